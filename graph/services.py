@@ -277,7 +277,7 @@ def _proposing(
             lambda: cancellation.is_requested or bool(control and control.drain_requested),
         )
 
-    return ProposeSkill(
+    proposing = ProposeSkill(
         settings,
         library,
         trust,
@@ -286,6 +286,7 @@ def _proposing(
         usual_model(settings, model),
         evaluate if settings.proposal_eval_seconds else None,
     )
+    return proposing if proposing.sources else None
 
 
 def _absent(offer: Offer, runner: ScriptRunner) -> Mapping[str, str]:

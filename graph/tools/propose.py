@@ -54,7 +54,7 @@ from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.text import count, cut
 from skills_agent.skills.visible import visible_line
 from skills_agent.state.call_attempt import call_attempt
-from skills_agent.state.context import Context
+from skills_agent.state.context import Context, caller_of
 from skills_agent.state.records import active_skills
 from skills_agent.state.transcript import last_ai
 
@@ -84,7 +84,10 @@ class ProposeSkillArguments(BaseModel):
     ]
     files: Annotated[
         dict[str, str],
-        Field(description="Whole texts by path: SKILL.md and others; of an edit only what changes"),
+        Field(
+            description="Whole texts by path: SKILL.md and others; of an edit only what changes. "
+            "Eval cases in evals/ are run first"
+        ),
     ] = {}
     remove: Annotated[list[str], Field(description="Files that the skill shall not have any more")] = []
 
@@ -123,7 +126,7 @@ class ProposeSkill:
         try:
             proposal = self._proposals().draft(wanted.wish, self._surroundings())
             reviewed = self._review(proposal)
-        except SkillError as error:
+        except (SkillError, OSError) as error:
             return FileChange(path, "", "", is_diff=False, digest="", fault=str(error))
         contents = tuple(self._contents(proposal, reviewed, wanted.reason))
         warnings = (*self._warnings(proposal), *map(_finding_text, reviewed.warnings))
@@ -227,11 +230,16 @@ class ProposeSkill:
         signer = self.signers.vouch_for(folder, name, digest)
         return f"it is signed by {visible_line(signer)}" if signer else ""
 
+    @property
+    def sources(self) -> list[DirectorySource]:
+        """Return the sources that find skills where accepted ones are put; none, if a host brings others."""
+        own = os.path.realpath(self.settings.workspace / OWN_FOLDER / SKILLS_FOLDER)
+        every = (each for each in self.library.shared.sources if isinstance(each, DirectorySource))
+        return [each for each in every if os.path.realpath(each.folder) == own]
+
     def _trusted_source(self) -> DirectorySource | None:
         """Return the source that makes the skills of the folder trusted; None where nobody vouches for it."""
-        own = os.path.realpath(self.settings.workspace / OWN_FOLDER / SKILLS_FOLDER)
-        sources = (each for each in self.library.shared.sources if isinstance(each, DirectorySource))
-        return next((each for each in sources if each.trusted and os.path.realpath(each.folder) == own), None)
+        return next((each for each in self.sources if each.trusted), None)
 
     def _review(self, proposal: Proposal) -> Review:
         skills = self.library.shared.refresh().skills
@@ -284,6 +292,7 @@ class ProposeSkill:
             model=_fact(model),
             reason=_fact(reason),
             call=key,
+            accepted=_fact(caller_of(runtime) or ""),
         )
 
     def _result(self, name: str, digest: str, kind: str, runtime: ThreadRuntime) -> str:

@@ -40,6 +40,8 @@ class Proposed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     """In the words of the model."""
     call: str = ""
     """The key of the call: a second attempt at it does nothing that the first has done."""
+    accepted: str = ""
+    """By whom, where the agent knows its callers."""
     replaced: str = ""
     """The digest of the version that was there before; empty for a new skill."""
 

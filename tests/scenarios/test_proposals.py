@@ -12,6 +12,7 @@ import pytest
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.types import Command
 
 from skills_agent.graph.places import signer_files, trust_file_of, user_state_folder
 from skills_agent.graph.services import make_services
@@ -26,7 +27,9 @@ from skills_agent.skills.packages.proposal import DRAFTS_KEPT, Proposals, Surrou
 from skills_agent.skills.packages.signed import Signers
 from skills_agent.skills.packages.target import Target
 from skills_agent.skills.policy import Opinion
+from skills_agent.skills.policy.tool_spec import PROPOSE_SKILL
 from skills_agent.skills.policy.trust import TrustList
+from skills_agent.skills.sources.memory import MemorySource
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
@@ -90,6 +93,12 @@ def test_the_tool_is_off_unless_the_operator_turns_it_on(make_agent: MakeAgent) 
         assert "There is no tool 'propose_skill'" in refused(agent)
 
 
+def test_the_tool_is_not_offered_where_accepted_skills_would_not_be_found(workspace: Path) -> None:
+    settings = Settings(workspace=workspace, home=workspace.parent / "home", **ON)
+    assert PROPOSE_SKILL in make_services(settings).policy.tools
+    assert PROPOSE_SKILL not in make_services(settings, sources=[MemorySource({})]).policy.tools
+
+
 def test_a_person_sees_every_file_and_what_was_seen_is_installed(
     make_agent: MakeAgent, skills_dir: Path
 ) -> None:
@@ -125,6 +134,17 @@ def test_the_lock_says_from_which_thread_step_and_model_it_is(make_agent: MakeAg
     ]
     assert skill.proposed.step in steps
     assert not skill.proposed.replaced
+
+
+def test_the_lock_says_who_accepted_it(make_agent: MakeAgent) -> None:
+    agent, ann = make_agent([proposal(), "Done."], **ON), Context(user_id="ann")
+    agent.say("Learn it.", context=ann)
+    (interrupt,) = agent.state.interrupts
+    agent.run(Command(resume={interrupt.id: {"decisions": [APPROVE]}}), ann)
+    skill = locked(agent)
+    assert skill
+    assert skill.proposed
+    assert skill.proposed.accepted == "ann"
 
 
 def test_the_next_turn_has_the_skill_and_nobody_vouches_for_it(make_agent: MakeAgent) -> None:
