@@ -6,12 +6,14 @@ A case file may have come from somebody else: what it lays is from its own folde
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from skills_agent.skills import posix
 from skills_agent.skills.confined import (
     ConfinedError,
     OutsideRootError,
@@ -31,6 +33,8 @@ MAX_FILES: Final = 10_000
 MAX_BYTES: Final = 1 << 30
 """Of all files that one case lays."""
 _PIECE: Final = 1 << 20
+_LOCK: Final = "lock"
+"""In a place: held by the process that uses it."""
 _POSITION: Final = re.compile(r"(:[0-9]+|#[^/]*)$")
 
 
@@ -49,10 +53,28 @@ class FreshPlace:
 def fresh_place() -> Iterator[FreshPlace]:
     """Yield a place that nobody else can read, and remove it in the end."""
     folder = Path(os.path.realpath(tempfile.mkdtemp(prefix=PREFIX)))
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    posix.fcntl.flock(lock, posix.fcntl.LOCK_EX)
     try:
         yield FreshPlace(folder)
     finally:
         _remove(folder)
+        os.close(lock)
+
+
+def remove_left_places() -> None:
+    """Remove what runs of cases left that were killed: places of this user that no process holds."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            facts = folder.lstat()
+            if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
+                continue
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                posix.fcntl.flock(lock, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
+                _remove(folder)
+            finally:
+                os.close(lock)
 
 
 def lay(files: Sequence[LaidFile], workspace: Path, root: Path | None = None) -> None:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from langgraph.runtime import RunControl
 
 from skills_agent.graph.evals.errors import BudgetError
+from skills_agent.graph.evals.laying import remove_left_places
 from skills_agent.graph.evals.prices import price_of
 from skills_agent.graph.evals.running import Setup, run_case
 from skills_agent.graph.setting_values import Price
@@ -138,6 +139,7 @@ def run_all(
     A run that was stopped in the middle is not kept: it begins anew when the run goes on. What was done
     before does not count for the budget.
     """
+    remove_left_places()
     known = {each.key for each in done}
     waiting = iter([task for task in tasks_of(folder.head) if task.key not in known])
     spent = Spent(usd=0.0)

@@ -1,5 +1,6 @@
 """One eval case is run: a fresh workspace, the agent as it is, and an outcome for whatever happens."""
 
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from msgspec import structs
 
 from skills_agent.graph import build_graph
+from skills_agent.graph.evals.laying import fresh_place, remove_left_places
 from skills_agent.graph.evals.places import catalog_folders, sources_of
 from skills_agent.graph.evals.prices import price_of, priced
 from skills_agent.graph.evals.running import Setup, run_case
@@ -326,3 +328,48 @@ def test_threads_of_cases_are_threads(setup: Setup) -> None:
     result = run(setup, case(replies=("Hello.",)))
     agent = build_graph(setup.settings).compile(checkpointer=setup.database.saver)
     assert Threads(agent).read(result.thread)
+
+
+def test_what_a_killed_run_left_is_removed_and_nothing_else(
+    setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left, other = tmp_path / "skills-agent-eval-left", tmp_path / "skills-agent-eval-other"
+    (left / "work").mkdir(parents=True)
+    (left / "lock").touch()
+    other.mkdir()
+    (tmp_path / "skills-agent-eval-link").symlink_to(tmp_path / "skills")
+    with fresh_place() as used:
+        remove_left_places()
+        assert used.workspace.is_dir()
+    assert sorted(each.name for each in tmp_path.glob("skills-agent-eval-*")) == [
+        "skills-agent-eval-link",
+        "skills-agent-eval-other",
+    ]
+
+
+@needs_bwrap
+def test_a_script_sees_neither_the_persons_home_nor_other_cases(
+    setup: Setup, skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home := tmp_path / "home").mkdir(exist_ok=True)
+    (home / "secret.txt").write_text("hunter2")
+    (setup.settings.workspace / "secret.txt").write_text("hunter2")
+    look = f"""
+import os
+for place in ({str(home)!r}, {str(setup.settings.workspace)!r}, {str(skills.parent)!r}):
+    print(place, os.listdir(place) if os.path.isdir(place) else "")
+print(os.environ.get("TOKEN"), sorted(os.listdir("..")))
+"""
+    (skills / "adder" / "scripts" / "add.py").write_text(look)
+    ran = calls(call("run_script", skill="adder", path="scripts/add.py"))
+    monkeypatch.setenv("TOKEN", "hunter2-hunter2")
+    given: Any = {"script_secrets": {"adder": ("TOKEN",)}, "script_folders": {"adder": (str(home),)}}
+    result = run(
+        replace(setup, settings=replace(setup.settings, **given)),
+        case(load=("adder",), replies=(ran, "Done.")),
+    )
+    (made,) = result.trajectory.calls
+    assert made.status == "ok", made.result
+    assert "None [" in made.result
+    assert "secret.txt" not in made.result
