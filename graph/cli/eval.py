@@ -86,7 +86,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     metavar="RUN",
     is_flag=False,
     flag_value="",
-    help="Go on with a run that was cut off. [default: the newest]",
+    help="Go on with a run that was cut off [default: the newest], or show a whole one again.",
 )
 @click.option("--record", is_flag=True, help="Keep the answers of the models beside the cases.")
 @click.option("--replay", is_flag=True, help="Answer from what was kept: no key, no network.")
@@ -122,7 +122,7 @@ def evaluate(
     cases pass (with --fail-under: where these hold), else with 1.
     """
     from skills_agent.graph.evals.heads import CUT_OFF
-    from skills_agent.graph.evals.models import models_of
+    from skills_agent.graph.evals.models import NO_MODELS, models_of
     from skills_agent.graph.evals.runs import Budget, Stop, parse_budget
     from skills_agent.graph.evals.setups import make_setup
     from skills_agent.graph.threads.database import open_database
@@ -132,16 +132,17 @@ def evaluate(
 
     settings = Settings.load(workspace)
     limits = [parse_threshold(text) for text in thresholds]
-    before = _run_before(settings.workspace, baseline) if baseline else None
     is_new = resumed is None
     head = (
         _new_head(context, settings, chosen)
         if is_new
         else _old_head(context, settings, resumed or "", chosen)
     )
+    before = _run_before(settings.workspace, baseline, head.id) if baseline else None
     asked = [*head.models, *filter(None, [head.grader])]
     amount = parse_budget(budget, asked, settings.prices) if budget else Budget()
-    models = models_of(settings, head, anew=is_new)
+    # A whole run asks nobody: it needs no key.
+    models = models_of(settings, head, anew=is_new) if head.partial else NO_MODELS
     folder = (RunFolder.create if is_new else _opened)(settings.workspace, head)
     words = ["--yes", ",".join(sorted(yes))] if yes else []
     again = shell_command(
@@ -200,28 +201,34 @@ def _new_head(context: click.Context, settings: Settings, chosen: dict[str, Any]
 def _old_head(context: click.Context, settings: Settings, resumed: str, chosen: dict[str, Any]) -> "RunHead":
     """Return the head of the run to go on with. What it is of cannot be chosen anew."""
     from skills_agent.graph.evals.heads import changed_skills, check_unchanged, newest_partial
+    from skills_agent.graph.evals.runs import missing
     from skills_agent.skills.evals.run_folder import RunFolder
 
     if given := sorted(name for name, value in chosen.items() if value):
         words = {each.name: (each.opts or [each.name])[0] for each in context.command.params}
         word = {"places": "PATH"}.get(given[0], words.get(given[0]))
         raise click.UsageError(f"--resume goes on with a run as it was begun: leave out {word}", context)
-    head = RunFolder.open(settings.workspace, resumed or newest_partial(settings.workspace)).head
+    folder = RunFolder.open(settings.workspace, resumed or newest_partial(settings.workspace))
+    head = folder.head
+    if not missing(head, folder.results()):  # Only its reports are wanted.
+        return head
     check_unchanged(head)
     for name in changed_skills(head, settings):
         click.echo(f"note: {line_of(name)} changed since this run began: its figures are of both", err=True)
     return head
 
 
-def _run_before(workspace: Path, run: str) -> "RunFolder":
+def _run_before(workspace: Path, run: str, now: str) -> "RunFolder":
+    """Return the run to compare with; `last` is the newest other one that ran to its end."""
     from skills_agent.skills.evals.run_folder import RunFolder, ids
 
-    if run == "last":
-        known = ids(workspace)
-        if not known:
-            raise click.UsageError("there is no run here yet to compare with")
-        run = known[0]
-    return RunFolder.open(workspace, run)
+    if run != "last":
+        return RunFolder.open(workspace, run)
+    for each in ids(workspace):
+        folder = RunFolder.open(workspace, each)
+        if each != now and not folder.head.partial:
+            return folder
+    raise click.UsageError("no run here ran to its end yet: there is nothing to compare with")
 
 
 def _opened(workspace: Path, head: "RunHead") -> "RunFolder":

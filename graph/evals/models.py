@@ -22,6 +22,10 @@ class RunModels(NamedTuple):
     grade: Grade | None
 
 
+NO_MODELS = RunModels(lambda *_: None, None)
+"""Those of a run that asks nobody."""
+
+
 def models_of(settings: Settings, head: RunHead, *, anew: bool) -> RunModels:
     """Return the models of a run; of recordings, `anew` forgets those of before.
 

@@ -163,11 +163,32 @@ def test_a_changed_skill_is_said_when_a_run_goes_on(evals: CommandLine) -> None:
 
 
 def test_a_baseline_is_compared_with(evals: CommandLine) -> None:
-    run(evals)
-    done = run(evals, "--baseline", "last")
+    assert run(evals, "--baseline", "last").code == 2
+    run(evals, "--seed", "7")
+    (whole,) = heads(evals)
+    run(evals, "--budget", "1", "--jobs", "1")  # This one is not whole.
+    done = run(evals, "--baseline", "last", "--json")
     assert done.code == 0
-    assert "now - " in done.out or "no difference" in done.out or "too few" in done.out
-    assert evals.run("eval", "--baseline", "nothing").code == 1
+    assert done.value["before"]["id"] == whole["id"]
+    assert whole["seed"] == 7
+    assert evals.run("eval", "--baseline", "nothing").code in {1, 2}
+
+
+def test_a_whole_run_is_shown_again_and_runs_nothing(evals: CommandLine) -> None:
+    run(evals)
+    (head,), before = heads(evals), results(evals)
+    write_cases(evals, CASES + FAILING)
+    again = evals.run("eval", "--resume", head["id"], "--markdown", "again.md")
+    assert again.code == 0
+    assert again.out.startswith("2 of 2 runs passed")
+    assert (evals.workspace / "again.md").exists()
+    assert (heads(evals), results(evals)) == ([head], before)
+
+
+def test_who_grades_its_own_answers_is_said(evals: CommandLine) -> None:
+    model = evals.script("hello")
+    done = evals.run("eval", str(evals.skills), "--model", model, "--grader", model)
+    assert "grades its own answers" in done.err
 
 
 @pytest.mark.parametrize(

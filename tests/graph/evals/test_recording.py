@@ -1,6 +1,7 @@
 """Answers of providers are kept beside the cases, and played without a key or a network."""
 
 import json
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -246,3 +247,28 @@ def test_a_model_that_never_answers_is_given_up(setup: Setup, one: EvalCase, ser
         released.set()
     assert (result.outcome, result.error) == ("timeout", "It was given up after 0.5 seconds.")
     assert time.monotonic() - began < 20
+
+
+def test_a_recording_made_on_one_machine_is_played_on_another(
+    setup: Setup, one: EvalCase, server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(one.file).parent.mkdir()
+    load = Call("load_skill", {"name": "adder"}, "c1")
+    ran = Call("run_script", {"skill": "adder", "path": "scripts/add.py", "args": ["n.txt"]}, "c2")
+    server.answers.extend([Completion("", [load]), Completion("", [ran]), Completion("I wrote it: 3.")])
+    allowed = replace(setup, yes=frozenset({"run"}))
+    first = run(in_mode(allowed, "record"), one)
+    assert (first.outcome, first.error) == ("passed", "")
+    assert [each.status for each in first.trajectory.calls] == ["ok", "ok"]
+    monkeypatch.delenv("OPENAI_API_KEY")
+
+    elsewhere = tmp_path / "elsewhere" / "checkout"
+    shutil.copytree(tmp_path / "skills", elsewhere / "skills")
+    (elsewhere / "workspace").mkdir()
+    settings = replace(setup.settings, workspace=elsewhere / "workspace", home=elsewhere / "home")
+    with open_database(settings) as database:
+        there = make_setup(settings, database, elsewhere / "skills", yes=frozenset({"run"}))
+        moved = structs.replace(one, file=one.file.replace(str(tmp_path), str(elsewhere)))
+        again = run(in_mode(there, "replay"), moved)
+    assert (again.outcome, again.error) == ("passed", "")
+    assert [each.tool for each in again.trajectory.calls] == ["load_skill", "run_script"]
