@@ -18,6 +18,8 @@ from skills_agent.skills.format.reading import Place, read_metadata
 
 SKILL_FILE: Final = "SKILL.md"
 EVALS_FOLDER: Final = "evals"
+PROMPT_FILE: Final = "prompt.md"
+"""A case of `claude plugin eval` is a folder with this."""
 MAX_LAID: Final = 10_000
 """Files of one case, and of one folder that is laid."""
 
@@ -81,9 +83,10 @@ def place_of(file: Path) -> EvalPlace:
     parents = [*file.parents][:3]
     folder = next((each for each in parents if (each / SKILL_FILE).is_file()), None)
     if folder is None or (folder != file.parent and EVALS_FOLDER not in file.relative_to(folder).parts):
-        return EvalPlace(file, file.parent, "", safe_id(file.stem))
+        label = file.parent.parent.name if file.name == PROMPT_FILE else file.stem
+        return EvalPlace(file, file.parent, "", safe_id(label))
     skill = _skill_name(folder)
-    is_main = file.stem == EVALS_FOLDER
+    is_main = file.stem == EVALS_FOLDER or file.name == PROMPT_FILE
     return EvalPlace(file, folder, skill, safe_id(skill if is_main else f"{skill}.{file.stem}"))
 
 

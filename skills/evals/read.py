@@ -12,10 +12,11 @@ from skills_agent.skills.evals.case import EvalSet
 from skills_agent.skills.evals.case_files import read_case_file
 from skills_agent.skills.evals.case_form import VERSION
 from skills_agent.skills.evals.errors import EvalFileError, NoEvalsError
-from skills_agent.skills.evals.eval_place import EVALS_FOLDER, SKILL_FILE, EvalPlace, place_of
+from skills_agent.skills.evals.eval_place import EVALS_FOLDER, PROMPT_FILE, SKILL_FILE, EvalPlace, place_of
 from skills_agent.skills.evals.evals_json import read_evals
 from skills_agent.skills.evals.identity import unique
 from skills_agent.skills.evals.jsonl_cases import read_jsonl
+from skills_agent.skills.evals.prompt_folders import read_prompt
 from skills_agent.skills.evals.yaml_lines import YamlDocument, YamlFault, read_yaml_lines, resolved
 from skills_agent.skills.library.contents import LEFT_OUT
 from skills_agent.skills.text import normalize_line_ends
@@ -29,6 +30,7 @@ MAX_DEPTH: Final = 6
 """Of a skill's folder beneath the one that is looked through: 99.4 % of public skills are there."""
 WORKSPACE_FOLDER: Final = f".agent/{EVALS_FOLDER}"
 WORKSPACE_SKILLS: Final = ".agent/skills"
+PLUGIN_FILE: Final = ".claude-plugin/plugin.json"
 _YAML: Final = frozenset({".yaml", ".yml"})
 _SUFFIXES: Final = _YAML | {".json", ".jsonl"}
 _OURS: Final = frozenset({"version", "defaults", "should_not_trigger"})
@@ -51,6 +53,8 @@ def read_set(path: Path, about: str = "") -> EvalSet:
 
 def _read(place: EvalPlace) -> EvalSet:
     text = _text_of(place.file)
+    if place.file.name == PROMPT_FILE:
+        return read_prompt(place, text)
     if place.file.suffix.lower() == ".jsonl":
         return read_jsonl(place, text)
     if place.file.suffix.lower() in _YAML:
@@ -68,8 +72,8 @@ def _read(place: EvalPlace) -> EvalSet:
 def find_files(place: Path) -> tuple[Path, ...]:
     """Return the files of eval cases at a place, sorted.
 
-    That is a file itself; of a skill's folder those in `evals/`; of a workspace those in `.agent/evals/`; and
-    those of every skill beneath. Raises EvalFileError where there is no such place.
+    That is a file itself; of the folder of a skill or a plugin those in `evals/`; of a workspace those in
+    `.agent/evals/`; and those of every skill beneath. Raises EvalFileError where there is no such place.
     """
     if place.is_file():
         return (place,)
@@ -81,6 +85,8 @@ def find_files(place: Path) -> tuple[Path, ...]:
         found = [*_files_in(place)]
     else:
         found = [*_files_in(place / WORKSPACE_FOLDER)]
+        if (place / PLUGIN_FILE).is_file():
+            found += _files_in(place / EVALS_FOLDER)
         for root in (place / WORKSPACE_SKILLS, place):
             found += (file for skill in _skills_beneath(root) for file in _files_in(skill / EVALS_FOLDER))
     return tuple(dict.fromkeys(found))
@@ -163,6 +169,9 @@ def _files_in(folder: Path) -> Iterator[Path]:
         is_known = not name.startswith(".") and Path(name).suffix.lower() in _SUFFIXES
         if is_known and entry.is_file() and is_beneath(folder, folder / name):
             yield folder / name
+        prompt = folder / name / PROMPT_FILE
+        if not name.startswith(".") and prompt.is_file() and is_beneath(folder, prompt):
+            yield prompt
 
 
 def _skills_beneath(root: Path) -> Iterator[Path]:
