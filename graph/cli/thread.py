@@ -41,7 +41,7 @@ from skills_agent.nodes.model_call import Models
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.question import contents_of
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
-from skills_agent.skills.evals.result import EVAL_THREADS
+from skills_agent.skills.evals.result import is_eval_thread
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.question import whole
 from skills_agent.skills.policy.risk import Approval, Risk
@@ -371,7 +371,7 @@ def open_thread(
 
 def _newest(saver: BaseCheckpointSaver[Any]) -> str:
     # What eval cases left is nobody's conversation.
-    names = [name for name in thread_ids(saver) if not name.startswith(EVAL_THREADS)]
+    names = [name for name in thread_ids(saver) if not is_eval_thread(name)]
     if not names:
         raise ThreadError('There is no thread to go on with here. Begin one: skills-agent ask "QUESTION"')
     return names[0]

@@ -11,6 +11,7 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, is_terminal, line_of, local_time, print_json, table
 from skills_agent.graph.cli.start import imports_done
 from skills_agent.graph.threads.errors import AgeError, list_first
+from skills_agent.skills.evals.result import is_eval_thread
 from skills_agent.skills.text import count
 
 OFFER: Final = "skills-agent threads import (or import --decline)"
@@ -27,12 +28,14 @@ def threads() -> None:
 
 
 @threads.command("list", epilog=options.examples("threads list --json"))
+@click.option("--evals", "with_evals", is_flag=True, help="Also list the threads of eval cases.")
 @options.database
 @options.as_json
-def list_threads(as_json: bool, **database: Any) -> None:
+def list_threads(with_evals: bool, as_json: bool, **database: Any) -> None:
     """List threads, newest first: when, turns, status, and the first question."""
     with open_threads(**database) as opened:
-        summaries = _shown(opened, opened.list())
+        every = _shown(opened, opened.list())
+        summaries = [each for each in every if with_evals or not is_eval_thread(each.thread)]
         settings = opened.graph.services.settings
     if as_json:
         print_json([summary._asdict() for summary in summaries])
@@ -45,6 +48,8 @@ def list_threads(as_json: bool, **database: Any) -> None:
         header=("THREAD", "WHEN", "TURNS", "STATUS", "FIRST QUESTION"),
         empty='No threads yet. Begin one: skills-agent ask "QUESTION"',
     )
+    if hidden := len(every) - len(summaries):
+        click.echo(f"Not listed: {count(hidden, 'thread')} of eval cases (--evals).")
     if offer := earlier_threads(settings):
         click.echo(offer)
 

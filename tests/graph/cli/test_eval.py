@@ -278,6 +278,16 @@ def test_the_threads_of_cases_are_none_to_go_on_with(evals: CommandLine) -> None
     done = evals.run("ask", "-c", "And?", "--model", evals.script("Hm."))
     assert done.code == 1
     assert "There is no thread to go on with" in done.err
+    assert "Not listed: 2 threads of eval cases (--evals)." in evals.run("threads", "list").out
+    assert evals.run("threads", "list", "--json").value == []
+    assert len(evals.run("threads", "list", "--json", "--evals").value) == 2
+
+
+def test_a_persons_thread_may_be_called_like_one_of_a_case(evals: CommandLine) -> None:
+    model = evals.script("Hm.", "Yes.")
+    evals.run("ask", "Well?", "--thread", "eval-notes", "--model", model)
+    assert [each["thread"] for each in evals.run("threads", "list", "--json").value] == ["eval-notes"]
+    assert evals.run("ask", "-c", "And?").out.endswith("Yes.\n")
 
 
 SLOW = """\
