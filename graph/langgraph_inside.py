@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Ty
 from uuid import UUID
 
 import ormsgpack
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -575,6 +576,18 @@ def server_access() -> ServerAccess:
 
     has_users = bool(config.LANGGRAPH_AUTH) or config.LANGGRAPH_AUTH_TYPE != "noop"
     return ServerAccess(config.CORS_CONFIG or {}, has_users)
+
+
+class InnerModel:
+    """What a chat model implements for `BaseChatModel`, called by a model around it.
+
+    `invoke` and `stream` of the inner model would make a second run, with callbacks of its own, of one call.
+    """
+
+    def __init__(self, model: BaseChatModel) -> None:
+        self.generate = model._generate  # noqa: SLF001
+        self.stream = model._stream  # noqa: SLF001
+        self.tracing = model._get_ls_params  # noqa: SLF001
 
 
 class ChatOpenAIHooks:

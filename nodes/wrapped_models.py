@@ -5,7 +5,7 @@ then: the retry, what was bound and what is configurable would be lost.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableWithFallbacks
@@ -53,13 +53,17 @@ def changed_inside(model: ModelRunnable, change: Callable[[Any], ModelRunnable])
     return change(model)
 
 
+_READ_AS_TOOLS: Final = frozenset({"type", "name", "toolSpec", "cachePoint"})
+"""Keys of dicts that `bind_tools` of some package reads: the last two are Bedrock's."""
+
+
 def with_tools(chat: Any, tools: Sequence[BaseTool | dict[str, Any]], **beside: Any) -> ModelRunnable:
     """Return a chat model with tools; those without a type or a name, as `{"google_search": {}}`, go beside.
 
     `bind_tools` of Gemini's package reads a list with such a tool another way: with arguments that no model
     gives, and a warning for each part of each schema.
     """
-    bare = [each for each in tools if isinstance(each, dict) and not each.keys() & {"type", "name"}]
+    bare = [each for each in tools if isinstance(each, dict) and not each.keys() & _READ_AS_TOOLS]
     if not bare:
         return cast("ModelRunnable", chat.bind_tools(tools, **beside))
     bound = chat.bind_tools([each for each in tools if each not in bare], **beside)

@@ -27,7 +27,7 @@ NOBODY = {
 SKILL = "---\nname: {name}\ndescription: Greets. Use when greeting.\n---\n{text}\n"
 
 
-Files = Mapping[str, str | bytes | tuple[str, str]]
+Files = Mapping[str, str | bytes | tuple[str, str | bytes]]
 """Content by path. `(mode, content)` is of that mode; of mode `160000` the content is a commit."""
 
 

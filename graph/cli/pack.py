@@ -50,7 +50,7 @@ def pack(
 ) -> None:
     """Pack the skills in DIR... into one archive: the same bytes for the same files, on any machine.
 
-    A skill with findings of `skills lint` is refused. Each gets a manifest with its digests; `evals/`, caches
+    A skill with findings of `skills lint` is refused. Each gets a manifest with its digests; caches
     and version control are left out.
     """
     if file is None and len(folders) > 1:

@@ -7,7 +7,7 @@ from pathlib import Path
 from skills_agent.graph.evals.laying import file_of
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.evals.case import EvalCase
-from skills_agent.skills.packages.packing import EVALS
+from skills_agent.skills.evals.eval_place import EVALS_FOLDER
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import DirectorySource, standard_sources
 from skills_agent.skills.sources.plugin import Plugin
@@ -71,7 +71,7 @@ class EvaluatedSource:
 def _is_of_evals(path: str) -> bool:
     """Return whether a file or folder at the root of a skill is of its evals, not of the skill."""
     first, _, rest = path.partition("/")
-    return first == EVALS or (not rest and first.partition(".")[0] == EVALS)
+    return first == EVALS_FOLDER or (not rest and first.partition(".")[0] == EVALS_FOLDER)
 
 
 def _names_in(folder: Path) -> list[str]:

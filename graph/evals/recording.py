@@ -33,14 +33,15 @@ from skills_agent.graph.evals.laying import file_of
 from skills_agent.graph.evals.places import catalog_folders
 from skills_agent.graph.evals.prices import IN_PROCESS
 from skills_agent.graph.evals.requests import Normal, key_of, what_changed
+from skills_agent.graph.langgraph_inside import InnerModel
 from skills_agent.graph.models.local import message_chunks
 from skills_agent.graph.models.provider import resolve_model
 from skills_agent.graph.places import process_environment
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.confined import make_folder_beneath, read_beneath
 from skills_agent.skills.evals.case import EvalCase
+from skills_agent.skills.evals.eval_place import EVALS_FOLDER
 from skills_agent.skills.evals.result import Recording as RecordingMode
-from skills_agent.skills.packages.packing import EVALS
 from skills_agent.skills.sources.directory import BUNDLED_FOLDER
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.visible import visible_line
@@ -143,7 +144,7 @@ def recording_of(case: EvalCase, model: str) -> Recording:
     root = file_of(case).parent
     # Beside SKILL.md it would be a file of the skill, and change what the agent is told.
     is_skill = (root / SKILL_FILE).is_file()
-    return Recording(root, f"{EVALS}/{FOLDER}" if is_skill else FOLDER, name)
+    return Recording(root, f"{EVALS_FOLDER}/{FOLDER}" if is_skill else FOLDER, name)
 
 
 class RecordedChatModel(BaseChatModel):
@@ -184,7 +185,7 @@ class RecordedChatModel(BaseChatModel):
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:
         if self._inner is None:
             return super()._get_ls_params(stop, **kwargs)
-        return self._inner._get_ls_params(stop, **kwargs)  # noqa: SLF001 - as below
+        return InnerModel(self._inner).tracing(stop, **kwargs)
 
     @override
     def bind_tools(
@@ -210,8 +211,7 @@ class RecordedChatModel(BaseChatModel):
         request = self._normal.request(messages, kwargs.pop(_TOOLS, ()))
         if self._inner is None:
             return ChatResult(generations=[ChatGeneration(message=self._played(request))])
-        # What a chat model of LangChain implements: to invoke it would make a second run of one call.
-        result = self._inner._generate(messages, stop, run_manager, **kwargs)  # noqa: SLF001
+        result = InnerModel(self._inner).generate(messages, stop, run_manager, **kwargs)
         generation = result.generations[0]
         if isinstance(generation.message, AIMessage):
             self._keep(request, generation.message, generation.generation_info or {})
@@ -231,7 +231,7 @@ class RecordedChatModel(BaseChatModel):
             return
         whole: AIMessageChunk | None = None
         facts: dict[str, Any] = {}
-        for chunk in self._inner._stream(messages, stop, run_manager, **kwargs):  # noqa: SLF001
+        for chunk in InnerModel(self._inner).stream(messages, stop, run_manager, **kwargs):
             facts |= chunk.generation_info or {}
             if isinstance(chunk.message, AIMessageChunk):
                 whole = chunk.message if whole is None else whole + chunk.message

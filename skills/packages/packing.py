@@ -1,7 +1,8 @@
 """From folders of skills to an archive that anybody can make again, byte by byte.
 
 Layout: one folder a skill, named like it, as `.skill` files have it. Left out is what the digest leaves out,
-and `evals/` at the root of a skill: it is its author's, and Anthropic's `package_skill.py` does so, too.
+and nothing else: a skill has one digest, wherever it comes from. (Anthropic's `package_skill.py` leaves out
+`evals/`.)
 """
 
 import hashlib
@@ -37,7 +38,6 @@ from skills_agent.skills.skill import Diagnostic
 from skills_agent.skills.sources.walk import SKILL_FILE
 
 ENDINGS: Final = (".skill", ".zip")
-EVALS: Final = "evals"
 _MODES: Final = {"file": stat.S_IFREG | 0o644, "exec": stat.S_IFREG | 0o755, "link": stat.S_IFLNK | 0o777}
 _IS_THERE: Final = "it is there already; --force replaces it"
 
@@ -139,18 +139,15 @@ def _check_skill(folder: Path, *, allow_warnings: bool) -> None:
 
 def _read(folder: Path, limits: ContentLimits) -> _Contents:
     skipped: list[str] = []
-    every = list_contents(folder, limits, skipped)
+    members = list_contents(folder, limits, skipped)
     if skipped:
         raise PackError(
             f"{folder.name}/{skipped[0]}",
             "it leads out of the skill or to itself, or is no file and no folder",
         )
-    members = [each for each in every if not _is_evals(each.path)]
     names = EntryNames(folder.name)
     for each in members:
         names.add(each.path)
-        if each.kind == "link" and _is_evals(each.target):
-            raise PackError(f"{folder.name}/{each.path}", f"it leads to {EVALS}, which is not packed")
     if link := link_in_circle(folder, (each.path for each in members if each.kind == "link")):
         raise PackError(f"{folder.name}/{link}", ENDLESS)
     digests = list(read_digests(folder, members))
@@ -160,9 +157,9 @@ def _read(folder: Path, limits: ContentLimits) -> _Contents:
         manifest.digest,
         len(members),
         bool(manifest.signature),
-        (*([f"{EVALS}/"] if len(members) < len(every) else []), *without),
+        tuple(without),
     )
-    return _Contents(folder, members, digests, signature_of(every), manifest.content(), packed)
+    return _Contents(folder, members, digests, signature_of(members), manifest.content(), packed)
 
 
 def manifest_of(folder: Path, limits: ContentLimits) -> Manifest:
@@ -193,10 +190,6 @@ def _manifest(folder: Path, digests: list[MemberDigest]) -> tuple[Manifest, list
     )
     is_lost = before is not None and before.signature and not signature
     return manifest, ["the signature of other files"] if is_lost else []
-
-
-def _is_evals(path: str) -> bool:
-    return path.partition("/")[0] == EVALS
 
 
 def _write(contents: Sequence[_Contents], file: Path, *, force: bool) -> Packed:
