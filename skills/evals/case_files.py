@@ -5,6 +5,7 @@ The first fault ends the reading, with its line and, for a key that is not known
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -104,14 +105,20 @@ def _cases(written: _Written) -> Iterator[tuple[Path, EvalCase]]:
     form = written.form
     for index, case in enumerate(form.cases):
         path: Path = ("cases", index)
-        try:
-            yield path, _Case(written, case, path).case()
-        except PathFault as fault:
-            raise written.error(path, str(fault)) from fault
+        yield path, _Case(written, case, path).case()
     skill = str(form.skill or written.place.skill)
     for key in ("should_trigger", "should_not_trigger"):
         for index, each in enumerate(getattr(form, key)):
             yield (key, index), _trigger(written, each, (key, index), skill)
+
+
+@contextmanager
+def _faults_at(written: _Written, path: Path) -> Iterator[None]:
+    """Say where a path stands that is not taken."""
+    try:
+        yield
+    except PathFault as fault:
+        raise written.error(path, str(fault)) from fault
 
 
 class _Case:
@@ -126,8 +133,11 @@ class _Case:
         form, place, defaults = self._form, self._written.place, self._written.form.defaults
         turns = self._turns()
         skill = self._skill()
-        files = _laid(place, defaults.files) | _laid(place, form.files)
-        check_laid(tuple(files.values()))
+        with _faults_at(self._written, ("defaults", "files")):
+            files = _laid(place, defaults.files)
+        with _faults_at(self._written, (*self._path, "files")):
+            files |= _laid(place, form.files)
+            check_laid(tuple(files.values()))
         line = self._written.document.line_of(self._path)
         return EvalCase(
             id=_id(place, form.id, form.name or turns[0]),
@@ -171,17 +181,27 @@ class _Case:
             raise self._written.error(path, "a trigger case says which skills it expects (`skills`)")
         if self._form.kind == "trigger" and form != ExpectForm(skills=form.skills):
             raise self._written.error(path, "in a trigger case only `skills` counts")
-        place = self._written.place
         defaults = self._written.form.defaults
         return Expected(
             skills=self._skills(form, path),
             calls=_calls(form.calls),
             limits=_limits(form.limits or (defaults.limits if self._form.kind == "task" else None)),
             answer=_text(form.answer),
-            files=tuple(_file(place, path, each) for path, each in form.files.items()),
-            scripts=tuple(_scripts(place, form.script)),
+            files=self._files(form, (*path, "files")),
+            scripts=self._scripts(form, (*path, "script")),
             rubric=_rubric(form.rubric),
         )
+
+    def _files(self, form: ExpectForm, path: Path) -> tuple[ExpectedFile, ...]:
+        files = []
+        for name, each in form.files.items():
+            with _faults_at(self._written, (*path, name)):
+                files.append(_file(self._written.place, name, each))
+        return tuple(files)
+
+    def _scripts(self, form: ExpectForm, path: Path) -> tuple[ScriptCheck, ...]:
+        with _faults_at(self._written, path):
+            return tuple(_scripts(self._written.place, form.script))
 
     def _skills(self, form: ExpectForm, path: Path) -> ExpectedSkills | None:
         match form.skills:
