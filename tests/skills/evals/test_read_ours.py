@@ -199,6 +199,22 @@ def test_a_fault_is_said_with_its_line(file: Path, text: str, line: int, reason:
     assert caught.value.file == f"{file}:{line}"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("cases: [" + "1," * 1_000_001 + "]", "more than 1,000,000 values"),
+        (
+            "skill: a\nshould_trigger: [" + ",".join(f"r{number}" for number in range(10_001)) + "]",
+            "10,000 cases",
+        ),
+    ],
+)
+def test_a_file_has_a_bound(file: Path, text: str, reason: str) -> None:
+    with pytest.raises(EvalFileError, match=reason):
+        read(file, text)
+
+
 @pytest.mark.parametrize("content", [b"", b"# nothing\n", b"\xff", b"a: \x00"])
 def test_a_file_without_content_is_an_error(file: Path, content: bytes) -> None:
     file.write_bytes(content)

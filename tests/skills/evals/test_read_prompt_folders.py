@@ -115,3 +115,21 @@ def test_a_case_of_a_skill_is_about_the_skill(case_folder: Path) -> None:
     assert find_files(skill) == (case_folder / "prompt.md",)
     (case,) = read_set(case_folder / "prompt.md").cases
     assert (case.id, case.skill) == ("adder/sums", "adder")
+
+
+def test_graders_have_bounds(case_folder: Path) -> None:
+    (case_folder / "graders" / "a.md").write_text("x" * ((1 << 20) + 1))
+    for number in range(100):
+        (case_folder / "graders" / f"j{number:03}.md").write_text("It is good.")
+    skipped = read_set(case_folder / "prompt.md").skipped
+    assert ["109 graders, of which 100 are read" in skipped[0], "larger than 1 MB" in skipped[1]] == [
+        True,
+        True,
+    ]
+
+
+def test_a_folder_that_is_linked_from_elsewhere_is_no_case(case_folder: Path, tmp_path: Path) -> None:
+    evals = tmp_path / "other" / "evals"
+    evals.mkdir(parents=True)
+    (evals / "sums").symlink_to(case_folder)
+    assert find_files(evals) == ()

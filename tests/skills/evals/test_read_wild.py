@@ -201,6 +201,8 @@ def test_an_assertion_that_is_not_understood_is_said_with_its_place(
         ("/etc/hostname", "leads out"),
         ("evals/files/link.txt", "leads out"),
         ("evals/files/folder", "leads out"),
+        ("evals/files/linked-folder", "leads out"),
+        ("evals/files/a\\b", "leads out"),
         ("evals/files/missing.csv", "there is no"),
         (".", "leads out"),
     ],
@@ -209,6 +211,9 @@ def test_a_case_whose_file_is_elsewhere_or_missing_is_left_out(skill: Path, path
     outside = skill.parent.parent / "outside.txt"
     outside.write_text("secret")
     (skill / "evals" / "files" / "link.txt").symlink_to(outside)
+    (skill / "evals" / "files" / "a\\b").write_text("a name that is a path elsewhere")
+    (outside.parent / "folder").mkdir()
+    (skill / "evals" / "files" / "linked-folder").symlink_to(outside.parent / "folder")
     (skill / "evals" / "files" / "folder").mkdir()
     (skill / "evals" / "files" / "folder" / "inner").symlink_to(outside)
     good = {"prompt": "y", "assertions": ["b"]}
