@@ -27,6 +27,9 @@ class EvalFileError(DetailedError, EvalError):
     """The path, and `:LINE` where it is known."""
     reason: str
 
+    def __str__(self) -> str:
+        return super().__str__().replace("?.", "?")  # where the reason ends with a question
+
 
 class NoEvalsError(EvalFileError):
     """A file that can be read, and is none of eval cases: in a folder it is passed over."""
