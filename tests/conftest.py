@@ -39,8 +39,13 @@ hypothesis.settings.load_profile("full")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark property tests, and leave what needs a database server to `make test-all`."""
+    """Mark property tests, and leave what needs a database server, or is a variant, to `make test-all`."""
     for item in items:
+        parameters = (
+            item.callspec.indices if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        )
+        if item.get_closest_marker("variants") and any(parameters.values()):
+            item.add_marker(pytest.mark.slow)
         if hypothesis.is_hypothesis_test(getattr(item, "function", None)):
             item.add_marker(pytest.mark.property)
         if "postgres" in item.name or "postgres" in getattr(item, "fixturenames", ()):

@@ -147,6 +147,7 @@ def test_a_run_that_fills_the_home_says_that_the_next_is_refused(
 
 
 @pytest.mark.parametrize("folder", ["$HOME", "$TMPDIR", "$SKILL_SCRATCH", "."])
+@pytest.mark.variants
 def test_what_a_run_adds_is_bounded_wherever_it_writes(
     make_runner: MakeRunner, place: Path, folder: str
 ) -> None:

@@ -128,6 +128,7 @@ def test_a_denied_call_never_reaches_the_tool(make_agent: MakeAgent, workspace: 
         *(True, 1, {"type": "approve"}, {"decisions": "approve"}, {"decisions": ["approve"]}),
     ],
 )
+@pytest.mark.variants
 def test_plain_text_and_other_bare_values_are_no_approval(
     make_agent: MakeAgent, workspace: Path, answer: object
 ) -> None:
@@ -222,6 +223,7 @@ def test_one_question_a_step_takes_one_decision_for_each_call(make_agent: MakeAg
         True,
     ],
 )
+@pytest.mark.variants
 def test_an_answer_of_another_shape_is_refused_and_the_question_stays_open(
     make_agent: MakeAgent, workspace: Path, answer: Any
 ) -> None:
@@ -379,6 +381,7 @@ def test_what_a_trusted_workspace_took_from_the_list_is_asked_about_after_an_unt
     ("sent", "words"),
     [('["a b", "c"]', ["a b", "c"]), ("'a b' c", ["a b", "c"]), (["a b", "c"], ["a b", "c"])],
 )
+@pytest.mark.variants
 def test_a_list_that_a_ui_sends_as_text_is_what_the_schema_reads_in_it(
     make_agent: MakeAgent, skills_dir: Path, sent: object, words: list[str]
 ) -> None:

@@ -193,6 +193,7 @@ def test_it_ends_with_the_answer_and_what_it_printed_last_is_told(
 
 
 @pytest.mark.parametrize("mode", [["custom"], ["custom", "values"], "custom"])
+@pytest.mark.variants
 async def test_the_same_holds_on_an_event_loop(make_agent: MakeAgent, workspace: Path, mode: Any) -> None:
     agent = make_agent([start(forever(workspace)), "done"], sandbox="off", **FREE)
     parts = [part async for part in agent.graph.astream(GO, agent.config, stream_mode=mode)]

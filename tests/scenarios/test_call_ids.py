@@ -79,6 +79,7 @@ def results(agent: Agent) -> dict[str, str]:
 
 @pytest.mark.parametrize("path", ["invoke", "stream"])
 @pytest.mark.parametrize("ids", [("c", "c"), ("", ""), ("c", ""), ("", "c")])
+@pytest.mark.variants
 def test_two_calls_with_one_id_or_none_both_run(
     agent: Agent, server: OpenAIServer, workspace: Path, ids: tuple[str, str], path: str
 ) -> None:

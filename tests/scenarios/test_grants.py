@@ -217,6 +217,7 @@ def test_a_granted_call_is_still_refused_where_policy_refuses_it(
         {"type": "reject", "grant": {"scope": "thread"}},
     ],
 )
+@pytest.mark.variants
 def test_a_grant_that_does_not_fit_is_refused_and_the_question_stays_open(
     asked: Any, workspace: Path, answer: dict[str, Any]
 ) -> None:

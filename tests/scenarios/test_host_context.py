@@ -83,6 +83,7 @@ CONTEXTS: list[tuple[Any, Any]] = [(Tenant, Tenant), (TenantModel, TenantModel),
 
 @pytest.mark.parametrize(("schema", "make"), CONTEXTS)
 @pytest.mark.parametrize("embed", [as_subgraph, in_a_node, in_a_tool])
+@pytest.mark.variants
 def test_a_graph_with_a_context_of_its_own_may_hold_the_agent(
     agent: Any, embed: Callable[..., Any], schema: Any, make: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -114,6 +114,7 @@ WAYS = pytest.mark.parametrize(
 @WAYS
 @pytest.mark.parametrize("framing", ["close", *slow("length", "chunked", "reset")])
 @pytest.mark.parametrize("call", [WRITE, REMOVE], ids=["write_file", "run_command"])
+@pytest.mark.variants
 async def test_a_call_in_a_reply_that_breaks_off_is_not_run_and_the_model_is_asked_again(
     files: Path, server: OpenAIServer, way: Callable[[Any], Any], framing: Any, call: Call
 ) -> None:
@@ -191,6 +192,7 @@ def test_what_is_refused_for_good_is_not_tried_again(files: Path, server: OpenAI
 
 
 @pytest.mark.parametrize("word", ["error", "abort", "insufficient_system_resource"])
+@pytest.mark.variants
 def test_a_reply_that_the_provider_gave_up_on_is_asked_for_again(
     files: Path, server: OpenAIServer, word: str
 ) -> None:
@@ -324,6 +326,7 @@ def test_the_end_of_the_run_is_recorded_with_what_is_missing(files: Path, server
         "[" * 100_000,
     ],
 )
+@pytest.mark.variants
 def test_arguments_are_taken_as_they_are_written_or_not_at_all(
     files: Path, server: OpenAIServer, arguments: str, streamed: bool
 ) -> None:
@@ -433,6 +436,7 @@ async def test_each_providers_limit_is_known(
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "google_genai", "ollama"])
+@pytest.mark.variants
 def test_a_stream_of_a_provider_that_says_how_it_ends_is_incomplete_without_that(
     files: Path, provider: str
 ) -> None:

@@ -93,6 +93,7 @@ def kept_bytes(database: Path) -> int:
         lambda: (_ for _ in ()).throw(ValueError(HUGE)),
     ],
 )
+@pytest.mark.variants
 def test_a_huge_result_is_cut_before_it_is_kept(
     run: Callable[[BaseTool], ToolMessage], database: Path, result: Callable[[], Any], risk: str
 ) -> None:

@@ -49,6 +49,7 @@ def last_of(agent: Agent, tool: str) -> str:
 
 @pytest.mark.parametrize("sandbox", SANDBOXES)
 @pytest.mark.parametrize("change", ["changed", "gone", "whole folder gone"])
+@pytest.mark.variants
 def test_a_pinned_thread_reads_and_runs_what_it_loaded(
     make_agent: MakeAgent, skill: Path, sandbox: str, change: str
 ) -> None:
@@ -104,6 +105,7 @@ def test_paths_from_the_skill_to_its_project_hold_in_the_sandbox(
 
 @pytest.mark.parametrize("folder", [".claude/skills", ".agents/skills", ".agent/skills", "own"])
 @pytest.mark.parametrize("others", [0, 1])
+@pytest.mark.variants
 def test_a_skill_whose_folder_is_gone_leaves_no_trace_on_the_host(
     make_agent: MakeAgent, workspace: Path, folder: str, others: int
 ) -> None:

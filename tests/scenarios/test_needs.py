@@ -130,6 +130,7 @@ def test_a_script_runs_with_the_packages_that_a_person_approved(
         "import msgspec\n",
     ],
 )
+@pytest.mark.variants
 def test_a_script_that_may_work_is_asked_about(skills_dir: Path, make_agent: MakeAgent, source: str) -> None:
     write_skill(skills_dir, "maybe", "Maybe.", scripts__run_py=source, scripts__beside_py="")
     load, run = call("load_skill", name="maybe"), call("run_script", skill="maybe", path="scripts/run.py")

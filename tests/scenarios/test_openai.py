@@ -124,6 +124,7 @@ def test_a_new_message_on_a_waiting_thread_keeps_the_protocol(workspace: Path, s
         error(500, "oops"),
     ],
 )
+@pytest.mark.variants
 def test_a_failing_provider_is_told_in_one_sentence_and_the_turn_can_go_on(
     workspace: Path, server: OpenAIServer, trouble: Raw
 ) -> None:

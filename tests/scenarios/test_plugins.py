@@ -59,6 +59,7 @@ def last(agent: Agent, tool: str = "run_script") -> str:
         "python3 ../other/scripts/y.py",
     ],
 )
+@pytest.mark.variants
 def test_a_script_of_the_plugin_runs_as_one_of_the_skill(
     make: Any, plugin: Path, sandbox: str, path: str
 ) -> None:

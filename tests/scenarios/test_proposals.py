@@ -439,6 +439,7 @@ def _a_link(make_agent: MakeAgent, skills_dir: Path) -> Agent:
         (_a_link, "what is there cannot be read as a skill"),
     ],
 )
+@pytest.mark.variants
 def test_what_somebody_vouches_for_is_never_changed_in_place(
     make_agent: MakeAgent, skills_dir: Path, prepared: Any, says: str
 ) -> None:

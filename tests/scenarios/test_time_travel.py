@@ -61,6 +61,7 @@ def test_every_step_of_the_history_has_its_own_ledger_grants_and_usage(agent: Ag
 
 
 @pytest.mark.parametrize("node", ["select", "load", "gate", "approve", "decide"])
+@pytest.mark.variants
 def test_an_update_of_an_old_checkpoint_branches_off_with_the_state_of_that_step(
     agent: Agent, node: str
 ) -> None:

@@ -67,6 +67,7 @@ def test_a_folder_in_the_home_folder_needs_no_word(home: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.variants
 def test_file_tools_refuse_the_secrets(home: Path, make_agent: MakeAgent, secret: str) -> None:
     (home / "link").symlink_to(home / secret)
     wanted = [

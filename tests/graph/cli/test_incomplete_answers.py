@@ -69,6 +69,7 @@ def test_a_filtered_answer_is_said_as_such(server: OpenAIServer, run: Run) -> No
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
+@pytest.mark.variants
 def test_a_connection_that_ends_in_a_call_asks_again_and_runs_nothing(
     cli: CommandLine, server: OpenAIServer, run: Run, options: list[str]
 ) -> None:

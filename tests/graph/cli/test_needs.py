@@ -196,6 +196,7 @@ def test_node_packages_are_shown_approved_and_used(cli: CommandLine, registry: R
 @pytest.mark.parametrize(
     "word", ["npm:../x", "npm:x@file:../y", "npm:me/x", "npm:--x", "npm:x@https://a/b.tgz"]
 )
+@pytest.mark.variants
 def test_what_is_no_node_package_is_wrong_usage(cli: CommandLine, registry: Registry, word: str) -> None:
     done = cli.run("skills", "needs", "noded", "--install", "--with", word, "--skills-dir", str(cli.skills))
     assert (done.code, done.out) == (2, "")

@@ -39,6 +39,7 @@ def shown(workspace: Path, **environment: str) -> str:
 
 @pytest.mark.parametrize("entry", ["{work}/.venv/bin", ".", ".venv/bin"])
 @pytest.mark.parametrize("pager", ["", "less", "own-pager -x"])
+@pytest.mark.variants
 def test_a_pager_of_the_workspace_never_runs(tmp_path: Path, entry: str, pager: str) -> None:
     workspace = tmp_path / "work"
     for name in ("less", "own-pager"):

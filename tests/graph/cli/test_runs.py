@@ -198,6 +198,7 @@ def test_the_path_of_the_workspace_is_no_secret(tmp_path: Path) -> None:
         {"type": "call_judged", "thread": "rain", "run": "rain.1", "decision": [], "args": 5},
     ],
 )
+@pytest.mark.variants
 def test_lines_that_a_workspace_brings_along_end_no_command(cli: CommandLine, forged: Any) -> None:
     """Attack: a repository ships `.agent/runs` with lines that no release wrote."""
     line = json.dumps({"seq": 1, "hash": "x", **forged})

@@ -61,6 +61,7 @@ def test_a_skill_is_shown_with_what_is_in_its_file(cli: CommandLine) -> None:
         ["runs", "show", "note.1", "--json"],
     ],
 )
+@pytest.mark.variants
 def test_secrets_that_a_thread_keeps_are_not_shown(cli: CommandLine, command: list[str]) -> None:
     """Keys of known shapes, and values of this process's secret variables, wherever they stand."""
     write = call("write_file", path=".env.example", content=f"API_KEY={KEY}\nlogin {PASSWORD}\n")

@@ -33,6 +33,7 @@ def cli(tmp_path: Path) -> CommandLine:
     ],
     ids=" ".join,
 )
+@pytest.mark.variants
 def test_nothing_that_is_slow_is_imported(cli: CommandLine, command: list[str]) -> None:
     """Nor what only the load of a skill needs: the list cost a quarter more CPU when it was."""
     assert imported(cli, command, SLOW_TO_IMPORT + ONLY_FOR_A_LOAD) == []

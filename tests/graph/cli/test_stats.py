@@ -56,11 +56,13 @@ def test_damaged_lines_are_passed_over_and_counted(cli: CommandLine) -> None:
 
 
 @pytest.mark.parametrize(("since", "turns"), [("1h", 2), ("2w", 2), ("2099-01-01", 0), ("1999-12-31", 2)])
+@pytest.mark.variants
 def test_only_runs_since_then_count(cli: CommandLine, since: str, turns: int) -> None:
     assert cli.run("skills", "stats", "--since", since, "--json").value["turns"] == turns
 
 
 @pytest.mark.parametrize("since", ["yesterday", "7", "d7", "2026-13-01"])
+@pytest.mark.variants
 def test_a_time_that_is_none_says_how_one_is_written(cli: CommandLine, since: str) -> None:
     done = cli.run("skills", "stats", "--since", since)
     assert done.code == 2

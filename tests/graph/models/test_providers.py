@@ -259,6 +259,7 @@ def test_a_rate_limit_is_waited_out(server: OpenAIServer) -> None:
     ],
 )
 @pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.variants
 def test_a_refusal_of_the_provider_is_one_sentence(
     server: OpenAIServer, answer: Raw, said: str, streamed: bool
 ) -> None:
@@ -296,6 +297,7 @@ GARBAGE = {
 
 
 @pytest.mark.parametrize("answer", GARBAGE.values(), ids=GARBAGE)
+@pytest.mark.variants
 def test_garbage_is_a_clear_error(server: OpenAIServer, answer: Raw) -> None:
     server.answers.append(answer)
     with pytest.raises(UnreadableReplyError, match="not a chat completion") as caught, calling("openai:m"):

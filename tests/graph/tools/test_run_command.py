@@ -68,6 +68,7 @@ def test_a_pipe_of_a_repositorys_history(
         ("shopt -q login_shell || echo plain; echo ${BASH_ENV-unset}", "plain\nunset"),
     ],
 )
+@pytest.mark.variants
 def test_what_a_shell_can_do_works(
     make_agent: MakeAgent, workspace: Path, free: dict[str, Any], command: str, printed: str
 ) -> None:

@@ -127,6 +127,7 @@ def test_commits_since_the_last_tag_are_grouped_by_type(repository: Repository) 
         ("Note: nothing", "other"),
     ],
 )
+@pytest.mark.variants
 def test_plain_messages_are_grouped_by_their_verb(repository: Repository, message: str, section: str) -> None:
     repository.commit(message)
     assert texts(notes(repository), section) == [message]
@@ -260,6 +261,7 @@ def test_no_repository(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "ref", ["nope", "-n1", "--output=x", "", "main..x", "HEAD:log.txt", "a b", "^HEAD", "HEAD\n", "@{-9}"]
 )
+@pytest.mark.variants
 def test_what_is_no_revision_is_refused(repository: Repository, ref: str) -> None:
     repository.commit("feat: one")
     done = run(repository.folder, f"--from={ref}")

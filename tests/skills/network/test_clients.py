@@ -54,6 +54,7 @@ CLIENTS = {
 
 
 @pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.variants
 def test_a_program_reaches_the_host_that_was_agreed_to_and_no_other(
     tmp_path: Path, port: int, client: str
 ) -> None:

@@ -116,6 +116,7 @@ SHAPE = "is none that it may name"
         *((each, "disallowed submodule url") for each in ("-u/x.git", "--upload-pack=x")),  # git says it
     ],
 )
+@pytest.mark.variants
 def test_what_a_repository_may_not_name_is_not_asked(
     main: Repository, other: Repository, tmp_path: Path, url: str, reason: str
 ) -> None:

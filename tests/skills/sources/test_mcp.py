@@ -160,6 +160,7 @@ BAD_ENTRIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD_ENTRIES)
+@pytest.mark.variants
 def test_an_entry_that_breaks_the_specification_is_left_out_with_a_reason_and_hides_none(
     server: Skills, source: McpSource, case: str
 ) -> None:
@@ -216,6 +217,7 @@ def test_true_is_not_one(server: Skills, source: McpSource) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("lie", [lambda raw: raw[:-1] + b"!", lambda raw: raw + b"!", lambda _: b""])
+@pytest.mark.variants
 def test_a_file_that_is_not_what_was_listed_refuses_the_skill(
     server: Skills, source: McpSource, name: str, lie: Callable[[bytes], bytes]
 ) -> None:
