@@ -1,6 +1,7 @@
 """Elements of HTML. A text becomes markup in one way only: escaped, and with nothing hidden in it."""
 
 import html
+from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
 from skills_agent.skills.visible import visible
@@ -15,14 +16,14 @@ class Html(str):
     __slots__ = ()
 
 
-Child: TypeAlias = "Html | str | int | float | list[Html] | None"
+Child: TypeAlias = "str | int | float | Iterable[Html | str] | None"
 
 
 def text(value: object) -> Html:
     """Return a text as markup: escaped, with marks in place of what cannot be seen."""
     if isinstance(value, Html):
         return value
-    return Html(html.escape(visible(str(value).replace("\r\n", "\n"), "prose"), quote=True))
+    return Html(_escaped(value, quote=False))
 
 
 def element(tag: str, /, *children: Child, **attributes: object) -> Html:
@@ -38,8 +39,17 @@ def element(tag: str, /, *children: Child, **attributes: object) -> Html:
 
 def joined(*children: Child) -> Html:
     """Return children one after the other; None is none."""
-    parts = (part for each in children for part in (each if isinstance(each, list) else [each]))
+    parts: Iterator[Html | str | int | float | None] = (
+        part
+        for each in children
+        for part in ([each] if each is None or isinstance(each, str | int | float) else each)
+    )
     return Html("".join(text(part) for part in parts if part is not None))
+
+
+def copied(command: str) -> Html:
+    """Return a command; the script of the page puts a button beside it, which copies it."""
+    return element("span", element("code", command), class_="command")
 
 
 def table(header: list[str], rows: list[list[Child]], caption: str = "", class_: str = "") -> Html:
@@ -62,8 +72,12 @@ def table(header: list[str], rows: list[list[Child]], caption: str = "", class_:
     )
 
 
+def _escaped(value: object, *, quote: bool) -> str:
+    return html.escape(visible(str(value).replace("\r\n", "\n"), "prose"), quote=quote)
+
+
 def _attribute(key: str, value: object) -> str:
     name = key.rstrip("_").replace("_", "-")
     if value is None or value is False:
         return ""
-    return f" {name}" if value is True else f' {name}="{text(value)}"'
+    return f" {name}" if value is True else f' {name}="{_escaped(value, quote=True)}"'

@@ -25,6 +25,8 @@ class Answer(NamedTuple):
     sentence: str
     details: str
     """The figures behind it, as sentences; empty where there are none."""
+    delta: Delta | None = None
+    """What it is of; None: nothing was compared."""
 
 
 def answers(summary: Summary) -> tuple[Answer, ...]:
@@ -54,7 +56,7 @@ def _compared(summary: Summary, delta: Delta) -> Answer:
                 else f"{differing} of {cases} came out differently, and {MIN_DISCORDANT} are the least"
             )
             tone, sentence = "open", f"Too few cases to tell {words.whether}: {few}."
-    return Answer(tone, model + sentence, " ".join(_details(summary, delta)))
+    return Answer(tone, model + sentence, " ".join(_details(summary, delta)), delta)
 
 
 class _Words(NamedTuple):
@@ -102,9 +104,8 @@ def _details(summary: Summary, delta: Delta) -> Iterator[str]:
     for each in others:
         if each.metric == "chosen":
             yield f"The right skills were chosen: {change(each)}, {each.verdict}."
-    dearer = [f"{each.metric} {change(each)}" for each in others if each.metric in {"tokens", "usd"}]
-    if dearer:
-        yield f"Of a run: {'; '.join(dearer)}."
+        if each.metric == "tokens":
+            yield f"Tokens of a run: {change(each)}."
     if delta.verdict in {"no difference shown", "too few cases"} and summary.visible is not None:
         yield f"A difference below {100 * summary.visible:.0f} points would not show with so many cases."
 
@@ -154,6 +155,8 @@ def number(value: float) -> str:
     """Return an amount with as many digits as say something."""
     if value >= 100 or value == int(value):
         return f"{value:,.0f}"
+    if value >= 10:
+        return f"{value:.1f}"
     return f"{value:.2f}" if value >= 0.01 else f"{value:.4f}"
 
 

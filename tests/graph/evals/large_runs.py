@@ -68,6 +68,7 @@ class _Chances(NamedTuple):
     right: float
 
 
+_RUNS: Final = {"before": "20261122-0912-c3", "with": "20261123-1820-k7", "without": "20261123-1820-k7"}
 _SIDES: Final = {
     "before": _Chances(chosen=0.78, right=0.74),
     "with": _Chances(chosen=0.93, right=0.88),
@@ -90,7 +91,7 @@ def large_run(
     asked = tuple(_case(chance, number) for number in range(cases))
     arms: tuple[Arm, ...] = ("with", "without") if without else ("with",)
     head = RunHead(
-        id="20261123-1820-k7",
+        id=_RUNS["with"],
         at="2026-11-23T18:20:11+00:00",
         command="skills-agent eval skills --without --baseline last --html report.html",
         program="0.1.0",
@@ -104,7 +105,7 @@ def large_run(
         skipped=("skills/pdf-forms/evals/evals.json#17: the assertion `pixel_diff` is of no known kind.",),
     )
     results = [
-        _result(chance, case, model, arm, number, _SIDES[arm])
+        _result(chance, case, model, arm, number, arm)
         for case in asked
         for model in models
         for arm in arms
@@ -114,7 +115,7 @@ def large_run(
     if not baseline:
         return summarise(head, results)
     old = RunHead(
-        id="20261122-0912-c3",
+        id=_RUNS["before"],
         at="2026-11-22T09:12:40+00:00",
         command="skills-agent eval skills",
         program="0.1.0",
@@ -125,7 +126,7 @@ def large_run(
         cases=asked,
     )
     earlier = [
-        _result(chance, case, model, "with", number, _SIDES["before"])
+        _result(chance, case, model, "with", number, "before")
         for case in asked
         for model in models
         for number in range(repeat)
@@ -182,8 +183,9 @@ def _case(chance: random.Random, number: int) -> EvalCase:
 
 
 def _result(
-    chance: random.Random, case: EvalCase, model: str, arm: Arm, number: int, chances: _Chances
+    chance: random.Random, case: EvalCase, model: str, arm: Arm, number: int, side: str
 ) -> EvalResult:
+    chances = _SIDES[side]
     is_chosen = chance.random() < chances.chosen
     chosen = case.skill if is_chosen else chance.choice((*_SKILLS, "", ""))
     if arm == "without" and chosen == case.skill:
@@ -221,7 +223,7 @@ def _result(
         error=_FAULTS[fault] if fault else "",
         trajectory=trajectory,
         spent=spent,
-        thread=f"eval-20261123-1820-k7-{case.id.replace('/', '-')}-{arm}-{number}",
+        thread=f"eval-{_RUNS[side]}-{case.id.replace('/', '-')}-{arm}-{number}",
         at="2026-11-23T18:24:02+00:00",
     )
 

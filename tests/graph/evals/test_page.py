@@ -1,24 +1,33 @@
 """The page of a run: one file that loads nothing, small, and with every text escaped."""
 
+import base64
+import hashlib
 import re
 from html.parser import HTMLParser
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from skills_agent.graph.evals.report.html import html_page
 from skills_agent.graph.evals.report.wording import answers
+from skills_agent.graph.pages.charts import Point, difference, scatter
 from skills_agent.graph.pages.elements import Html, element, text
+from skills_agent.skills.evals.result import EvalResult, RunHead
+from skills_agent.skills.evals.summary import Summary
+from skills_agent.skills.evals.trajectory import MadeCall, Trajectory
 from tests.graph.evals.large_runs import large_run
-from tests.graph.evals.summaries import HOSTILE, summary
+from tests.graph.evals.summaries import HOSTILE, result, summary
 
 _TAGS = """
-html head meta title style script body main div h1 h2 h3 p small code pre span del ins ul li section table
-caption
-thead tbody tr th td svg rect line circle text details summary button label input select option
+html head meta title style script body main div h1 h2 h3 p a b small code pre span del ins ul ol li dl dt dd
+table caption thead tbody tr th td svg rect line circle text section details summary button label input select
+option
 """
 ALLOWED = frozenset(_TAGS.split())
-TWO_MEGABYTES = 2 * 1024 * 1024
+TWO_MEGABYTES = 2_000_000
 
 
 class Tags(HTMLParser):
@@ -29,11 +38,21 @@ class Tags(HTMLParser):
         self.tags: list[str] = []
         self.open: list[str] = []
         self.attributes: set[str] = set()
+        self.links: set[str] = set()
+        self.ids: list[str] = []
+        self.policy = ""
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        self.attributes.update(name for name, _ in attrs)
+        found = dict(attrs)
+        self.attributes.update(found)
+        if "href" in found:
+            self.links.add(str(found["href"]))
+        if "id" in found:
+            self.ids.append(str(found["id"]))
+        if found.get("http-equiv") == "Content-Security-Policy":
+            self.policy = str(found["content"])
         if tag not in {"meta", "input"}:
             self.open.append(tag)
 
@@ -41,43 +60,224 @@ class Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
+def hostile() -> Summary:
+    """Return a run in which every text that comes from elsewhere is hostile."""
+    whole = large_run(12, models=(HOSTILE, "b"), baseline=True)
+    head = structs.replace(
+        whole.head,
+        id=HOSTILE,
+        command=HOSTILE,
+        grader=HOSTILE,
+        partial=HOSTILE,
+        skipped=(HOSTILE,),
+        skills={HOSTILE: HOSTILE},
+        cases=tuple(
+            structs.replace(
+                case, turns=(HOSTILE,), tags=(HOSTILE,), file=HOSTILE, skill=HOSTILE, note=HOSTILE
+            )
+            for case in whole.head.cases
+        ),
+    )
+    rows = tuple(
+        structs.replace(
+            row, runs={side: tuple(map(_hostile_result, runs)) for side, runs in row.runs.items()}
+        )
+        for row in whole.cases
+    )
+    return structs.replace(whole, head=head, cases=rows, notes=(HOSTILE,))
+
+
+def _hostile_result(one: EvalResult) -> EvalResult:
+    call = MadeCall(tool=HOSTILE, args={HOSTILE: HOSTILE}, result=HOSTILE, status="error")
+    return structs.replace(
+        one,
+        error=HOSTILE,
+        thread=HOSTILE,
+        checks=tuple(
+            structs.replace(each, text=HOSTILE, evidence=HOSTILE, passed=False) for each in one.checks
+        ),
+        trajectory=Trajectory(answers=(HOSTILE + one.arm,), calls=(call,), files={HOSTILE: "0"}),
+    )
+
+
 def test_the_page_is_well_formed_and_loads_nothing() -> None:
-    page = html_page(summary(200, text=HOSTILE))
+    page = html_page(hostile())
     read = Tags(page)
     assert read.open == []
     assert set(read.tags) <= ALLOWED
     assert read.tags.count("script") == read.tags.count("style") == 1
-    assert not {
-        name for name in read.attributes if name.startswith("on") or name in {"src", "href", "action"}
-    }
-    assert "default-src &#x27;none&#x27;" in page
-    assert "http://" not in page.replace("http-equiv", "")
+    assert not {name for name in read.attributes if name.startswith("on")}
+    assert not read.attributes & {"src", "srcset", "action", "style", "ping"}
+    assert all(re.fullmatch(r"#case-\d+", link) and link[1:] in read.ids for link in read.links)
+    assert len(set(read.ids)) == len(read.ids)
+    assert not set(page) & set("\x1b\u202e")
 
 
-def test_the_page_of_two_hundred_cases_is_small() -> None:
-    page = html_page(summary(200, text=HOSTILE * 20))
+def test_only_our_own_script_and_style_may_run() -> None:
+    page = html_page(summary(1))
+    policy = Tags(page).policy
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    for tag in ("script", "style"):
+        source = re.search(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        assert source
+        digest = base64.b64encode(hashlib.sha256(source[1].encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+
+
+def test_the_page_has_every_case() -> None:
+    page = html_page(summary(200, text=HOSTILE))
     assert len(page.encode()) < TWO_MEGABYTES
     assert page.count('class="case"') == 200
 
 
+@pytest.mark.slow
+def test_the_page_of_two_hundred_real_cases_is_small() -> None:
+    for whole in (large_run(), large_run(repeat=3)):
+        page = html_page(whole)
+        assert len(page.encode()) < TWO_MEGABYTES
+        assert page.count('class="case"') == 200
+    assert "eval --json has all" not in html_page(large_run())
+
+
+@pytest.mark.slow
+def test_long_texts_are_cut_shorter_where_the_page_would_be_too_large() -> None:
+    whole = large_run()
+    long = Trajectory(
+        answers=("word & " * 20_000,),
+        calls=tuple(
+            MadeCall(tool="grep", args={"pattern": "x" * 9_000}, result="<y>" * 9_000) for _ in range(200)
+        ),
+    )
+    rows = tuple(
+        structs.replace(
+            row,
+            runs={
+                side: tuple(structs.replace(one, trajectory=long) for one in runs)
+                for side, runs in row.runs.items()
+            },
+        )
+        for row in whole.cases
+    )
+    page = html_page(structs.replace(whole, cases=rows))
+    assert len(page.encode()) < TWO_MEGABYTES
+    assert page.count('class="case"') == 200
+    assert "eval --json has all" in page
+
+
 def test_the_page_begins_with_the_answers() -> None:
     page = html_page(large_run(80))
-    said = re.findall(r'<p class="verdict ([^"]*)">([^<]*)<', page)
-    assert [tone for tone, _ in said] == ["better", "better"]
+    said = re.findall(r'<div class="verdict ([^"]*)"><div><p>([^<]*)<', page)
+    assert [tone for tone, _ in said] == ["better", "better more"]
     assert [sentence for _, sentence in said] == [each.sentence for each in answers(large_run(80))]
+    assert page.index("Your edit helped") < page.index("<h2>")
 
 
 def test_each_case_says_what_was_expected_what_happened_and_where_its_thread_is() -> None:
     page = html_page(summary(4))
     for said in (
-        "The answer contains &quot;4&quot;.",
+        'The answer contains "4".',
         "skills-agent threads show eval-r1-csv-report-0-with",
-        "load_skill {&quot;name&quot;:&quot;csv-report&quot;}",
-        "&quot;contains&quot;: [",
+        '<b>load_skill</b> {"name":"csv-report"}',
+        "<p>Skills: csv-report</p>",
         "evals.json#3: it is no object.",
-        "csv-report dddddddddddd",
+        "csv-report <code>dddddddddddd</code>",
     ):
         assert said in page
+
+
+def story(whole: Summary, case: str) -> str:
+    page = html_page(whole)
+    start = page.index(f'data-case="{case}"')
+    end = page.find('<details class="case"', start)
+    return page[start : end if end > 0 else None]
+
+
+def with_runs(**runs: Any) -> Summary:
+    """Return a run whose one case has these runs by side."""
+    whole = summary(1)
+    rates = {side: sum(one.score for one in found) / len(found) for side, found in runs.items()}
+    row = structs.replace(whole.cases[0], runs=runs, rates=rates)
+    return structs.replace(whole, cases=(row,))
+
+
+def answered(answer: str, outcome: str = "passed", **fields: Any) -> EvalResult:
+    return result("csv-report/0", outcome, trajectory=Trajectory(answers=(answer,)), **fields)
+
+
+def test_answers_are_compared_with_those_before_and_without() -> None:
+    same, other = "one\ntwo\nthree\nfour\nfive\nsix\n", "one\ntwo\nthree\nfour\nfive\nSIX\n"
+    told = story(
+        with_runs(**{"with": (answered(other),), "before": (answered(same),), "without": (answered(other),)}),
+        "csv-report/0",
+    )
+    assert "<del>- six\n</del><ins>+ SIX\n</ins>" in told
+    assert "Without: the same answer." in told
+    assert "Compared with the answer before" in told
+
+
+def test_lines_that_did_not_change_are_folded() -> None:
+    lines = "\n".join(map(str, range(30)))
+    told = story(
+        with_runs(**{"with": (answered(f"{lines}\nx"),), "before": (answered(f"{lines}\ny"),)}),
+        "csv-report/0",
+    )
+    assert "\u2026 26 lines are the same" in told
+
+
+def test_of_many_runs_the_one_that_failed_is_told_and_each_has_its_thread() -> None:
+    runs = tuple(
+        answered("ok", "failed" if number == 1 else "passed", repeat=number, thread=f"t{number}")
+        for number in range(3)
+    )
+    told = story(with_runs(**{"with": runs}), "csv-report/0")
+    assert "What it did, run 2" in told
+    assert [told.index(f"threads show t{number}") for number in (1, 0, 2)] == sorted(
+        told.index(f"threads show t{number}") for number in range(3)
+    )
+    assert "\u2713 3 of 3" in told
+
+
+def test_an_error_is_no_failed_check() -> None:
+    whole = with_runs(**{"with": (answered("", "timeout", error="It was given up.", checks=()),)})
+    told = story(whole, "csv-report/0")
+    assert '<p class="fault timeout">Timeout: It was given up.' in told
+    assert 'data-marks="broken-off"' in html_page(whole)
+    assert ">no answer 1</button>" in html_page(whole)
+
+
+def test_the_worst_cases_come_first() -> None:
+    page = html_page(large_run(80))
+    marks = [each.split()[0] for each in re.findall(r'data-marks="([^"]+)"', page)]
+    order = ["failed", "broken-off", "flaky", "lost", "gained", "ungraded", "passed"]
+    assert marks == sorted(marks, key=order.index)
+
+
+def test_a_request_that_went_wrong_leads_to_its_case() -> None:
+    whole = large_run(80)
+    page = html_page(whole)
+    near = whole.arms[0].choices
+    assert near
+    place = next(place for place, row in enumerate(whole.cases) if row.case == near.near_misses[0].case)
+    assert f'href="#case-{place}"' in page
+    assert re.search(rf'id="case-{place}" data-case="{near.near_misses[0].case}"', page)
+
+
+def test_a_run_of_nothing_has_a_page() -> None:
+    page = html_page(Summary(head=RunHead(id="r", at=""), arms=(), deltas=(), cases=()))
+    assert "Nothing was run." in page
+    assert Tags(page).open == []
+
+
+def test_charts_hold_any_figures() -> None:
+    points = [Point("a", 0.0, 0.0, 0.0, 1.0), Point("a" * 200, 0.0, 1.0, 0.0, 1.0, is_filled=False)]
+    for chart in (
+        scatter(points, "x", "y"),
+        scatter([], "x", "y"),
+        difference(-1.0, -1.0, 1.0, has_scale=True),
+    ):
+        assert "nan" not in chart
+        assert Tags(chart).open == []
 
 
 @given(st.text())

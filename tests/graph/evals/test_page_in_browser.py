@@ -1,5 +1,6 @@
 """The page of a run in a real browser: by the keyboard, in the dark, on paper, and with hostile texts."""
 
+import json
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from skills_agent.graph.evals.report.html import html_page
+from tests.graph.evals.large_runs import large_run
 from tests.graph.evals.summaries import HOSTILE, summary
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is in the extra `dev`")
@@ -45,21 +47,24 @@ class Seen:
         self.page = browser.new_page(**options)
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
+        # What its policy forbids is said to begin, and never ends.
+        self.page.on("requestfinished", lambda request: self.requests.append(request.url))
         self.page.goto(file.as_uri())
 
     def shown(self) -> list[str]:
         """Return the requests of the cases that are seen, in their order."""
         texts: list[str] = self.page.locator(
-            "details.case:visible > summary > span:first-child"
+            "details.case:visible > summary > .request > span:first-child"
         ).all_inner_texts()
         return texts
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    (tmp_path / "page.html").write_text(html_page(summary(24, text=HOSTILE)))
-    return tmp_path / "page.html"
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the page of a run as it comes from real use."""
+    file = tmp_path_factory.mktemp("page") / "page.html"
+    file.write_text(html_page(large_run(50)))
+    return file
 
 
 @pytest.fixture
@@ -67,65 +72,129 @@ def seen(browser: Any, file: Path) -> Iterator[Seen]:
     one = Seen(browser, file)
     yield one
     assert one.complaints == []
+    assert set(one.requests) <= {file.as_uri()}
+    one.page.close()
+
+
+def test_hostile_texts_are_shown_and_do_nothing(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(html_page(summary(24, text=HOSTILE)))
+    one = Seen(browser, file)
+    one.page.click("#open")
+    assert one.page.evaluate("window.pwned") is None
+    assert "<script>window.pwned=1</script>" in one.shown()[0]
+    assert one.page.locator("script").count() == 1
+    assert one.page.locator("img").count() == 0
+    assert one.complaints == []
     assert one.requests == [file.as_uri()]
     one.page.close()
 
 
-def test_hostile_texts_are_shown_and_do_nothing(seen: Seen) -> None:
-    assert seen.page.evaluate("window.pwned") is None
-    assert "<script>window.pwned=1</script>" in seen.shown()[0]
-    assert seen.page.locator("script").count() == 1
-    assert seen.page.locator("img").count() == 0
+def test_markup_that_got_through_would_run_and_load_nothing(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    markup = f"{HOSTILE}<img src='data:image/gif;base64,R0' onerror='pwned=1'><script src='x.js'></script>"
+    file.write_text(html_page(summary(1)).replace("<h1>", f"{markup}<base href='https://evil.example'><h1>"))
+    one = Seen(browser, file)
+    assert one.page.evaluate("window.pwned") is None
+    assert one.page.evaluate("document.baseURI") == file.as_uri()
+    assert one.requests == [file.as_uri()]
+    assert any("Content Security Policy" in each for each in one.complaints)
+    one.page.close()
 
 
-def test_cases_are_filtered_by_words_and_by_outcome(seen: Seen) -> None:
-    assert seen.page.inner_text("#shown") == "24 of 24"
-    seen.page.fill("#filter", "csv-report/7 offline")
-    assert seen.page.inner_text("#shown") == "1 of 24"
+def test_cases_are_filtered_by_words_tag_and_outcome(seen: Seen) -> None:
+    assert seen.page.inner_text("#shown") == "50 of 50 shown"
+    seen.page.fill("#filter", "KeyError: 'amount'")
+    assert 0 < len(seen.shown()) < 50
     seen.page.fill("#filter", "")
-    seen.page.select_option("#outcome", "passed")
-    assert seen.page.inner_text("#shown") == "18 of 24"
-    seen.page.select_option("#outcome", "flaky")
-    assert len(seen.shown()) == 1
+    seen.page.select_option("#tag", "trigger")
+    assert seen.page.inner_text("#shown") == "10 of 50 shown"
+    seen.page.select_option("#tag", "")
+    failed = seen.page.locator("button[data-group=failed]")
+    failed.click()
+    assert failed.get_attribute("aria-pressed") == "true"
+    assert seen.page.locator("button[data-group='']").get_attribute("aria-pressed") == "false"
+    assert f"failed {len(seen.shown())}" == failed.inner_text()
 
 
-def test_cases_are_put_in_order(seen: Seen) -> None:
-    def rates() -> list[float]:
-        return [
-            float(each)
-            for each in seen.page.eval_on_selector_all("details.case", "all => all.map(e => e.dataset.rate)")
-        ]
+def test_cases_are_sorted_by_each_column_and_back(seen: Seen) -> None:
+    def values(name: str) -> list[float]:
+        found = seen.page.eval_on_selector_all("details.case", f"all => all.map(e => e.dataset.{name})")
+        return [float(each) for each in found]
 
-    before = rates()
-    assert before != sorted(before)
-    seen.page.select_option("#order", "rate up")
-    assert rates() == sorted(before)
-    seen.page.select_option("#order", "place up")
-    assert rates() == before
+    assert values("place") == sorted(values("place"))
+    for name in ("delta", "rate", "seconds", "tokens"):
+        button = seen.page.locator(f"button[data-sort={name}]")
+        begins_high = name in {"seconds", "tokens"}
+        for is_down in (begins_high, not begins_high):
+            button.click()
+            assert values(name) == sorted(values(name), reverse=is_down)
+        assert button.get_attribute("aria-pressed") == "true"
+    seen.page.click("button[data-sort=request]")
+    assert seen.shown() == sorted(seen.shown(), key=str.lower)
+    seen.page.click("button[data-sort=place]")
+    assert values("place") == sorted(values("place"))
 
 
 def test_a_table_is_sorted_by_its_heading(seen: Seen) -> None:
-    heading = seen.page.locator("table.sortable th", has_text="missed").first
+    heading = seen.page.locator("table.sortable th", has_text="recall").first
+    table = heading.locator("xpath=ancestor::table")
     for order in ("ascending", "descending"):
         heading.locator("button").click()
         assert heading.get_attribute("aria-sort") == order
+        shares = [float(each.split()[0]) for each in table.locator("tbody td:nth-child(6)").all_inner_texts()]
+        assert shares == sorted(shares, reverse=order == "descending")
+
+
+def test_a_link_opens_the_case_that_it_leads_to(seen: Seen) -> None:
+    seen.page.click("button[data-group=passed]")
+    link = seen.page.locator("table.sortable a").first
+    link.click()
+    case = seen.page.locator(f"details{link.get_attribute('href')}")
+    assert case.get_attribute("open") is not None
+    assert case.is_visible()
+    assert seen.page.evaluate("document.activeElement.tagName") == "SUMMARY"
 
 
 def test_the_keyboard_is_enough(seen: Seen) -> None:
     seen.page.keyboard.press("/")
     assert seen.page.evaluate("document.activeElement.id") == "filter"
-    seen.page.keyboard.type("csv-report/0")
-    assert len(seen.shown()) == 1
+    seen.page.keyboard.type("csv-report/")
+    assert len(seen.shown()) < 50
     seen.page.keyboard.press("Escape")
-    assert len(seen.shown()) == 24
-    for _ in range(4):
+    assert len(seen.shown()) == 50
+    reached = []
+    while "SUMMARY" not in reached:
         seen.page.keyboard.press("Tab")
-    assert seen.page.evaluate("document.activeElement.tagName") == "SUMMARY"
-    outline = seen.page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-    assert outline != "none"
+        reached.append(seen.page.evaluate("document.activeElement.tagName"))
+        outline = seen.page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline != "none"
+    assert set(reached[:-1]) == {"SELECT", "BUTTON"}
     seen.page.keyboard.press("Enter")
-    assert seen.page.locator("details.case").first.get_attribute("open") is not None
-    assert "threads show eval-r1-csv-report-0-with" in seen.page.locator("details.case").first.inner_text()
+    first = seen.page.locator("details.case").first
+    assert first.get_attribute("open") is not None
+    assert "skills-agent threads show eval-20261123-1820-k7-" in first.inner_text()
+
+
+def test_a_command_is_copied_or_selected(seen: Seen) -> None:
+    button = seen.page.locator("dl.facts button.copy")
+    button.click()
+    seen.page.wait_for_function("document.querySelector('dl.facts button.copy').textContent !== 'copy'")
+    assert button.inner_text() in {"copied", "selected"}
+
+
+def test_notes_are_saved_as_a_file(seen: Seen) -> None:
+    assert not seen.page.locator("#save").is_visible()
+    seen.page.click("details.case > summary >> nth=1")
+    seen.page.fill("details.case textarea", 'The figure is "right".\n')
+    with seen.page.expect_download() as download:
+        seen.page.click("#save")
+    assert download.value.suggested_filename == "notes-20261123-1820-k7.json"
+    saved = json.loads(Path(download.value.path()).read_text())
+    assert saved["run"] == "20261123-1820-k7"
+    assert [each["note"] for each in saved["notes"]] == ['The figure is "right".']
+    assert saved["notes"][0]["case"] in seen.page.locator("details.case").nth(1).inner_text()
+    seen.requests = [each for each in seen.requests if not each.startswith("blob:")]
 
 
 def colour(page: Any) -> tuple[int, ...]:
@@ -146,14 +215,14 @@ def test_the_page_is_light_or_dark_as_the_person_wants(browser: Any, file: Path,
 
 def test_on_paper_every_case_is_open_and_black_on_white(browser: Any, file: Path) -> None:
     one = Seen(browser, file, color_scheme="dark")
-    assert one.page.locator("details.case[open]").count() == 0
+    assert one.page.locator("details[open]").count() == 0
     one.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    assert one.page.locator("details.case[open]").count() == 24
+    assert one.page.locator("details:not([open])").count() == 0
     one.page.emulate_media(media="print")
     assert colour(one.page) == (255, 255, 255)
     assert not one.page.locator("#filter").is_visible()
     one.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    assert one.page.locator("details.case[open]").count() == 0
+    assert one.page.locator("details[open]").count() == 0
     assert one.page.pdf().startswith(b"%PDF")
     one.page.close()
 
@@ -168,25 +237,27 @@ def test_a_narrow_page_does_not_scroll_sideways(browser: Any, file: Path) -> Non
 
 def test_without_scripts_everything_is_there(browser: Any, file: Path) -> None:
     one = Seen(browser, file, java_script_enabled=False)
-    assert len(one.shown()) == 24
+    assert len(one.shown()) == 50
+    assert one.page.locator("button:visible, input:visible").count() == 0
     one.page.click("details.case > summary >> nth=0")
     assert "threads show" in one.page.locator("details.case").first.inner_text()
     one.page.close()
 
 
-def test_screenshots_can_be_kept(browser: Any, tmp_path: Path) -> None:
-    """Set EVAL_SCREENSHOTS to a folder to look at the page as people see it."""
+def test_screenshots_can_be_kept(browser: Any, file: Path, tmp_path: Path) -> None:
+    """Set EVAL_SCREENSHOTS to a folder to look at the page as people see it, on paper, too."""
     place = Path(os.environ.get("EVAL_SCREENSHOTS", tmp_path))
-    (tmp_path / "page.html").write_text(html_page(summary(200)))
-    schemes: dict[str, dict[str, Any]] = {
-        "light": {},
-        "dark": {"color_scheme": "dark"},
-        "narrow": {"viewport": {"width": 390, "height": 900}},
+    wide = {"width": 1280, "height": 3600}
+    looks: dict[str, dict[str, Any]] = {
+        "light": {"viewport": wide},
+        "dark": {"viewport": wide, "color_scheme": "dark"},
+        "narrow": {"viewport": {"width": 390, "height": 3600}},
     }
-    for name, options in schemes.items():
-        one = Seen(browser, tmp_path / "page.html", **options)
-        one.page.select_option("#order", "rate up")
+    for name, options in looks.items():
+        one = Seen(browser, file, **options)
         one.page.click("details.case > summary >> nth=0")
-        one.page.screenshot(path=place / f"{name}.png", full_page=name != "narrow")
+        one.page.screenshot(path=place / f"{name}.png")
         assert (place / f"{name}.png").stat().st_size > 10_000
+        if name == "light":
+            one.page.pdf(path=place / "paper.pdf")
         one.page.close()
