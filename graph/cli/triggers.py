@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 import msgspec
@@ -16,7 +16,7 @@ from skills_agent.graph.cli.packages import confirm, yes
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.errors import SkillError
-from skills_agent.skills.evals.choosing import Choice, Labelled, WordChooser
+from skills_agent.skills.evals.choosing import Choice, Chooser, Labelled, WordChooser
 from skills_agent.skills.evals.drafting import Written, draft
 from skills_agent.skills.evals.errors import EvalFileError
 from skills_agent.skills.evals.improving import (
@@ -38,6 +38,9 @@ from skills_agent.skills.skill import SkillMetadata
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import count
 
+if TYPE_CHECKING:
+    from skills_agent.graph.evals.selection import ModelLab
+
 _NEIGHBOURS: Final = 5
 _NOBODY: Final = "(none)"
 
@@ -51,6 +54,11 @@ class Lab(NamedTuple):
     """Of every skill that a model may load, this one too."""
     requests: tuple[Labelled, ...]
     skipped: tuple[str, ...]
+
+    def with_requests(self, requests: Sequence[Labelled]) -> "Lab":
+        """Return the same with more requests, each text once."""
+        unique = {each.text: each for each in reversed([*self.requests, *requests])}
+        return self._replace(requests=tuple(reversed(unique.values())))
 
     @property
     def others(self) -> dict[str, str]:
@@ -78,6 +86,11 @@ class Lab(NamedTuple):
 @click.option(
     "--improve", "better", is_flag=True, help="Search for a better description; ask, then write it."
 )
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="Let this model draft, choose and write descriptions. [default: by words, without a model]",
+)
 @click.option("--seed", type=int, default=42, show_default=True, help="Of the split into two halves.")
 @click.option(
     "--save",
@@ -94,6 +107,7 @@ def triggers(
     files: tuple[Path, ...],
     drafted: bool,
     better: bool,
+    model: str | None,
     seed: int,
     save: Path | None,
     yes: bool,
@@ -104,14 +118,19 @@ def triggers(
     """Show which requests skill NAME is chosen for, which neighbour wins the others, and why.
 
     By words, without a model: names and descriptions are compared with the requests, as a model sees no more
-    before it loads a skill. Measure a model's choices with `skills-agent eval --model NAME`.
+    before it loads a skill. With --model that model chooses from the same; what the whole agent chooses with
+    it, `skills-agent eval --model NAME` measures.
     """
     settings = Settings.load(workspace)
     registry = registry_of(settings, skills_dirs)
-    lab = _open(registry, name, files, drafted=drafted)
-    chooser = WordChooser()
+    lab = _open(registry, name, files)
+    asked = _model_lab(settings, model, lab.written) if model else None
+    if drafted or not lab.requests:
+        near = _neighbours(registry, registry.refresh(), lab.skill)
+        lab = lab.with_requests(asked.draft(near) if asked else draft(lab.written, near))
+    chooser: Chooser = asked or WordChooser()
     choices = chooser.choose([each.text for each in lab.requests], lab.descriptions)
-    found = _improve(lab, chooser, seed) if better else None
+    found = _improve(lab, chooser, asked, seed) if better else None
     if save:
         _save(save, lab.requests)
     if as_json:
@@ -133,19 +152,27 @@ def triggers(
             echo(f"Wrote {place}. What was there: {found.before}")
 
 
-def _open(registry: Registry, name: str, files: Sequence[Path], *, drafted: bool) -> Lab:
+def _open(registry: Registry, name: str, files: Sequence[Path]) -> Lab:
     catalog = registry.refresh()
     skill = catalog.find(name)
     if not skill.model_invocable:
         raise click.UsageError(f"only a person loads {skill.name}: no request triggers it")
     descriptions = {each.name: _described(each) for each in catalog.skills if each.model_invocable}
-    written = _written(registry, skill)
-    sets = files or _own_sets(registry, skill)
-    requests, skipped = _read(sets, skill.name)
-    if drafted or not requests:
-        requests += draft(written, _neighbours(registry, catalog, skill))
-    unique = {each.text: each for each in reversed(requests)}
-    return Lab(skill, written, descriptions, tuple(reversed(unique.values())), tuple(skipped))
+    requests, skipped = _read(files or _own_sets(registry, skill), skill.name)
+    lab = Lab(skill, _written(registry, skill), descriptions, (), tuple(skipped))
+    return lab.with_requests(requests)
+
+
+def _model_lab(settings: Settings, name: str, written: Written) -> "ModelLab":
+    from skills_agent.graph.evals.selection import ModelLab
+    from skills_agent.graph.models.local import LocalChatModel
+    from skills_agent.graph.models.provider import resolve_model
+    from skills_agent.graph.places import process_environment
+
+    model = resolve_model(name, environment=process_environment(), parameters=settings.model_parameters)
+    if isinstance(model, LocalChatModel):
+        raise click.UsageError(f"{name} is no language model. Leave out --model: then words choose")
+    return ModelLab(name, model, written)
 
 
 def _described(skill: SkillMetadata) -> str:
@@ -198,7 +225,7 @@ def _neighbours(registry: Registry, catalog: Catalog, skill: SkillMetadata) -> l
     return [_written(registry, each) for each in near[:_NEIGHBOURS]]
 
 
-def _improve(lab: Lab, chooser: WordChooser, seed: int) -> Improvement:
+def _improve(lab: Lab, chooser: Chooser, asked: "ModelLab | None", seed: int) -> Improvement:
     parts = split(lab.requests, seed)
     for wanted in (True, False):
         if not any(each.wanted is wanted for each in parts.held_out):
@@ -208,6 +235,10 @@ def _improve(lab: Lab, chooser: WordChooser, seed: int) -> Improvement:
                 f"{sum(each.wanted is wanted for each in lab.requests)}. Begin a file of them: "
                 f"skills-agent skills triggers {lab.skill.name} --save requests.json"
             )
+    if asked:
+        from skills_agent.graph.evals.selection import ROUNDS
+
+        return improve(lab.written, lab.others, parts, asked, asked, ROUNDS)
     proposer = PieceProposer(lab.written, parts.train, chooser, lab.others)
     return improve(lab.written, lab.others, parts, chooser, proposer)
 

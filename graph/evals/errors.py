@@ -5,6 +5,7 @@ EvalError (skills/evals/errors.py)
 ├── NoRepliesError        eval-no-replies   a case without replies for the model `scripted`
 ├── BudgetError           eval-budget       a `--budget` that cannot be held
 ├── GradeError            eval-grade        a grader that gave no verdict
+├── SelectionError        eval-selection    a model of the selection lab that gave no answer of use
 └── RecordingError        eval-recording    an answer that is not recorded, or a recording of no use
 """
 
@@ -46,6 +47,15 @@ class GradeError(DetailedError, EvalError):
 
     code = "eval-grade"
     sentence = "The grader {model} gave no verdict: {reason}."
+    model: str
+    reason: str
+
+
+class SelectionError(DetailedError, EvalError):
+    """A model of the selection lab that gave no answer of use."""
+
+    code = "eval-selection"
+    sentence = "The model {model} is of no use here: {reason}."
     model: str
     reason: str
 
