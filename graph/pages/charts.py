@@ -11,7 +11,7 @@ _HEIGHT: Final = 18
 _SCALE: Final = 16
 """Height of what stands under a chart."""
 _PLOT: Final = (720, 300)
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 20, 16, 44
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 20, 28, 44
 _LETTER: Final = 6.5
 """Width of a letter, about."""
 _LINE: Final = 15
@@ -43,17 +43,17 @@ def bar(value: float, low: float, high: float) -> Html:
 
 
 def difference(
-    value: float, low: float, high: float, *, width: int = _WIDTH, has_scale: bool = False
+    value: float, low: float, high: float, tone: str = "open", *, width: int = _WIDTH, has_scale: bool = False
 ) -> Html:
     """Return a difference of shares, from -1 to 1, as a point with its interval around a line at zero.
 
-    The scale is that of the difference, at least a fifth on each side, so that a small one can be seen.
+    The scale is that of the difference, at least a fifth on each side, so that a small one can be seen. Its
+    colour is that of the tone: better, worse or open.
     """
     most = max(0.2, math.ceil(10 * max(abs(low), abs(high), abs(value))) / 10)
     inner = width - 12
     at = [round(6 + inner / 2 + each * inner / 2 / most, 1) for each in (value, low, high)]
     middle = _HEIGHT / 2
-    tone = "better" if low > 0 else "worse" if high < 0 else "open"
     drawn = [
         element("rect", x=0, y=4, width=width, height=10, rx=2, class_="track"),
         element("line", x1=width / 2, x2=width / 2, y1=0, y2=_HEIGHT, class_="zero"),
@@ -87,7 +87,7 @@ def scatter(points: Sequence[Point], x_title: str, y_title: str) -> Html:
         said = f"{most * part:,.0f}" if most >= 100 else f"{most * part:.4g}"
         drawn.append(element("text", said, x=across(most * part), y=bottom + 16, text_anchor="middle"))
     drawn.append(element("text", x_title, x=width - _RIGHT, y=bottom + 34, text_anchor="end"))
-    drawn.append(element("text", y_title, x=_LEFT, y=10))
+    drawn.append(element("text", y_title, x=_LEFT, y=12))
     taken: list[tuple[float, float]] = []
     for point in sorted(points, key=lambda point: -point.y):
         drawn += _point(point, across(point.x), up, width, taken)

@@ -42,6 +42,7 @@ _SIDES: Final = ("with", "before", "without")
 _CHECK: Final = 240
 _VOTE: Final = 200
 _FILES: Final = 12
+_DOT: Final = " \u00b7 "
 _NAMES: Final = 80
 _DIFF_LINES: Final = 80
 _CONTEXT: Final = 2
@@ -78,13 +79,13 @@ class Stories:
     def __init__(self, summary: Summary, detail: Detail) -> None:
         """Tell it in as much detail."""
         self._detail = detail
-        self._has_models = len(summary.head.models) > 1
+        self._places = sorted(summary.head.places, key=len, reverse=True)
 
     def story(self, row: CaseRow, case: EvalCase | None) -> Html:
         """Return it: the request, each expectation and what came of it, calls, answers and threads."""
         names = labels(row.runs)
         shown = {side: _worst(row.runs[side]) for side in names}
-        parts = [_where(row, case)]
+        parts = [self._where(row, case)]
         if case:
             parts += self._requests(case)
         parts += self._checks(row, names, shown)
@@ -93,6 +94,20 @@ class Stories:
             parts += self._answers(names, shown)
         parts += self._threads(row, names)
         return joined(parts)
+
+    def _where(self, row: CaseRow, case: EvalCase | None) -> Html:
+        tags = f"tags: {', '.join(case.tags)}" if case and case.tags else ""
+        file = self._short(case.file) if case else ""
+        return element(
+            "p",
+            _DOT.join(filter(None, [row.case, row.model, file, one_line(tags, _CHECK)])),
+            class_="soft where",
+        )
+
+    def _short(self, file: str) -> str:
+        """Return where a case is written without the folders above its place: readers have others."""
+        inside = next((each for each in self._places if file.startswith(f"{each}/")), None)
+        return file if inside is None else f"{inside.rpartition('/')[2]}{file.removeprefix(inside)}"
 
     def _requests(self, case: EvalCase) -> Iterator[Html]:
         for number, turn in enumerate(case.turns, 1):
@@ -217,12 +232,6 @@ class Stories:
                 items.append(element("li", label, " ", command))
         yield element("h3", "Threads")
         yield element("ul", items, class_="threads")
-
-
-def _where(row: CaseRow, case: EvalCase | None) -> Html:
-    tags = f"tags: {', '.join(case.tags)}" if case and case.tags else ""
-    parts = [row.case, row.model, case.file if case else "", one_line(tags, _CHECK)]
-    return element("p", " \u00b7 ".join(filter(None, parts)), class_="soft where")
 
 
 def _worst(runs: Sequence[EvalResult]) -> EvalResult:

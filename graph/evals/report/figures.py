@@ -21,7 +21,12 @@ _WIDE: Final = 280
 
 def answer_chart(delta: Delta) -> Html:
     """Return the chart that stands beside an answer."""
-    return difference(delta.value, delta.low, delta.high, width=_WIDE, has_scale=True)
+    return difference(delta.value, delta.low, delta.high, _tone(delta), width=_WIDE, has_scale=True)
+
+
+def _tone(delta: Delta) -> str:
+    """Return the tone of what a comparison shows: an interval alone may leave out what the test does not."""
+    return delta.verdict if delta.verdict in {"better", "worse"} else "open"
 
 
 def arms_part(summary: Summary) -> Html:
@@ -79,7 +84,7 @@ def _outcomes(arm: ArmSummary) -> Html:
 
 def _cost_chart(arms: tuple[ArmSummary, ...]) -> Html:
     prices = [arm.usd.median for arm in arms if arm.usd]
-    is_priced = len(prices) == len(arms)
+    is_priced = len(prices) == len(arms) and any(prices)
     points = [
         Point(
             f"{one_line(arm.model, 40)}, {_ARMS[arm.arm]}",
@@ -116,16 +121,16 @@ def deltas_part(summary: Summary) -> Iterator[Html]:
 
 def _delta_row(each: Delta) -> list[Child]:
     is_share = each.metric in SHARES
-    kind = each.verdict if each.verdict in {"better", "worse"} else "soft"
+    tone = _tone(each)
     return [
         _METRICS.get(each.metric, each.metric),
-        difference(each.value, each.low, each.high) if is_share else None,
+        difference(each.value, each.low, each.high, _tone(each)) if is_share else None,
         change(each),
         each.wins,
         each.losses,
         each.ties,
         p_text(each.p).removeprefix("p = ").removeprefix("p ") if each.p is not None else None,
-        element("span", each.verdict, class_=kind),
+        element("span", each.verdict, class_="soft" if tone == "open" else tone),
     ]
 
 

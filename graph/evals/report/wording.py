@@ -30,11 +30,11 @@ class Answer(NamedTuple):
 
 
 def answers(summary: Summary) -> tuple[Answer, ...]:
-    """Return the answers, one at least: whether the edit helped, whether the skill does, else what passed."""
+    """Return the answers: whether the edit helped, whether the skill does, and last what passed."""
     shares = [each for each in summary.deltas if each.metric == "passed"]
     edits, arms = ([each for each in shares if (each.name == ARMS) is is_arms] for is_arms in (False, True))
     compared = tuple(_compared(summary, each) for each in (*edits, *arms))
-    return compared or _counted(summary)
+    return compared + _counted(summary)
 
 
 def _compared(summary: Summary, delta: Delta) -> Answer:
@@ -100,6 +100,8 @@ def _edit_words(summary: Summary, delta: Delta) -> _Words:
 def _details(summary: Summary, delta: Delta) -> Iterator[str]:
     p = f" ({p_text(delta.p)})" if delta.p is not None else ""
     yield f"{count(delta.wins, 'case')} better, {delta.losses} worse, {delta.ties} the same{p}."
+    if delta.verdict == "no difference shown" and delta.low * delta.high > 0:
+        yield "The interval leaves out 0, but the exact test over all that was compared does not bear it out."
     others = [each for each in summary.deltas if (each.model, each.name) == (delta.model, delta.name)]
     for each in others:
         if each.metric == "chosen":

@@ -168,7 +168,7 @@ def test_long_texts_are_cut_shorter_where_the_page_would_be_too_large() -> None:
 def test_the_page_begins_with_the_answers() -> None:
     page = html_page(large_run(80))
     said = re.findall(r'<div class="verdict ([^"]*)"><div><p>([^<]*)<', page)
-    assert [tone for tone, _ in said] == ["better", "better more"]
+    assert [tone for tone, _ in said] == ["better", "better more", "failed more"]
     assert [sentence for _, sentence in said] == [each.sentence for each in answers(large_run(80))]
     assert page.index("Your edit helped") < page.index("<h2>")
 
@@ -238,6 +238,14 @@ def test_of_many_runs_the_one_that_failed_is_told_and_each_has_its_thread() -> N
     assert "\u2713 3 of 3" in told
 
 
+def test_a_case_is_found_in_its_file_without_the_folders_of_one_machine() -> None:
+    whole = summary(1)
+    case = structs.replace(whole.head.cases[0], file="/home/me/skills/csv-report/evals/evals.json#0")
+    for places, shown in ((("/home/me/skills",), "skills/csv-report/"), ((), "/home/me/skills/csv-report/")):
+        head = structs.replace(whole.head, cases=(case,), places=places)
+        assert f" {shown}evals/evals.json#0" in html_page(structs.replace(whole, head=head))
+
+
 def test_an_error_is_no_failed_check() -> None:
     whole = with_runs(**{"with": (answered("", "timeout", error="It was given up.", checks=()),)})
     told = story(whole, "csv-report/0")
@@ -261,6 +269,14 @@ def test_a_request_that_went_wrong_leads_to_its_case() -> None:
     place = next(place for place, row in enumerate(whole.cases) if row.case == near.near_misses[0].case)
     assert f'href="#case-{place}"' in page
     assert re.search(rf'id="case-{place}" data-case="{near.near_misses[0].case}"', page)
+
+
+def test_a_chart_has_the_tone_of_the_verdict_and_not_of_the_interval() -> None:
+    whole = summary(24)
+    for verdict, tone in (("better", "better"), ("worse", "worse"), ("no difference shown", "open")):
+        delta = structs.replace(whole.deltas[0], verdict=verdict)
+        page = html_page(structs.replace(whole, deltas=(delta,)))
+        assert set(re.findall(r'class="dot (\w+)"', page)) - {"hollow"} == {tone}
 
 
 def test_a_run_of_nothing_has_a_page() -> None:

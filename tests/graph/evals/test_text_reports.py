@@ -30,8 +30,11 @@ def printed(whole: Summary, *, width: int = 500, terminal: bool = False) -> str:
 
 
 def verdicts(whole: Summary, **fields: Any) -> list[str]:
+    """Return the sentences about what was compared, without the last: what passed is said in every report."""
     deltas = tuple(structs.replace(each, **fields) for each in whole.deltas[:1])
-    return [each.sentence for each in answers(structs.replace(whole, deltas=deltas))]
+    *compared, counted = (each.sentence for each in answers(structs.replace(whole, deltas=deltas)))
+    assert " runs passed: 75 % (50 to 90) of " in counted
+    return compared
 
 
 @pytest.mark.parametrize(
@@ -69,6 +72,14 @@ def test_an_edit_is_answered_before_the_skill_and_only_where_something_was_edite
     assert answers(same)[0].sentence.startswith("This run did better than 20261122-0912-c3: +")
 
 
+def test_an_interval_that_the_test_does_not_bear_out_is_explained() -> None:
+    whole = summary(24)
+    for low, is_said in ((0.05, True), (-0.05, False)):
+        delta = structs.replace(whole.deltas[0], verdict="no difference shown", low=low)
+        answer, _ = answers(structs.replace(whole, deltas=(delta,)))
+        assert ("The interval leaves out 0, but the exact test" in answer.details) is is_said
+
+
 def test_fewer_than_six_cases_are_too_few() -> None:
     assert verdicts(summary(4), verdict="too few cases") == [
         "Too few cases to tell whether csv-report helps: 4 cases, and 6 are the least."
@@ -77,7 +88,7 @@ def test_fewer_than_six_cases_are_too_few() -> None:
 
 def test_each_model_has_its_answer() -> None:
     said = [each.sentence for each in answers(large_run(40, models=("a", "b"), baseline=False))]
-    assert [each[:3] for each in said] == ["a: ", "b: "]
+    assert [each[:3] for each in said] == ["a: ", "b: "] * 2
 
 
 def test_a_run_without_deltas_says_what_passed() -> None:
@@ -98,7 +109,8 @@ def test_figures_are_not_rounded_to_what_they_are_not() -> None:
 
 def test_a_terminal_ends_with_the_answer_and_a_pipe_has_no_colours() -> None:
     said = printed(large_run(80)).splitlines()
-    assert said[-2].startswith("The skills help: +")
+    assert said[-3].startswith("The skills help: +")
+    assert said[-1].endswith(" of 80 cases.")
     assert any(line.startswith("Your edit helped: +") for line in said)
     assert "\x1b" not in "".join(said)
     assert not [line for line in said if line != line.rstrip()]
