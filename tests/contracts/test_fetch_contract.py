@@ -231,6 +231,7 @@ def test_hostile_names_are_refused(shelf: Shelf, path: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "../../../../../../../../etc/passwd", ".."])
+@pytest.mark.variants
 def test_links_that_lead_out_are_refused(shelf: Shelf, target: str) -> None:
     shelf.put({"greet": skill("greet", leak=("120000", target))})
     with pytest.raises(PackageError, match="leak"):
@@ -256,6 +257,7 @@ def test_links_that_lead_back_to_themselves_are_refused(shelf: Shelf, links: dic
         shelf.ask()
 
 
+@pytest.mark.variants
 def test_more_links_in_a_row_than_systems_follow_are_refused(shelf: Shelf) -> None:
     most = 1_200 if shelf.kind == "folder" else 60  # git takes a process for each
     row: Files = {f"l{each}": ("120000", f"l{each - 1}" if each else "SKILL.md") for each in range(most)}

@@ -98,6 +98,7 @@ def test_a_home_is_this_users_alone(make_agent: MakeAgent, skills_dir: Path, sta
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "file"])
+@pytest.mark.variants
 def test_what_is_planted_in_place_of_a_home_is_refused(
     make_agent: MakeAgent, skills_dir: Path, tmp_path: Path, kind: str
 ) -> None:

@@ -80,6 +80,7 @@ def test_agent_inbox_edits(make_agent: MakeAgent, workspace: Path) -> None:
         ({"type": "response", "args": "use b.txt"}, 'rejected this call, and said: "use b.txt".'),
     ],
 )
+@pytest.mark.variants
 def test_agent_inbox_rejects(
     make_agent: MakeAgent, workspace: Path, response: dict[str, Any], says: str
 ) -> None:
@@ -147,6 +148,7 @@ def test_plain_text_and_other_bare_values_are_no_approval(
         ([{"type": "accept"}], "there are 2 calls to answer, and 1 answers"),
     ],
 )
+@pytest.mark.variants
 def test_what_an_answer_looks_like_is_said_to_who_sends_another(
     make_agent: MakeAgent, answer: object, says: str
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_grant_that_leaves_out_a_command_of_the_line_is_refused(make_agent: Ma
     "command",
     ["ls; rm x", "bash -c 'rm x'", "ls | xargs rm", "eval 'r''m x'", "$X", "find . -exec rm {} +", "r\\m x"],
 )
+@pytest.mark.variants
 def test_a_skills_ban_finds_a_command_in_a_line(
     make_agent: MakeAgent, skills_dir: Path, command: str
 ) -> None:

@@ -131,6 +131,7 @@ def test_a_person_unloads_a_skill_with_a_message(make_agent: MakeAgent) -> None:
         ("/unload small and go on", True),
     ],
 )
+@pytest.mark.variants
 def test_what_a_person_unloads_is_out_before_a_summary_is_thought_of(
     make_agent: MakeAgent, text: str, *, is_summarized: bool
 ) -> None:

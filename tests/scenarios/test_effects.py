@@ -232,6 +232,7 @@ class CutOffRunner:
 @pytest.mark.parametrize(
     "declared", ["scripts/run.py", "scripts/other.py scripts/run.py", "my-scripts/run.py", ""]
 )
+@pytest.mark.variants
 def test_a_script_that_is_declared_idempotent_runs_again_without_a_question(
     tmp_path: Path, workspace: Path, skill: Path, declared: str
 ) -> None:
@@ -479,6 +480,7 @@ def saver(tmp_path: Path) -> Iterator[SqliteSaver]:
 
 
 @pytest.mark.parametrize("kind", ["none", "memory", "sqlite"])
+@pytest.mark.variants
 def test_the_journal_is_in_the_store_where_that_lives_as_long_as_the_threads(
     make_agent: MakeAgent, notes: Notes, workspace: Path, tmp_path: Path, saver: SqliteSaver, kind: str
 ) -> None:

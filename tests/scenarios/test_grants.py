@@ -157,6 +157,7 @@ def test_a_grant_serves_later_turns_of_its_thread_and_no_other_thread(asked: Any
 
 
 @pytest.mark.parametrize("other", [None, Context(user_id="bob"), Context(user_id="")])
+@pytest.mark.variants
 def test_a_grant_of_one_user_does_not_serve_another_caller_of_the_thread(
     asked: Any, workspace: Path, other: Context | None
 ) -> None:
@@ -237,6 +238,7 @@ def test_a_call_that_names_no_skill_cannot_be_granted_for_one(asked: Any, worksp
 
 @pytest.mark.parametrize("changed", ["SKILL.md", "scripts/helper.py", "scripts/run.py"])
 @pytest.mark.parametrize("sandbox", ["auto", pytest.param("off", marks=pytest.mark.slow)])
+@pytest.mark.variants
 def test_what_was_approved_runs_whatever_of_the_skill_changes_before_the_answer(
     asked: Any, workspace: Path, skills_dir: Path, changed: str, sandbox: str
 ) -> None:

@@ -65,6 +65,7 @@ def test_an_image_is_named_and_not_shown_by_default(ask: Any, workspace: Path, s
 
 
 @pytest.mark.parametrize(("name", "content", "kind"), STARTS)
+@pytest.mark.variants
 def test_an_image_reaches_the_model_where_the_operator_says_so(
     ask: Any, workspace: Path, name: str, content: bytes, kind: str
 ) -> None:

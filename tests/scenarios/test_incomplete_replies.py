@@ -206,6 +206,7 @@ def test_a_reply_that_the_provider_gave_up_on_is_asked_for_again(
 
 @WAYS
 @pytest.mark.parametrize("call", [WRITE, REMOVE], ids=["write_file", "run_command"])
+@pytest.mark.variants
 async def test_no_call_of_a_reply_that_was_cut_at_the_limit_is_run(
     files: Path, server: OpenAIServer, way: Callable[[Any], Any], call: Call
 ) -> None:
@@ -259,6 +260,7 @@ def test_a_model_that_is_always_cut_stops_at_its_budget(
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("finish", ["length", "max_tokens", "lengthlength"])
+@pytest.mark.variants
 def test_a_text_that_was_cut_says_so(files: Path, server: OpenAIServer, finish: str, streamed: bool) -> None:
     server.answers.append(Completion("The three largest are Norway,", finish=finish))
     graph = graph_of(files)
@@ -346,6 +348,7 @@ def test_arguments_are_taken_as_they_are_written_or_not_at_all(
 @pytest.mark.parametrize(
     ("arguments", "listed"), [("", "notes.md"), ("{}", "notes.md"), (' {"path": "data"} ', "new")]
 )
+@pytest.mark.variants
 def test_whole_arguments_are_taken(
     files: Path, server: OpenAIServer, arguments: str, listed: str, streamed: bool
 ) -> None:

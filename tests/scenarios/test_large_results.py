@@ -149,6 +149,7 @@ def test_a_tools_own_artifact_is_kept_whole(run: Callable[[BaseTool], ToolMessag
     ],
 )
 @pytest.mark.parametrize("risk", ["read", pytest.param("network", marks=pytest.mark.slow)])
+@pytest.mark.variants
 def test_an_artifact_that_could_not_be_read_again_is_kept_as_plain_values(
     run: Callable[[BaseTool], ToolMessage], artifact: Any, kept: Any, risk: str
 ) -> None:

@@ -282,6 +282,7 @@ def test_turns_that_are_more_than_the_window_are_summed_up_in_rounds(
         (Completion("word " * 5_000), "bytes"),
     ],
 )
+@pytest.mark.variants
 def test_a_summary_that_fails_is_replaced_by_an_extract_and_the_turn_goes_on(
     workspace: Path, provider: Provider, answer: Completion | Raw, why: str
 ) -> None:

@@ -215,6 +215,7 @@ API = "api.example.invalid"
         (f"Bash(touch:*) Network({API})", "recommend", API, True),
     ],
 )
+@pytest.mark.variants
 def test_a_trusted_skill_preapproves_the_hosts_that_it_lists(
     agent: Any, users: Path, listed: str, mode: str, host: str, is_asked: bool
 ) -> None:

@@ -505,6 +505,7 @@ def test_an_answer_that_a_client_wrote_installs_nothing(make_agent: MakeAgent, s
 
 
 @pytest.mark.parametrize(("kind", "name"), [(Proposals, "install"), (Target, "commit"), (Journal, "write")])
+@pytest.mark.variants
 def test_a_process_that_ends_in_the_middle_installs_it_once(
     make_agent: MakeAgent, skills_dir: Path, monkeypatch: pytest.MonkeyPatch, kind: Any, name: str
 ) -> None:
@@ -628,6 +629,7 @@ def test_what_is_like_this_already_is_said_without_a_question(
         ("edit_file", {"edits": [{"old_string": "Do it.", "new_string": "Do that."}]}),
     ],
 )
+@pytest.mark.variants
 def test_files_of_skills_are_written_by_proposals_alone(
     make_agent: MakeAgent, skills_dir: Path, workspace: Path, tool: str, args: dict[str, Any]
 ) -> None:

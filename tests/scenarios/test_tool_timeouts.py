@@ -70,6 +70,7 @@ def wait_until_idle() -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.variants
 def test_a_function_that_hangs_is_given_up_and_never_started_beside_itself(
     make_agent: MakeAgent, site: Site, is_async: bool
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_coroutine_that_returns_all_the_same_has_its_result(make_agent: MakeAg
 
 
 @pytest.mark.parametrize("metadata", [{"timeout": None}, {"timeout": 60}])
+@pytest.mark.variants
 def test_the_limit_of_a_tool_is_stronger_than_the_setting(
     make_agent: MakeAgent, site: Site, metadata: dict[str, Any]
 ) -> None:
@@ -141,6 +143,7 @@ def test_a_limit_that_is_none_is_refused(make_agent: MakeAgent, site: Site, limi
 
 
 @pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.variants
 def test_clients_hear_that_a_tool_still_runs(
     make_agent: MakeAgent, site: Site, monkeypatch: pytest.MonkeyPatch, is_async: bool
 ) -> None:

@@ -43,6 +43,7 @@ def test_pin_keeps_the_text_of_the_thread_and_says_so(cli: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("on_change", ["pin", "refresh", "ask"])
+@pytest.mark.variants
 def test_a_deleted_skill_stays_loaded_and_is_told(cli: CommandLine, on_change: str) -> None:
     shutil.rmtree(cli.skills / "rain-gauge")
     said = cli.run("ask", "Again?", "--thread", "rain", SKILLS_AGENT_ON_CHANGE=on_change)

@@ -48,6 +48,7 @@ def test_resume_names_the_threads_where_several_wait(cli: CommandLine) -> None:
 
 
 @pytest.mark.parametrize(("text", "near"), [("/nope x", ""), ("/rain-gage x", " Did you mean /rain-gauge?")])
+@pytest.mark.variants
 def test_a_name_that_no_skill_has_is_no_question(cli: CommandLine, text: str, near: str) -> None:
     folder, model = str(cli.skills), cli.script("never asked")
     done = cli.run("ask", text, "--skills-dir", folder, "--model", model)

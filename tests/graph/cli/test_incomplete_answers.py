@@ -102,6 +102,7 @@ def test_a_turn_whose_replies_all_break_off_is_an_error_and_can_be_resumed(
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
+@pytest.mark.variants
 def test_a_resumed_turn_that_is_cut_runs_nothing_and_says_so(
     cli: CommandLine, server: OpenAIServer, run: Run, options: list[str]
 ) -> None:

@@ -58,6 +58,7 @@ def test_sync_fetches_the_commit_of_the_lock_whatever_the_tag_means(
 
 
 @pytest.mark.parametrize("secret", ["me:s3cret", "s3cret"])
+@pytest.mark.variants
 def test_credentials_are_in_no_lock_no_output_and_no_error(
     cli: CommandLine, repository: Repository, site: GitSite, secret: str
 ) -> None:

@@ -194,6 +194,7 @@ def test_a_manifest_that_is_copied_to_a_skill_in_place_vouches_for_nothing(
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o620])
+@pytest.mark.variants
 def test_a_file_of_signers_that_others_can_write_vouches_for_nobody(
     cli: CommandLine, alice: Publisher, mode: int
 ) -> None:

@@ -326,6 +326,7 @@ STREAMED_GARBAGE = {
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning")  # openai's, of such events
 @pytest.mark.parametrize("answer", STREAMED_GARBAGE.values(), ids=STREAMED_GARBAGE)
+@pytest.mark.variants
 def test_streamed_garbage_is_a_clear_error(server: OpenAIServer, answer: Raw) -> None:
     server.answers.append(answer)
     with pytest.raises(UnreadableReplyError, match="not a chat completion"), calling("openai:m"):

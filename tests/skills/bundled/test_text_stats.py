@@ -58,6 +58,7 @@ def test_words_sentences_paragraphs_and_lines_are_counted(tmp_path: Path) -> Non
         ("", 0),
     ],
 )
+@pytest.mark.variants
 def test_sentences_end_where_a_reader_would_end_them(tmp_path: Path, text: str, number: int) -> None:
     assert stats(tmp_path, text)["sentences"] == number
 

@@ -155,6 +155,7 @@ def test_huge_headers_are_refused(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"])
+@pytest.mark.variants
 def test_a_page_that_trickles_ends_with_the_time(serve: Serve, head: bytes) -> None:
     never = Event()
 

@@ -70,6 +70,7 @@ def test_a_repository_offers_the_skills_of_its_default_branch(repository: Reposi
 
 
 @pytest.mark.parametrize("ref", ["v1", "annotated", "refs/tags/v1", "release/1", "{commit}", "{short}"])
+@pytest.mark.variants
 def test_each_kind_of_ref_means_its_commit(repository: Repository, ask: Asking, ref: str) -> None:
     commit = repository.skill()
     repository.git("tag", "v1")
@@ -340,6 +341,7 @@ def test_links_within_a_skill_stay_and_others_are_refused(repository: Repository
         ("greet/" + "d/" * 40 + "x", "too long"), ("greet/\u00e9|greet/e\u0301", "the same name"),
     ],
 )  # fmt: skip
+@pytest.mark.variants
 def test_hostile_names_are_refused(repository: Repository, ask: Asking, path: str, reason: str) -> None:
     repository.commit({"greet/SKILL.md": GREET, **dict.fromkeys(path.split("|"), "x")})
     with pytest.raises(EntryError, match=reason) as refused:

@@ -67,6 +67,7 @@ def everything(folder: Path) -> set[str]:
 @needs_bwrap
 @pytest.mark.parametrize("own", [".claude/skills/demo", "packages/api/demo", ".agent/skills/demo"])
 @pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.variants
 def test_a_script_sees_the_bytes_of_the_snapshot_at_the_skills_own_path(
     workspace: Path, snapshot: Path, own: str, is_there: bool
 ) -> None:
@@ -127,6 +128,7 @@ print((pathlib.Path(__file__).parents[1] / "note.txt").read_text())
 
 @needs_bwrap
 @pytest.mark.parametrize("folder", [".git", ".claude", "packages", "packages/api", "packages/api/demo"])
+@pytest.mark.variants
 def test_no_folder_above_a_protected_one_can_be_renamed(workspace: Path, snapshot: Path, folder: str) -> None:
     (workspace / ".claude").mkdir()
     (workspace / ".git/hooks").mkdir(parents=True)
