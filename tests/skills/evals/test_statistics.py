@@ -1,7 +1,6 @@
 """Figures of few cases, against published ones."""
 
 import random
-import time
 
 import pytest
 from hypothesis import given
@@ -120,14 +119,6 @@ def test_sums_of_thirds_that_are_nothing_are_nothing() -> None:
     interval = paired_bootstrap([1 / 3, -1 / 3, 2 / 3, -2 / 3, 1 / 3, -1 / 3], 0)
     assert interval.value == 0.0
     assert interval.low < 0 < interval.high
-
-
-def test_six_metrics_of_200_cases_take_little_time() -> None:
-    chance = random.Random(1)
-    begin = time.process_time()
-    for _ in range(6):
-        paired_bootstrap([chance.choice([-1.0, 0.0, 0.0, 1.0]) for _ in range(200)], 0)
-    assert time.process_time() - begin < 5  # one second on a machine that has nothing else to do
 
 
 @pytest.mark.parametrize(("n", "visible"), [(20, 0.22), (80, 0.11)])
