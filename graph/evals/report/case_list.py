@@ -31,6 +31,8 @@ _MEANINGS: Final = {
 }
 _SIGNS: Final = {"failed": "\u2717", "passed": "\u2713", "ungraded": "?"}
 _REQUEST: Final = 160
+_TAG: Final = 60
+_MOST_TAGS: Final = 50
 _COLUMNS: Final = (
     ("place", "worst first"),
     ("request", "request"),
@@ -51,7 +53,9 @@ def case_list(summary: Summary, detail: Detail) -> Iterator[Html]:
     # The id of a case is its place in the summary: other parts of the page lead to it.
     order = sorted(range(len(marks)), key=lambda place: (_badness(marks[place]), place))
     yield element("h2", "Cases", id="cases-title")
-    yield _tools(marks, sorted({tag for case in cases.values() for tag in case.tags}))
+    yield _tools(
+        marks, sorted({one_line(tag, _TAG) for case in cases.values() for tag in case.tags[:_MOST_TAGS]})
+    )
     yield element(
         "div",
         [element("button", label, type="button", data_sort=key) for key, label in _COLUMNS],
@@ -83,7 +87,7 @@ def _tools(marks: Sequence[Sequence[str]], tags: Sequence[str]) -> Html:
     tag_choice = element(
         "select",
         element("option", "every tag", value=""),
-        [element("option", one_line(each, 60), value=each) for each in tags],
+        [element("option", each, value=each) for each in tags[:_MOST_TAGS]],
         id="tag",
         aria_label="Tag",
     )
@@ -163,7 +167,9 @@ def _case(
         data_case=row.case,
         data_model=row.model,
         data_marks=" ".join(marks),
-        data_tags="\n".join(case.tags) if case and case.tags else None,
+        data_tags="\n".join(one_line(each, _TAG) for each in case.tags[:_MOST_TAGS])
+        if case and case.tags
+        else None,
         data_place=number,
         data_rate=round(row.rates.get("with", -1.0), 4),
         data_delta=round(change, 4),

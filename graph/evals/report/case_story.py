@@ -1,14 +1,13 @@
 """What happened in one case, on the page of a run: what was expected beside what was done, side by side."""
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-import msgspec
-
+from skills_agent.graph.evals.report.expected_part import code_of, expected_part
 from skills_agent.graph.evals.report.wording import GOOD, reason
 from skills_agent.graph.pages.elements import Html, copied, element, joined
-from skills_agent.skills.evals.case import EvalCase, ExpectedCall, ExpectedCalls, ExpectedSkills
+from skills_agent.skills.evals.case import EvalCase
 from skills_agent.skills.evals.result import CheckResult, EvalResult
 from skills_agent.skills.evals.summary import CaseRow, Summary
 from skills_agent.skills.evals.trajectory import MadeCall
@@ -42,24 +41,14 @@ _SIDES: Final = ("with", "before", "without")
 _CHECK: Final = 240
 _VOTE: Final = 200
 _FILES: Final = 12
+_TURNS: Final = 10
+_CHECKS: Final = 40
 _DOT: Final = " \u00b7 "
 _NAMES: Final = 80
 _DIFF_LINES: Final = 80
 _CONTEXT: Final = 2
 _KINDS: Final = {"error": "broken-off", "refused": "broken-off", "unanswered": "broken-off"}
 _STATUS: Final = {"error": "failed: ", "refused": "not run: ", "unanswered": "no result"}
-_MODES: Final = {
-    "strict": "These calls, in this order, and no others:",
-    "unordered": "These calls, in any order, and no others:",
-    "subset": "No calls but these:",
-    "superset": "These calls at least:",
-}
-_SKILLS: Final = {
-    "all": "Skills: {}",
-    "any": "One of the skills {}",
-    "none": "Not: {}",
-    "only": "Only the skills {}",
-}
 
 
 def labels(runs: Mapping[str, object]) -> dict[str, str]:
@@ -110,9 +99,11 @@ class Stories:
         return file if inside is None else f"{inside.rpartition('/')[2]}{file.removeprefix(inside)}"
 
     def _requests(self, case: EvalCase) -> Iterator[Html]:
-        for number, turn in enumerate(case.turns, 1):
+        for number, turn in enumerate(case.turns[:_TURNS], 1):
             yield element("h3", f"Request {number}" if len(case.turns) > 1 else "Request")
             yield element("pre", cut(turn, self._detail.request))
+        if len(case.turns) > _TURNS:
+            yield element("p", f"and {count(len(case.turns) - _TURNS, 'request')} more", class_="soft")
         if case.note:
             yield element("p", f"The file says: {cut(case.note, self._detail.request)}", class_="soft")
 
@@ -129,11 +120,20 @@ class Stories:
         if not texts:
             return
         rows = []
-        for text in texts:
+        # Of many, those that fail here are surely shown.
+        failed = (
+            {check.text for check in shown["with"].checks if not check.passed} if "with" in shown else set()
+        )
+        for text in (
+            sorted(texts, key=lambda text: text not in failed)[:_CHECKS] if len(texts) > _CHECKS else texts
+        ):
             is_alike = text in row.undecided
             note = element("small", "same without it", class_="alike") if is_alike else None
             cells = [self._outcome(text, row.runs[side], shown[side]) for side in names]
             rows.append(element("tr", element("th", cut(text, _CHECK), note, scope="row"), cells))
+        if len(texts) > _CHECKS:
+            more = f"and {len(texts) - _CHECKS} more expectations: eval --json has all"
+            rows.append(element("tr", element("td", more, colspan=1 + len(names))))
         titles = ["expected", *(name if len(names) > 1 else "" for name in names.values())]
         head = element("tr", [element("th", each, scope="col") for each in titles])
         yield element(
@@ -168,7 +168,7 @@ class Stories:
     ) -> Html:
         """Return the calls that are expected beside those that were made."""
         columns = []
-        if case and (wanted := list(_expected(case))):
+        if case and (wanted := list(expected_part(case))):
             columns.append(element("section", element("h3", "Expected"), wanted))
         for side, name in names.items():
             number = f", run {shown[side].repeat + 1}" if len(row.runs[side]) > 1 else ""
@@ -180,7 +180,7 @@ class Stories:
         calls = one.trajectory.calls
         steps = [
             element(
-                "li", _code(each, self._detail.arguments), self._said(each), class_=_KINDS.get(each.status)
+                "li", code_of(each, self._detail.arguments), self._said(each), class_=_KINDS.get(each.status)
             )
             for each in calls[: self._detail.calls]
         ]
@@ -254,51 +254,6 @@ def _votes(check: CheckResult) -> Html | None:
     ]
     title = element("summary", f"{yes} of {count(len(check.votes), 'vote')} for it")
     return element("details", title, element("ul", said), class_="votes")
-
-
-def _expected(case: EvalCase) -> Iterator[Html]:
-    """Yield the skills and calls that a case expects; what else it expects is among the checks."""
-    if case.expect.skills:
-        yield element("p", _skills_text(case.expect.skills))
-    if case.kind == "task" and case.expect.calls:
-        yield from _calls(case.expect.calls)
-
-
-def _skills_text(expected: ExpectedSkills) -> str:
-    if not expected.names:
-        return "No skill" if expected.mode in {"none", "only"} else "Any skills"
-    return _SKILLS[expected.mode].format(", ".join(expected.names[:_FILES]))
-
-
-def _calls(expected: ExpectedCalls) -> Iterator[Html]:
-    if expected.calls is not None:
-        if expected.calls:
-            yield element("p", _MODES[expected.mode])
-            yield element("ol", [element("li", _code(each, _CHECK)) for each in expected.calls])
-        elif expected.mode != "superset":
-            yield element("p", "No calls")
-    for chain in expected.order:
-        yield element("p", "In this order: ", _arrows(chain))
-    if expected.forbidden:
-        yield element("p", "Never: ", *_listed(expected.forbidden, ", "))
-
-
-def _arrows(chain: Sequence[ExpectedCall]) -> Html:
-    return joined(*_listed(chain, " \u2192 "))
-
-
-def _listed(calls: Iterable[ExpectedCall], gap: str) -> Iterator[Html | str]:
-    for place, each in enumerate(calls):
-        if place:
-            yield gap
-        yield _code(each, _NAMES)
-
-
-def _code(call: MadeCall | ExpectedCall, limit: int) -> Html:
-    args = msgspec.json.encode(call.args).decode("utf-8", "replace") if call.args else ""
-    return element(
-        "code", element("b", one_line(call.tool, _NAMES)), f" {one_line(args, limit)}" if args else ""
-    )
 
 
 def _changes(old: str, new: str) -> Iterator[Html]:

@@ -16,6 +16,8 @@ _METRICS: Final = {"passed": "passed", "chosen": "right skills chosen", "usd": "
 _ORDER: Final[tuple[Outcome, ...]] = ("passed", "failed", "error", "timeout", "refused", "ungraded")
 _SHADES: Final = 10
 _MISSES: Final = 100
+_CONFUSED: Final = 25
+_TABLE: Final = 200
 _WIDE: Final = 280
 
 
@@ -173,21 +175,35 @@ def _misses(choices: Choices, model: str, places: dict[tuple[str, str], int]) ->
 
 
 def _confusion(choices: Choices) -> Html:
+    shown = _most_confused(choices)
+    names = [choices.names[place] for place in shown]
     body = []
-    for name, row in zip(choices.names, choices.confusion, strict=True):
+    for place, name in zip(shown, names, strict=True):
+        row = choices.confusion[place]
         most = max(row) or 1
         cells = [
-            element("td", many or "\u00b7", class_=_shade(many, most, is_right=other == name))
-            for other, many in zip(choices.names, row, strict=True)
+            element("td", row[other] or "\u00b7", class_=_shade(row[other], most, is_right=other == place))
+            for other in shown
         ]
         body.append(element("tr", element("th", name, scope="row"), cells))
     head = element(
         "tr",
         element("th", "expected \u2193  chosen \u2192", scope="col"),
-        [element("th", each, scope="col") for each in choices.names],
+        [element("th", each, scope="col") for each in names],
     )
-    caption = element("caption", "Confusion, in runs")
+    left_out = len(choices.names) - len(shown)
+    caption = element("caption", "Confusion, in runs" + (f" ({left_out} more skills)" if left_out else ""))
     return element("table", caption, element("thead", head), element("tbody", body), class_="confusion")
+
+
+def _most_confused(choices: Choices) -> list[int]:
+    """Return the places of the skills that are shown, in their order: of many, those that go wrong most."""
+    wrong = [
+        sum(row) - row[place] + sum(other[place] for other in choices.confusion) - row[place]
+        for place, row in enumerate(choices.confusion)
+    ]
+    worst = sorted(range(len(wrong)), key=lambda place: (-wrong[place], -choices.confusion[place][place]))
+    return sorted(worst[:_CONFUSED])
 
 
 def _shade(many: int, most: int, *, is_right: bool) -> str | None:
@@ -208,7 +224,9 @@ def _skills(choices: Choices) -> Html:
             share(each.recall),
             "-" if each.f1 is None else f"{each.f1:.2f}",
         ]
-        for each in choices.skills
+        for each in choices.skills[:_TABLE]
     ]
     header = ["skill", "right", "missed", "wrong", "precision", "recall", "F1"]
-    return table(header, rows, "Precision and recall, in requests", class_="sortable")
+    more = len(choices.skills) - _TABLE
+    caption = "Precision and recall, in requests" + (f" ({more} more skills)" if more > 0 else "")
+    return table(header, rows, caption, class_="sortable")

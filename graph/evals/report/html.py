@@ -15,12 +15,13 @@ from skills_agent.graph.evals.report.wording import answers
 from skills_agent.graph.pages.elements import Html, copied, element, joined
 from skills_agent.graph.pages.page import page
 from skills_agent.skills.evals.summary import Summary
-from skills_agent.skills.text import count, one_line
+from skills_agent.skills.text import count, cut, one_line
 
 LARGEST: Final = 1_900_000
 """Bytes of a page; what is larger is made again with shorter excerpts."""
 _DIGEST: Final = 12
 _SKILLS: Final = 12
+_COMMAND: Final = 1_000
 _NOTE: Final = 400
 _MOST_NOTES: Final = 40
 
@@ -77,7 +78,7 @@ def _facts(summary: Summary, skills: Sequence[str]) -> Html:
         ("Graded by", head.grader or None),
         ("Skills", joined(*_between(digests, ", ")) if digests else None),
         ("Seed", str(head.seed)),
-        ("Command", copied(head.command) if head.command else None),
+        ("Command", copied(cut(head.command, _COMMAND)) if head.command else None),
     ]
     shown = [(name, value) for name, value in facts if value]
     return element(

@@ -22,6 +22,7 @@ LONGEST: Final = 60_000
 """Characters: GitHub takes 65,536 in a comment."""
 _MOST: Final = 50
 _CUT: Final = "\n\nThe rest is left out: it is too long for a comment.\n"
+_END: Final = "\n\n</details>"
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>#|~&])")
 _LINKED: Final = re.compile(r"\\?[@#]|\\?:(?=//)|\bwww(?=\\?\.)")
 _TEXT: Final = 400
@@ -32,7 +33,10 @@ _MARKS: Final = {"better": "✅ ", "passed": "✅ ", "worse": "❌ ", "failed": 
 def markdown(summary: Summary) -> str:
     """Return the answer, the figures, and what went wrong; nothing in it is markup of a case or a model."""
     text = "\n".join(_lines(summary)) + "\n"
-    return text if len(text) <= LONGEST else text[: LONGEST - len(_CUT)].rpartition("\n")[0] + _CUT
+    if len(text) <= LONGEST:
+        return text
+    kept = text[: LONGEST - len(_CUT) - len(_END)].rpartition("\n")[0]
+    return kept + (_END if kept.count("<details>") > kept.count("</details>") else "") + _CUT
 
 
 def _lines(summary: Summary) -> Iterator[str]:

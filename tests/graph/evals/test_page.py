@@ -15,7 +15,7 @@ from skills_agent.graph.evals.report.html import html_page
 from skills_agent.graph.evals.report.wording import answers
 from skills_agent.graph.pages.charts import Point, difference, scatter
 from skills_agent.graph.pages.elements import Html, element, text
-from skills_agent.skills.evals.result import EvalResult, RunHead
+from skills_agent.skills.evals.result import CheckResult, EvalResult, RunHead
 from skills_agent.skills.evals.summary import Summary
 from skills_agent.skills.evals.trajectory import MadeCall, Trajectory
 from tests.graph.evals.large_runs import large_run
@@ -277,6 +277,56 @@ def test_a_chart_has_the_tone_of_the_verdict_and_not_of_the_interval() -> None:
         delta = structs.replace(whole.deltas[0], verdict=verdict)
         page = html_page(structs.replace(whole, deltas=(delta,)))
         assert set(re.findall(r'class="dot (\w+)"', page)) - {"hollow"} == {tone}
+
+
+def test_many_skills_do_not_make_an_endless_confusion() -> None:
+    whole = summary(4)
+    many = 300
+    names = (*(f"skill-{number}" for number in range(many)), "(none)")
+    rows = [[3 * (column == row) for column in range(many + 1)] for row in range(many + 1)]
+    rows[250][251] = 2  # what went wrong has to be among those shown
+    assert whole.arms[0].choices
+    choices = structs.replace(whole.arms[0].choices, names=names, confusion=tuple(map(tuple, rows)))
+    arm = structs.replace(whole.arms[0], choices=choices)
+    page = html_page(structs.replace(whole, arms=(arm,)))
+    assert "Confusion, in runs (276 more skills)" in page
+    assert '<th scope="row">skill-250</th>' in page
+    assert '<th scope="row">skill-251</th>' in page
+    assert '<td class="wrong shade-7">2</td>' in page
+
+
+def test_a_case_with_very_much_in_it_is_told_in_part() -> None:
+    checks = tuple(
+        CheckResult(kind="answer", text=f"It says {number}.", passed=number != 99) for number in range(100)
+    )
+    whole = with_runs(**{"with": (answered("x", "failed", checks=checks),)})
+    case = structs.replace(
+        whole.head.cases[0],
+        turns=tuple(map(str, range(100))),
+        tags=tuple(f"tag {number}" for number in range(500)),
+    )
+    told = story(structs.replace(whole, head=structs.replace(whole.head, cases=(case,))), "csv-report/0")
+    assert "It says 99." in told
+    assert "It says 38." in told
+    assert "and 60 more expectations" in told
+    assert "and 90 requests more" in told
+    assert "tag 49" in told
+    assert "tag 499" not in told
+
+
+def test_what_nothing_can_write_is_marked() -> None:
+    whole = with_runs(**{"with": (answered("a\ud800b", "error", error="\udcff"),)})
+    call = MadeCall(tool="grep\ud800", args={"pattern": "\ud801", "more": [b"bytes", {1, 2}]})
+    row = structs.replace(
+        whole.cases[0],
+        runs={
+            "with": (structs.replace(whole.cases[0].runs["with"][0], trajectory=Trajectory(calls=(call,))),)
+        },
+    )
+    for one in (whole, structs.replace(whole, cases=(row,))):
+        page = html_page(structs.replace(one, head=structs.replace(one.head, command="eval \udcff")))
+        assert "<U+DCFF>".replace("<", "&lt;").replace(">", "&gt;") in page
+        assert page.encode()
 
 
 def test_a_run_of_nothing_has_a_page() -> None:

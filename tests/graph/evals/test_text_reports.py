@@ -17,7 +17,7 @@ from skills_agent.graph.evals.report.markdown import LONGEST, escaped, markdown
 from skills_agent.graph.evals.report.terminal import MOST, print_summary
 from skills_agent.graph.evals.report.wording import answers, change, percent
 from skills_agent.skills.evals.result import RunHead
-from skills_agent.skills.evals.summary import Summary
+from skills_agent.skills.evals.summary import NearMiss, Summary
 from tests.graph.evals.large_runs import large_run
 from tests.graph.evals.summaries import HOSTILE, result, summary
 
@@ -158,6 +158,20 @@ def test_markdown_begins_with_the_answer() -> None:
 def test_markdown_of_a_large_run_fits_into_a_comment() -> None:
     assert len(markdown(summary(400, text=HOSTILE * 3))) <= LONGEST
     assert len(markdown(large_run())) <= LONGEST
+
+
+def test_markdown_that_is_cut_leaves_nothing_open() -> None:
+    whole = summary(400)
+    miss = NearMiss(case="a", request="word " * 90, expected=("csv-report",), chosen=(), rate=1)
+    assert whole.arms[0].choices
+    choices = structs.replace(whole.arms[0].choices, near_misses=(miss,) * 50)
+    arms = tuple(
+        structs.replace(whole.arms[0], model=f"model-{number}", choices=choices) for number in range(9)
+    )
+    said = markdown(structs.replace(whole, arms=arms))
+    assert "The rest is left out" in said
+    assert len(said) <= LONGEST
+    assert said.count("<details>") == said.count("</details>")
 
 
 @given(st.text())
