@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from skills_agent.graph.evals.report.wording import SHARES, change, number, p_text, percent, share
+from skills_agent.graph.evals.report.wording import SHARES, change, compared, number, p_text, percent, share
 from skills_agent.graph.pages.charts import Point, bar, difference, scatter
 from skills_agent.graph.pages.elements import Child, Html, element, joined, table
 from skills_agent.skills.evals.comparing import ARMS
@@ -108,15 +108,12 @@ def deltas_part(summary: Summary) -> Iterator[Html]:
     if not summary.deltas:
         return
     yield element("h2", "What changed")
-    groups = dict.fromkeys((each.model, each.name) for each in summary.deltas)
-    for model, name in sorted(groups, key=lambda group: group[1] == ARMS):
-        title = (
-            "With the skill and without it"
-            if name == ARMS
-            else f"Now and before ({name.removeprefix('now - ')})"
-        )
+    groups: dict[tuple[str, str], list[Delta]] = {}
+    for each in sorted(summary.deltas, key=lambda delta: delta.name == ARMS):
+        groups.setdefault((compared(each), each.model), []).append(each)
+    for (title, model), found in groups.items():
         where = f"{title}: {model}" if len(summary.head.models) > 1 else title
-        rows = [_delta_row(each) for each in summary.deltas if (each.model, each.name) == (model, name)]
+        rows = [_delta_row(each) for each in found]
         header = ["metric", "", "difference", "better", "worse", "same", "p", "shows"]
         yield element("div", table(header, rows, where), class_="wide")
 

@@ -11,15 +11,17 @@ from skills_agent.graph.cli.printing import line_of
 from skills_agent.graph.evals.report.wording import (
     Answer,
     answers,
-    change,
+    compared,
     failures,
-    p_text,
+    number,
     percent,
     reason,
     share,
+    short_change,
     spread,
 )
-from skills_agent.skills.evals.summary import NO_SKILL, ArmSummary, Summary
+from skills_agent.skills.evals.comparing import ARMS
+from skills_agent.skills.evals.summary import NO_SKILL, ArmSummary, Delta, Summary
 from skills_agent.skills.text import count
 
 MOST: Final = 20
@@ -94,9 +96,10 @@ class _Report:
                 share(each.recall),
                 "-" if each.f1 is None else f"{each.f1:.2f}",
             )
-            for each in choices.skills
+            for each in choices.skills[:MOST]
         ]
         self._table(header, rows)
+        self._more(len(choices.skills))
         for miss in choices.near_misses[:MOST]:
             expected, chosen = (", ".join(names) or NO_SKILL for names in (miss.expected, miss.chosen))
             rate = "" if miss.rate == 1 else f", {percent(miss.rate)} of the runs"
@@ -110,24 +113,16 @@ class _Report:
     def figures(self, summary: Summary) -> None:
         self._begin("")
         header = ("model", "arm", "cases", "passed", "calls", "tokens", "seconds", "USD")
-        self._table(header, [_arm_row(arm) for arm in summary.arms])
-        if not summary.deltas:
-            return
-        self._begin("")
-        moved = ("model", "compared", "metric", "shows", "difference", "better/worse/same")
-        moves = [
-            (
-                each.model,
-                each.name,
-                each.metric,
-                each.verdict,
-                change(each),
-                f"{each.wins}/{each.losses}/{each.ties}"
-                + (f", {p_text(each.p)}" if each.p is not None else ""),
+        rows = [[_arm_row(arm, is_short=is_short) for arm in summary.arms] for is_short in (False, True)]
+        self._table(header, *rows)
+        groups: dict[tuple[str, str], list[Delta]] = {}
+        for each in sorted(summary.deltas, key=lambda delta: delta.name == ARMS):
+            groups.setdefault((compared(each), each.model), []).append(each)
+        for (title, model), found in groups.items():
+            self._begin(line_of(f"{title}: {model}" if len(summary.head.models) > 1 else title))
+            self._table(
+                ("metric", "shows", "difference", "better/worse/same"), [_delta_row(each) for each in found]
             )
-            for each in summary.deltas
-        ]
-        self._table(moved, moves)
 
     def notes(self, summary: Summary) -> None:
         notes = [f"note: {each}" for each in (*summary.notes, *summary.head.skipped)]
@@ -157,20 +152,28 @@ class _Report:
         # The terminal breaks what is too long itself: a command stays one that can be copied.
         self._console.print(Text.assemble(*parts), soft_wrap=True)
 
-    def _table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Print rows below one another, or where these are wider than the terminal, each as a list."""
-        safe = [[line_of(cell) for cell in row] for row in rows]
-        columns = list(zip(header, *safe, strict=True))
-        widths = [max(map(cell_len, column)) for column in columns]
-        if self._console.is_terminal and sum(widths) + _GAP * (len(widths) - 1) > self._console.width:
-            size = max(map(len, header))
-            for row in safe:
-                self._line((row[0], "bold"))
-                for title, cell in zip(header[1:], row[1:], strict=True):
-                    self._line((f"  {title:<{size}}  ", "dim"), (cell, _STYLES.get(cell, "")))
-            return
+    def _table(
+        self,
+        header: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        short_rows: Sequence[Sequence[str]] | None = None,
+    ) -> None:
+        """Print rows below one another; those that are wider than the terminal shorter, or each as a list."""
+        for some in filter(None, (rows, short_rows)):
+            safe = [[line_of(cell) for cell in row] for row in some]
+            widths = [max(map(cell_len, column)) for column in zip(header, *safe, strict=True)]
+            if not self._console.is_terminal or sum(widths) + _GAP * (len(widths) - 1) <= self._console.width:
+                self._rows(header, safe, widths)
+                return
+        size = max(map(len, header))
+        for row in rows:
+            self._line((line_of(row[0]), "bold"))
+            for title, cell in zip(header[1:], row[1:], strict=True):
+                self._line((f"  {title:<{size}}  ", "dim"), (line_of(cell), _STYLES.get(cell, "")))
+
+    def _rows(self, header: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
         self._line((_padded(header, widths).rstrip(), "dim"))
-        for row in safe:
+        for row in rows:
             styled = [
                 (_padded([cell], [width]), _STYLES.get(cell, ""))
                 for cell, width in zip(row[:-1], widths, strict=False)
@@ -183,11 +186,18 @@ class _Report:
             self._line(f"  and {found - MOST:,} more: --html FILE or --json has all")
 
 
-def _arm_row(arm: ArmSummary) -> tuple[str, ...]:
+def _arm_row(arm: ArmSummary, *, is_short: bool) -> tuple[str, ...]:
+    """Return the figures of an arm; short ones are without the range."""
     cases = f"{arm.cases} x {arm.runs // arm.cases}" if arm.cases and arm.runs > arm.cases else str(arm.cases)
-    usd = spread(arm.usd) if arm.usd else "not known"
-    amounts = (spread(arm.calls), spread(arm.tokens), spread(arm.seconds), usd)
+    amounts = [
+        "?" if values is None else number(values.median) if is_short else spread(values)
+        for values in (arm.calls, arm.tokens, arm.seconds, arm.usd)
+    ]
     return (arm.model, arm.arm, cases, share(arm.passed), *amounts)
+
+
+def _delta_row(each: Delta) -> tuple[str, ...]:
+    return (each.metric, each.verdict, short_change(each), f"{each.wins}/{each.losses}/{each.ties}")
 
 
 def _padded(cells: Sequence[str], widths: Sequence[int]) -> str:

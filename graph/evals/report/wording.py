@@ -183,6 +183,18 @@ def change(delta: Delta) -> str:
     return f"{signed(delta.value)}, 95 % interval {signed(delta.low)} to {signed(delta.high)}"
 
 
+def short_change(delta: Delta) -> str:
+    """Return the same for a table: `+12 points (+3 to +21)`."""
+    return change(delta).replace(", 95 % interval ", " (") + ")"
+
+
+def compared(delta: Delta) -> str:
+    """Return what a comparison is of, as a title."""
+    if delta.name == ARMS:
+        return "With the skill and without it"
+    return f"Now and before ({delta.name.removeprefix('now - ')})"
+
+
 def _signed_points(value: float) -> str:
     said = f"{100 * value:+.0f}"
     return "0" if said in {"+0", "-0"} else said

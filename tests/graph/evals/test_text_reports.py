@@ -125,6 +125,15 @@ def test_a_failure_has_its_reason_and_the_command_that_shows_it() -> None:
     assert "note: Four cases are few." in said
 
 
+@pytest.mark.parametrize("width", [90, 120, 200])
+def test_tables_are_as_wide_as_the_terminal_at_most(width: int) -> None:
+    said = re.sub(r"\x1b\[[\d;]*m", "", printed(large_run(80), width=width, terminal=True)).splitlines()
+    start = next(place for place, line in enumerate(said) if line.startswith("model "))
+    end = next(place for place, line in enumerate(said) if line.startswith("note: "))
+    assert max(map(len, said[start:end])) <= width
+    assert ("(" in said[start + 1].partition("%")[2].partition(")")[2]) is (width == 200)
+
+
 def test_a_narrow_terminal_gets_lists_and_whole_commands() -> None:
     said = re.sub(r"\x1b\[[\d;]*m", "", printed(summary(4), width=50, terminal=True))
     assert re.search(r"^offline\n  arm +with\n  cases +4\n  passed +75 % \(50 to 90\)$", said, re.MULTILINE)
