@@ -24,15 +24,22 @@
     });
   }
 
-  // The first number of a text, where all have one; else the text itself.
+  // A number, or one before its unit or its interval; nothing is less than any. A date is no number.
+  function numberOf(text) {
+    const said = text.trim();
+    if (said === "" || said === "-") return -Infinity;
+    const found = /^[-+]?[\d,]*\.?\d+(?=$| %| \()/.exec(said);
+    return found ? Number(found[0].replace(/,/g, "")) : NaN;
+  }
+
+  // By number where all are numbers, else as texts.
   function sortInto(parent, items, key, descending) {
     const keys = new Map(items.map((item) => [item, key(item)]));
-    const numbers = new Map(items.map((item) => [item, parseFloat(keys.get(item).replace(/,/g, ""))]));
+    const numbers = new Map(items.map((item) => [item, numberOf(keys.get(item))]));
     const areNumbers = items.every((item) => !Number.isNaN(numbers.get(item)));
     const compare = (left, right) => {
-      const order = areNumbers
-        ? numbers.get(left) - numbers.get(right)
-        : keys.get(left).localeCompare(keys.get(right));
+      const [a, b] = [numbers.get(left), numbers.get(right)];
+      const order = areNumbers ? (a > b) - (a < b) : keys.get(left).localeCompare(keys.get(right));
       return descending ? -order : order;
     };
     parent.append(...items.sort(compare));

@@ -269,6 +269,8 @@ def _changes(old: str, new: str) -> Iterator[Html]:
         for kind, sign, lines in (("del", "-", ours[a:b]), ("ins", "+", theirs[c:d])):
             if lines:
                 yield element(kind, "".join(f"{sign} {line}\n" for line in lines))
+    if max(old.count("\n"), new.count("\n")) >= _DIFF_LINES:
+        yield element("span", f"\u2026 the first {_DIFF_LINES} lines are compared\n")
 
 
 def _unchanged(lines: Sequence[str]) -> Html:

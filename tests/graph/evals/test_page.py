@@ -118,6 +118,7 @@ def test_only_our_own_script_and_style_may_run() -> None:
     policy = Tags(page).policy
     assert policy.startswith("default-src 'none'; ")
     assert "unsafe" not in policy
+    assert policy.endswith("; base-uri 'none'; form-action 'none'")
     for tag in ("script", "style"):
         source = re.search(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
         assert source
@@ -225,6 +226,13 @@ def test_lines_that_did_not_change_are_folded() -> None:
     assert "\u2026 26 lines are the same" in told
 
 
+def test_of_long_answers_the_beginnings_are_compared() -> None:
+    ours, theirs = ("\n".join(f"{sign}{number % 7}" for number in range(400)) for sign in "ab")
+    told = story(with_runs(**{"with": (answered(ours),), "before": (answered(theirs),)}), "csv-report/0")
+    assert told.count("\n- b") + told.count("<del>- b") == 80
+    assert "\u2026 the first 80 lines are compared" in told
+
+
 def test_of_many_runs_the_one_that_failed_is_told_and_each_has_its_thread() -> None:
     runs = tuple(
         answered("ok", "failed" if number == 1 else "passed", repeat=number, thread=f"t{number}")
@@ -309,6 +317,7 @@ def test_a_case_with_very_much_in_it_is_told_in_part() -> None:
     assert "It says 99." in told
     assert "It says 38." in told
     assert "and 60 more expectations" in told
+    assert told.count('<th scope="row">') == 40
     assert "and 90 requests more" in told
     assert "tag 49" in told
     assert "tag 499" not in told

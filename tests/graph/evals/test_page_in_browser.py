@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from skills_agent.graph.evals.report.html import html_page
+from skills_agent.graph.pages.elements import Child, table
+from skills_agent.graph.pages.page import page
 from tests.graph.evals.large_runs import large_run
 from tests.graph.evals.summaries import HOSTILE, summary
 
@@ -144,6 +146,27 @@ def test_a_table_is_sorted_by_its_heading(seen: Seen) -> None:
         assert heading.get_attribute("aria-sort") == order
         shares = [float(each.split()[0]) for each in table.locator("tbody td:nth-child(6)").all_inner_texts()]
         assert shares == sorted(shares, reverse=order == "descending")
+
+
+@pytest.mark.parametrize(
+    ("cells", "in_order"),
+    [
+        (["1,200", "-", "30", "4.5"], ["-", "4.5", "30", "1,200"]),
+        (["100 % (51 to 100)", "9 % (1 to 40)", ""], ["", "9 % (1 to 40)", "100 % (51 to 100)"]),
+        (["2026-11-23 19:16", "2026-02-01 08:00"], ["2026-02-01 08:00", "2026-11-23 19:16"]),
+        (["beta", "10", "alpha"], ["10", "alpha", "beta"]),
+        (["+3", "-12", "0"], ["-12", "0", "+3"]),
+    ],
+)
+def test_numbers_are_sorted_as_numbers_and_all_else_as_text(
+    browser: Any, tmp_path: Path, cells: list[str], in_order: list[str]
+) -> None:
+    rows: list[list[Child]] = [["row", each] for each in cells]
+    (tmp_path / "page.html").write_text(page("A table", table(["name", "figure"], rows, class_="sortable")))
+    one = Seen(browser, tmp_path / "page.html")
+    one.page.click("th:has-text('figure') button")
+    assert one.page.locator("td").all_inner_texts() == in_order
+    one.page.close()
 
 
 def test_a_link_opens_the_case_that_it_leads_to(seen: Seen) -> None:

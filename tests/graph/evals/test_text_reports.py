@@ -146,16 +146,42 @@ def test_a_long_list_of_failures_says_how_many_more() -> None:
     assert "and 30 more" in said
 
 
-def test_hostile_texts_cannot_steer_the_terminal() -> None:
-    whole = summary(4, text=HOSTILE)
-    bad = structs.replace(whole.head, models=("a\x1b]0;x\x07", "b"), partial=HOSTILE, skipped=(HOSTILE,))
-    row = structs.replace(
-        whole.cases[0],
-        case=HOSTILE,
-        runs={"with": (result(HOSTILE, "error", error=HOSTILE, thread=HOSTILE),)},
+def hostile() -> Summary:
+    """Return a summary whose names and texts are all hostile."""
+    whole = summary(24, text=HOSTILE)
+    choices = whole.arms[0].choices
+    assert choices
+    skills = tuple(structs.replace(each, skill=HOSTILE) for each in choices.skills)
+    misses = tuple(
+        structs.replace(each, expected=(HOSTILE,), chosen=(HOSTILE,)) for each in choices.near_misses
     )
-    said = printed(structs.replace(whole, head=bad, cases=(row,)))
-    assert not set(said) & set("\x1b\x07\u202e")
+    arm = structs.replace(
+        whole.arms[0], model=HOSTILE, choices=structs.replace(choices, skills=skills, near_misses=misses)
+    )
+    cases = tuple(structs.replace(each, skill=HOSTILE) for each in whole.head.cases)
+    head = structs.replace(
+        whole.head,
+        cases=cases,
+        models=(HOSTILE, "b"),
+        partial=HOSTILE,
+        skipped=(HOSTILE,),
+        skills={HOSTILE: "d"},
+    )
+    bad = result(HOSTILE, "error", error=HOSTILE, thread=HOSTILE, model=HOSTILE)
+    row = structs.replace(whole.cases[0], case=HOSTILE, model=HOSTILE, runs={"with": (bad,)}, flaky=True)
+    deltas = tuple(
+        structs.replace(whole.deltas[0], model=HOSTILE, name=name)
+        for name in ("with - without", f"now - {HOSTILE}")
+    )
+    return structs.replace(whole, head=head, arms=(arm,), cases=(row,), deltas=deltas, notes=(HOSTILE,))
+
+
+@pytest.mark.parametrize("width", [40, 500])
+def test_hostile_texts_cannot_steer_the_terminal(width: int) -> None:
+    said = printed(hostile(), width=width, terminal=True)
+    assert "octocat" in said
+    assert "\x1b[2J" not in said
+    assert "\u202e" not in said
 
 
 def test_markdown_begins_with_the_answer() -> None:
@@ -166,7 +192,6 @@ def test_markdown_begins_with_the_answer() -> None:
 
 def test_markdown_of_a_large_run_fits_into_a_comment() -> None:
     assert len(markdown(summary(400, text=HOSTILE * 3))) <= LONGEST
-    assert len(markdown(large_run())) <= LONGEST
 
 
 def test_markdown_that_is_cut_leaves_nothing_open() -> None:
@@ -192,11 +217,12 @@ def test_no_text_is_markup_in_markdown(text: str) -> None:
 
 
 def test_hostile_texts_stay_texts_in_markdown() -> None:
-    shown = markdown(summary(4, text=HOSTILE))
+    shown = markdown(hostile())
+    assert "octocat" in shown
     assert "<script" not in shown.replace("\\<", "")
-    assert "\x1b" not in shown
-    assert "\u202e" not in shown
+    assert not set(shown) & set("\x1b\u202e")
     assert "@octocat" not in shown
+    assert "https://" not in shown
 
 
 _SUITE = {"name", "timestamp", "tests", "failures", "errors", "skipped", "time"}
@@ -232,6 +258,13 @@ def check_junit(text: str) -> ET.Element:
     for name in ("tests", "failures", "errors", "skipped"):
         assert int(root.attrib[name]) == sum(int(suite.attrib[name]) for suite in root)
     return root
+
+
+def test_hostile_texts_are_texts_in_junit() -> None:
+    said = junit(hostile())
+    check_junit(said)
+    assert "octocat" in said
+    assert "\x1b" not in said
 
 
 def test_every_run_is_a_test_case_of_junit() -> None:
