@@ -44,7 +44,7 @@ def _lines(summary: Summary) -> Iterator[str]:
     yield f"### {_MARKS[first.tone]}{escaped(first.sentence)}"
     yield f"\n{escaped(first.details)}"
     for each in others:
-        yield f"\n**{_MARKS[each.tone]}{escaped(each.sentence)}** {escaped(each.details)}"
+        yield f"\n**{_MARKS[each.tone]}{escaped(each.sentence)}** {escaped(each.details)}".rstrip()
     yield ""
     header = ("model", "arm", "cases", "passed", "calls", "tokens", "seconds", "USD")
     rows = [

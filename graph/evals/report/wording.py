@@ -51,9 +51,9 @@ def _compared(summary: Summary, delta: Delta) -> Answer:
         case "too few cases":
             differing = delta.wins + delta.losses
             few = (
-                f"{cases}, and {MIN_CASES} are the least"
+                f"there are {delta.n}, and it takes {MIN_CASES}"
                 if delta.n < MIN_CASES
-                else f"{differing} of {cases} came out differently, and {MIN_DISCORDANT} are the least"
+                else f"{differing} of {cases} came out differently, and it takes {MIN_DISCORDANT}"
             )
             tone, sentence = "open", f"Too few cases to tell {words.whether}: {few}."
     return Answer(tone, model + sentence, " ".join(_details(summary, delta)), delta)

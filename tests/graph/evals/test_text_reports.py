@@ -53,7 +53,7 @@ def verdicts(whole: Summary, **fields: Any) -> list[str]:
             "too few cases",
             (
                 "Too few cases to tell whether csv-report helps: 9 of 24 cases came out differently, "
-                "and 6 are the least."
+                "and it takes 6."
             ),
         ),
     ],
@@ -82,7 +82,7 @@ def test_an_interval_that_the_test_does_not_bear_out_is_explained() -> None:
 
 def test_fewer_than_six_cases_are_too_few() -> None:
     assert verdicts(summary(4), verdict="too few cases") == [
-        "Too few cases to tell whether csv-report helps: 4 cases, and 6 are the least."
+        "Too few cases to tell whether csv-report helps: there are 4, and it takes 6."
     ]
 
 
