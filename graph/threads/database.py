@@ -148,9 +148,19 @@ def _open_file(path: Path, *, to_write: bool) -> Iterator[Database]:
                 _check_room(path)
             connection = stack.enter_context(closing(open_sqlite(path)))
             saver = SqliteSaver(connection, serde=strict(CompressedSerializer(), {}))
+            stack.callback(_close, saver)
             _set_up(saver, path, to_write=to_write)
         with _unusable(path, sqlite3.OperationalError):
             yield Database(saver, None)
+
+
+def _close(saver: SqliteSaver) -> None:
+    """Close the connection between two statements.
+
+    A run that was left may go on in its thread, and SQLite crashes where it is closed under a statement.
+    """
+    with saver.lock:
+        saver.conn.close()
 
 
 def _check_room(path: Path) -> None:

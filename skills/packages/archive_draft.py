@@ -10,7 +10,8 @@ from io import BufferedRandom
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.skills.posix import fcntl, flags
+from skills_agent.skills import posix
+from skills_agent.skills.posix import flags
 
 _NAME: Final = re.compile(r"\.packing-[0-9a-f]{16}")
 _READ: Final = flags("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC")
@@ -39,7 +40,7 @@ def archive_draft(folder: Path) -> Iterator[ArchiveDraft]:
         with place.open("xb+") as file:
             try:
                 with suppress(OSError):  # a network file system may have no locks
-                    fcntl.flock(file, fcntl.LOCK_EX)
+                    posix.fcntl.flock(file, posix.fcntl.LOCK_EX)
                 is_held = os.path.lexists(place)  # nobody has taken it for a left one before it was locked
                 if is_held:
                     yield ArchiveDraft(place, file)
@@ -53,7 +54,7 @@ def _remove_left(place: Path) -> None:
     try:
         status = os.fstat(descriptor)
         if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
             place.unlink()
     finally:
         os.close(descriptor)

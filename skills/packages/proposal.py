@@ -14,6 +14,7 @@ from itertools import count as numbers
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from skills_agent.skills import posix
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import DetailedError
 from skills_agent.skills.format.lint import lint
@@ -31,7 +32,7 @@ from skills_agent.skills.packages.offer import Offer, OfferedSkill, Wanted
 from skills_agent.skills.packages.staging import copy_skill, stage
 from skills_agent.skills.packages.target import Target
 from skills_agent.skills.policy.protected import is_protected_name
-from skills_agent.skills.posix import fcntl, flags
+from skills_agent.skills.posix import flags
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import count, cut
 from skills_agent.skills.visible import visible_line
@@ -205,7 +206,7 @@ def _locked(folder: Path) -> Iterator[None]:
     """Keep other threads and programs out of what they would change here, too. Raises OSError."""
     descriptor = os.open(folder, flags("O_RDONLY", "O_DIRECTORY", "O_CLOEXEC"))
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)

@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from skills_agent.skills import posix
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError, list_contents, read_digest
 from skills_agent.skills.library.snapshots import remove_tree
 from skills_agent.skills.packages.backups import Backups
@@ -28,7 +29,7 @@ from skills_agent.skills.packages.errors import InstalledError, TargetError
 from skills_agent.skills.packages.journal import Decision, Journal, Put, sync
 from skills_agent.skills.packages.lock import LOCK_FILE, SkillsLock
 from skills_agent.skills.packages.swap import exchange, flush
-from skills_agent.skills.posix import fcntl, flags
+from skills_agent.skills.posix import flags
 from skills_agent.skills.sources.walk import INSTALLING
 
 _DRAFT: Final = "draft-"
@@ -104,7 +105,7 @@ class Target:
         with self.exclusive():
             draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=self._make_work()))
             descriptor = os.open(draft, _FOLDER)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX)
         try:
             yield draft
         finally:
@@ -170,7 +171,7 @@ class Target:
         while True:
             self.folder.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.folder, _FOLDER)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX)
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(descriptor), self.folder.lstat()):
                     return descriptor
@@ -241,7 +242,7 @@ def _is_left(draft: Path) -> bool:
         return False
     descriptor = os.open(draft, _FOLDER)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     finally:

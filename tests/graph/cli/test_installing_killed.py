@@ -29,7 +29,7 @@ def test_a_kill_at_a_random_moment_leaves_each_skill_whole(cli: CommandLine) -> 
     for name in NAMES:
         shared.write(name, "version-0", files=15)
     commands = {
-        "install": ("skills", "install", "./shared", "--yes", "--force"),
+        "install": ("skills", "install", "./shared", "--all", "--yes", "--force"),
         "update": ("skills", "update", "--yes"),
         "uninstall": ("skills", "uninstall", *NAMES, "--yes", "--force"),
     }
