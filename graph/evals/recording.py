@@ -52,7 +52,7 @@ _TOOLS: Final = "skills_agent_tools"
 _MAX_BYTES: Final = 256 << 20
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _KEPT: Final = ("content", "tool_calls", "invalid_tool_calls", "response_metadata", "usage_metadata")
-_NOT_KEPT: Final = frozenset({"headers", "logprobs", "id", "system_fingerprint", "token_usage"})
+_NOT_KEPT: Final = frozenset({"headers", "logprobs", "id", "system_fingerprint", "token_usage", "usage"})
 """Of what a provider says of an answer: what is nobody's business, or said elsewhere."""
 
 
@@ -181,6 +181,11 @@ class RecordedChatModel(BaseChatModel):
     def _llm_type(self) -> str:
         return "recorded"
 
+    @property
+    def recorded(self) -> BaseChatModel | None:
+        """Return the model that is asked; None where answers are played."""
+        return self._inner
+
     @override
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> Any:
         if self._inner is None:
@@ -214,7 +219,9 @@ class RecordedChatModel(BaseChatModel):
         result = InnerModel(self._inner).generate(messages, stop, run_manager, **kwargs)
         generation = result.generations[0]
         if isinstance(generation.message, AIMessage):
-            self._keep(request, generation.message, generation.generation_info or {})
+            # Why it ended, Anthropic's package says beside the message: LangChain puts it in afterwards.
+            facts = {**(result.llm_output or {}), **(generation.generation_info or {})}
+            self._keep(request, generation.message, facts)
         return result
 
     @override

@@ -11,6 +11,7 @@ from typing import Any, Final
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from skills_agent.graph.audit.redaction import Redaction
+from skills_agent.nodes.prompt_cache import CACHE_POINT
 
 _IN_ORDER: Final = (
     (re.compile(r"(?:/[^\s\"'`<>:,()]*)?/skills-agent-eval-[A-Za-z0-9_]+"), "<place>"),
@@ -43,7 +44,7 @@ class Normal:
         ids: dict[str, str] = {}
         shown = {
             "messages": [self._message(each, ids) for each in messages],
-            "tools": [self._value(_without_cache(tool)) for tool in tools],
+            "tools": [self._value(_without_cache(tool)) for tool in tools if tool != CACHE_POINT],
         }
         whole: dict[str, Any] = self._redaction.whole(shown)
         return whole
@@ -122,9 +123,13 @@ def _lines(request: Mapping[str, Any]) -> list[str]:
 
 
 def _plain(content: Any) -> Any:
-    """Return content as text where it is one text, whatever form a provider has it in."""
+    """Return content as text where it is one text, whatever form a provider has it in.
+
+    Breakpoints of a prompt cache are left out: they say nothing to the model, and a replay has none.
+    """
     if isinstance(content, list):
-        blocks = [_without_cache(each) for each in content]
+        parts = [{"type": "text", "text": each} if isinstance(each, str) else each for each in content]
+        blocks = [_without_cache(each) for each in parts if each != CACHE_POINT]
         if len(blocks) == 1 and isinstance(blocks[0], dict) and set(blocks[0]) == {"type", "text"}:
             return blocks[0]["text"]
         return blocks

@@ -231,9 +231,9 @@ def breakpoint_style(model: ModelRunnable) -> BreakpointStyle | None:
     """Return how a model of Anthropic takes breakpoints for its prompt cache; None where one may not.
 
     One of these classes, or one made of it, must answer in every case. They are known by their names: the
-    packages are the host's.
+    packages are the host's. One that is recorded is asked as it is without.
     """
-    styles = {_style_of(each) for each in chat_models(model)}
+    styles = {_style_of(getattr(each, "recorded", None) or each) for each in chat_models(model)}
     return styles.pop() if len(styles) == 1 else None
 
 

@@ -21,8 +21,10 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.database import open_database
 from skills_agent.skills.evals.case import EvalCase, Expected, ExpectedText, LaidFile
 from skills_agent.skills.evals.result import EvalResult
+from skills_agent.skills.policy.risk import Risk
 from tests.graph.evals.cases import case, make_setup, write_skills
 from tests.openai_server import KEY, Call, Completion, OpenAIServer, openai_server
+from tests.strict_providers import anthropic_blocks, strict_server
 
 MODEL = "openai:loopback"
 
@@ -184,6 +186,37 @@ def test_it_streams_and_binds_tools_as_the_model_does(
     for reply in (played.bind_tools([tool]).invoke("hi"), sum_of([*played.bind_tools([tool]).stream("hi")])):
         assert reply.text == "Hello you there."
         assert [(each["name"], each["args"]) for each in reply.tool_calls] == [("add", {"a": 1})]
+
+
+@pytest.mark.slow  # it needs the package of the provider
+def test_a_model_of_anthropic_is_recorded_with_its_breakpoints(one: EvalCase, setup: Setup) -> None:
+    Path(one.file).parent.mkdir()
+    written = Call("write_file", {"path": "x.md", "content": "hello"}, "c1")
+    places = [setup.settings.workspace.parent / "skills"]
+    with strict_server("anthropic") as provider:
+        provider.replies += [Completion(calls=[written]), Completion("I wrote it.")]
+        kept = recordings_of(setup.settings, places, "record", anew=True)
+        kept._resolve = lambda _name: provider.model()
+        first = run(replace(setup, model_of=kept.model_of, yes=frozenset[Risk]({"write"})), one)
+        assert (first.outcome, first.error, provider.faults) == ("passed", "", [])
+        for body in provider.requests:
+            assert any("cache_control" in each for each in anthropic_blocks(body))
+    assert "cache_control" not in recording_of(one, MODEL).file.read_text()
+    again = run(in_mode(setup, "replay"), one)
+    assert (again.outcome, again.error) == ("passed", "")
+
+
+def test_cache_points_and_blocks_make_no_other_request() -> None:
+    tool = {"type": "function", "function": {"name": "add"}}
+    point = {"cachePoint": {"type": "default"}}
+    plain = normal("/skills").request([SystemMessage("One"), HumanMessage(["Two", "Three"])], [tool])
+    blocks: list[str | dict[Any, Any]] = [
+        {"type": "text", "text": "Two"},
+        {"type": "text", "text": "Three"},
+        point,
+    ]
+    pointed: list[Any] = [SystemMessage([{"type": "text", "text": "One"}, point]), HumanMessage(blocks)]
+    assert normal("/skills").request(pointed, [tool, point]) == plain
 
 
 def sum_of(chunks: list[Any]) -> Any:
