@@ -111,6 +111,8 @@ def run_case(
     What goes wrong with the agent, its model or the case is an outcome, not an error.
     """
     thread = setup.thread(case, model, arm, repeat)
+    if arm == "without":  # nobody asks for a skill that is not there
+        case = structs.replace(case, load=tuple(name for name in case.load if name != case.skill))
     ended, begun = _Ended("error"), False
     with fresh_place() as place:
         try:

@@ -98,6 +98,16 @@ def test_without_the_skill_only_what_came_out_counts(setup: Setup) -> None:
     assert [each.kind for each in result.checks] == ["answer"]
 
 
+def test_without_the_skill_nobody_asks_for_it(setup: Setup) -> None:
+    one = case(turns=("Hello.",), load=("adder", "poet"), replies=("Hello.",))
+    assert [each.name for each in run(setup, one).trajectory.loaded] == ["adder", "poet"]
+    result = run(setup, one, "without")
+    assert [each.name for each in result.trajectory.loaded] == ["poet"]
+    agent = build_graph(setup.settings).compile(checkpointer=setup.database.saver)
+    messages = Threads(agent).read(result.thread).messages
+    assert [call.args for each in messages for call in each.calls] == [{"name": "poet"}]
+
+
 @pytest.mark.parametrize(
     ("text", "chosen"),
     [("Please add up the numbers in n.txt", ("adder",)), ("What is the capital of Norway?", ())],
