@@ -10,6 +10,7 @@ from skills_agent.skills.evals.case import EvalSet
 from skills_agent.skills.evals.errors import NoEvalsError
 from skills_agent.skills.evals.eval_place import EvalPlace
 from skills_agent.skills.evals.evals_json import Item, read_items
+from skills_agent.skills.evals.wild_files import replies_of
 
 MAX_LITERAL: Final = 80
 """Characters of an expected text that an answer is held to letter by letter; a longer one is graded."""
@@ -64,6 +65,8 @@ def _of_langsmith(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         outputs = {"output": outputs}
     if isinstance(outputs, Mapping):
         answers = next((texts for key in _ANSWERS if (texts := texts_of(outputs.get(key)))), [])
+        # A chat has its answer as messages, of which the last counts.
+        answers = answers or [*replies_of(outputs)[-1:]]
         if not answers and len(outputs) == 1:
             answers = texts_of(next(iter(outputs.values())))
         yield "assertions", [*_expected(answers[:1])]

@@ -10,7 +10,7 @@ import msgspec
 from skills_agent.skills.confined import ConfinedError, is_beneath, read_beneath
 from skills_agent.skills.evals.case import EvalSet
 from skills_agent.skills.evals.case_files import read_case_file
-from skills_agent.skills.evals.case_form import VERSION
+from skills_agent.skills.evals.case_form import VERSION, FileOfCases
 from skills_agent.skills.evals.errors import EvalFileError, NoEvalsError
 from skills_agent.skills.evals.eval_place import EVALS_FOLDER, PROMPT_FILE, SKILL_FILE, EvalPlace, place_of
 from skills_agent.skills.evals.evals_json import read_evals
@@ -35,6 +35,7 @@ _YAML: Final = frozenset({".yaml", ".yml"})
 _SUFFIXES: Final = _YAML | {".json", ".jsonl"}
 _OURS: Final = frozenset({"version", "defaults", "should_not_trigger"})
 """Keys of the top that only our form has, or that it has in common with sets of triggers."""
+_KEYS: Final = FileOfCases.__struct_fields__
 
 
 def read_set(path: Path, about: str = "") -> EvalSet:
@@ -143,9 +144,18 @@ def _read_yaml(place: EvalPlace, text: str) -> EvalSet:
         raise EvalFileError(str(place.file), "it nests too deep") from error
     if document.value is None:
         raise EvalFileError(str(place.file), "it is empty")
-    if _is_ours(document.value):
-        return read_case_file(place, document)
-    return read_evals(place, resolved(document.value))
+    if not _is_ours(document.value):
+        return read_evals(place, resolved(document.value))
+    if not any(map(_is_like_a_key, document.value)):
+        raise NoEvalsError(str(place.file), f"it has none of the keys of eval cases ({', '.join(_KEYS)})")
+    return read_case_file(place, document)
+
+
+def _is_like_a_key(written: object) -> bool:
+    """Return whether a key of the top is ours, or one of ours with a slip of the pen."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only few files need it
+
+    return written in _KEYS or bool(get_close_matches(str(written).casefold(), _KEYS, n=1, cutoff=0.7))
 
 
 def _is_ours(root: object) -> bool:

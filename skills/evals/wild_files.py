@@ -14,6 +14,8 @@ REQUESTS: Final = (
     "message", "instruction", "utterance",
 )  # fmt: skip
 TURNS: Final = ("turns", "prompts", "messages", "conversation")
+_PERSON: Final = frozenset({"user", "human"})
+_MODEL: Final = frozenset({"assistant", "ai"})
 _CONTENT: Final = ("content", "text", "message", "prompt")
 _PATHS: Final = ("path", "name", "filename", "file", "source")
 _WORD: Final = re.compile(r"[^\s\"'`,;:()<>\[\]]+")
@@ -34,17 +36,20 @@ def turns_of(value: object) -> tuple[str, ...]:
     """Return the messages of the person in a conversation: texts, or objects with a role."""
     if isinstance(value, Mapping):
         return requests_of(value)
-    return tuple(_turns(value)) if isinstance(value, list) else ()
+    return tuple(_said_by(_PERSON, value)) if isinstance(value, list) else ()
 
 
-def _turns(messages: Sequence[object]) -> Iterator[str]:
+def replies_of(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what the model says in a conversation, wherever one is among the fields."""
+    found = (tuple(_said_by(_MODEL, fields[key])) for key in TURNS if isinstance(fields.get(key), list))
+    return next(filter(None, found), ())
+
+
+def _said_by(roles: frozenset[str], messages: Sequence[object]) -> Iterator[str]:
     for message in messages:
-        if isinstance(message, str) and message.strip():
+        if isinstance(message, str) and message.strip() and roles is _PERSON:
             yield message
-        elif isinstance(message, Mapping) and message.get("role", message.get("type", "user")) in {
-            "user",
-            "human",
-        }:
+        elif isinstance(message, Mapping) and message.get("role", message.get("type", "user")) in roles:
             content = next((message[key] for key in _CONTENT if key in message), None)
             if isinstance(content, list):
                 parts = (part.get("text") for part in content if isinstance(part, Mapping))

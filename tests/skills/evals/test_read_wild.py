@@ -63,6 +63,44 @@ def test_the_form_of_skill_creator(skill: Path) -> None:
     ]
 
 
+def test_a_chat_of_langsmith_has_its_answer_as_messages(skill: Path) -> None:
+    row = {
+        "inputs": {"messages": [{"role": "user", "content": "Sum sales.csv"}]},
+        "outputs": {
+            "messages": [
+                {"role": "assistant", "content": "I look."},
+                {"role": "user", "content": "Go on."},
+                {"type": "ai", "content": [{"type": "text", "text": "It is 2"}]},
+            ]
+        },
+    }
+    file = skill / "evals" / "rows.jsonl"
+    file.write_text(json.dumps(row))
+    read = read_set(file)
+    (case,) = read.cases
+    assert case.turns == ("Sum sales.csv",)
+    assert case.expect.answer
+    assert [each for each in case.expect.answer.regex if "It\\ is\\ 2" in each or "It is 2" in each]
+    assert read.skipped == ()
+
+
+def test_yaml_of_another_program_is_passed_over_and_said(skill: Path) -> None:
+    other = skill / "evals" / "promptfooconfig.yaml"
+    other.write_text("prompts: ['{{q}}']\nproviders: [openai:x]\ntests: []\n")
+    (skill / "evals" / "ours.yaml").write_text("should_trigger: [Sum sales.csv]\n")
+    foreign, ours = sorted(read_all([skill]), key=lambda each: len(each.cases))
+    assert "none of the keys of eval cases" in foreign.skipped[0]
+    assert len(ours.cases) == 1
+    with pytest.raises(NoEvalsError):  # named, it is an error
+        read_all([other])
+
+
+def test_a_slip_in_the_only_key_is_no_other_program(skill: Path) -> None:
+    (skill / "evals" / "mine.yaml").write_text("should_triger: [Sum sales.csv]\n")
+    with pytest.raises(EvalFileError, match="did you mean `should_trigger`"):
+        read_all([skill])
+
+
 def test_the_form_of_the_guide_lays_a_file_where_the_request_names_it(skill: Path) -> None:
     (case,) = read(
         skill,
