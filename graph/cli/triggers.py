@@ -136,7 +136,7 @@ def triggers(
     if as_json:
         print_json(_record(lab, choices, found, seed))
     else:
-        _print_choices(lab, choices)
+        _print_choices(lab, choices, model)
         if found:
             _print_improvement(found, seed)
         if save:
@@ -243,12 +243,16 @@ def _improve(lab: Lab, chooser: Chooser, asked: "ModelLab | None", seed: int) ->
     return improve(lab.written, lab.others, parts, chooser, proposer)
 
 
-def _print_choices(lab: Lab, choices: Sequence[Choice]) -> None:
+def _print_choices(lab: Lab, choices: Sequence[Choice], model: str | None) -> None:
     name = lab.skill.name
     origins = Counter(each.origin for each in lab.requests)
     said = ", ".join(f"{number} {origin}" for origin, number in origins.items())
     many = count(len(lab.requests), "request")
-    echo(f"{name} among {count(len(lab.descriptions), 'skill')}, {many}: {said}.\n")
+    who = f"Chosen by {model}" if model else "Chosen by words, without a model"
+    echo(f"{who}: {name} among {count(len(lab.descriptions), 'skill')}, {many}: {said}.")
+    if not model:
+        echo("A language model knows other words for the same thing, too: --model NAME asks one.")
+    echo()
     rows = [
         (
             "right" if (choice.name == name) is each.wanted else "WRONG",
@@ -260,6 +264,8 @@ def _print_choices(lab: Lab, choices: Sequence[Choice]) -> None:
     ]
     for wanted, title in ((True, f"For {name}"), (False, f"Not for {name}")):
         part = [row for row, each in zip(rows, lab.requests, strict=True) if each.wanted is wanted]
+        if not part:
+            continue
         echo(f"{title}:")
         table([("", "chosen", "request", "because of"), *sorted(part, key=lambda row: row[0] == "right")])
         echo()

@@ -29,6 +29,7 @@ def skill_file(cli: CommandLine) -> Path:
 
 def test_requests_that_go_wrong_are_shown_with_who_got_them_and_why(cli: CommandLine) -> None:
     shown = cli.run("skills", "triggers", "table-helper").out
+    assert shown.startswith("Chosen by words, without a model: table-helper among ")
     assert "16 requests: 16 of triggers.json" in shown
     assert "WRONG" in shown
     assert "recall     0 of 8 (0% to 32%)" in shown
@@ -36,6 +37,14 @@ def test_requests_that_go_wrong_are_shown_with_who_got_them_and_why(cli: Command
     value = cli.run("skills", "triggers", "table-helper", "--json").value
     assert [each["query"] for each in value["requests"]] == [*FOR_IT, *NOT_FOR_IT]
     assert not any(each["right"] for each in value["requests"] if each["should_trigger"])
+
+
+def test_without_requests_that_are_not_for_it_there_is_no_table_of_them(cli: CommandLine) -> None:
+    rows = [{"query": text, "should_trigger": True} for text in FOR_IT]
+    (skill_file(cli).parent / "evals" / "triggers.json").write_text(json.dumps(rows))
+    shown = cli.run("skills", "triggers", "table-helper").out
+    assert "For table-helper:" in shown
+    assert "Not for table-helper:" not in shown
 
 
 def test_a_better_description_is_measured_shown_and_written_with_a_yes(cli: CommandLine) -> None:
