@@ -141,7 +141,7 @@ def triggers(
             _print_improvement(found, seed)
         if save:
             echo(f"\nWrote {save}: {count(len(lab.requests), 'request')}. Make them what people really ask.")
-    if found and found.after != found.before:
+    if found and found.after != found.before and _differing(found).is_better:
         place = _place(registry, lab.skill)
         if not as_json:
             confirm(f"Write it to {place}?", yes=yes)
@@ -295,7 +295,7 @@ def _print_improvement(found: Improvement, seed: int) -> None:
     tried = count(found.tried, "description")
     echo(f"\nSearched {tried}, seed {seed}; {HOLDOUT:.0%} of the requests held out.\n")
     if found.after == found.before:
-        echo("None is better on the training requests. The description stays:\n  " + line_of(found.before))
+        echo(f"{verdict(found)}\n  {line_of(found.before)}")
         return
     table(
         [
@@ -313,12 +313,33 @@ def _score_text(score: Score) -> str:
     return f"{score.right} of {score.of} right"
 
 
+class _Differing(NamedTuple):
+    """How many held-out requests a found description sends right where the old one does not, and reversed."""
+
+    wins: int
+    losses: int
+
+    @property
+    def is_better(self) -> bool:
+        """Return whether it may be written: what is no better is not even offered."""
+        return self.wins > self.losses
+
+
+def _differing(found: Improvement) -> _Differing:
+    pairs = list(zip(found.held_out_before.taken, found.held_out_after.taken, strict=True))
+    return _Differing(pairs.count((False, True)), pairs.count((True, False)))
+
+
 def verdict(found: Improvement) -> str:
     """Say what the held-out requests show: these alone, which chose nothing."""
-    pairs = list(zip(found.held_out_before.taken, found.held_out_after.taken, strict=True))
-    wins, losses = pairs.count((False, True)), pairs.count((True, False))
+    wins, losses = _differing(found)
+    if found.after == found.before:
+        return "None is better on the training requests. The description stays."
     if wins <= losses:
-        return "Not better on the held-out requests: it learned the training requests by heart."
+        return (
+            "Not better on the held-out requests: it learned the training requests by heart. "
+            "The description stays."
+        )
     if wins + losses < MIN_DISCORDANT:
         return (
             f"Better on {wins} held-out requests, worse on {losses}: too few to rule out chance. "

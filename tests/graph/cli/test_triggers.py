@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from skills_agent.skills.evals.choosing import Labelled
+from skills_agent.skills.evals.improving import split
 from tests.graph.cli.command_line import CommandLine
 from tests.skills.evals.test_lab import BODY, FOR_IT, NOT_FOR_IT
 
@@ -64,6 +66,23 @@ def test_a_better_description_is_measured_shown_and_written_with_a_yes(cli: Comm
     right = sum(each["right"] for each in value["requests"])
     assert right >= 13
     assert not list(skill_file(cli).parent.glob(".SKILL-*"))
+
+
+def test_what_is_not_better_on_the_held_out_half_is_not_written(cli: CommandLine) -> None:
+    places = [Labelled(str(number), True, "") for number in range(8)]
+    trained = {each.text for each in split(places, 42).train}
+    texts = [f"zebra stripes {each.text}" if each.text in trained else each.text * 9 for each in places]
+    rows = [{"query": text, "should_trigger": True} for text in texts]
+    rows += [{"query": text, "should_trigger": False} for text in NOT_FOR_IT]
+    (skill_file(cli).parent / "evals" / "triggers.json").write_text(json.dumps(rows))
+    before = skill_file(cli).read_text()
+    done = cli.run("skills", "triggers", "table-helper", "--improve", "--yes")
+    assert (done.code, done.err) == (0, "")
+    assert "+ " in done.out
+    assert "by heart. The description stays." in done.out
+    assert skill_file(cli).read_text() == before
+    assert cli.run("skills", "triggers", "table-helper", "--improve", "--yes", "--json").code == 0
+    assert skill_file(cli).read_text() == before
 
 
 def test_json_tells_both_halves_and_writes_nothing_without_a_yes(cli: CommandLine) -> None:
