@@ -173,10 +173,10 @@
     follow();
   }
 
-  // Paper has no clicks.
+  // Paper has no clicks. A case is printed as it is seen: two hundred open ones are a book.
   let opened = [];
   window.addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll("details:not([open])")];
+    opened = [...document.querySelectorAll("details:not([open]):not(.case)")];
     for (const each of opened) each.open = true;
   });
   window.addEventListener("afterprint", () => {

@@ -236,16 +236,20 @@ def test_the_page_is_light_or_dark_as_the_person_wants(browser: Any, file: Path,
     one.page.close()
 
 
-def test_on_paper_every_case_is_open_and_black_on_white(browser: Any, file: Path) -> None:
+def test_on_paper_a_case_is_as_it_is_seen_and_black_on_white(browser: Any, file: Path) -> None:
     one = Seen(browser, file, color_scheme="dark")
     assert one.page.locator("details[open]").count() == 0
+    one.page.click("details.case > summary >> nth=0")
+    story = one.page.locator("details.case > div")
     one.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    assert one.page.locator("details:not([open])").count() == 0
+    assert one.page.locator("details.case[open]").count() == 1
+    assert one.page.locator("details:not([open]):not(.case)").count() == 0
     one.page.emulate_media(media="print")
     assert colour(one.page) == (255, 255, 255)
     assert not one.page.locator("#filter").is_visible()
+    assert [story.nth(at).is_visible() for at in (0, 1)] == [True, False]
     one.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    assert one.page.locator("details[open]").count() == 0
+    assert one.page.locator("details[open]").count() == 1
     assert one.page.pdf().startswith(b"%PDF")
     one.page.close()
 
