@@ -1,7 +1,8 @@
 """The same cases in two ways: what differs, and whether so many cases can show it.
 
 A difference is shown only where its interval leaves out 0 and, for shares, the exact test says so, too, after
-an adjustment for all that was tested. Below six cases, or six that differ, there is no test.
+an adjustment for all that was tested. Costs have no test: their intervals are wider, the more of them there
+are. Below six cases, or six that differ, there is no test.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -67,8 +68,10 @@ def same_cases(now: ScoredRun, before: ScoredRun) -> frozenset[str]:
 
 
 def deltas(comparisons: Iterable[Comparison], seed: int) -> tuple[Delta, ...]:
-    """Return what differs, p adjusted over all; a metric that no case has on both sides is left out."""
-    found = [delta for each in comparisons if (delta := _delta(each, seed)) is not None]
+    """Return what differs, adjusted over all; a metric that no case has on both sides is left out."""
+    pairs = [(each, diffs) for each in comparisons if (diffs := differences(each.ours, each.theirs))]
+    costs = sum(each.metric not in _SHARES and any(diffs) for each, diffs in pairs)
+    found = [_delta(each, diffs, seed, max(1, costs)) for each, diffs in pairs]
     adjusted = iter(holm([delta.p for delta in found if delta.p is not None]))
     return tuple(_judged(delta, None if delta.p is None else next(adjusted)) for delta in found)
 
@@ -87,12 +90,9 @@ def differences(ours: Scores, theirs: Scores) -> tuple[float, ...]:
     return tuple(found)
 
 
-def _delta(each: Comparison, seed: int) -> Delta | None:
-    found = differences(each.ours, each.theirs)
-    if not found:
-        return None
+def _delta(each: Comparison, found: Sequence[float], seed: int, costs: int) -> Delta:
     of_shares = each.metric in _SHARES
-    interval = paired_bootstrap(found, seed, of_shares=of_shares)
+    interval = paired_bootstrap(found, seed, of_shares=of_shares, together=1 if of_shares else costs)
     more, less = sum(one > 0 for one in found), sum(one < 0 for one in found)
     wins, losses = (more, less) if of_shares else (less, more)
     return Delta(

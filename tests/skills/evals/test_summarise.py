@@ -247,6 +247,32 @@ def test_what_costs_less_is_better_and_has_no_p() -> None:
     assert not [each for each in summary.deltas if each.metric == "usd"]
 
 
+def test_of_many_costs_that_differ_each_has_to_differ_more() -> None:
+    many = cases(8)
+    more = (5, 3, 4, -1, 2, 3, -1, 1)
+
+    def tokens_of(*, seconds_differ: bool) -> Delta:
+        results = [
+            answered(
+                case.id,
+                right=True,
+                arm=arm,
+                spent=Spent(
+                    input_tokens=50 + by * (arm == "with"),
+                    seconds=9.0 + by * seconds_differ * (arm == "with"),
+                ),
+            )
+            for case, by in zip(many, more, strict=True)
+            for arm in ("with", "without")
+        ]
+        return delta(summarise(head(many, arms=("with", "without")), results), "tokens")
+
+    alone, together = tokens_of(seconds_differ=False), tokens_of(seconds_differ=True)
+    assert (alone.value, alone.verdict) == (2, "worse")
+    assert (together.value, together.verdict) == (2, "no difference shown")
+    assert together.low < 0 < alone.low
+
+
 def test_of_five_cases_no_cost_is_shown_to_differ() -> None:
     many = cases(5)
     results = [answered(case.id, right=True, spent=Spent(input_tokens=10)) for case in many]
