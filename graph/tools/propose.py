@@ -145,12 +145,15 @@ class ProposeSkill:
 
         It takes model calls and time, so it is done once, before the question.
         """
-        if self.evaluate is None:
-            return ""
         try:
             wish = ProposeSkillArguments.model_validate(args).wish
             proposal = self._proposals().draft(wish, self._surroundings())
         except (ValidationError, SkillError):
+            return ""
+        return self._measured(proposal, context)
+
+    def _measured(self, proposal: Proposal, context: Context) -> str:
+        if self.evaluate is None:
             return ""
         try:
             return self.evaluate(proposal.skill.folder, proposal.base, context)
@@ -181,9 +184,12 @@ class ProposeSkill:
             )
         if proposal.change == "same":
             return f"{name} is just like this already. Nothing was changed."
+        # What was measured before the question was another draft.
+        figures = self._measured(proposal, Context.of(runtime.context)) if _is_edited(runtime) else ""
         proposals.install(proposal, self._proposed(runtime, reason, key), _origin())
         kind = "new" if proposal.change == "new" else f"in place of {proposal.found[:_SHOWN]}, which is kept"
-        return self._result(name, proposal.skill.digest, kind, runtime)
+        told = self._result(name, proposal.skill.digest, kind, runtime)
+        return f"{told}\nIts evals, of what the person made of it:\n{figures}" if figures else told
 
     def in_place_of_writing(self, changes: Changes) -> Changes:
         """Return what says what calls would change, where proposals alone change files of skills."""
@@ -311,6 +317,12 @@ _LOADED: Final = {
     "message.",
     "ask": "This thread keeps the version that it has loaded, until a person is asked with the next message.",
 }
+
+
+def _is_edited(runtime: ThreadRuntime) -> bool:
+    """Return whether a person changed the call that they agreed to."""
+    verdict = (runtime.state.get("verdicts") or {}).get(runtime.tool_call_id or "")
+    return verdict is not None and verdict["reason"] == "edited"
 
 
 def _is_in(path: str, folder: str) -> bool:

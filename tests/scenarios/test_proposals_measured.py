@@ -16,7 +16,7 @@ from skills_agent.graph.evals.proposals import MAX_CASES
 from tests.agents import Agent, call, calls
 from tests.conftest import MakeAgent
 from tests.machine import needs_bwrap
-from tests.scenarios.test_proposals import ON, SKILL, proposal, question
+from tests.scenarios.test_proposals import ON, SKILL, proposal, question, result
 
 WRITES = "open('total.txt', 'w').write('3.5')\n"
 CASE: dict[str, Any] = {
@@ -184,9 +184,22 @@ def test_what_was_measured_is_kept_with_the_question(make_agent: MakeAgent) -> N
     assert "with it: 1 of 1 run passed" in verdict["measured"]
 
 
-def test_an_edited_proposal_was_not_measured(make_agent: MakeAgent) -> None:
+def test_an_edited_proposal_is_measured_anew(make_agent: MakeAgent) -> None:
     agent = make_agent([proposal(files=files(CHOICE)), "Done."], sandbox="off", **ON)
     agent.say("Learn it.")
-    args = {"name": "rain-report", "reason": "x", "files": {"SKILL.md": SKILL}}
+    assert "with it: 1 of 1 run passed" in question(agent)
+    wrong = {**CHOICE, "expect": {"skills": "none"}}
+    args = {"name": "rain-report", "reason": "x", "files": files(wrong)}
     agent.answer({"type": "edit", "edited_action": {"name": "propose_skill", "args": args}})
     assert all("measured" not in each for each in agent.values["verdicts"].values())
+    told = result(agent)
+    assert "is installed in .agent/skills/rain-report" in told
+    assert "Its evals, of what the person made of it:\nwith it: 0 of 1 run passed" in told
+
+
+def test_what_was_approved_as_it_is_is_measured_once(make_agent: MakeAgent) -> None:
+    agent = make_agent([proposal(files=files(CHOICE)), "Done."], sandbox="off", **ON)
+    agent.say("Learn it.")
+    agent.answer({"type": "approve"})
+    assert "is installed in" in result(agent)
+    assert "evals" not in result(agent)
