@@ -284,14 +284,14 @@ def _print(summary: "Summary", *, as_json: bool) -> None:
 
 
 def _all_passed(summary: "Summary") -> bool:
-    """Return whether every run with the skill passed; what nothing decides is not counted."""
+    """Return whether every run with the skill passed. What nothing decides is not counted: but one is."""
     outcomes: Sequence[str] = [
         each.outcome
         for row in summary.cases
         for each in row.runs.get("with", ())
         if each.outcome != "ungraded"
     ]
-    return all(each == "passed" for each in outcomes)
+    return bool(outcomes) and all(each == "passed" for each in outcomes)
 
 
 eval = evaluate  # noqa: A001 - the command's name

@@ -264,7 +264,7 @@ def test_a_rubric_is_graded_where_a_grader_is_chosen(evals: CommandLine) -> None
         "  - {id: a, request: r, expect: {rubric: It is polite.}, replies: [Dear reader.]}\n",
     )
     plain = run(evals)
-    assert (plain.code, results(evals)[0]["outcome"]) == (0, "ungraded")
+    assert (plain.code, results(evals)[0]["outcome"]) == (1, "ungraded")
     verdict = json.dumps({"points": [{"point": 1, "reason": "rude", "holds": False}]})
     graded = run(evals, "--grader", evals.script(verdict), "--json")
     assert graded.code == 1
