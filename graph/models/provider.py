@@ -39,7 +39,6 @@ KEY = "OPENAI_API_KEY"
 BASE_URL = "OPENAI_BASE_URL"
 PARAMETERS = frozenset(
     {"max_retries", "max_tokens", "reasoning_effort", "seed", "temperature", "timeout", "top_p"}
-    | {"skip_conversion"}
 )
 """What an operator may set for a provider's model."""
 

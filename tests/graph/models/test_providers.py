@@ -5,10 +5,12 @@ import json
 import re
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import wrapt
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
@@ -172,49 +174,68 @@ def test_streamed_tool_calls_are_put_together(server: OpenAIServer) -> None:
     assert [(call["name"], call["args"], call["id"]) for call in whole.tool_calls] == [LOAD, READ]
 
 
-@pytest.mark.parametrize("skip_conversion", [False, "tools", True])
-def test_messages_and_tools_are_sent_alike_with_and_without_the_clients_conversion(
-    server: OpenAIServer, skip_conversion: bool | str
-) -> None:
-    server.answers += [Completion("ok"), Completion("{}")]
-    model = model_on(server, skip_conversion=skip_conversion)
-    model.bind_tools(TOOLS, extra_body={"top_k": 3}).invoke("Go.")
-    model.bind(response_format={"type": "json_object"}).invoke("Go.")
-    plain, formatted = (each.body for each in server.requests)
-    assert plain["messages"] == formatted["messages"] == [{"content": "Go.", "role": "user"}]
-    assert (len(plain["tools"]), plain["top_k"]) == (2, 3)
-    assert formatted["response_format"] == {"type": "json_object"}
-
-
-@pytest.mark.parametrize(
-    ("parameters", "sees_messages", "sees_tools"),
-    [
-        ({}, True, False),
-        ({"skip_conversion": False}, True, True),
-        ({"skip_conversion": True}, False, False),
-    ],
-)
-def test_what_instruments_the_client_sees_what_the_client_converts(
-    server: OpenAIServer,
-    monkeypatch: pytest.MonkeyPatch,
-    parameters: dict[str, bool],
-    sees_messages: bool,
-    sees_tools: bool,
-) -> None:
-    seen: list[Any] = []
+def _observed_in_the_class(patch: pytest.MonkeyPatch, model: Any, seen: list[Any]) -> None:
     create = Completions.create
 
     def record(self: Completions, **arguments: Any) -> Any:
         seen.append((arguments["messages"], arguments["tools"]))
         return create(self, **arguments)
 
-    monkeypatch.setattr(Completions, "create", record)
+    patch.setattr(Completions, "create", record)
+
+
+def _observed_with_wrapt(patch: pytest.MonkeyPatch, model: Any, seen: list[Any]) -> None:
+    """Wrap the method as OpenTelemetry and Datadog do: such a wrapper looks like what it wraps."""
+
+    def record(wrapped: Any, _: Any, args: Any, arguments: Any) -> Any:
+        seen.append((arguments["messages"], arguments["tools"]))
+        return wrapped(*args, **arguments)
+
+    patch.setattr(Completions, "create", wrapt.FunctionWrapper(Completions.create, record))
+
+
+def _observed_in_the_object(patch: pytest.MonkeyPatch, model: Any, seen: list[Any]) -> None:
+    create = model.client.create
+
+    def record(**arguments: Any) -> Any:
+        seen.append((arguments["messages"], arguments["tools"]))
+        return create(**arguments)
+
+    patch.setattr(model.client, "create", record)
+
+
+@pytest.mark.parametrize("observe", [_observed_in_the_class, _observed_with_wrapt, _observed_in_the_object])
+def test_what_instruments_the_client_sees_messages_and_tools(
+    server: OpenAIServer,
+    monkeypatch: pytest.MonkeyPatch,
+    observe: Callable[[pytest.MonkeyPatch, Any, list[Any]], None],
+) -> None:
+    seen: list[Any] = []
+    model: Any = model_on(server)
+    observe(monkeypatch, model, seen)
     server.answers.append(Completion("ok"))
-    model_on(server, **parameters).bind_tools(TOOLS).invoke("Go.")
-    messages = [{"content": "Go.", "role": "user"}] if sees_messages else []
-    assert seen == [(messages, TOOLS if sees_tools else [])], (
-        "See how ChatOpenAI makes its payload now, and graph/models/compatible.py."
-    )
+    model.bind_tools(TOOLS).invoke("Go.")
+    assert seen == [([{"content": "Go.", "role": "user"}], TOOLS)]
+
+
+def test_the_client_converts_nothing_where_nobody_looks_and_sends_the_same(
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.answers += [Completion("ok"), Completion("ok"), Completion("{}")]
+    model: Any = model_on(server)
+    bound = model.bind_tools(TOOLS, extra_body={"top_k": 3})
+    assert model.prepare_payload({"messages": [1], "tools": [2]})["messages"] == []
+    bound.invoke("Go.")
+    model.bind(response_format={"type": "json_object"}).invoke("Go.")
+    with monkeypatch.context() as patch:
+        _observed_in_the_object(patch, model, [])
+        assert model.prepare_payload({"messages": [1], "tools": [2]}) == {"messages": [1], "tools": [2]}
+        bound.invoke("Go.")
+    plain, formatted, converted = (each.body for each in server.requests)
+    assert plain == converted
+    assert plain["messages"] == formatted["messages"] == [{"content": "Go.", "role": "user"}]
+    assert (len(plain["tools"]), plain["top_k"]) == (2, 3)
+    assert formatted["response_format"] == {"type": "json_object"}
 
 
 async def _asynchronous(model: BaseChatModel) -> tuple[AIMessage, list[AIMessageChunk]]:
