@@ -3,6 +3,7 @@
 import hashlib
 import os
 import secrets
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -127,17 +128,39 @@ class FileLocks:
     """A locked file (flock) for each thread that runs, in one folder; it is removed afterwards.
 
     For processes on one machine. The kernel unlocks it when its holder ends, however it ends.
+
+    What was given back stays open and locked under a name of its own, as a *spare*, and the next thread gets
+    it by a second name: to make and remove a file in each turn slows down the making of any file, as ext4
+    passes by the inodes that were freed in the last half minute one by one.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.spares: list[_Spare] = []
+        self._is_swept = False
+        _all.add(self)
+        weakref.finalize(self, _close_all, self.spares)
 
     def take(self, key: ThreadKey) -> Release:
         """Lock a thread; raises ThreadBusyError, and ThreadError where no file can be made."""
-        path = self._folder / f"{key.digest.hex()}.lock"
+        path = f"{self._folder}/{key.digest.hex()}.lock"
+        if self.spares:
+            spare = self.spares.pop()
+            try:
+                os.link(spare.path, path)
+            except FileExistsError:  # Held, or left behind.
+                self.spares.append(spare)
+            except OSError:  # The folder was removed, say.
+                spare.close()
+            else:
+                return _LockedFile(key.thread, spare, path, self.spares)
+        return _LockedFile(key.thread, self._lock_file(key, path), path, self.spares)
+
+    def _lock_file(self, key: ThreadKey, path: str) -> "_Spare":
+        """Lock the file of that name, and make it where there is none."""
         while True:
             try:
-                file = open_private(path, os.O_RDWR)
+                file = open_private(Path(path), os.O_RDWR)
             except OSError as error:
                 raise ThreadError(
                     f"Cannot lock thread {key.thread}: {self._folder} cannot be written ({error.strerror}). "
@@ -145,36 +168,95 @@ class FileLocks:
                 ) from error
             try:
                 posix.fcntl.flock(file, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
-                if os.path.samestat(os.fstat(file), path.stat()):
+                if _is_at(file, path):
                     _locked.add(file)
-                    return _LockedFile(key.thread, file, path)
-            except FileNotFoundError:
-                pass  # Its last holder removed it after it was opened here.
+                    return self._spare(file, path)
             except BlockingIOError as error:
-                raise ThreadBusyError(key.thread) from error
+                if _is_at(file, path):  # Else it was given back, and is a spare.
+                    raise ThreadBusyError(key.thread) from error
             finally:
                 if file not in _locked:
                     os.close(file)
+
+    def _spare(self, file: int, path: str) -> "_Spare":
+        if not self._is_swept:
+            self._is_swept = True
+            _remove_spares(self._folder)
+        spare = _Spare(file, f"{self._folder}/{secrets.token_hex(8)}{_SPARE}")
+        with suppress(OSError):  # A file system without hard links: then it is used once.
+            os.link(path, spare.path)
+        return spare
+
+
+_SPARE: Final = ".spare"
+_MAX_SPARES: Final = 64
+
+
+class _Spare(NamedTuple):
+    """A locked file, and the name that it has also when it is no thread's."""
+
+    file: int
+    path: str
+
+    def close(self) -> None:
+        _locked.discard(self.file)
+        try:
+            with suppress(OSError):
+                os.unlink(self.path)  # noqa: PTH108 - texts, as this is in every turn
+        finally:
+            os.close(self.file)
+
+
+def _remove_spares(folder: Path) -> None:
+    """Remove what processes left behind that were killed."""
+    for path in folder.glob(f"*{_SPARE}"):
+        with suppress(OSError):
+            file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                posix.fcntl.flock(file, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
+                path.unlink()
+            finally:
+                os.close(file)
 
 
 @dataclass(frozen=True)
 class _LockedFile:
     thread: str
-    file: int
-    path: Path
+    spare: _Spare
+    path: str
+    spares: list[_Spare]
 
     def __call__(self) -> None:
-        _remove(self.file, self.path)
+        if self.spare.file not in _locked:  # In a forked child.
+            return
+        is_reusable = False
+        try:
+            if _is_at(self.spare.file, self.path):  # It goes while it is locked; not somebody else's.
+                os.unlink(self.path)  # noqa: PTH108
+                is_reusable = len(self.spares) < _MAX_SPARES
+        finally:
+            if is_reusable:
+                self.spares.append(self.spare)
+            else:
+                self.spare.close()
 
     def check(self, *, begins: bool) -> None:
         try:
-            now = self.path.stat()
+            now = os.stat(self.path)  # noqa: PTH116
         except FileNotFoundError:
             if begins:
                 raise LostLockError(self.thread, "its file was removed") from None
             return
-        if self.file not in _locked or not os.path.samestat(os.fstat(self.file), now):
+        if self.spare.file not in _locked or not os.path.samestat(os.fstat(self.spare.file), now):
             raise LostLockError(self.thread, "its file was replaced")
+
+
+def _is_at(file: int, path: str) -> bool:
+    """Return whether an open file is the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(file), os.stat(path))  # noqa: PTH116
+    except FileNotFoundError:
+        return False
 
 
 def conninfo_of(saver: BaseCheckpointSaver[Any]) -> str:
@@ -319,19 +401,14 @@ def _has_tokens(connection: "Connection[Any]") -> bool:
     return row is not None and row[0] is not None
 
 
-def _remove(file: int, path: Path) -> None:
-    if file in _locked:  # It goes while it is locked, so that nobody locks one that is gone.
-        _locked.remove(file)
-        try:
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(file), path.stat()):  # not somebody else's
-                    path.unlink()
-        finally:
-            os.close(file)
-
-
 _locked: set[int] = set()
 """Descriptors of locked files."""
+_all: Final["weakref.WeakSet[FileLocks]"] = weakref.WeakSet()
+
+
+def _close_all(spares: list[_Spare]) -> None:
+    while spares:
+        spares.pop().close()
 
 
 def _close_in_child() -> None:
@@ -339,6 +416,8 @@ def _close_in_child() -> None:
     for file in _locked:
         os.close(file)
     _locked.clear()
+    for locks in _all:
+        locks.spares.clear()
 
 
 if not posix.MISSING:
