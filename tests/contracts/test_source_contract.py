@@ -67,7 +67,7 @@ def test_a_scan_finds_every_skill_in_path_order(make_source: MakeSource) -> None
     assert scan.diagnostics == ()
 
 
-@pytest.mark.parametrize("own", ["scripts", "references", "assets"])
+@pytest.mark.parametrize("own", ["scripts", "references", "assets", "evals"])
 def test_what_a_skill_keeps_in_its_own_folders_is_no_skill_and_belongs_to_it(
     make_source: MakeSource, own: str
 ) -> None:

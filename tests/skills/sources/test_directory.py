@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource, MemorySource, standard_sources, walk
+from skills_agent.skills.sources.protocol import Scan
 
 SKILL = "---\nname: {name}\ndescription: Does {name}.\n---\nDo it.\n"
 
@@ -60,6 +61,23 @@ def test_the_own_folders_of_a_skill_are_not_listed(tmp_path: Path) -> None:
 
     listed = {os.path.relpath(folder.path, tmp_path) for folder in source.folders}
     assert listed == {".", "csv-report", "csv-report/more"}
+
+
+def test_a_folder_that_is_missing_is_not_walked_again_until_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, walks = DirectorySource(tmp_path / "none", "user"), list[str]()
+    scan = walk.Walk.scan
+
+    def counted(self: walk.Walk, *, required: bool) -> Scan:
+        walks.append("walk")
+        return scan(self, required=required)
+
+    monkeypatch.setattr(walk.Walk, "scan", counted)
+    assert [source.scan().skills for _ in range(3)] == [(), (), ()]
+    assert len(walks) == 1
+    put(tmp_path / "none/csv-report")
+    assert [each.folder for each in source.scan().skills] == ["csv-report"]
 
 
 def test_a_folder_of_no_skill_may_have_skills_in_folders_of_these_names(tmp_path: Path) -> None:
