@@ -159,6 +159,8 @@ class Policy:
     def hidden(self, context: Context) -> set[str]:
         """Return the tools that a model is not offered, because no call of this request could use them."""
         absent = self.absent()
+        if not self.excluded and not context.exclude_tools and context.only_tools is None:
+            return set(absent)  # nearly always
         names = (*self.tools, *self.provider_tools)
         return {name for name in names if name in absent or self.is_left_out(name, context)}
 

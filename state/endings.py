@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from langchain_core.messages import AIMessage
@@ -87,6 +88,7 @@ def refusal_of(message: AIMessage) -> str:
     return "".join(str(each) for each in [message.additional_kwargs.get("refusal"), *texts] if each)
 
 
+@lru_cache
 def _meaning(said: str) -> Ending:
     letters = re.sub("[^a-z]", "", said.rpartition(".")[2].lower())
     words = _WORD.findall(letters)

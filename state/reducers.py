@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from itertools import takewhile
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from langchain_core.messages import (
     AIMessage,
@@ -27,6 +27,8 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from skills_agent.state.records import CatalogRecord, Counts, UsageRecord
 
 Record = TypeVar("Record", bound=Mapping[str, Any])
+
+_ZERO: Final = dict.fromkeys(Counts.__annotations__, 0)
 
 
 def merge_messages(left: list[AnyMessage] | None, right: Any) -> list[AnyMessage]:
@@ -121,10 +123,11 @@ def _turn(usage: UsageRecord | None) -> int:
 
 
 def _sum(*parts: Counts) -> Counts:
-    total = dict.fromkeys(Counts.__annotations__, 0)
+    total = dict(_ZERO)
     for part in parts:
-        for name in total:
-            total[name] += cast("int", part.get(name, 0))
+        for name, count in part.items():
+            if count and name in total:
+                total[name] += cast("int", count)
     return cast("Counts", total)
 
 

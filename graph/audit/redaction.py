@@ -102,6 +102,12 @@ _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _FLAG: Final = re.compile(rf"(?i)--?(?:[a-z]+-)*(?:{_PASSWORDS}|{_TOKENS})")
 
 
+# Tuples, as `bool | int | float` is made anew each time, and every field of every event comes here.
+_NUMBERS: Final = (bool, int, float)
+_LISTS: Final = (list, tuple, set, frozenset)
+_HOLDERS: Final = (*_LISTS, Mapping)
+
+
 class Redaction:
     """Replaces secrets in texts and JSON-like values by `[secret]`."""
 
@@ -133,14 +139,14 @@ class Redaction:
         """
         if isinstance(value, str):  # most are
             return self.text(value, limit)
-        if value is None or isinstance(value, bool | int | float):
+        if value is None or isinstance(value, _NUMBERS):
             return _number(value)
-        if isinstance(value, Mapping | list | tuple | set | frozenset) and _depth >= MAX_DEPTH:
+        if isinstance(value, _HOLDERS) and _depth >= MAX_DEPTH:
             return "[nested too deeply]"
+        if isinstance(value, _LISTS):
+            return self._list(list(value), limit, _depth)
         if isinstance(value, Mapping):
             return self._object(value, limit, _depth)
-        if isinstance(value, list | tuple | set | frozenset):
-            return self._list(list(value), limit, _depth)
         return self.text(str(value), limit)
 
     def whole(self, value: Any) -> Any:

@@ -162,17 +162,8 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
     allowed = () if model is not None else settings.allowed_models
 
     @lru_cache(_MAX_CLIENTS)
-    def resolve(name: str) -> ModelRunnable:
-        return resolve_model(name, environment=environment, parameters=settings.model_parameters)
-
-    def choose(context: Context) -> ChosenModel:
-        name = context.model
-        if name and name != own and not any(fnmatch.fnmatchcase(name, pattern) for pattern in allowed):
-            if not context.is_of_host:
-                raise ModelNotAllowedError(name, allowed)
-            name = None  # It names the models of the graph around this one.
-        label = name or own if model is None else model_name(model)
-        chat = resolve(label) if model is None else model
+    def chosen(label: str) -> ChosenModel:
+        chat = model or resolve_model(label, environment=environment, parameters=settings.model_parameters)
         is_offline = all(isinstance(each, OfflineChatModel) for each in chat_models(chat))
         if is_offline and in_a_form:
             raise ModelWithoutFormsError(label)
@@ -184,6 +175,14 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
             reads_records=is_offline,
             breakpoints=breakpoint_style(chat),
         )
+
+    def choose(context: Context) -> ChosenModel:
+        name = context.model
+        if name and name != own and not any(fnmatch.fnmatchcase(name, pattern) for pattern in allowed):
+            if not context.is_of_host:
+                raise ModelNotAllowedError(name, allowed)
+            name = None  # It names the models of the graph around this one.
+        return chosen(name or own if model is None else model_name(model))
 
     def window(context: Context) -> int:
         try:

@@ -134,7 +134,8 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
             if makes_claims(received.input):
                 snapshot = super().get_state(self._whole(config)) if thread else None
                 received = received._replace(input=believed(received.input, snapshot))
-            stream = super().stream(received.input, self._marked(config, run), **options)
+            marked = self._marked(config, run, is_thread=thread is not None)
+            stream = super().stream(received.input, marked, **options)
             with closing(cast("Generator[Any]", stream)) as parts:
                 for part in parts:
                     try:
@@ -170,7 +171,8 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                 if makes_claims(received.input):
                     snapshot = await super().aget_state(self._whole(config)) if thread else None
                     received = received._replace(input=believed(received.input, snapshot))
-                stream = super().astream(received.input, self._marked(config, run), **options)
+                marked = self._marked(config, run, is_thread=thread is not None)
+                stream = super().astream(received.input, marked, **options)
                 # Closed here and now: an invocation that its caller left must not go on without its lock.
                 async with aclosing(cast("AsyncGenerator[Any]", stream)) as parts:
                     async for part in parts:
@@ -274,10 +276,10 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     def _whole(self, config: RunnableConfig | None) -> RunnableConfig:
         return merged_config(self.config, config)
 
-    def _marked(self, config: RunnableConfig | None, run: str) -> RunnableConfig:
+    def _marked(self, config: RunnableConfig | None, run: str, *, is_thread: bool) -> RunnableConfig:
         """Return the config of an invocation, with what its nodes have to know of it."""
         marked = _marked(config, run)
-        marked["configurable"][UNANSWERABLE] = not is_kept(self, self._whole(config))
+        marked["configurable"][UNANSWERABLE] = not (is_thread or is_kept(self, self._whole(config)))
         marked["configurable"][AGENT_NAME] = DEFAULT_NAME if self.name == _UNNAMED else self.name
         return marked
 
