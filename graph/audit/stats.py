@@ -79,6 +79,8 @@ class Counting:
     def __init__(self) -> None:
         self.skills: dict[str, SkillStats] = {}
         self.turns = 0
+        self.unlisted = 0
+        """Turns whose record does not name what was offered: there were too many, or it is an old one."""
         self._open: dict[str, _Open] = {}
         self._scripts: dict[str, str] = {}
         """Paths of scripts, by call."""
@@ -116,6 +118,7 @@ class Counting:
 
     def _begin(self, record: Mapping[str, Any]) -> None:
         self.turns += 1
+        self.unlisted += bool(record.get("known")) and "offered" not in record
         for name in _names(record.get("offered")):
             self._of(name).offered += 1
 

@@ -103,11 +103,12 @@ def stats(
     found = [counting.skills[name]] if name is not None else by_use(counting.skills.values())
     never = [each.name for each in found if not each.loaded and each.name in known]
     if file:
-        _write_page(file, found, counting.turns, never)
+        _write_page(file, found, _turns_text(counting), never)
     if as_json:
         print_json(
             {
                 "turns": counting.turns,
+                "turns_without_offered": counting.unlisted,
                 "damaged_lines": damaged,
                 "never_loaded": never,
                 "skills": [_record(each) for each in found],
@@ -116,8 +117,10 @@ def stats(
         return
     if name is not None:
         _print_one(found[0])
+        if counting.unlisted:
+            echo(f"\n{_turns_text(counting)}")
     else:
-        _print_all(found, counting.turns, never)
+        _print_all(found, counting, never)
     if damaged:
         lines = count(damaged, "line")
         click.echo(f"\n{lines} of the records cannot be read. See: skills-agent runs verify", err=True)
@@ -168,14 +171,26 @@ def _row(each: SkillStats) -> tuple[str, ...]:
     return (each.name, *(f"{number:,}" if number else "-" for number in numbers), f"{each.seconds:.1f}")
 
 
-def _print_all(found: Sequence[SkillStats], turns: int, never: Sequence[str]) -> None:
-    echo(f"{count(turns, 'turn')} on record.\n")
-    table([_row(each) for each in found if each.loaded or each.found or each.refused], header=_HEADER)
+def _turns_text(counting: Counting) -> str:
+    text = f"{count(counting.turns, 'turn')} on record."
+    if not counting.unlisted:
+        return text
+    return (
+        f"{text} {counting.unlisted} of them had too many skills to name what was offered: not counted there."
+    )
+
+
+def _print_all(found: Sequence[SkillStats], counting: Counting, never: Sequence[str]) -> None:
+    echo(_turns_text(counting))
+    rows = [_row(each) for each in found if each.loaded or each.found or each.refused]
+    if rows:
+        echo()
+        table(rows, header=_HEADER)
     ignored = [each for each in found if each.ignored and each.ignored >= each.loaded / 2]
     said = (f"{each.name}: {each.ignored} of {count(each.loaded, 'load')}" for each in ignored)
     print_section("Loaded and then ignored", map(line_of, said))
     print_section("Never loaded", map(line_of, never))
-    if never and turns:
+    if never and counting.turns:
         echo("\nWhich requests would reach one: skills-agent skills triggers NAME")
 
 
@@ -214,7 +229,7 @@ def _record(each: SkillStats) -> dict[str, Any]:
     }
 
 
-def _write_page(file: Path, found: Sequence[SkillStats], turns: int, never: Sequence[str]) -> None:
+def _write_page(file: Path, found: Sequence[SkillStats], turns: str, never: Sequence[str]) -> None:
     from skills_agent.graph.pages.elements import Child, element
     from skills_agent.graph.pages.elements import table as html_table
     from skills_agent.graph.pages.page import page
@@ -242,7 +257,7 @@ def _write_page(file: Path, found: Sequence[SkillStats], turns: int, never: Sequ
     ]
     parts = [
         element("h1", "Skills in use"),
-        element("p", f"{count(turns, 'turn')} on record.", class_="soft"),
+        element("p", turns, class_="soft"),
         element("div", html_table(header, rows, class_="sortable"), class_="wide"),
         element("p", _MEANING, class_="soft"),
     ]

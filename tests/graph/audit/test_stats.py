@@ -48,6 +48,18 @@ def test_a_load_is_used_where_a_script_of_it_ran() -> None:
     assert dict(seen.loads) == {"model": 1}
 
 
+def test_turns_that_do_not_name_what_was_offered_are_counted_apart() -> None:
+    counting = Counting()
+    counting.thread(
+        [
+            record("run_started", known=226),
+            record("run_started", known=2, offered=["alpha", "beta"]),
+            record("run_started", known=0),
+        ]
+    )
+    assert (counting.turns, counting.unlisted, counting.skills["alpha"].offered) == (3, 1, 1)
+
+
 def test_a_load_is_used_where_a_file_of_it_was_read() -> None:
     assert stats(loaded("alpha"), record("resource_read", skill="alpha", path="x.md")).used == 1
 

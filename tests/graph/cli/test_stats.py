@@ -41,6 +41,15 @@ def test_a_person_reads_which_skills_were_ignored_and_which_never_loaded(cli: Co
     assert "used         after 1 load, ignored after 1" in one
 
 
+def test_it_is_said_where_it_is_not_known_what_was_offered(cli: CommandLine) -> None:
+    (file,) = (cli.workspace / ".agent" / "runs").glob("used.*.jsonl")
+    file.write_text(file.read_text().replace('"offered":', '"were_offered":'))
+    said = "2 turns on record. 1 of them had too many skills to name what was offered"
+    assert cli.run("skills", "stats").out.startswith(said)
+    assert said in cli.run("skills", "stats", "rain-gauge").out
+    assert cli.run("skills", "stats", "--json").value["turns_without_offered"] == 1
+
+
 def test_an_unknown_name_names_those_that_are_known(cli: CommandLine) -> None:
     done = cli.run("skills", "stats", "rain-gauges")
     assert done.code == 1
@@ -81,5 +90,5 @@ def test_the_page_holds_hostile_names_as_texts(cli: CommandLine, tmp_path: Path)
 
 def test_without_runs_nothing_is_counted(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
-    assert "0 turns on record." in cli.run("skills", "stats").out
+    assert cli.run("skills", "stats").out.startswith("0 turns on record.\n\nNever loaded\n")
     assert not (cli.workspace / ".agent").exists()
