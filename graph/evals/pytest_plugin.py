@@ -80,6 +80,15 @@ class SkillEvals:
             self._config.hook.pytest_collectreport(report=report)
             items += file.collect()
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Make what the chosen cases share: a missing key is said once, and not by each of them.
+
+        Not in a worker of xdist, which has no way to say why it ends.
+        """
+        is_run = not session.config.option.collectonly and not hasattr(session.config, "workerinput")
+        if is_run and any(isinstance(each, EvalItem) for each in session.items):
+            _ = self.setup
+
     def pytest_report_header(self) -> str:
         """Say what runs."""
         return f"skills-evals: {len(self.head.cases)} cases, models {', '.join(self.head.models)}"
@@ -116,9 +125,10 @@ class SkillEvals:
 
     @cached_property
     def setup(self) -> "Setup":
-        """What all cases share."""
+        """What all cases share. Raises UsageError for a model that cannot be asked."""
         from skills_agent.graph.evals.setups import make_setup
         from skills_agent.graph.threads.database import open_database
+        from skills_agent.skills.errors import SkillsAgentError
         from skills_agent.skills.policy.risk import RISKS
 
         words = [
@@ -129,7 +139,10 @@ class SkillEvals:
                 f"--skills-evals-yes: there is no kind {unknown[0]!r}; kinds: {', '.join(RISKS)}"
             )
         database = self._open.enter_context(open_database(self._settings))
-        return make_setup(self._settings, self.head, database, [risk for risk in RISKS if risk in words])
+        try:
+            return make_setup(self._settings, self.head, database, [risk for risk in RISKS if risk in words])
+        except SkillsAgentError as error:
+            raise pytest.UsageError(f"--skills-evals: {error}") from error
 
     @cached_property
     def _settings(self) -> Any:
