@@ -250,6 +250,7 @@ class ModelRequests:
                 with self.models.failures(model):
                     arguments = {**waiting.arguments, "config": config}
                     message: AIMessage = yield waiting._replace(arguments=arguments)
+                self._withdraw_failed(state, watch)
                 message = with_strict_calls(message, watch.calls())
                 if broken := why_broken(message, watch):
                     raise self.models.incomplete(broken)
@@ -266,6 +267,7 @@ class ModelRequests:
                 self._observer.withdrawn(state, watch.message_id, "it was empty", 0.0)
                 continue
             except self.models.failure as error:
+                self._withdraw_failed(state, watch)
                 is_retried = self.models.is_retryable(error) and attempt < min(calls, MAX_TRIES)
                 is_retried = is_retried and not (runtime.control and runtime.control.drain_requested)
                 wait = FIRST_WAIT * 2 ** (attempt - 1) if is_retried else None
@@ -275,6 +277,12 @@ class ModelRequests:
                     raise
             yield Waiting(PAUSE, wait)
         raise AssertionError("the tries are bounded")
+
+    def _withdraw_failed(self, state: AgentState, watch: ReplyWatch) -> None:
+        for message_id in watch.failed_ids():
+            self._observer.withdrawn(
+                state, message_id, "its model failed, and was asked again or another", 0.0
+            )
 
     def turns_to_cover(self, state: AgentState, window: int) -> list[list[AnyMessage]]:
         """Return the turns that a summary is to take the place of, for a model of that window."""

@@ -8,6 +8,7 @@ import asyncio
 import json
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
@@ -52,24 +53,55 @@ class ReplyObserver(Protocol):
         """Note that a reply is withdrawn; `wait` is in seconds, None where it is not asked for again."""
 
 
+@dataclass
+class _ModelRun:
+    """What came of one run of a model."""
+
+    provider: str = ""
+    is_streamed: bool = False
+    message_id: str = ""
+    pieces: list[ToolCallChunk] = field(default_factory=list)
+
+
 class ReplyWatch(BaseCallbackHandler):
-    """Watches one model call: who answers, whether in pieces, and the arguments of its calls as text."""
+    """Watches one model call: who answers, whether in pieces, and the arguments of its calls as text.
+
+    A Runnable around models (`with_fallbacks`, `with_retry`) may run several: one that failed says nothing
+    about the reply of the next.
+    """
 
     run_inline = True  # The pieces must come in order, and none after the end.
 
     def __init__(self) -> None:
-        self.provider = ""
-        self.is_streamed = False
-        self.message_id = ""
-        """That the pieces have."""
-        self._pieces: dict[UUID, list[ToolCallChunk]] = {}
+        self._runs: dict[UUID, _ModelRun] = {}
+        self._failed: list[str] = []
+
+    @property
+    def provider(self) -> str:
+        """Return LangChain's name of who answers; empty where it is not known."""
+        return next((run.provider for run in self._runs.values() if run.provider), "")
+
+    @property
+    def is_streamed(self) -> bool:
+        """Return whether the reply came in pieces."""
+        return any(run.is_streamed for run in self._runs.values())
+
+    @property
+    def message_id(self) -> str:
+        """Return the id that the pieces have; empty without pieces."""
+        shown = (run.message_id for run in self._runs.values() if run.message_id)
+        return next(shown, self._failed[-1] if self._failed and not self._runs else "")
+
+    def failed_ids(self) -> list[str]:
+        """Return the ids that the pieces of failed runs have, but for `message_id`."""
+        return [each for each in self._failed if each != self.message_id]
 
     @override
     def on_chat_model_start(
-        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **kwargs: Any
+        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], *, run_id: UUID, **kwargs: Any
     ) -> None:
         metadata: Mapping[str, Any] = kwargs.get("metadata") or {}
-        self.provider = self.provider or str(metadata.get("ls_provider") or "")
+        self._run(run_id).provider = str(metadata.get("ls_provider") or "")
 
     @override
     def on_llm_new_token(
@@ -80,27 +112,37 @@ class ReplyWatch(BaseCallbackHandler):
         run_id: UUID,
         **kwargs: Any,
     ) -> None:
-        self.is_streamed = True
+        run = self._run(run_id)
+        run.is_streamed = True
         if isinstance(chunk, ChatGenerationChunk) and isinstance(chunk.message, AIMessageChunk):
-            self.message_id = self.message_id or chunk.message.id or ""
-            pieces = self._pieces.setdefault(run_id, [])
+            run.message_id = run.message_id or chunk.message.id or ""
             for piece in chunk.message.tool_call_chunks:
-                _add(pieces, piece)
+                _add(run.pieces, piece)
 
     @override
-    def on_stream_event(self, event: Any, **kwargs: Any) -> None:
-        self.is_streamed = True
-        self.message_id = self.message_id or str(event.get("id") or "")
+    def on_stream_event(self, event: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        run = self._run(run_id)
+        run.is_streamed = True
+        run.message_id = run.message_id or str(event.get("id") or "")
+
+    @override
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        run = self._runs.pop(run_id, _ModelRun())
+        if run.message_id:
+            self._failed.append(run.message_id)
 
     def calls(self) -> list[RawCall]:
         """Return the calls that came in pieces, put together as LangChain does it."""
         runs = [
-            [AIMessageChunk(content="", tool_call_chunks=[piece]) for piece in pieces]
-            for pieces in self._pieces.values()
-            if pieces
+            [AIMessageChunk(content="", tool_call_chunks=[piece]) for piece in run.pieces]
+            for run in self._runs.values()
+            if run.pieces
         ]
         calls = [each for run in runs for each in add_ai_message_chunks(*run).tool_call_chunks]
         return [RawCall(each["name"] or "", each["id"], each["args"] or "") for each in calls]
+
+    def _run(self, run_id: UUID) -> _ModelRun:
+        return self._runs.setdefault(run_id, _ModelRun())
 
 
 def strict_arguments(text: str) -> dict[str, Any]:

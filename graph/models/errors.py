@@ -21,11 +21,16 @@ ModelCallError; anything else that a model raises is a bug and propagates.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Final
 
 from langchain_core import exceptions as provider
+from langchain_core.messages import AIMessage, AIMessageChunk
+from pydantic import ValidationError
 
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
@@ -42,6 +47,21 @@ _BREAKS: Final = frozenset(
     {"RemoteProtocolError", "ReadError", "ClientPayloadError", "ChunkedEncodingError", "IncompleteRead"}
 )
 """What the HTTP clients raise where a connection ends in the middle of an answer."""
+
+_NOTHING_CAME: Final = {"No generations found in stream.", "No generation chunks were returned"}
+"""What LangChain says, in a bare ValueError, of a stream that ended before its first part."""
+_REPORTERS: Final = {
+    "_convert_responses_chunk_to_generation_chunk",
+    "_construct_lc_result_from_responses_api",
+    "_create_chat_result",
+}
+"""Functions of langchain-openai that raise a bare ValueError with what a provider reported as its error."""
+_READ_AS: Final = {AIMessage.__name__, AIMessageChunk.__name__}
+"""What LangChain makes of a reply; an id that is a number, or arguments that are an object, fit into none."""
+_FOR_GOOD: Final = re.compile(
+    "invalid|context|length|too_large|too_long|policy|filter|auth|permission|not_found|quota|billing|credit"
+)
+"""In the codes of errors that come again, however often the same is asked."""
 
 _SENTENCES: tuple[tuple[type[Exception], str], ...] = (
     (provider.ModelAuthenticationError, "the provider refused the key; check it and the base URL"),
@@ -183,19 +203,70 @@ def calling(model: str) -> Iterator[None]:
 
 def explain(error: Exception, model: str) -> ModelCallError | None:
     """Return the failure in one sentence, or None when `error` is not about a provider."""
+    if unreadable := _unreadable(error):
+        return unreadable
+    if broken := _why_broken(error):
+        return IncompleteReplyError(broken)
+    if not _is_of_provider(error):
+        return None
+    sentence = next((text for kind, text in _SENTENCES if isinstance(error, kind)), "the provider failed")
+    return ModelCallError(f"The model {model} could not answer: {sentence}{_detail(error)}.")
+
+
+def _unreadable(error: Exception) -> UnreadableReplyError | None:
     # During a call nothing but a reply is parsed.
     if isinstance(error, json.JSONDecodeError):
         unreadable = UnreadableReplyError(cause_of(error))
         unreadable.is_retryable = error.doc.strip()[:1] in {"", "{"}  # It may have been cut off.
         return unreadable
+    if isinstance(error, ValidationError) and error.title in _READ_AS:
+        return UnreadableReplyError(cause_of(error))
     if isinstance(error, IndexError):  # LangChain takes the first choice, and there may be none.
         return UnreadableReplyError("there is no choice in it")
+    return None
+
+
+def _why_broken(error: Exception) -> str:
+    """Return why a reply broke off; empty where something else is wrong."""
+    if reported := _reported(error):
+        return f"the provider ended it with an error ({reported})"
+    if type(error) is ValueError and str(error) in _NOTHING_CAME:
+        return "the stream ended before its first part"
+    if type(error).__name__ == "UnknownApiResponseError":  # of Gemini's package
+        return f"a part of it is no JSON ({cause_of(error)})"
     if isinstance(error, UnicodeDecodeError) or _broke_off(error):
-        return IncompleteReplyError(f"the connection ended in the middle ({cause_of(error).rstrip('. ')})")
-    if not _is_of_provider(error):
-        return None
-    sentence = next((text for kind, text in _SENTENCES if isinstance(error, kind)), "the provider failed")
-    return ModelCallError(f"The model {model} could not answer: {sentence}{_detail(error)}.")
+        return f"the connection ended in the middle ({cause_of(error).rstrip('. ')})"
+    return ""
+
+
+def _reported(error: Exception) -> str:
+    """Return what a provider said that ended an answer with an error; empty where it may come again.
+
+    By then the answer had begun, with status 200: the clients ask again only before that.
+    """
+    kind = f"{type(error).__module__.partition('.')[0]}.{type(error).__name__}"
+    body = getattr(error, "body", None) or getattr(error, "details", None)
+    answer = getattr(error, "response", None)
+    has_begun = kind == "openai.APIError" or getattr(answer, "status_code", None) == HTTPStatus.OK
+    has_begun |= kind == "ollama.ResponseError" and getattr(error, "status_code", None) == -1
+    if type(error) is ValueError:
+        frames = traceback.extract_tb(error.__traceback__)
+        has_begun = bool(frames) and frames[-1].name in _REPORTERS
+        body = error.args[0] if error.args else None
+    if not has_begun or _FOR_GOOD.search(_code_in(body)):
+        return ""
+    return " ".join(str(error).split())[:300].rstrip(". ")
+
+
+def _code_in(body: object) -> str:
+    """Return the words by which a provider tells its errors apart, in small letters."""
+    if isinstance(body, str):
+        return body.partition(":")[0].lower()
+    if not isinstance(body, Mapping):
+        return str(getattr(body, "code", None) or "").lower()
+    inside = body.get("error")
+    own = " ".join(str(body.get(name) or "") for name in ("code", "type", "status")).lower()
+    return f"{own} {_code_in(inside)}" if isinstance(inside, Mapping) else own
 
 
 def _broke_off(error: BaseException | None) -> bool:

@@ -18,7 +18,7 @@ from skills_agent.graph.models.errors import (
 )
 from skills_agent.graph.models.provider import resolve_model
 from skills_agent.graph.settings import SettingsError
-from tests.openai_server import KEY, Completion, OpenAIServer, error, openai_server
+from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, error, openai_server
 
 ASKED: Any = {"messages": [("user", "go")]}
 
@@ -65,6 +65,25 @@ async def test_what_is_around_a_model_stays_and_the_tools_are_bound_inside(
     assert [body["model"] for body in bodies] == names * 2
     temperatures = [body.get("temperature") for body in bodies]
     assert temperatures == ([None] * 4 if wrap is with_retry else [None, 0.5] * 2)
+
+
+@pytest.mark.parametrize("call_id", ["call_0", ""])
+def test_the_call_of_a_model_that_broke_off_is_not_run_in_place_of_that_of_its_fallback(
+    server: OpenAIServer, workspace: Path, call_id: str
+) -> None:
+    """Servers count their calls from 0: the ids of both may be the same."""
+
+    def write(name: str) -> Completion:
+        return Completion("I write.", [Call("write_file", {"path": name, "content": name}, call_id)])
+
+    server.answers.extend([Cut(write("lost"), -600, "chunked"), write("kept"), Completion("done")])
+    agent = agent_of(workspace, with_fallbacks(server), require_approval_for=())
+    parts = list(agent.stream(ASKED, stream_mode=["messages", "custom"]))
+    assert [path.name for path in workspace.iterdir() if path.is_file()] == ["kept"]
+    events = [part for mode, part in parts if mode == "custom"]
+    (withdrawn,) = [each for each in events if each["type"] == "skills_agent.reply_withdrawn"]
+    shown = {part[0].id for mode, part in parts if mode == "messages" and "write." in part[0].text}
+    assert (withdrawn["message_id"] in shown, len(shown)) == (True, 2)
 
 
 def test_what_was_bound_is_sent_with_the_tools(server: OpenAIServer, workspace: Path) -> None:

@@ -14,7 +14,9 @@ import wrapt
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_openai import ChatOpenAI
 from openai.resources.chat import Completions
+from pydantic import SecretStr
 
 from skills_agent.graph.models.errors import (
     IncompleteReplyError,
@@ -394,6 +396,31 @@ def test_an_error_in_the_middle_of_a_stream_is_told(server: OpenAIServer) -> Non
     server.answers.append(Raw(200, f"data: {event}\n\n".encode(), "text/event-stream"))
     with pytest.raises(ModelCallError, match="The GPU fell off"), calling("openai:m"):
         list(model_on(server).stream("hi"))
+
+
+@pytest.mark.parametrize(
+    ("code", "is_retried"), [("overloaded_error", True), (502, True), ("context_length_exceeded", False)]
+)
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_what_ends_a_stream_with_an_error_may_be_asked_for_again(
+    server: OpenAIServer, code: object, is_retried: bool, is_ours: bool
+) -> None:
+    event = json.dumps({"error": {"message": "Ended.", "code": code}})
+    server.answers.append(Raw(200, f"data: {event}\n\n".encode(), "text/event-stream"))
+    host = ChatOpenAI(model="m", base_url=server.base_url, api_key=SecretStr(KEY), max_retries=0)
+    with pytest.raises(ModelCallError, match=r"Ended\W") as caught, calling("openai:m"):
+        list((model_on(server) if is_ours else host).stream("hi"))
+    assert is_retryable(caught.value) == is_retried
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning")  # openai's, of such events
+def test_a_call_that_fits_into_no_message_is_told(server: OpenAIServer) -> None:
+    call = {"index": 0, "id": 7, "type": "function", "function": {"name": "read_file", "arguments": "{}"}}
+    event = {"id": "1", "choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}]}
+    server.answers.append(Raw(200, f"data: {json.dumps(event)}\n\n".encode(), "text/event-stream"))
+    host = ChatOpenAI(model="m", base_url=server.base_url, api_key=SecretStr(KEY), max_retries=0)
+    with pytest.raises(UnreadableReplyError, match="valid string"), calling("openai:m"):
+        list(host.stream("hi"))
 
 
 def test_a_server_that_is_not_there_is_told() -> None:

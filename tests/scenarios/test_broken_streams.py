@@ -1,0 +1,221 @@
+"""Streams of Responses, Anthropic and Gemini that break off: nothing runs, and the model is asked again."""
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import SecretStr
+
+from skills_agent.graph import Settings, build_graph
+from tests.openai_server import served
+
+# Of Gemini's package.
+pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
+
+KEY: Final = SecretStr("loopback-key")
+CONFIG: Any = {"configurable": {"thread_id": "1"}}
+ARGS: Final = {"path": "notes.md", "content": "a new text of some length", "overwrite": True}
+TEXT: Final = json.dumps(ARGS)
+Events = list[dict[str, Any]]
+
+
+@dataclass
+class Streams:
+    """A server that sends what is queued, one stream a request, and then the last one for ever."""
+
+    url: str
+    streams: deque[bytes] = field(default_factory=deque)
+    requests: int = 0
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        state: Streams = self.server.state  # type: ignore[attr-defined]
+        self.rfile.read(int(self.headers["Content-Length"]))
+        state.requests += 1
+        body = state.streams.popleft() if len(state.streams) > 1 else state.streams[0]
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+        """Say nothing on stderr."""
+
+
+@pytest.fixture
+def server() -> Iterator[Streams]:
+    with served(_Handler, Streams) as state:
+        yield state
+
+
+class Protocol(NamedTuple):
+    """A provider's package, and how its provider writes a call of write_file, a text and an error."""
+
+    model: Callable[[str], BaseChatModel]
+    call: Events
+    text: Events
+    failure: dict[str, Any]
+
+
+def _responses(url: str) -> BaseChatModel:
+    from langchain_openai import ChatOpenAI  # noqa: PLC0415 - a package takes a second
+
+    return ChatOpenAI(model="m", base_url=url, api_key=KEY, max_retries=0, use_responses_api=True)
+
+
+def _anthropic(url: str) -> BaseChatModel:
+    from langchain_anthropic import ChatAnthropic  # noqa: PLC0415
+
+    return ChatAnthropic(
+        model_name="claude-sonnet-5", base_url=url, api_key=KEY, max_retries=0, timeout=None, stop=None
+    )
+
+
+def _gemini(url: str) -> BaseChatModel:
+    from langchain_google_genai import ChatGoogleGenerativeAI  # noqa: PLC0415
+
+    return ChatGoogleGenerativeAI(model="gemini-3-pro-preview", base_url=url, api_key=KEY, max_retries=1)
+
+
+_EMPTY: Final[dict[str, dict[str, Any]]] = {"function_call": {"arguments": ""}, "message": {"content": []}}
+
+
+def _response(item: dict[str, Any], *pieces: dict[str, Any]) -> Events:
+    base: dict[str, Any] = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", "output": []}
+    base |= {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "status": "in_progress"}
+    events: Events = [
+        {"type": "response.created", "response": base},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, **_EMPTY[item["type"]]}},
+        *({**each, "output_index": 0, "item_id": item["id"]} for each in pieces),
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": {**base, "status": "completed", "output": [item]}},
+    ]
+    return [{**event, "sequence_number": number} for number, event in enumerate(events)]
+
+
+def _message(block: dict[str, Any], delta: dict[str, Any], stop: str) -> Events:
+    message: dict[str, Any] = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+    }
+    message |= {"stop_reason": None, "usage": {"input_tokens": 1, "output_tokens": 1}}
+    return [
+        {"type": "message_start", "message": message},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 9}},
+        {"type": "message_stop"},
+    ]
+
+
+def _candidates(*parts: dict[str, Any]) -> Events:
+    events: Events = [{"candidates": [{"content": {"role": "model", "parts": [part]}}]} for part in parts]
+    events[-1]["candidates"][0]["finishReason"] = "STOP"
+    return events
+
+
+_ITEM: Final = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "write_file"}
+_OUTPUT: Final = {"type": "output_text", "text": "Done.", "annotations": []}
+PROTOCOLS: Final = {
+    "responses": Protocol(
+        _responses,
+        _response(
+            {**_ITEM, "arguments": TEXT}, {"type": "response.function_call_arguments.delta", "delta": TEXT}
+        ),
+        _response(
+            {"type": "message", "id": "msg_1", "role": "assistant", "content": [_OUTPUT]},
+            {"type": "response.output_text.delta", "content_index": 0, "delta": "Done.", "logprobs": []},
+        ),
+        {"type": "error", "code": "server_error", "message": "Overloaded", "param": None},
+    ),
+    "anthropic": Protocol(
+        _anthropic,
+        _message(
+            {"type": "tool_use", "id": "c1", "name": "write_file", "input": {}},
+            {"type": "input_json_delta", "partial_json": TEXT},
+            "tool_use",
+        ),
+        _message({"type": "text", "text": ""}, {"type": "text_delta", "text": "Done."}, "end_turn"),
+        {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+    ),
+    "gemini": Protocol(
+        _gemini,
+        _candidates({"functionCall": {"name": "write_file", "args": ARGS}}, {"text": " "}),
+        _candidates({"text": "Done."}),
+        {"error": {"code": 503, "message": "Overloaded", "status": "UNAVAILABLE"}},
+    ),
+}
+
+
+def encoded(events: Events) -> bytes:
+    """Return events as they are sent: with their type as the name, where they have one."""
+    names = [f"event: {event['type']}\n" if "type" in event else "" for event in events]
+    return "".join(
+        f"{name}data: {json.dumps(event)}\n\n" for name, event in zip(names, events, strict=True)
+    ).encode()
+
+
+def settings_of(workspace: Path) -> Settings:
+    """Return what lets an agent write without a question."""
+    return Settings(
+        workspace=workspace, home=workspace, bundled_skills=False, require_approval_for=frozenset()
+    )
+
+
+def _nothing(_: Protocol) -> bytes:
+    return b""
+
+
+def _half_of_the_call(protocol: Protocol) -> bytes:
+    body = encoded(protocol.call)
+    return body[: body.index(b"some length")]
+
+
+def _no_end(protocol: Protocol) -> bytes:
+    kept = [event for event in protocol.call if "finishReason" not in json.dumps(event)]
+    return encoded(kept[:4])  # Of Anthropic's: the call is whole.
+
+
+def _error_after_the_call(protocol: Protocol) -> bytes:
+    return _no_end(protocol) + encoded([protocol.failure])
+
+
+@pytest.mark.parametrize("broken", [_nothing, _half_of_the_call, _no_end, _error_after_the_call])
+@pytest.mark.parametrize("name", [pytest.param(each, marks=pytest.mark.slow) for each in PROTOCOLS])
+async def test_a_stream_that_breaks_off_runs_nothing_and_is_asked_for_again(
+    server: Streams, workspace: Path, name: str, broken: Callable[[Protocol], bytes]
+) -> None:
+    protocol = PROTOCOLS[name]
+    (workspace / "notes.md").write_text("old")
+    server.streams.extend([broken(protocol), encoded(protocol.text)])
+    settings = settings_of(workspace)
+    model = protocol.model(server.url)
+    graph = build_graph(settings, model=model).compile(checkpointer=InMemorySaver())
+    _ = [part async for part in graph.astream({"messages": [("user", "go")]}, CONFIG, stream_mode="messages")]
+    assert (graph.get_state(CONFIG).values["answer"], server.requests) == ("Done.", 2)
+    assert (workspace / "notes.md").read_text() == "old"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_whole_stream_runs(server: Streams, workspace: Path, name: str) -> None:
+    """Else the tests above would show nothing."""
+    protocol = PROTOCOLS[name]
+    (workspace / "notes.md").write_text("old")
+    server.streams.extend([encoded(protocol.call), encoded(protocol.text)])
+    settings = settings_of(workspace)
+    graph = build_graph(settings, model=protocol.model(server.url)).compile(checkpointer=InMemorySaver())
+    list(graph.stream({"messages": [("user", "go")]}, CONFIG, stream_mode="messages"))
+    assert (workspace / "notes.md").read_text() == ARGS["content"]
