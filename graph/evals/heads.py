@@ -1,7 +1,7 @@
 """The head of a run: what is run, as it was read when the run began."""
 
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -12,9 +12,11 @@ from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.evals.case import EvalCase
 from skills_agent.skills.evals.checks import unfit
 from skills_agent.skills.evals.errors import EvalRunError
+from skills_agent.skills.evals.excerpts import listed
 from skills_agent.skills.evals.read import read_all
 from skills_agent.skills.evals.result import Arm, Recording, RunHead
 from skills_agent.skills.evals.run_folder import RunFolder, ids
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import count
 from skills_agent.skills.visible import visible_line
@@ -59,6 +61,7 @@ def new_head(  # noqa: PLR0913 - what the command takes, each by its name
         raise NoCasesError(", ".join(visible_line(str(each)) for each in where), " ".join(skipped[:3]), of)
     now = datetime.now(UTC)
     arms: tuple[Arm, ...] = ("with", "without") if both else ("with",)
+    registry = _registry(settings, tuple(map(str, where)), cases)
     return RunHead(
         id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
         at=now.isoformat(timespec="seconds"),
@@ -71,17 +74,39 @@ def new_head(  # noqa: PLR0913 - what the command takes, each by its name
         seed=seed,
         places=tuple(map(str, where)),
         recording=recording,
-        skills=digests(settings, tuple(map(str, where)), cases),
+        skills=digests(registry, cases),
         cases=cases,
         # A run is whole when that was said, and not before: it may be killed at once.
         partial=CUT_OFF,
-        skipped=(*skipped, *(sentence for case in cases for sentence in unfit(case))),
+        skipped=(
+            *_absent(registry, cases),
+            *skipped,
+            *(sentence for case in cases for sentence in unfit(case)),
+        ),
     )
 
 
-def digests(settings: Settings, places: Sequence[str], cases: Sequence[EvalCase]) -> dict[str, str]:
+def _registry(settings: Settings, places: Sequence[str], cases: Sequence[EvalCase]) -> Registry:
+    return make_registry(settings, sources_of(settings, places_of(places, cases), "eval"))
+
+
+def _absent(registry: Registry, cases: Sequence[EvalCase]) -> Iterator[str]:
+    """Say which skills cases need that the agent does not have: they fail, and it is nobody's description."""
+    known = {skill.name for skill in registry.refresh().skills}
+    needed = {case.id: _needed(case) - known for case in cases}
+    if names := sorted(set().union(*needed.values())):
+        many = count(sum(map(bool, needed.values())), "case")
+        yield f"Not among the skills here: {visible_line(listed(names, 5))}. They are named by {many}."
+
+
+def _needed(case: EvalCase) -> set[str]:
+    expected = case.expect.skills
+    wanted = expected.names if expected and expected.mode != "none" else ()
+    return {name for name in (case.skill, *case.load, *wanted) if name}
+
+
+def digests(registry: Registry, cases: Sequence[EvalCase]) -> dict[str, str]:
     """Return the digests of the skills that a run's agent knows, by name; of many, of those of the cases."""
-    registry = make_registry(settings, sources_of(settings, places_of(places, cases), "eval"))
     skills, about = registry.refresh().skills, {case.skill for case in cases}
     found = {}
     for skill in skills:
@@ -120,5 +145,5 @@ def check_unchanged(head: RunHead) -> None:
 
 def changed_skills(head: RunHead, settings: Settings) -> list[str]:
     """Return the names of the skills that are not what they were when the run began."""
-    now = digests(settings, head.places, head.cases)
+    now = digests(_registry(settings, head.places, head.cases), head.cases)
     return sorted(name for name, digest in head.skills.items() if now.get(name) != digest)

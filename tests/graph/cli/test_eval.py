@@ -73,6 +73,19 @@ def test_all_passed_is_0_and_one_that_did_not_is_1(evals: CommandLine) -> None:
     assert 'The answer contains "bye".' in failed.out
 
 
+def test_skills_that_cases_name_and_nobody_has_are_said(evals: CommandLine) -> None:
+    assert "Not among" not in run(evals).out
+    write_cases(
+        evals,
+        "version: 1\ncases:\n"
+        "  - {id: a, request: r, load: sun-gauge, expect: {answer: x}, replies: [x]}\n"
+        "  - {id: b, request: r, kind: trigger, expect: {skills: [moon-gauge]}, replies: [x]}\n"
+        "  - {id: c, request: r, kind: trigger, expect: {skills: {none: [no-gauge]}}, replies: [x]}\n",
+    )
+    said = "Not among the skills here: moon-gauge, sun-gauge. They are named by 2 cases."
+    assert said in run(evals).out
+
+
 def test_a_threshold_decides_instead(evals: CommandLine) -> None:
     write_cases(evals, CASES + FAILING)
     assert run(evals, "--fail-under", "passed=0.5").code == 0
