@@ -17,6 +17,8 @@ EVERYDAY: Final = ("What is the capital of Norway?", "Thanks, that is all for to
 """For no skill at all."""
 _QUOTED: Final = re.compile(r"[\"“]([^\"“”\n`{}<>|$=;\\/]{8,120})[\"”]")
 """Authors quote what users say."""
+_FENCED: Final = re.compile(r"(?ms)^[ \t]*(`{3,}|~{3,}).*?^[ \t]*\1")
+"""Code says nothing that a user would: its quotes are values, and its headings comments."""
 _USE_WHEN: Final = re.compile(
     r"(?i)\b(?:use (?:this skill )?(?:when|for|if|to)|when(?:ever)? (?:the |a )?users?|triggers? (?:on|when))"
     r"\b"
@@ -79,10 +81,11 @@ def _candidates(skill: Written) -> Iterable[str]:
     yield from _QUOTED.findall(skill.description)
     for clauses in _USE_WHEN.findall(skill.description):
         yield from _BETWEEN.split(clauses)
-    yield from _QUOTED.findall(skill.instructions)
-    for clauses in _USE_WHEN.findall(skill.instructions):
+    prose = _FENCED.sub("", skill.instructions)
+    yield from _QUOTED.findall(prose)
+    for clauses in _USE_WHEN.findall(prose):
         yield from _BETWEEN.split(clauses)
-    yield from _HEADING.findall(skill.instructions)
+    yield from _HEADING.findall(prose)
     yield from re.split(r"(?<=[.!?])\s", skill.description)
 
 

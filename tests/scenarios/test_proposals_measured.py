@@ -197,6 +197,7 @@ def test_an_edited_proposal_is_measured_anew(make_agent: MakeAgent) -> None:
     assert "Its evals, of what the person made of it:\nwith it: 0 of 1 run passed" in told
 
 
+@pytest.mark.slow
 def test_what_was_approved_as_it_is_is_measured_once(make_agent: MakeAgent) -> None:
     agent = make_agent([proposal(files=files(CHOICE)), "Done."], sandbox="off", **ON)
     agent.say("Learn it.")

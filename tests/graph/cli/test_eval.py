@@ -73,6 +73,7 @@ def test_all_passed_is_0_and_one_that_did_not_is_1(evals: CommandLine) -> None:
     assert 'The answer contains "bye".' in failed.out
 
 
+@pytest.mark.slow
 def test_skills_that_cases_name_and_nobody_has_are_said(evals: CommandLine) -> None:
     assert "Not among" not in run(evals).out
     write_cases(

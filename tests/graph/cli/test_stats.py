@@ -41,6 +41,7 @@ def test_a_person_reads_which_skills_were_ignored_and_which_never_loaded(cli: Co
     assert "used         after 1 load, ignored after 1" in one
 
 
+@pytest.mark.slow
 def test_it_is_said_where_it_is_not_known_what_was_offered(cli: CommandLine) -> None:
     (file,) = (cli.workspace / ".agent" / "runs").glob("used.*.jsonl")
     file.write_text(file.read_text().replace('"offered":', '"were_offered":'))

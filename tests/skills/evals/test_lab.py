@@ -82,6 +82,13 @@ def test_drafts_are_what_authors_say_that_users_say() -> None:
     assert {each.origin for each in others} >= {"drafted from release-notes", "drafted from weather"}
 
 
+def test_nothing_is_drafted_from_code() -> None:
+    fences = '```python\nsay("Hello, welcome to us!")\n```\n\n  ~~~sh\n## Install the programs\n  ~~~\n'
+    skill = Written("speech", "Speak.", f'{fences}\nUsers say "read this text aloud".\n\n## Save a voice\n')
+    texts = {each.text for each in draft(skill, []) if each.wanted}
+    assert texts == {"read this text aloud", "Save a voice"}
+
+
 @given(st.text(), st.text())
 def test_drafting_takes_any_text(description: str, instructions: str) -> None:
     drafts = draft(Written("a", description, instructions), [Written("b", instructions, description)])
