@@ -80,21 +80,24 @@ class Cancellation:
         loop, context = asyncio.get_running_loop(), copy_context()
         call: Future[Result] = Future()
 
-        def run() -> None:
-            if call.set_running_or_notify_cancel():
-                try:
-                    call.set_result(context.run(function, *args))
-                except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
-                    call.set_exception(error)
+        def run() -> Result:
+            if not call.set_running_or_notify_cancel():
+                raise asyncio.CancelledError
+            try:
+                result = context.run(function, *args)
+            except BaseException as error:
+                call.set_exception(error)
+                raise
+            call.set_result(result)
+            return result
 
         self._begin()
         call.add_done_callback(lambda _: self._end())
         awake = loop.call_later(AWAKE_SECONDS, _stay_awake, loop, call)
         try:
-            loop.run_in_executor(None, run)
-            return await asyncio.wrap_future(call)
+            return await loop.run_in_executor(None, run)
         except asyncio.CancelledError:
-            if not call.cancelled():  # it had begun
+            if not call.cancel():  # it had begun
                 self.request()
                 await _ended(call)
             raise
