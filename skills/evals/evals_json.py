@@ -114,9 +114,9 @@ def read_items(place: EvalPlace, items: list[Item], skill: str) -> EvalSet:
 
 
 def truth_of(value: object) -> bool | None:
-    """Return true or false, also where it is written as a text; None for anything else."""
-    if isinstance(value, bool):
-        return value
+    """Return true or false, also where it is written as a text, 0 or 1; None for anything else."""
+    if value in (0, 1):
+        return bool(value)
     return _TRUTH.get(value.strip().lower()) if isinstance(value, str) else None
 
 

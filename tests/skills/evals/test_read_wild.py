@@ -84,6 +84,14 @@ def test_a_chat_of_langsmith_has_its_answer_as_messages(skill: Path) -> None:
     assert read.skipped == ()
 
 
+def test_labels_are_truths_however_they_are_written(skill: Path) -> None:
+    labels = (True, "yes", 1, 1.0, False, "no", 0)
+    rows = [{"query": f"request {at}", "should_trigger": each} for at, each in enumerate(labels)]
+    found = [case.expect.skills.mode for case in read(skill, rows).cases if case.expect.skills]
+    assert [mode != "none" for mode in found] == [True] * 4 + [False] * 3
+    assert not read(skill, [*rows, {"query": "x", "should_trigger": 2}]).cases[7:]
+
+
 def test_yaml_of_another_program_is_passed_over_and_said(skill: Path) -> None:
     other = skill / "evals" / "promptfooconfig.yaml"
     other.write_text("prompts: ['{{q}}']\nproviders: [openai:x]\ntests: []\n")
