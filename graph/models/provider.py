@@ -163,7 +163,9 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
 
     @lru_cache(_MAX_CLIENTS)
     def chosen(label: str) -> ChosenModel:
-        chat = model or resolve_model(label, environment=environment, parameters=settings.model_parameters)
+        chat = model
+        if chat is None:
+            chat = resolve_model(label, environment=environment, parameters=settings.model_parameters)
         is_offline = all(isinstance(each, OfflineChatModel) for each in chat_models(chat))
         if is_offline and in_a_form:
             raise ModelWithoutFormsError(label)
