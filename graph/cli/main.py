@@ -3,6 +3,8 @@
 Exit codes: 0 done, 1 our error, 2 wrong usage, 3 waiting for an approval, 130 interrupted, 143 terminated.
 """
 
+import errno
+import os
 import sys
 from io import TextIOWrapper
 from typing import Final
@@ -31,6 +33,7 @@ _COMMANDS: Final = {
 }
 """In the order in which a newcomer needs them, with what the list says: to make it imports none."""
 
+_FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 _USAGE: Final = 2
 """The exit code of click for a command that is written wrongly."""
 
@@ -57,6 +60,7 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; expected errors are one line on stderr."""
+    _open_closed_streams()
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A terminal that cannot show a character gets a question mark, and input that is no text is read
@@ -64,6 +68,17 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     print_warnings()
     sys.exit(_exit_code())
+
+
+def _open_closed_streams() -> None:
+    """Put /dev/null where a stream was closed (`<&-`): else the next file, a database, gets its number."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            setattr(sys, name, os.fdopen(number, mode))
 
 
 def _exit_code() -> int:
@@ -83,6 +98,24 @@ def _exit_code() -> int:
     except SkillsAgentError as error:
         _print_error(str(error), error.code, output)
         return 1
+    except OSError as error:  # a full disk, a file that may not be read
+        if error.strerror is None:
+            raise
+        return _failed(error, output)
+
+
+def _failed(error: OSError, output: Output) -> int:
+    if error.filename:
+        text = f"{error.filename}: {error.strerror}"
+    elif isinstance(error, FileNotFoundError):
+        text = "The current folder is gone: change to one that is there."
+    else:
+        text = str(error.strerror)
+    if error.errno in _FULL and not error.filename:
+        # Python would try once more to write what the full disk did not take, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    _print_error(text, "os-error", output)
+    return 1
 
 
 def _print_error(text: str, code: str, output: Output) -> None:

@@ -100,3 +100,45 @@ def test_what_reads_keys_is_imported_for_a_chat_on_a_terminal_alone(cli: Command
         text=True,
     )
     assert done.stdout.splitlines()[-1] == "False", done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "code", "told"),
+    [
+        ("ask Hello? --model offline <&-", 0, ""),
+        ("ask - <&-", 2, "the question is empty"),
+        ("skills list >&- 2>&-", 0, ""),
+        ("skills list > /dev/full", 1, "error: No space left on device"),
+        ("ask Hello? --model offline > /dev/full", 1, "error: No space left on device"),
+    ],
+)
+def test_a_stream_that_is_closed_or_full_is_no_traceback(
+    cli: CommandLine, line: str, code: int, told: str
+) -> None:
+    done = in_a_shell(cli, line)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+    assert told in done.stderr
+    assert done.stderr.count("\n") <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["skills list", "ask Hello?", 'chat --workspace "$OLDPWD" < /dev/null'])
+def test_a_current_folder_that_is_gone_is_a_sentence(cli: CommandLine, command: str) -> None:
+    done = in_a_shell(cli, command, before="mkdir gone; cd gone; rmdir ../gone;")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "error: The current folder is gone: change to one that is there.\n",
+    )
+
+
+def in_a_shell(cli: CommandLine, line: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    program = f"{before} '{sys.executable}' -m skills_agent.graph.cli.main {line}"
+    return subprocess.run(
+        ["bash", "-c", program],
+        cwd=cli.workspace,
+        env=cli.environment({}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
