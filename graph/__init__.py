@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from skills_agent.graph.threads.errors import CheckpointOrderError as CheckpointOrderError
     from skills_agent.graph.threads.errors import EarlyAnswerError as EarlyAnswerError
     from skills_agent.graph.threads.errors import ForkError as ForkError
+    from skills_agent.graph.threads.errors import InputKeysError as InputKeysError
     from skills_agent.graph.threads.errors import LostLockError as LostLockError
     from skills_agent.graph.threads.errors import RequestIdError as RequestIdError
     from skills_agent.graph.threads.errors import ThreadBusyError as ThreadBusyError
     from skills_agent.graph.threads.errors import ThreadError as ThreadError
+    from skills_agent.graph.threads.errors import ThreadIdError as ThreadIdError
     from skills_agent.graph.threads.errors import UnfinishedError as UnfinishedError
     from skills_agent.graph.threads.errors import UnknownGrantError as UnknownGrantError
     from skills_agent.graph.threads.errors import UnknownStepError as UnknownStepError
@@ -55,6 +57,7 @@ _HOMES = {
     "CheckpointOrderError": "skills_agent.graph.threads.errors",
     "EarlyAnswerError": "skills_agent.graph.threads.errors",
     "ForkError": "skills_agent.graph.threads.errors",
+    "InputKeysError": "skills_agent.graph.threads.errors",
     "IncompleteReplyError": "skills_agent.graph.models.errors",
     "LostLockError": "skills_agent.graph.threads.errors",
     "ModelCallError": "skills_agent.graph.models.errors",
@@ -66,6 +69,7 @@ _HOMES = {
     "SkillsAgentError": "skills_agent.skills.errors",
     "ThreadBusyError": "skills_agent.graph.threads.errors",
     "ThreadError": "skills_agent.graph.threads.errors",
+    "ThreadIdError": "skills_agent.graph.threads.errors",
     "UnanswerableError": "skills_agent.skills.policy.verdict",
     "UnfinishedError": "skills_agent.graph.threads.errors",
     "UnknownGrantError": "skills_agent.graph.threads.errors",

@@ -84,7 +84,7 @@ def build_graph(  # noqa: PLR0913 - the parts that a host may bring, each by its
     settings: Settings | None = None,
     *,
     model: str | ModelRunnable | None = None,
-    tools: Sequence[HostTool] = (),
+    tools: Sequence[HostTool] | None = (),
     system_prompt: SystemPrompt | None = None,
     response_format: ResponseFormat | None = None,
     runner: ScriptRunner | None = None,

@@ -37,6 +37,7 @@ from skills_agent.graph.settings import (
     content_limits,
     description_budget,
     make_registry,
+    refuse_missing_workspace,
 )
 from skills_agent.graph.shared_folders import shared_folders
 from skills_agent.graph.system_prompt import SystemPrompt, system_prompt_of
@@ -106,7 +107,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
     settings: Settings,
     *,
     model: str | ModelRunnable | None = None,
-    tools: Sequence[HostTool] = (),
+    tools: Sequence[HostTool] | None = (),
     system_prompt: SystemPrompt | None = None,
     form: AnswerForm | None = None,
     runner: ScriptRunner | None = None,
@@ -126,6 +127,10 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         raise SettingsError(
             f"The agent works on Linux and macOS, and on Windows in WSL: this Python has no module {MISSING}."
         )
+    if not isinstance(settings, Settings):
+        hint = f"a model is named by `model={settings!r}`" if isinstance(settings, str) else "`Settings(...)`"
+        raise SettingsError(f"`build_graph` takes Settings first, not a {type(settings).__name__}: {hint}.")
+    refuse_missing_workspace(settings)
     if isinstance(model, str):
         settings, model = replace(settings, model=model), None
     if settings.approval != "ask" and settings.on_change == "ask":

@@ -10,6 +10,7 @@ Imports no LangGraph: `skills list` must answer at once.
 """
 
 import logging
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, fields, replace
 from functools import cache, partial
@@ -86,11 +87,19 @@ _OUTSIDE: Final = frozenset({"home", "trust_file", "allowed_signers", "revoked_s
 """What is believed is there, and the folder that the agent starts in may have come from somebody else."""
 
 
+def current_folder() -> Path:
+    """Return the folder that the process works in. Raises SettingsError where somebody has removed it."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise SettingsError("The current folder is gone: change to one that is there.") from error
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings(Limits):
     """The operator's settings; immutable. `Settings(...)` takes code alone, `Settings.load` all layers."""
 
-    workspace: Place = field(default_factory=cast("Any", Path.cwd))
+    workspace: Place = field(default_factory=cast("Any", current_folder))
     """Where the agent works: its file tools are confined to it, scripts start in it."""
     skills_dirs: Places = field(default=cast("Any", ()))
     """Folders of skills (or skills) beside the standard ones; the last is the strongest source."""
@@ -301,7 +310,7 @@ class Settings(Limits):
         environment = process_environment()
         from_code = _checked({name: value for name, value in code.items() if value is not None}, "code")
         of_environment = from_environment(environment, setting_kinds())
-        place = workspace or of_environment.get("workspace") or Path.cwd()
+        place = workspace or of_environment.get("workspace") or current_folder()
         home = from_code.get("home") or of_environment.get("home") or Path.home()
         user_file = user_folder("XDG_CONFIG_HOME", home.expanduser() / ".config") / "config.toml"
         from_user = _from_user_file(user_file)
@@ -317,6 +326,7 @@ class Settings(Limits):
             origins[name] = ", ".join(each[name] for each in places if name in each)
         values = {**joined(from_user, of_environment, from_code), "workspace": place}
         settings = cls(**values, origins=origins)
+        refuse_missing_workspace(settings)
         # A relative one of the environment is in whatever workspace is opened.
         is_of_environment = origins["skills_dirs"].startswith(PREFIX)
         relative = [each for each in settings.skills_dirs if not each.expanduser().is_absolute()]
@@ -329,6 +339,16 @@ class Settings(Limits):
     def in_workspace(self, folders: Iterable[Path]) -> tuple[Path, ...]:
         """Return the folders as absolute ones; relative ones count from the workspace."""
         return tuple(self.workspace / folder.expanduser() for folder in folders)
+
+
+def refuse_missing_workspace(settings: Settings) -> None:
+    """Raise SettingsError where the workspace is no folder: the records of runs would make a misspelt one."""
+    if not os.path.isdir(settings.workspace):  # noqa: PTH112 - that of Path raises where it may not look
+        origin = settings.origins.get("workspace", "code")
+        raise SettingsError(
+            f"Setting workspace (from {origin}): there is no folder {str(settings.workspace)!r}. "
+            "Make it, or name another one."
+        )
 
 
 def description_budget(settings: Settings, window: int | None) -> int:

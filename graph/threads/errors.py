@@ -23,6 +23,28 @@ class ThreadBusyError(DetailedError, ThreadError):
     thread: str
 
 
+class ThreadIdError(DetailedError, ThreadError):
+    """A run of a graph with a checkpointer names no thread, or not by a text."""
+
+    code = "thread-id-missing"
+    sentence = (
+        "The graph has a checkpointer, so each run names its thread by a text: "
+        'graph.invoke(..., {{"configurable": {{"thread_id": "1"}}}}). Given: {given}.'
+    )
+    given: str
+
+
+class InputKeysError(DetailedError, ThreadError):
+    """An input has keys, and none that the graph takes. Nothing was run."""
+
+    code = "input-keys-unknown"
+    sentence = (
+        "The graph takes the keys `messages` and `skills`, and the input has neither, but: {keys}. "
+        'To ask something: {{"messages": [("user", "...")]}}.'
+    )
+    keys: Sequence[str]
+
+
 class LostLockError(DetailedError, ThreadError):
     """The lock of a thread was lost while it ran. What it had not begun by then is not begun."""
 

@@ -7,8 +7,10 @@ from typing import Any, cast
 
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
+from skills_agent.graph.threads.errors import InputKeysError
 from skills_agent.state.claims import is_claim, messages_in, without_claims
 from skills_agent.state.reducers import flatten
+from skills_agent.state.schema import AgentState
 from skills_agent.state.whole_text import with_whole_text
 
 logger = logging.getLogger(__name__)
@@ -18,8 +20,11 @@ def read_input(given: Any) -> Any:
     """Return an input or a command in which every text is whole, and messages are messages.
 
     LangGraph applies an input at each look at the state of the step that it begins: what a client wrote as
-    `("user", "hi")` would be read as often.
+    `("user", "hi")` would be read as often. Raises InputKeysError for an input of which nothing would arrive:
+    LangGraph drops the keys that it does not know, and the agent would answer what nobody asked.
     """
+    if isinstance(given, dict) and given and not given.keys() & AgentState.__annotations__.keys():
+        raise InputKeysError(keys=[*map(str, given)])
     whole = with_whole_text(given)
     if not isinstance(whole, dict) or not isinstance(whole.get("messages"), list):
         return whole

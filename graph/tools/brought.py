@@ -1,7 +1,7 @@
 """What a host brings as tools: LangChain's, functions, and tools that the model's provider runs."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from types import new_class
 from typing import Any, NamedTuple, TypeAlias
@@ -24,8 +24,12 @@ class BroughtTools(NamedTuple):
     """Run by the provider, by name: models are offered them, and no call of them arrives here."""
 
 
-def brought(tools: Sequence[HostTool]) -> BroughtTools:
+def brought(tools: Sequence[HostTool] | None) -> BroughtTools:
     """Return a host's tools. Raises SettingsError for what is none."""
+    if tools is None:  # as LangChain's `create_agent` takes it
+        tools = ()
+    if isinstance(tools, Mapping | str | BaseTool) or not isinstance(tools, Iterable):
+        raise SettingsError("`tools` takes a list of tools: put this one in brackets, `tools=[...]`.")
     own, provider = list[BaseTool](), dict[str, dict[str, Any]]()
     for each in tools:
         if isinstance(each, BaseTool):
