@@ -340,10 +340,26 @@ class _Attempt:
 
     def end(self, produced: Any) -> Outputs:
         """Return what the tool returned; it is in the journal by then."""
-        produced = _with_note(produced, self.note)
+        produced = _with_note(self._with_answer(produced), self.note)
         if self.invocation and self.entry and self._is_awaited(self.invocation, self.entry):
             self.invocation.journal.put(self.entry.done(produced))
         return self.outputs(produced)
+
+    def _with_answer(self, produced: Any) -> Any:
+        """Return what the tool returned with an answer to this call.
+
+        A host's tool may return a Command without one, or a message that answers some other call. An open
+        call counts as one that did not run, and providers refuse what comes after it.
+        """
+        answers = tool_messages(produced)
+        if any(each.tool_call_id == self.id for each in answers):
+            return produced
+        if answers:
+            answers[0].tool_call_id = self.id
+            return produced
+        text = f"{self.spec.name} returned, and said nothing."
+        message = ToolMessage(text, tool_call_id=self.id, name=self.spec.name, id=f"silent-{self.id}")
+        return [*as_list(produced), Command(update=AgentUpdate(messages=[message]))]
 
     def _is_awaited(self, invocation: Invocation, entry: JournalEntry) -> bool:
         """Return whether nobody has decided about the effect while it ran on after its run was cancelled."""

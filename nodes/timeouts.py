@@ -57,7 +57,14 @@ class TimedCalls:
                 self._leave(request, reply)
                 return _given_up(request, "it cannot be stopped, and may still run", clock.limit)
             self.beat(request, clock.seconds)
-        return reply.result()
+        try:
+            return reply.result()
+        except SystemExit as error:
+            return _ended(request, error)
+        except asyncio.CancelledError as error:
+            if self.running.cancellation().is_requested:
+                raise
+            return _ended(request, error)
 
     async def await_call(
         self, request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
@@ -75,6 +82,8 @@ class TimedCalls:
         except asyncio.CancelledError:
             task.cancel()
             return await task  # It may return all the same.
+        if task.cancelled():  # By itself: nobody cancelled it here.
+            return _ended(request, asyncio.CancelledError())
         return task.result()
 
     async def _cancelled(self, request: ToolCallRequest, task: "asyncio.Future[Any]", limit: float) -> Any:
@@ -116,6 +125,17 @@ class _Clock:
         """Return the seconds until something is to be said, or the time is over."""
         passed = time.monotonic() - self._start
         return max(min(BEAT_SECONDS - passed % BEAT_SECONDS, self.limit - passed), 0)
+
+
+def _ended(request: ToolCallRequest, error: BaseException) -> ToolMessage:
+    """Return the answer to a call of a tool that left by what ends programs and tasks, not by an error."""
+    name, call_id = request.tool_call["name"], request.tool_call["id"]
+    how = f"{type(error).__name__}: {error}".rstrip(": ")
+    text = (
+        f"Outcome unknown: {name} ended with {how} before it returned. Check what it would have changed "
+        "before you call it again."
+    )
+    return ToolMessage(text, tool_call_id=call_id, name=name, status="error", id=f"unknown-{call_id}")
 
 
 def _given_up(request: ToolCallRequest, state: str, limit: float) -> ToolMessage:

@@ -1,15 +1,17 @@
 """What a host may bring as a tool: functions, coroutines, tools that the provider runs, direct answers."""
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage
-from langchain_core.tools import BaseTool, ToolException, tool
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 from pydantic import SecretStr
 
 from skills_agent.graph import Context, Settings, build_graph
@@ -184,3 +186,54 @@ def test_a_direct_tool_that_failed_or_had_company_is_the_models_to_answer(
     agent = agent_of(workspace, [calls(call("price", item="tea"), other), "done"], [price, double])
     done = agent.invoke(ASKED, config())
     assert (done["answer"], isinstance(done["messages"][-1], AIMessage)) == ("done", True)
+
+
+def _exits() -> str:
+    """Report."""
+    raise SystemExit(3)
+
+
+def _cancels_itself() -> str:
+    """Report."""
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize(
+    ("function", "is_coroutine"), [(_exits, False), (_cancels_itself, False), (_cancels_itself, True)]
+)
+async def test_a_tool_that_ends_itself_ends_neither_the_run_nor_the_event_loop(
+    workspace: Path, function: Callable[[], str], is_coroutine: bool
+) -> None:
+    async def coroutine() -> str:
+        return function()
+
+    brought = {"coroutine": coroutine} if is_coroutine else {"func": function}
+    report = StructuredTool.from_function(**brought, name="report", description="Report.")
+    agent = agent_of(workspace, [calls(call("report")), "done"], [report])
+    values = await agent.ainvoke(ASKED, config())
+    (answer,) = [each for each in values["messages"] if isinstance(each, ToolMessage)]
+    assert answer.text.startswith("Outcome unknown: report ended with ")
+    assert (answer.status, values["answer"]) == ("error", "done")
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (Command(), "report returned, and said nothing."),
+        (Command(goto="decide"), "report returned, and said nothing."),
+        (ToolMessage("42 rows", tool_call_id="another"), "42 rows"),
+    ],
+)
+def test_every_call_has_an_answer_whatever_its_tool_returns(
+    workspace: Path, server: OpenAIServer, returned: Any, said: str
+) -> None:
+    """Providers refuse an open call, and the next turn would say that it never ran."""
+    report = StructuredTool.from_function(lambda: returned, name="report", description="Report.")
+    server.answers += [Completion(calls=[Call("report", {}, "c1")]), Completion("done"), Completion("yes")]
+    model = ChatOpenAI(model="m", base_url=server.base_url, api_key=SecretStr(KEY), max_retries=0)
+    agent = agent_of(workspace, model, [report])
+    agent.invoke(ASKED, config())
+    assert agent.invoke({"messages": [("user", "and?")]}, config())["answer"] == "yes"
+    for request in server.requests[1:]:
+        sent = [each for each in request.body["messages"] if each["role"] == "tool"]
+        assert [(each["tool_call_id"], each["content"]) for each in sent] == [("c1", said)]
