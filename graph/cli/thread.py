@@ -406,6 +406,11 @@ def take_turn(thread: OpenThread, graph_input: GraphInput) -> None:
         raise TurnError(error, thread.resume_command()) from error
     except ApprovalNeededError as error:
         raise TurnError(error, thread.resume_command("--approval", "ask")) from error
+    except (OSError, SystemExit):
+        # Whoever read the output is gone (`| head -1`; rich exits then), or its disk is full.
+        if thread.status == "unfinished":
+            click.echo(f"The turn was cut off. To go on: {thread.resume_command()}", err=True)
+        raise
     except KeyboardInterrupt:
         leave(INTERRUPTED, thread.resume_command())
     code = exit_code_of(thread.control)

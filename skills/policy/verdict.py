@@ -34,7 +34,8 @@ class UnanswerableError(DetailedError, SkillError):
     sentence = (
         "{tool} needs a person's answer, and nothing keeps this run until it comes: compile the graph with a "
         "checkpointer (build_graph(...).compile(checkpointer=InMemorySaver())) and give each run a "
-        "thread_id, or decide beforehand with the setting approval or require_approval_for."
+        "thread_id (a client of a server: run it in a thread of threads.create()), or decide beforehand with "
+        "the setting approval or require_approval_for."
     )
     tool: str
 

@@ -132,12 +132,20 @@ def test_a_current_folder_that_is_gone_is_a_sentence(cli: CommandLine, command: 
     )
 
 
+@pytest.mark.slow
+def test_a_turn_whose_reader_went_away_says_how_to_go_on(cli: CommandLine) -> None:
+    done = in_a_shell(cli, "ask Hello? --model offline --thread cut | head -1")
+    assert done.stderr == "The turn was cut off. To go on: skills-agent resume cut\n"
+    assert "Offline model" in in_a_shell(cli, "resume cut").stdout
+
+
 def in_a_shell(cli: CommandLine, line: str, before: str = "") -> subprocess.CompletedProcess[str]:
     program = f"{before} '{sys.executable}' -m skills_agent.graph.cli.main {line}"
     return subprocess.run(
         ["bash", "-c", program],
         cwd=cli.workspace,
         env=cli.environment({}),
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=60,
