@@ -11,6 +11,7 @@ from langgraph.types import Send
 
 from skills_agent.nodes.select import may_ask_for_skills
 from skills_agent.state.calls import call_request
+from skills_agent.state.records import Admission
 from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import (
     LOAD_SKILL,
@@ -49,7 +50,7 @@ def after_select(state: AgentState) -> list[Send | Any]:
     """Load what was admitted, one branch a request, and ask a person where that is set."""
     verdicts = state.get("verdicts") or {}
     ways: list[Send | Any] = [
-        Send("load", admission) for admission in state["admissions"] if admission["call_id"] not in verdicts
+        Send("load", admission) for admission in _admissions(state) if admission["call_id"] not in verdicts
     ]
     if _has_open_question(state):
         ways.append("the skill has changed")
@@ -114,13 +115,18 @@ def _has_open_question(state: AgentState) -> bool:
     return any(verdict["decision"] == "ask" for verdict in (state.get("verdicts") or {}).values())
 
 
+def _admissions(state: AgentState) -> list[Admission]:
+    """Return what `select` admitted; it did not run where a client writes the state in its name."""
+    return state.get("admissions") or []
+
+
 def _allowed(state: AgentState, *, by_approval: bool) -> list[Send]:
     sends = []
-    for call_id, verdict in state["verdicts"].items():
+    for call_id, verdict in (state.get("verdicts") or {}).items():
         if verdict["decision"] != "allow" or (verdict["by"] == "approval") != by_approval:
             continue
         if verdict["tool"] == LOAD_SKILL:
-            sends += [Send("load", each) for each in state["admissions"] if each["call_id"] == call_id]
+            sends += [Send("load", each) for each in _admissions(state) if each["call_id"] == call_id]
             continue
         sends.append(Send("act", call_request(state, call_id)))
     return sends

@@ -45,6 +45,18 @@ class InputKeysError(DetailedError, ThreadError):
     keys: Sequence[str]
 
 
+class GotoError(DetailedError, ThreadError):
+    """A command goes to a node without what that node works with. Nothing was run."""
+
+    code = "goto-incomplete"
+    sentence = (
+        "A command cannot go to {node} without what is to be done there: a Send with {keys}. Send a message, "
+        "or the answer to an open question, instead."
+    )
+    node: str
+    keys: str
+
+
 class LostLockError(DetailedError, ThreadError):
     """The lock of a thread was lost while it ran. What it had not begun by then is not begun."""
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from langgraph.types import Command, StateSnapshot, StateUpdate
+from langgraph.types import Command, Send, StateSnapshot, StateUpdate
 
-from skills_agent.graph.threads.errors import InputKeysError
+from skills_agent.graph.threads.errors import GotoError, InputKeysError
 from skills_agent.state.claims import is_claim, messages_in, without_claims
 from skills_agent.state.reducers import flatten
 from skills_agent.state.schema import AgentState
@@ -15,20 +15,40 @@ from skills_agent.state.whole_text import with_whole_text
 
 logger = logging.getLogger(__name__)
 
+_SENT: Mapping[str, Sequence[str]] = {
+    "act": ("name", "args", "id"),
+    "load": ("call_id", "skills", "notes"),
+}
+"""The nodes that work with what is sent to them, not with the channels, and what that has at least."""
+
 
 def read_input(given: Any) -> Any:
     """Return an input or a command in which every text is whole, and messages are messages.
 
     LangGraph applies an input at each look at the state of the step that it begins: what a client wrote as
     `("user", "hi")` would be read as often. Raises InputKeysError for an input of which nothing would arrive:
-    LangGraph drops the keys that it does not know, and the agent would answer what nobody asked.
+    LangGraph drops the keys that it does not know, and the agent would answer what nobody asked. Raises
+    GotoError for a command to a node that would fail at it, and again whenever the thread is resumed.
     """
+    if isinstance(given, Command) and given.goto:
+        _check_goto(given.goto if isinstance(given.goto, Sequence) else [given.goto])
     if isinstance(given, dict) and given and not given.keys() & AgentState.__annotations__.keys():
         raise InputKeysError(keys=[*map(str, given)])
     whole = with_whole_text(given)
     if not isinstance(whole, dict) or not isinstance(whole.get("messages"), list):
         return whole
     return {**whole, "messages": flatten(whole["messages"])}
+
+
+def _check_goto(places: Sequence[Any] | str) -> None:
+    for place in [places] if isinstance(places, str) else places:
+        node, sent = (place.node, place.arg) if isinstance(place, Send) else (place, None)
+        if node not in _SENT:
+            continue
+        holder = sent.get("call") if isinstance(sent, Mapping) and node == "act" else sent
+        if not isinstance(holder, Mapping) or not holder.keys() >= {*_SENT[node]}:
+            of = "a call: " if node == "act" else ""
+            raise GotoError(node=node, keys=of + ", ".join(_SENT[node]))
 
 
 def makes_claims(given: Any) -> bool:

@@ -264,8 +264,9 @@ def _age(entry: JournalEntry) -> tuple[str, str]:
 
 def _is_damage(error: Exception) -> bool:
     code = getattr(error, "sqlite_errorcode", 0)
+    # SQLITE_ERROR: a table or a column is missing, or is there twice; the statements are our own.
     return code & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB} or (
-        code == sqlite3.SQLITE_IOERR_SHORT_READ
+        code in {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_IOERR_SHORT_READ}
     )
 
 

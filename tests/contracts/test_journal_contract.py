@@ -1,9 +1,11 @@
 """What every journal keeps, and how a call finds itself in it."""
 
 import base64
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -333,6 +335,17 @@ def test_a_journal_that_cannot_be_kept_says_where_and_what_to_do(tmp_path: Path)
     (tmp_path / "journal.sqlite").write_text("this is no database, and long enough to be one" * 20)
     with pytest.raises(JournalError, match=r"journal\.sqlite is damaged.*mv .*journal\.sqlite\.damaged"):
         started(FileJournal(tmp_path / "journal.sqlite"), "call-1")
+
+
+@pytest.mark.parametrize("change", ["DROP TABLE journal", "PRAGMA user_version = 0"])
+def test_a_journal_whose_table_is_gone_or_another_one_is_damaged(tmp_path: Path, change: str) -> None:
+    """A folder that can be written is no way out of that."""
+    place = tmp_path / "journal.sqlite"
+    started(FileJournal(place), "call-1")
+    with closing(sqlite3.connect(place)) as database:
+        database.execute(change)
+    with pytest.raises(JournalError, match=r"journal\.sqlite is damaged.*mv .*journal\.sqlite\.damaged"):
+        FileJournal(place).get("t", "call-1")
 
 
 def test_no_flipped_bit_of_a_row_makes_another_entry(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from skills_agent.graph import build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.places import operator_key
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.errors import GotoError
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.policy.codes import Codes
@@ -57,6 +58,33 @@ def grant(name: str = "g", **more: Any) -> dict[str, Any]:
 
 def audited(workspace: Path) -> bool:
     return any("call_doubted" in file.read_text() for file in (workspace / ".agent" / "runs").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "goto", ["act", "load", ["decide", "act"], Send("act", {}), Send("act", {"call": 3}), Send("load", {})]
+)
+@pytest.mark.variants
+def test_a_command_without_what_its_node_works_with_is_refused_and_the_thread_goes_on(
+    make_agent: MakeAgent, workspace: Path, goto: Any
+) -> None:
+    """LangGraph would keep the task, and every later answer would fail at it."""
+    agent = make_agent([WRITE, "done"])
+    agent.say("hi")
+    with pytest.raises(GotoError, match=r"cannot go to (act|load) without") as caught:
+        agent.run(Command(goto=goto))
+    assert caught.value.code == "goto-incomplete"
+    assert agent.answer({"type": "approve"})["answer"] == "done"
+    assert (workspace / "canary").read_text() == "x"
+
+
+def test_a_state_that_is_written_as_a_node_that_did_not_run_can_be_read_and_goes_on(
+    make_agent: MakeAgent,
+) -> None:
+    agent = make_agent(["hello", "done"])
+    agent.say("hi")
+    for node in ("select", "load", "gate", "approve"):
+        agent.graph.update_state(agent.config, {"messages": [HumanMessage("and?")]}, as_node=node)
+    assert agent.run(None)["answer"] == "done"
 
 
 @pytest.mark.parametrize("approval", ["ask", "deny", "fail"])
