@@ -50,7 +50,7 @@ def sign(
     trusts your key by `skills-agent trust signer add`.
     """
     settings = Settings.load(workspace)
-    key = key or _own_key(settings)
+    key = key or _own_key(settings, places[0])
     signatures = signatures_here(signer_files(settings), path=process_environment().get("PATH"))
     signed = []
     for place in places:
@@ -75,12 +75,12 @@ def sign(
         echo(f"Signed {line_of(each['name'])} with {each['fingerprint']}, in {line_of(each['file'])}.")
 
 
-def _own_key(settings: Settings) -> Path:
+def _own_key(settings: Settings, place: Path) -> Path:
     for name in _KEYS:
         if (key := settings.home / ".ssh" / name).is_file():
             return key
     raise SigningError(
-        "Nothing",
+        str(place),
         "signed",
         "there is no key in ~/.ssh; make one by ssh-keygen -t ed25519, or name one by --key",
     )

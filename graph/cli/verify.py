@@ -9,6 +9,7 @@ import click
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.packages import signers_of, target_of, to
 from skills_agent.graph.cli.printing import echo, line_of, print_json
+from skills_agent.graph.places import state_folder, user_state_folder
 from skills_agent.graph.settings import Settings, open_snapshots
 from skills_agent.skills.packages.errors import PackageError
 from skills_agent.skills.packages.lock import read_lock
@@ -41,7 +42,7 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
     target = target_of(settings, place)
     target.settle()
     verification = compare(target, read_lock(target.folder), names)
-    pinned = list(_pinned(settings, verification.checks))
+    pinned = list(_pinned(settings, verification.checks, is_project=place == "project"))
     signers = signers_of(settings)
     signed = {each.name: _signature(signers, target.folder, each) for each in verification.checks}
     lost = [each.name for each in verification.checks if _is_lost(signers, each, signed[each.name])]
@@ -152,8 +153,12 @@ def _record(check: Check) -> dict[str, Any]:
     }
 
 
-def _pinned(settings: Settings, checks: Iterable[Check]) -> Iterator[dict[str, str]]:
-    """Yield the threads that loaded another version of a skill than is there, where that can be told."""
+def _pinned(settings: Settings, checks: Iterable[Check], *, is_project: bool) -> Iterator[dict[str, str]]:
+    """Yield the threads that loaded another version of a skill than is there, where that can be told.
+
+    A skill of that name in another workspace is another one: its threads say nothing of this project's.
+    """
+    own, of_user = state_folder(settings), user_state_folder(settings)
     current = {each.name: each.digest for each in checks}
     for snapshot in open_snapshots(settings).cached():
         if current.get(snapshot.skill, snapshot.digest) == snapshot.digest:
@@ -161,5 +166,8 @@ def _pinned(settings: Settings, checks: Iterable[Check]) -> Iterator[dict[str, s
         from skills_agent.graph.threads.references import threads_with
 
         for address in snapshot.addresses:
+            folder = Path(address).parent
+            if is_project and folder.parent == of_user and folder != own:
+                continue
             for thread in threads_with(snapshot.digest, address):
                 yield {"thread": thread, "skill": snapshot.skill, "digest": snapshot.digest}

@@ -24,10 +24,11 @@ _FACTS: Final = "backup.json"
 _DRAFT: Final = ".draft-"
 
 
-class _Facts(msgspec.Struct, frozen=True):
+class _Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     digest: str
     at: str
     locked: LockedSkill | None
+    undone: bool = False
 
 
 class Backup(NamedTuple):
@@ -42,6 +43,8 @@ class Backup(NamedTuple):
     """What the lock had of it; None where this program had not installed it."""
     folder: Path
     """The copy: a skill's folder, which can be installed by this path."""
+    undone: bool
+    """True for a version that was left to go back to an earlier one: it is not earlier itself."""
 
 
 class Backups:
@@ -51,7 +54,9 @@ class Backups:
         """Name the state folder of the user, and the folder of skills."""
         self._place = state / "backups" / key_of(folder)
 
-    def keep(self, place: Path, digest: str, locked: LockedSkill | None, at: datetime) -> Backup:
+    def keep(
+        self, place: Path, digest: str, locked: LockedSkill | None, at: datetime, *, undone: bool = False
+    ) -> Backup:
         """Copy a skill's folder as it is, links as links. Raises OSError; then there is no backup.
 
         One program at a time does this for a folder of skills (`Target.exclusive`).
@@ -63,7 +68,7 @@ class Backups:
         draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=above))
         try:
             _copy(place, draft / name)
-            facts = _Facts(digest, f"{at:%Y-%m-%dT%H:%M:%SZ}", locked)
+            facts = _Facts(digest, f"{at:%Y-%m-%dT%H:%M:%SZ}", locked, undone)
             (draft / _FACTS).write_bytes(msgspec.json.encode(facts))
             kept = draft.rename(above / f"{stamp}-{draft.name.removeprefix(_DRAFT)}")
         except BaseException:
@@ -78,7 +83,7 @@ class Backups:
                 remove_tree(old.folder.parent)
         for old in self.of(name)[KEPT:]:
             remove_tree(old.folder.parent)
-        return Backup(name, facts.digest, facts.at, locked, kept / name)
+        return Backup(name, facts.digest, facts.at, locked, kept / name, undone)
 
     def all(self) -> list[Backup]:
         """Return all backups, by name, the newest of each first. Raises OSError."""
@@ -99,7 +104,8 @@ class Backups:
         for kept in sorted(above.iterdir(), key=attrgetter("name"), reverse=True):
             if not kept.name.startswith(_DRAFT):
                 facts = msgspec.json.decode((kept / _FACTS).read_bytes(), type=_Facts)
-                yield Backup(above.name, facts.digest, facts.at, facts.locked, kept / above.name)
+                place = kept / above.name
+                yield Backup(above.name, facts.digest, facts.at, facts.locked, place, facts.undone)
 
 
 def _copy(place: Path, target: Path) -> None:

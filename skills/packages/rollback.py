@@ -36,7 +36,8 @@ def plan_rollback(target: Target, name: str, version: str = "") -> Rollback:
     """Return what going back would change: one version back, or to the one whose digest begins so.
 
     A skill that the agent proposed goes back to what it replaced, and a new one to nothing. Of any other it
-    is the newest backup that is another version. Raises PackageError.
+    is the newest backup that is another version, and where a version is there, none that was left by going
+    back: else the second time would bring back what the first had undone. Raises PackageError.
     """
     if not is_spec_name(name):
         raise InstalledError(visible_line(name), "that is no name of a skill")
@@ -59,10 +60,11 @@ def plan_rollback(target: Target, name: str, version: str = "") -> Rollback:
             reason = f"the backup of what it replaced ({proposed.replaced[:_SHOWN]}) is gone"
             raise InstalledError(name, f"{reason}; --list shows which versions are kept")
         return Rollback(name, found, before, earlier)
-    others = [each for each in backups if each.digest != found]
-    if not others:
-        raise InstalledError(name, "no earlier version of it is kept")
-    return Rollback(name, found, before, others[0])
+    earlier = _earlier(found, backups)
+    if earlier is None:
+        later = "; --list shows later ones, and --version DIGEST puts one back" if backups else ""
+        raise InstalledError(name, f"no earlier version of it is kept{later}")
+    return Rollback(name, found, before, earlier)
 
 
 def roll_back(target: Target, rollback: Rollback, at: datetime) -> Backup | None:
@@ -78,9 +80,20 @@ def roll_back(target: Target, rollback: Rollback, at: datetime) -> Backup | None
         put = {} if to is None else {name: Copy(_copied(to, draft, target), to.digest, found)}
         remove = {name: found} if to is None else {}
         after = _lock_of(lock, name, to)
-        kept = target.backups.keep(target.folder / name, found, before, at) if found else None
+        # Going forward again (`--version`) leaves a version that is earlier than the one that comes back.
+        is_back = to is None or not to.undone
+        kept = target.backups.keep(target.folder / name, found, before, at, undone=is_back) if found else None
         target.commit(draft, put, remove, None if after == lock else after)
     return kept
+
+
+def _earlier(found: str, backups: list[Backup]) -> Backup | None:
+    """Return the version before the one that is there; of one that was removed, the newest."""
+    if not found:
+        return next(iter(backups), None)
+    past = [each for each in backups if not each.undone]
+    own = next((place for place, each in enumerate(past) if each.digest == found), -1)
+    return next((each for each in past[own + 1 :] if each.digest != found), None)
 
 
 def _named(name: str, version: str, backups: list[Backup]) -> Backup:

@@ -74,6 +74,18 @@ def test_verify_names_the_threads_on_another_version(cli: CommandLine, installed
     assert "Thread monday goes on with" in cli.run("skills", "verify").out
 
 
+def test_verify_leaves_out_threads_of_another_workspace_with_a_skill_of_that_name(
+    cli: CommandLine, installed: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    theirs = shutil.copytree(installed, other / ".agent" / "skills" / "rain-gauge")
+    (theirs / "SKILL.md").write_text((installed / "SKILL.md").read_text() + "Theirs.\n")
+    model = cli.script({"tool_calls": [{"name": "load_skill", "args": {"name": "rain-gauge"}}]}, "Done.")
+    asked = ["ask", "rain?", "--thread", "theirs", "--model", model, "--workspace", str(other)]
+    assert cli.run(*asked).code == 0
+    assert "Thread" not in cli.run("skills", "verify").out
+
+
 def test_frozen_fails_on_a_difference_of_folder_or_source(cli: CommandLine, installed: Path) -> None:
     assert cli.run("skills", "sync", "--frozen").code == 0
     publish(cli, "More.\n")

@@ -106,6 +106,49 @@ def test_a_removed_skill_comes_back(cli: CommandLine, folder: Path) -> None:
     assert cli.run("skills", "verify").code == 0
 
 
+def test_what_was_installed_from_elsewhere_goes_back_version_by_version_and_forward_by_name(
+    cli: CommandLine, folder: Path
+) -> None:
+    source = cli.workspace / "shared" / "rain-report"
+    source.mkdir(parents=True)
+    for text, command in (("one", ["install", "shared"]), ("two", ["update"]), ("three", ["update"])):
+        (source / "SKILL.md").write_text(SKILL.format(text=text))
+        assert cli.run("skills", *command, "--yes").code == 0
+
+    second = cli.run("skills", "rollback", "rain-report", "--yes")
+    assert text_of(folder) == "two"
+    first = cli.run("skills", "rollback", "rain-report", "--yes")
+    assert text_of(folder) == "one"
+    refused = cli.run("skills", "rollback", "rain-report", "--yes").err
+    assert "no earlier version of it is kept; --list shows later ones" in refused
+
+    for done, text in ((first, "two"), (second, "three")):
+        command = done.out.partition("To undo this: skills-agent ")[2].split()
+        assert cli.run(*command, "--yes").code == 0
+        assert text_of(folder) == text
+    for text in ("two", "one"):
+        assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
+        assert text_of(folder) == text
+    assert cli.run("skills", "verify").code == 0
+
+
+def test_after_a_jump_back_what_lies_between_is_no_earlier_version(cli: CommandLine, folder: Path) -> None:
+    source = cli.workspace / "shared" / "rain-report"
+    source.mkdir(parents=True)
+    for text, command in (("one", ["install", "shared"]), ("two", ["update"]), ("three", ["update"])):
+        (source / "SKILL.md").write_text(SKILL.format(text=text))
+        assert cli.run("skills", *command, "--yes").code == 0
+    listed = cli.run("skills", "rollback", "rain-report", "--list", "--json").value
+    oldest = listed["versions"][-1]["digest"][:12]
+    assert cli.run("skills", "rollback", "rain-report", "--version", oldest, "--yes").code == 0
+    assert text_of(folder) == "one"
+    assert "no earlier version" in cli.run("skills", "rollback", "rain-report", "--yes").err
+    (source / "SKILL.md").write_text(SKILL.format(text="four"))
+    assert cli.run("skills", "update", "--yes").code == 0
+    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
+    assert text_of(folder) == "one"
+
+
 def test_the_versions_are_listed_with_who_proposed_them(cli: CommandLine) -> None:
     propose(cli, "one", "a")
     propose(cli, "two", "b")

@@ -252,9 +252,8 @@ def test_signing_again_needs_force_for_another_key(alice: Publisher, tmp_path: P
 
 
 def test_sign_says_what_it_needs(cli: CommandLine, alice: Publisher, tmp_path: Path) -> None:
-    assert (
-        "there is no key in ~/.ssh; make one by ssh-keygen" in cli.run("skills", "sign", str(alice.skill)).err
-    )
+    without = cli.run("skills", "sign", str(alice.skill)).err
+    assert f"{alice.skill} cannot be signed: there is no key in ~/.ssh; make one by ssh-keygen" in without
     (tmp_path / "note.txt").write_text("x")
     assert "it is no folder of a skill, and no archive" in alice.sign(tmp_path / "note.txt").err
     assert "it has no SKILL.md" in alice.sign(tmp_path).err
