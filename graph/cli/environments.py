@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import echo, is_terminal, line_of, print_json, table
+from skills_agent.graph.cli.printing import ask_for_yes, echo, is_terminal, line_of, print_json, table
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.text import count
 
@@ -80,7 +80,7 @@ def _confirm(chosen: "Sequence[KeptEnvironment]", *, yes: bool) -> None:
         raise click.UsageError("nobody can be asked here: say --yes")
     size = sum(each.bytes for each in chosen)
     named = ", ".join(each.digest[:_SHOWN] for each in chosen)
-    click.confirm(f"Remove {count(len(chosen), 'environment')}, {size:,} bytes ({named})?", abort=True)
+    ask_for_yes(f"Remove {count(len(chosen), 'environment')}, {size:,} bytes ({named})?")
 
 
 def _show(kept: "Sequence[KeptEnvironment]") -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import echo, is_terminal, line_of, print_json
+from skills_agent.graph.cli.printing import ask_for_yes, echo, is_terminal, line_of, print_json
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.text import count, readable
 
@@ -96,7 +96,7 @@ def _clear(homes: Sequence["KeptHome"], size: int, *, yes: bool) -> None:
     if not yes:
         if not is_terminal():
             raise click.UsageError("nobody can be asked here: say --yes")
-        click.confirm(f"Remove all {size:,} bytes in {folders}?", abort=True)
+        ask_for_yes(f"Remove all {size:,} bytes in {folders}?")
     for each in homes:
         try:
             empty(each.folder)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skills_agent.graph.cli.printing import is_terminal
+from skills_agent.graph.cli.printing import ask_for_yes, is_terminal
 from skills_agent.graph.places import process_environment, signer_files, user_state_folder
 from skills_agent.graph.settings import Settings, content_limits
 from skills_agent.skills.confined import is_beneath
@@ -50,7 +50,7 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not is_terminal():
         raise click.ClickException("nobody is here to say yes. Look at it, then add --yes.")
-    click.confirm(question, abort=True)
+    ask_for_yes(question)
 
 
 def folder_of(settings: Settings, place: str) -> Path:

@@ -106,6 +106,12 @@ def is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
+def ask_for_yes(question: str) -> None:
+    """Return when a person says yes. Raises ClickException for a no, and Abort for Ctrl-C."""
+    if not click.confirm(question):
+        raise click.ClickException("nothing was done.")
+
+
 def table(rows: Sequence[Sequence[str]], *, header: Sequence[str] = (), empty: str = "") -> None:
     """Print rows in columns, or say why there are none.
 

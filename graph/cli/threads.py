@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import echo, is_terminal, line_of, local_time, print_json, table
+from skills_agent.graph.cli.printing import (
+    ask_for_yes,
+    echo,
+    is_terminal,
+    line_of,
+    local_time,
+    print_json,
+    table,
+)
 from skills_agent.graph.cli.start import imports_done
 from skills_agent.graph.threads.errors import AgeError, list_first
 from skills_agent.skills.evals.result import is_eval_thread
@@ -248,6 +256,6 @@ def _remove(opened: "Threads", threads: Sequence[str], question: str, *, yes: bo
     if not yes:
         if not is_terminal():
             raise click.UsageError("nobody can be asked here: say --yes, or --dry-run to see what would go")
-        click.confirm(question, abort=True)
+        ask_for_yes(question)
     opened.delete(*threads)
     opened.compact()
