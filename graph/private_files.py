@@ -24,6 +24,16 @@ _LONGEST: Final = 4096
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
+ROOM: Final = "Free some room, or set XDG_STATE_HOME to a folder on another disk."
+"""What to do where `is_full`."""
+
+
+def is_full(error: Exception) -> bool:
+    """Return whether a write failed because the disk has no room."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code == sqlite3.SQLITE_FULL or getattr(error, "errno", 0) in {errno.ENOSPC, errno.EDQUOT}
+
+
 def folder_name(thread: str) -> str:
     """Return a name for a thread's folder; a client chooses the thread's id, so it may be any text.
 

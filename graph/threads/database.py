@@ -1,6 +1,5 @@
 """Where the command line keeps threads: `threads.sqlite` of the user's state folder, or PostgreSQL."""
 
-import errno
 import json
 import logging
 import os
@@ -21,7 +20,7 @@ from langgraph.store.base import BaseStore
 
 from skills_agent.graph.langgraph_inside import has_current_tables
 from skills_agent.graph.places import make_state_folder, state_folder
-from skills_agent.graph.private_files import is_busy, is_read_only, open_sqlite
+from skills_agent.graph.private_files import ROOM, is_busy, is_full, is_read_only, open_sqlite
 from skills_agent.graph.serialisation import strict
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.errors import DatabaseError
@@ -50,7 +49,6 @@ _VERSION: Final = 1
 _MIN_FREE: Final = 1_000_000
 """Bytes on the disk, below which no turn is begun."""
 _ELSEWHERE: Final = "Make it writable, or set XDG_STATE_HOME to a folder that is."
-_ROOM: Final = "Free some room, or set XDG_STATE_HOME to a folder on another disk."
 
 _COMPACT_SECONDS: Final = 2
 _CONNECT_SECONDS: Final = 10
@@ -168,7 +166,7 @@ def _check_room(path: Path) -> None:
     disk = os.statvfs(path.parent)
     free = disk.f_bavail * disk.f_frsize
     if disk.f_blocks and free < _MIN_FREE:
-        raise DatabaseError(f"Cannot keep threads in {path}: the disk is full ({free:,} bytes free). {_ROOM}")
+        raise DatabaseError(f"Cannot keep threads in {path}: the disk is full ({free:,} bytes free). {ROOM}")
 
 
 def _set_up(saver: SqliteSaver, path: Path, *, to_write: bool) -> None:
@@ -195,8 +193,7 @@ def _unusable(path: Path, *errors: type[Exception]) -> Iterator[None]:
         yield
     except errors as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        is_full = code == sqlite3.SQLITE_FULL or getattr(error, "errno", 0) == errno.ENOSPC
-        advice = f" {_ROOM}" if is_full else f" {_ELSEWHERE}" if code == sqlite3.SQLITE_READONLY else ""
+        advice = f" {ROOM}" if is_full(error) else f" {_ELSEWHERE}" if code == sqlite3.SQLITE_READONLY else ""
         raise DatabaseError(f"Cannot keep threads in {path}: {error}.{advice}") from error
 
 

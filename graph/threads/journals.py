@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from langgraph.store.base import BaseStore, Item, PutOp
 
-from skills_agent.graph.private_files import open_sqlite
+from skills_agent.graph.private_files import ROOM, is_full, open_sqlite
 from skills_agent.graph.threads.errors import JournalError
 from skills_agent.nodes.effects import JournalEntry
 from skills_agent.skills.policy.codes import Codes
@@ -49,6 +49,8 @@ _PUT: Final = (
 )
 _SELECT: Final = f"SELECT {', '.join(_CHECKED)}, checksum FROM journal"  # noqa: S608 - names of our own
 _DELETE: Final = "DELETE FROM journal WHERE thread = :thread"
+
+_WRITABLE: Final = "Make the folder writable, or compile the graph with a store."
 
 _NAMESPACE: Final = ("skills-agent", "journal")
 _PAGE: Final = 100
@@ -164,9 +166,10 @@ class FileJournal(SearchedJournal):
                     self._files = _identities(self._path)
         except (OSError, sqlite3.Error) as error:
             if not _is_damage(error):
+                advice = f"{ROOM} What ran by then is asked about." if is_full(error) else _WRITABLE
                 raise JournalError(
                     f"Cannot keep the journal in {self._path}: {error}. Nothing is run that it could not "
-                    "record. Make the folder writable, or compile the graph with a store."
+                    f"record. {advice}"
                 ) from error
             raise JournalError(
                 f"The journal {self._path} is damaged ({error}). Nothing is run that it could not record. "

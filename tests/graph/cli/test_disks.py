@@ -126,6 +126,35 @@ def test_a_full_disk_is_refused_before_a_thread_has_a_name(
     assert "resume" not in line
 
 
+FILL = """
+import sys
+from pathlib import Path
+from skills_agent.graph.threads.errors import JournalError
+from skills_agent.graph.threads.journals import FileJournal
+from skills_agent.nodes.effects import JournalEntry
+journal = FileJournal(Path(sys.argv[1], "own", "journal.sqlite"))
+try:
+    for number in range(1000):
+        journal.put(JournalEntry.unconfirmed("t", f"{number}", "d" * 9000))
+except JournalError as error:
+    print(error)
+"""
+
+
+@needs_mounts
+def test_a_disk_that_fills_up_in_the_middle_is_told_with_what_to_do(tmp_path: Path) -> None:
+    """A script of the agent may have filled it."""
+    (tmp_path / "fill.py").write_text(FILL)
+    mount = "mount -t tmpfs -o size=400k tmpfs /mnt"
+    done = subprocess.run(
+        [*MOUNTING, f"{mount}; exec {sys.executable} {tmp_path / 'fill.py'} /mnt"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "full. Nothing is run that it could not record. Free some room" in done.stdout
+
+
 def test_threads_of_a_newer_version_are_left_alone(cli: CommandLine, state: Path) -> None:
     cli.run("ask", "Hello?", "--thread", "t", "--model", cli.script("Good morning."))
     (file,) = state.rglob("threads.sqlite")
