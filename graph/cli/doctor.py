@@ -1,6 +1,7 @@
 """skills-agent skills doctor and lint: is a skill used, and is it well written? Imports no LangGraph."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,6 +113,9 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
         "bwrap": "run in a sandbox (bubblewrap)",
     }
     click.echo(f"\nScripts {words[isolation.level]}\n  {line_of(isolation.reason)}")
+    if isolation.level == "bwrap" and (repository := repository_elsewhere(settings.workspace)):
+        told = f"They see no git repository: {repository} is outside of the workspace"
+        click.echo(f"  {line_of(told)}")
     if looks:
         runs = count(looks, "run")
         click.echo(f"  {runs} cut off with the agent: what was made is looked at when it starts next")
@@ -122,6 +126,20 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
     print_section("Threads that wait or were cut off (all: skills-agent resume --all)", map(line_of, waits))
     click.echo("\nSettings: name, value, where from")
     table([(f"  {each.name}", value_text(each.value), each.origin) for each in shown])
+
+
+def repository_elsewhere(workspace: Path) -> str:
+    """Return where git keeps the repository of a workspace, if not in it: scripts see the workspace alone."""
+    for folder in (workspace, *workspace.parents):
+        git = folder / ".git"
+        if os.path.isdir(git):  # noqa: PTH112 - that of Path raises where it may not look
+            return "" if folder == workspace else str(git)
+        if os.path.isfile(git):  # noqa: PTH113 - of a worktree, or a submodule
+            with suppress(OSError):
+                _, _, named = git.read_text(encoding="utf-8", errors="replace").strip().partition("gitdir: ")
+                place = (folder / named).resolve()
+                return "" if place.is_relative_to(workspace.resolve()) else str(place)
+    return ""
 
 
 def _lacking(settings: Settings, registry: "Registry", unreachable: dict[str, str]) -> dict[str, str]:

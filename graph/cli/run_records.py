@@ -12,6 +12,7 @@ from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.errors import list_first
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
+from skills_agent.skills.text import count
 
 RunOutcome = Literal["done", "cut short", "waiting", "failed", "superseded", "unfinished", "forked"]
 """`superseded`: a new message came while it waited or was cut off; `unfinished`: under way, or cut off."""
@@ -92,7 +93,8 @@ class RunRecord(NamedTuple):
         tokens = f"{summary['input_tokens']} + {summary['output_tokens']} tokens"
         if summary["cache_read_tokens"]:
             tokens += f", {summary['cache_read_tokens']} of them cached"
-        return "\n".join([*lines, "", f"{summary['calls']} calls, {summary['refused']} refused, {tokens}"])
+        calls = count(summary["calls"], "call")
+        return "\n".join([*lines, "", f"{calls}, {summary['refused']} refused, {tokens}"])
 
     def _of(self, *kinds: str) -> list[Record]:
         return [event for event in self.events if event.get("type") in kinds]

@@ -199,6 +199,9 @@ def as_strict(lenient: Diagnostic) -> Diagnostic:
     return replace(lenient, severity=RULES[lenient.code].strict)
 
 
+NAME_RULE: Final = f"lower-case letters from a to z, digits and single hyphens, at most {MAX_NAME} characters"
+
+
 def is_spec_name(name: str) -> bool:
     """Return whether a name is one by the specification, which is safe as that of a folder, too."""
     return len(name) <= MAX_NAME and _KEBAB.fullmatch(name) is not None

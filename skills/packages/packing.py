@@ -17,6 +17,7 @@ from skills_agent.skills.errors import DetailedError
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
 from skills_agent.skills.format.lint import lint
 from skills_agent.skills.format.reading import Place, read_metadata
+from skills_agent.skills.format.rules import NAME_RULE, is_spec_name
 from skills_agent.skills.library.contents import (
     ContentLimits,
     Member,
@@ -135,6 +136,10 @@ def _check_skill(folder: Path, *, allow_warnings: bool) -> None:
     report = lint(folder)
     if findings := tuple(each for each in report.findings if each.severity in wrong):
         raise UnfitError(folder.name, "skills lint finds what is to be corrected first", findings)
+    if not is_spec_name(
+        folder.name
+    ):  # other validators take letters of other scripts, and no installation does
+        raise PackError(folder.name, f"it could not be installed: its name has to be {NAME_RULE}")
 
 
 def _read(folder: Path, limits: ContentLimits) -> _Contents:

@@ -18,7 +18,7 @@ from skills_agent.skills import posix
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import DetailedError
 from skills_agent.skills.format.lint import lint
-from skills_agent.skills.format.rules import MAX_NAME, is_spec_name
+from skills_agent.skills.format.rules import MAX_NAME, NAME_RULE, is_spec_name
 from skills_agent.skills.library.contents import LEFT_OUT, SnapshotError, list_contents, read_digest
 from skills_agent.skills.library.snapshots import remove_tree
 from skills_agent.skills.packages.address import proposal_address
@@ -114,8 +114,8 @@ class Proposals:
         """
         name = wish.name
         if not is_spec_name(name):
-            rule = f"a name has lower-case letters, digits and single hyphens, at most {MAX_NAME} characters"
-            raise ProposalError(cut(visible_line(name), MAX_NAME) or "a skill without a name", rule)
+            shown = cut(visible_line(name), MAX_NAME) or "a skill without a name"
+            raise ProposalError(shown, f"a name has {NAME_RULE}")
         found, before = self.target.found(name), read_lock(self.target.folder).skills.get(name)
         place = self.target.folder / name
         if reason := _untouchable(place, found, before, around):

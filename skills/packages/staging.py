@@ -13,7 +13,7 @@ from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import list_names
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
 from skills_agent.skills.format.reading import Place, read_metadata
-from skills_agent.skills.format.rules import MAX_NAME, is_spec_name
+from skills_agent.skills.format.rules import NAME_RULE, is_spec_name
 from skills_agent.skills.library.contents import (
     LEFT_OUT,
     ContentLimits,
@@ -146,8 +146,8 @@ def _sentence(message: str) -> str:
 
 def _only(name: str, folders: list[Path], tree: Path, wanted: Wanted, is_ours: bool) -> OfferedSkill:
     if not is_spec_name(name):
-        rule = f"lower-case letters, digits and single hyphens, at most {MAX_NAME} characters"
-        raise EntryError(wanted.address.text, _relative(folders[0], tree), f"its name has to be {rule}")
+        reason = f"its name has to be {NAME_RULE}"
+        raise EntryError(wanted.address.text, _relative(folders[0], tree), reason)
     first, *others = [
         _copied(folder, tree, wanted, wanted.into / COPIES / str(number) / name, is_ours)
         for number, folder in enumerate(folders)

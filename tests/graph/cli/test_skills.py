@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from skills_agent.graph.cli.doctor import repository_elsewhere
 from skills_agent.skills.scripts.unfinished import UnfinishedRuns
 from tests.graph.cli.command_line import CommandLine
 
@@ -54,6 +55,24 @@ def test_a_skill_is_shown_without_a_look_at_the_machine_where_it_needs_nothing(c
     assert imported(cli, command, looks) == []
     cli.write_skill(MINE.replace("Mine.\n---", "Mine.\ncompatibility: Needs jq\n---"), "rain-gauge")
     assert imported(cli, command, looks) == sorted(looks)
+
+
+def test_doctor_says_where_a_repository_is_that_scripts_do_not_see(cli: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "clone" / ".git" / "worktrees" / "work").mkdir(parents=True)
+    (inner := tmp_path / "clone" / "inner").mkdir()
+    assert repository_elsewhere(tmp_path / "clone") == ""
+    assert repository_elsewhere(inner) == str(tmp_path / "clone" / ".git")
+
+    named = tmp_path / "clone" / ".git" / "worktrees" / "work"
+    (cli.workspace / ".git").write_text(f"gitdir: {named}\n")
+    assert repository_elsewhere(cli.workspace) == str(named)
+    told = cli.run("skills", "doctor").out
+    is_seen = "run in a sandbox" in told
+    assert (f"They see no git repository: {named} is outside of the workspace" in told) == is_seen
+
+    (cli.workspace / "modules").mkdir()
+    (cli.workspace / ".git").write_text("gitdir: modules\n")
+    assert repository_elsewhere(cli.workspace) == ""
 
 
 def imported(cli: CommandLine, command: list[str], names: tuple[str, ...]) -> list[str]:

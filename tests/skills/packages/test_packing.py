@@ -209,6 +209,12 @@ def test_a_skill_with_findings_is_refused(tmp_path: Path, text: bytes, code: str
     assert [each.name for each in tmp_path.iterdir()] == ["greet"]
 
 
+def test_a_skill_whose_name_no_installation_takes_is_refused(tmp_path: Path) -> None:
+    folder = write(tmp_path, {"SKILL.md": skill("zählen")})
+    with pytest.raises(PackError, match=r"zählen is not packed: .* from a to z"):
+        packed(folder.rename(folder.with_name("zählen")))
+
+
 def test_warnings_may_be_allowed_and_errors_not(tmp_path: Path) -> None:
     folder = write(tmp_path, {"SKILL.md": b"---\nname: greet\ndescription: Greets people.\n---\nHello.\n"})
     packed(folder, allow_warnings=True)
