@@ -9,10 +9,10 @@ to that, and the peak of memory. Every combination is a process of its own.
 
 With `--relaxed` a commit does not wait for the disk (SQLite: `synchronous = NORMAL`, PostgreSQL:
 `synchronous_commit = off`). With `--bare` the agent is a bare graph of two nodes: what is left is the
-machine's, langchain-openai's and the saver's. With `--compare N` both run plain turns on SQLite,
-N times by turns, and the medians of the CPU a session are printed. With `--loop uvloop` that loop runs async
-sessions; a comparison has a line more with it. Exits with 1 where a thread is not as it should be, or the
-ratio of the two is over its goal.
+machine's, langchain-openai's and the saver's. With `--compare N` both run plain turns on SQLite, one session
+after the other and all at once, N times by turns, and the medians of the CPU a session are printed; take
+`--seconds 0` for that. With `--loop uvloop` that loop runs async sessions; a comparison has more lines then.
+Exits with 1 where a thread is not as it should be, or the ratio of the two is over its goal.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from typing import Annotated, Any, NamedTuple
 from langchain_core.tools import tool
 
 KEY = "loopback-key"
-BARE, RELAXED, LOOP = "SESSIONS_BARE", "SESSIONS_RELAXED", "SESSIONS_LOOP"
+BARE, RELAXED, LOOP, ALONE = "SESSIONS_BARE", "SESSIONS_RELAXED", "SESSIONS_LOOP", "SESSIONS_ALONE"
 """Variables that tell a child about the options."""
 GOAL = 1.3
 """CPU of a session with a plain turn on SQLite, to that of the bare graph."""
@@ -260,7 +260,7 @@ def run_sync(way: Way, sessions: int, place: Path, dsn: str) -> Outcome:
         graph.invoke(asked(-1, way.turn), config(-1))  # imports and first connections
         settle()
         start, cpu = time.perf_counter(), time.process_time()
-        with ThreadPoolExecutor(sessions) as pool:
+        with ThreadPoolExecutor(1 if ALONE in os.environ else sessions) as pool:
             runs = [
                 pool.submit(graph.invoke, asked(number, way.turn), config(number))
                 for number in range(sessions)
@@ -282,9 +282,12 @@ async def run_async(way: Way, sessions: int, place: Path, dsn: str) -> Outcome:
         await graph.ainvoke(asked(-1, way.turn), config(-1))
         settle()
         start, cpu = time.perf_counter(), time.process_time()
-        await asyncio.gather(
-            *(graph.ainvoke(asked(number, way.turn), config(number)) for number in range(sessions))
-        )
+        turns = [graph.ainvoke(asked(number, way.turn), config(number)) for number in range(sessions)]
+        if ALONE in os.environ:
+            for turn in turns:
+                await turn
+        else:
+            await asyncio.gather(*turns)
         took, cpu = time.perf_counter() - start, time.process_time() - cpu
         wrong = 0
         for number in range(sessions):
@@ -373,12 +376,20 @@ def tell(way: Way, chosen: argparse.Namespace, url: str, dsn: str) -> bool:
 
 
 def run(
-    way: Way, chosen: argparse.Namespace, url: str, dsn: str, *, is_bare: bool, loop: str | None = None
+    way: Way,
+    chosen: argparse.Namespace,
+    url: str,
+    dsn: str,
+    *,
+    is_bare: bool,
+    loop: str | None = None,
+    alone: bool = False,
 ) -> dict[str, float]:
-    """Run one combination in a process of its own and return what came of it."""
+    """Run one combination in a process of its own and return what came of it; `alone`: one at a time."""
     environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url}
     environment |= {BARE: "1"} if is_bare else {}
     environment |= {RELAXED: "1"} if chosen.relaxed else {}
+    environment |= {ALONE: "1"} if alone else {}
     environment |= {LOOP: chosen.loop if loop is None else loop}
     done = subprocess.run(
         [sys.executable, __file__, "--child", *way, str(chosen.sessions), dsn],
@@ -397,17 +408,19 @@ def compare(chosen: argparse.Namespace) -> int:
     """Print the CPU of a session beside the bare graph's; 1 where it is over the goal, or one is wrong."""
     failed = False
     print(f"{chosen.sessions} sessions with a plain turn on SQLite; medians of {chosen.compare} rounds\n")
-    print("| path | loop | bare graph, ms | skills-agent, ms | ratio | goal |\n|---|---|---:|---:|---:|---:|")
-    lines = [("async", "asyncio"), ("sync", "")]
+    print("| sessions | path | loop | bare graph, ms | skills-agent, ms | ratio | goal |")
+    print("|---|---|---|---:|---:|---:|---:|")
+    paths = [("async", "asyncio"), ("sync", "")]
     if chosen.loop != "asyncio":
-        lines.insert(1, ("async", chosen.loop))
-    cpu: dict[tuple[str, str, bool], list[float]] = {
+        paths.insert(1, ("async", chosen.loop))
+    lines = [(at_once, *path) for at_once in ("one at a time", "all at once") for path in paths]
+    cpu: dict[tuple[str, str, str, bool], list[float]] = {
         (*line, is_bare): [] for line in lines for is_bare in (True, False)
     }
     with model_server(chosen.seconds) as url:
-        for (path, loop, is_bare), costs in [*cpu.items()] * chosen.compare:
-            way = Way("sqlite", path, "plain")
-            outcome = run(way, chosen, url, "", is_bare=is_bare, loop=loop)
+        for (at_once, path, loop, is_bare), costs in [*cpu.items()] * chosen.compare:
+            way, alone = Way("sqlite", path, "plain"), at_once == "one at a time"
+            outcome = run(way, chosen, url, "", is_bare=is_bare, loop=loop, alone=alone)
             failed |= bool(outcome["wrong"])
             costs.append(1000 * outcome["cpu"] / chosen.sessions)
     for line in lines:
