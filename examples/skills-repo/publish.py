@@ -27,13 +27,14 @@ def main() -> None:
     arguments.add_argument(
         "--throw-away-key", action="store_true", help="sign by a key that nobody has afterwards, for examples"
     )
+    arguments.add_argument("--force", action="store_true", help="sign also what another key has signed")
     arguments.add_argument("--url", default="", help="where this folder will be served; for market.json")
     given = arguments.parse_args()
     if given.throw_away_key:
         with tempfile.TemporaryDirectory() as place:
             publish(_new_key(Path(place, "key")), given.url, force=True)
     else:
-        publish(given.key, given.url)
+        publish(given.key, given.url, force=given.force)
 
 
 def publish(key: Path | None, url: str = "", *, force: bool = False) -> None:
@@ -105,7 +106,7 @@ def _call(*words: str) -> Any:
         [program, "skills", *words], cwd=HERE, stdout=subprocess.PIPE, text=True, check=False
     )
     if done.returncode:
-        raise SystemExit(f"{done.stdout}skills-agent skills {' '.join(words)}: exit {done.returncode}")
+        raise SystemExit(f"skills-agent skills {' '.join(words)}: exit {done.returncode}")
     return json.loads(done.stdout)
 
 

@@ -284,6 +284,18 @@ def test_the_workflow_passes_and_finds_what_is_not_published(publisher: Publishe
 
 
 @pytest.mark.slow
+def test_the_skills_of_the_example_are_signed_anew_by_force(publisher: Publisher) -> None:
+    shutil.copytree(EXAMPLE / "skills", publisher.folder / "skills", dirs_exist_ok=True)
+    command = f"python publish.py --key {shlex.quote(str(publisher.key))}"
+    refused = publisher.run(command)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "--force replaces it" in refused.stderr
+    done = publisher.run(f"{command} --force")
+    assert done.returncode == 0, done.stderr
+    assert "csv-report 1.0" in done.stdout
+
+
+@pytest.mark.slow
 def test_a_repository_that_is_published_again_is_the_same(publisher: Publisher) -> None:
     publisher.publish()
     before = {file: file.read_bytes() for file in publisher.folder.rglob("*") if file.is_file()}
