@@ -600,6 +600,11 @@ class InnerModel:
         self.tracing = model._get_ls_params  # noqa: SLF001
 
 
+def http_client_of(client: Any) -> Any:
+    """Return what a client of OpenAI's package sends its requests by: it takes one, and shows none."""
+    return client._client  # noqa: SLF001
+
+
 class ChatOpenAIHooks:
     """Public hooks around private methods of `ChatOpenAI`: a base class to be named before that one.
 

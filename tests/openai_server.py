@@ -90,6 +90,8 @@ class OpenAIServer:
     respond: Callable[[dict[str, Any]], Answer] | None = None
     """Makes the answers instead, from the body of a request, where nothing is queued."""
     requests: list[Request] = field(default_factory=list)
+    keeps_alive: bool = False
+    """Whether a connection serves more than one request, as those of real servers do."""
 
 
 @contextmanager
@@ -116,6 +118,11 @@ def openai_server() -> AbstractContextManager[OpenAIServer]:
 
 
 class _ChatCompletions(BaseHTTPRequestHandler):
+    def setup(self) -> None:
+        super().setup()
+        if self.server.state.keeps_alive:  # type: ignore[attr-defined]
+            self.protocol_version = "HTTP/1.1"
+
     def do_POST(self) -> None:
         state: OpenAIServer = self.server.state  # type: ignore[attr-defined]
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -7,16 +7,18 @@ import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import openai
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
+from pydantic import model_validator
 from typing_extensions import override
 
-from skills_agent.graph.langgraph_inside import ChatOpenAIHooks
+from skills_agent.graph.langgraph_inside import ChatOpenAIHooks, http_client_of
 from skills_agent.graph.models.errors import IncompleteReplyError, UnreadableReplyError, cause_of
+from skills_agent.graph.models.loops import LoopClient
 from skills_agent.nodes.reply import NO_FINISH_REASON, RawCall, with_strict_calls
 from skills_agent.state.endings import word_in
 
@@ -35,6 +37,19 @@ class CompatibleChatOpenAI(ChatOpenAIHooks, ChatOpenAI):
     def is_lc_serializable(cls) -> bool:
         """Return False: LangChain can load only what is in its own namespace."""
         return False
+
+    @model_validator(mode="after")
+    def give_each_loop_its_connections(self) -> Self:
+        """Put a client for each event loop in the place of the one that langchain-openai has made.
+
+        Not in that of one that the maker of the model has given.
+        """
+        if self.http_async_client is None and self.root_async_client is not None:
+            shared = http_client_of(self.root_async_client)
+            if not isinstance(shared, LoopClient):
+                self.root_async_client = self.root_async_client.copy(http_client=LoopClient(shared))
+                self.async_client = self.root_async_client.chat.completions
+        return self
 
     @override
     def prepare_payload(self, payload: dict[str, Any]) -> dict[str, Any]:

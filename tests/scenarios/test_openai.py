@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,6 +106,34 @@ async def test_a_whole_run_keeps_the_protocol_asynchronously_and_streamed(
     ]
     assert "".join(tokens) == "There are 3 apples."
     assert_protocol_is_kept(server)
+
+
+LOOPS = """
+import asyncio
+from skills_agent.graph import Settings, build_graph
+
+settings = Settings(workspace=".", home="{home}", bundled_skills=False, model="openai:some-model")
+graph, other = build_graph(settings).compile(), build_graph(settings).compile()
+
+async def ask(graph, times=1):
+    asked = [{{"messages": [("user", "How many apples?")]}}] * times
+    return [each["answer"] for each in await graph.abatch(asked)]
+
+for made, times in ((graph, 3), (graph, 3), (graph, 1), (other, 1)):
+    print(asyncio.run(ask(made, times)))
+"""
+
+
+@pytest.mark.slow
+def test_each_event_loop_of_a_program_has_its_own_connections(workspace: Path, server: OpenAIServer) -> None:
+    """As in a program that calls `asyncio.run` again and again, with one graph or with two."""
+    server.keeps_alive = True
+    server.answers.extend(Completion("3") for _ in range(8))
+    program = [sys.executable, "-c", LOOPS.format(home=workspace)]
+    done = subprocess.run(program, cwd=workspace, capture_output=True, text=True, check=False)
+    expected = "['3', '3', '3']\n" * 2 + "['3']\n" * 2
+    assert (done.stdout, done.stderr) == (expected, "")
+    assert len(server.requests) == 8
 
 
 def test_a_new_message_on_a_waiting_thread_keeps_the_protocol(workspace: Path, server: OpenAIServer) -> None:
