@@ -82,6 +82,16 @@ class Target:
         except SnapshotError as error:
             return error.reason
 
+    def _reason(self, error: OSError) -> str:
+        """Say what failed, and where, if that is not in the folder: what is half done is kept elsewhere."""
+        reason, place = error.strerror or str(error), error.filename
+        is_elsewhere = (
+            isinstance(place, str)
+            and Path(place).is_absolute()
+            and not Path(place).is_relative_to(self.folder)
+        )
+        return f"{place}: {reason}" if is_elsewhere else reason
+
     def settle(self) -> None:
         """Finish what an interrupted command left; costs two looks where there is nothing.
 
@@ -90,7 +100,7 @@ class Target:
         try:
             is_settled = not os.path.lexists(self._work) and self._journal.read() is None
         except OSError as error:
-            raise TargetError(self.folder, error.strerror or str(error)) from error
+            raise TargetError(self.folder, self._reason(error)) from error
         if not is_settled:
             with self.exclusive():
                 pass
@@ -125,7 +135,7 @@ class Target:
             self._recover()
             yield
         except OSError as error:
-            raise TargetError(self.folder, error.strerror or str(error)) from error
+            raise TargetError(self.folder, self._reason(error)) from error
         finally:
             if descriptor >= 0:
                 with suppress(OSError):

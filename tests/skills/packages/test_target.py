@@ -158,6 +158,15 @@ def test_a_read_only_folder_is_one_sentence(installs: Installs) -> None:
     assert list(installs.folder.iterdir()) == []
 
 
+def test_a_state_folder_that_cannot_be_used_is_named(installs: Installs, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    state = tmp_path / "file" / "state"
+    with pytest.raises(
+        TargetError, match=f"Cannot install into {installs.folder}: {state}.*: Not a directory"
+    ):
+        Target(installs.folder, state).settle()
+
+
 def test_a_target_that_is_a_link_is_refused(installs: Installs, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
