@@ -26,8 +26,8 @@ Examples:
 @click.command(epilog=EXAMPLES)
 @click.argument("thread", callback=options.thread_id, required=False)
 @click.option("--all", "is_all", is_flag=True, help="Every thread that was cut off or waits.")
-@click.option("--approve", "answer", flag_value="approve", help="Run the open calls.")
-@click.option("--reject", "answer", flag_value="reject", help="Refuse the open calls.")
+@click.option("--approve", is_flag=True, help="Run the open calls.")
+@click.option("--reject", is_flag=True, help="Refuse the open calls.")
 @click.option("--answer", "words", metavar="TEXT", help="Answer a question of the agent: words, or a number.")
 @click.option("--message", metavar="TEXT", default="", help="With --reject: a message for the model.")
 @click.option(
@@ -57,7 +57,8 @@ def resume(
     thread: str | None,
     *,
     is_all: bool,
-    answer: str | None,
+    approve: bool,
+    reject: bool,
     words: str | None,
     message: str,
     always: str | None,
@@ -79,7 +80,7 @@ def resume(
     model; --yes holds for this command alone. --all finishes what was cut off, one thread after the
     other, and asks about what waits; elsewhere than on a terminal it says which threads wait.
     """
-    answer, message = _with_words(answer, words, message)
+    answer, message = _answer(approve, reject, words, message)
     if is_all and thread:
         raise click.UsageError("name a THREAD, or --all")
     if is_all and (answer or decisions):
@@ -112,7 +113,10 @@ def resume(
             raise click.UsageError(str(error)) from error
 
 
-def _with_words(answer: str | None, words: str | None, message: str) -> tuple[str | None, str]:
+def _answer(approve: bool, reject: bool, words: str | None, message: str) -> tuple[str | None, str]:
+    if approve and reject:
+        raise click.UsageError("--approve and --reject are two answers: name one")
+    answer = "approve" if approve else "reject" if reject else None
     if words is None:
         return answer, message
     if answer or message:

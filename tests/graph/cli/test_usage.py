@@ -24,6 +24,7 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
         (["ask", "x", "--thread", "../x"], "use letters, digits"),
         (["ask", "x", "--skills-dir", "nowhere"], "'nowhere' does not exist"),
         (["resume", "t-1", "--message", "no"], "--message goes with --reject"),
+        (["resume", "t-1", "--reject", "--approve"], "--approve and --reject are two answers"),
         (["frobnicate"], "No such command 'frobnicate'"),
         (["skils"], "Did you mean 'skills'?"),
         (["doctor"], "Did you mean 'skills doctor'?"),
