@@ -9,9 +9,14 @@ to that, and the peak of memory. Every combination is a process of its own.
 
 With `--relaxed` a commit does not wait for the disk (SQLite: `synchronous = NORMAL`, PostgreSQL:
 `synchronous_commit = off`). With `--bare` the agent is a bare graph of two nodes: what is left is the
-machine's, langchain-openai's and the saver's. With `--compare N` both run plain turns on SQLite, one session
-after the other and all at once, N times by turns, and the medians of the CPU a session are printed; take
-`--seconds 0` for that. With `--loop uvloop` that loop runs async sessions; a comparison has more lines then.
+machine's, langchain-openai's and the saver's. With `--loop uvloop` that loop runs async sessions.
+
+With `--compare N` both run plain turns on SQLite, one session after the other and all at once, N times by
+turns, and the medians of the CPU a session are printed; take `--seconds 0` for that. A third one beside
+them is the bare graph with as many channels as ours and a request of that size: what a session costs for
+what it holds and says. They run on one core, as on a busy server: where a core is idle, each hand-off to
+a thread on it costs what it takes the machine to wake that core.
+
 Exits with 1 where a thread is not as it should be, or the ratio of the two is over its goal.
 """
 
@@ -38,10 +43,12 @@ from typing import Annotated, Any, NamedTuple
 from langchain_core.tools import tool
 
 KEY = "loopback-key"
-BARE, RELAXED, LOOP, ALONE = "SESSIONS_BARE", "SESSIONS_RELAXED", "SESSIONS_LOOP", "SESSIONS_ALONE"
+AGENT, RELAXED, LOOP, COMPARED = "SESSIONS_AGENT", "SESSIONS_RELAXED", "SESSIONS_LOOP", "SESSIONS_COMPARED"
 """Variables that tell a child about the options."""
 GOAL = 1.3
 """CPU of a session with a plain turn on SQLite, to that of the bare graph."""
+BARE, DRESSED, OURS = "bare graph", "with our channels and request", "skills-agent"
+ALONE, TOGETHER = "one at a time", "all at once"
 
 
 class Way(NamedTuple):
@@ -122,17 +129,21 @@ def model_server(seconds: float) -> Iterator[str]:
 
 def agent(place: Path, saver: Any) -> Any:
     """Return the agent as an operator has it: the model by its name."""
-    if BARE in os.environ:
-        return bare_agent(saver)
+    if os.environ[AGENT] != OURS:
+        return bare_agent(saver, dressed=os.environ[AGENT] == DRESSED)
     from skills_agent.graph import Settings, build_graph
 
     settings = Settings(workspace=place, home=place, model="openai:loopback")
     return build_graph(settings, tools=[count_rows]).compile(checkpointer=saver)
 
 
-def bare_agent(saver: Any) -> Any:
-    """Return a graph of a model and its tools, with messages stored as deltas."""
-    from langchain_core.messages import AnyMessage, HumanMessage
+def bare_agent(saver: Any, *, dressed: bool = False) -> Any:
+    """Return a graph of a model and its tools, with messages stored as deltas.
+
+    `dressed`: with channels of the names of ours, four of them written, and with 16 tools and a system
+    message as long as ours.
+    """
+    from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
     from langchain_core.runnables import RunnableLambda
     from langchain_openai import ChatOpenAI
     from langgraph.channels.delta import DeltaChannel
@@ -141,21 +152,26 @@ def bare_agent(saver: Any) -> Any:
     from typing_extensions import TypedDict
 
     from skills_agent.state.reducers import merge_messages
+    from skills_agent.state.schema import AgentState
 
-    class State(TypedDict):
-        messages: Annotated[list[AnyMessage], DeltaChannel(merge_messages)]
-
-    model = ChatOpenAI(model="loopback", use_responses_api=False).bind_tools([count_rows])
+    messages = Annotated[list[AnyMessage], DeltaChannel(merge_messages)]
+    others = set(AgentState.__annotations__) - {"messages", "remaining_steps"} if dressed else ()
+    State = TypedDict("State", {"messages": messages, **dict.fromkeys(others, Any)})  # type: ignore[misc]
+    tools = [long_tool(number) for number in range(16)] if dressed else [count_rows]
+    model = ChatOpenAI(model="loopback", use_responses_api=False).bind_tools(tools)
+    before = [SystemMessage("You are careful. " * 170)] if dressed else []
     status = HumanMessage("<status></status>")
 
-    def call(state: State) -> dict[str, Any]:
-        return {"messages": [model.invoke([*state["messages"], status])]}
+    def update(reply: AIMessage) -> dict[str, Any]:
+        more = {"usage": {"turn": 1}, "answer": reply.text, "catalog": {"shown": ["a"]}} if dressed else {}
+        return {"messages": [reply], **more}
 
-    async def acall(state: State) -> dict[str, Any]:
-        return {"messages": [await model.ainvoke([*state["messages"], status])]}
+    def call(state: Any) -> dict[str, Any]:
+        return update(model.invoke([*before, *state["messages"], status]))
 
-    # The annotations of a class in a function are not found by their names.
-    State.__annotations__["messages"] = Annotated[list[AnyMessage], DeltaChannel(merge_messages)]
+    async def acall(state: Any) -> dict[str, Any]:
+        return update(await model.ainvoke([*before, *state["messages"], status]))
+
     graph: Any = StateGraph(State)
     graph.add_node("model", RunnableLambda(call, afunc=acall))
     graph.add_node("tools", ToolNode([count_rows]))
@@ -163,6 +179,14 @@ def bare_agent(saver: Any) -> Any:
     graph.add_conditional_edges("model", tools_condition, ["tools", END])
     graph.add_edge("tools", "model")
     return graph.compile(checkpointer=saver)
+
+
+def long_tool(number: int) -> dict[str, Any]:
+    """Return a tool whose schema is as long as those of ours on average: half a kilobyte."""
+    texts = {name: {"type": "string", "description": "What it is for. " * 8} for name in "ab"}
+    parameters = {"type": "object", "properties": texts, "required": ["a"]}
+    function = {"name": f"tool_{number}", "description": "Does it. " * 8, "parameters": parameters}
+    return {"type": "function", "function": function}
 
 
 def asked(number: int, turn: str) -> Any:
@@ -182,7 +206,7 @@ def is_right(values: dict[str, Any], number: int, turn: str) -> bool:
     kinds = [message.type for message in values["messages"]]
     whole = ["human", "ai", "tool", "ai"] if turn == "tool" else ["human", "ai"]
     answer = values["messages"][-1].content
-    counted = BARE in os.environ or values["usage"]["thread"]["model_calls"] == kinds.count("ai")
+    counted = os.environ[AGENT] != OURS or values["usage"]["thread"]["model_calls"] == kinds.count("ai")
     right = values["messages"][0].content == said and answer == f"You said: {said}"
     return kinds == whole and counted and right
 
@@ -233,6 +257,11 @@ async def async_saver(kind: str, place: Path, dsn: str) -> AsyncIterator[Any]:
             yield postgres
 
 
+def is_alone() -> bool:
+    """Return whether one session follows the other."""
+    return os.environ.get(COMPARED) == ALONE
+
+
 def settle() -> None:
     """Collect the garbage of the start, and leave what is there out of later collections.
 
@@ -260,7 +289,7 @@ def run_sync(way: Way, sessions: int, place: Path, dsn: str) -> Outcome:
         graph.invoke(asked(-1, way.turn), config(-1))  # imports and first connections
         settle()
         start, cpu = time.perf_counter(), time.process_time()
-        with ThreadPoolExecutor(1 if ALONE in os.environ else sessions) as pool:
+        with ThreadPoolExecutor(1 if is_alone() else sessions) as pool:
             runs = [
                 pool.submit(graph.invoke, asked(number, way.turn), config(number))
                 for number in range(sessions)
@@ -283,7 +312,7 @@ async def run_async(way: Way, sessions: int, place: Path, dsn: str) -> Outcome:
         settle()
         start, cpu = time.perf_counter(), time.process_time()
         turns = [graph.ainvoke(asked(number, way.turn), config(number)) for number in range(sessions)]
-        if ALONE in os.environ:
+        if is_alone():
             for turn in turns:
                 await turn
         else:
@@ -308,6 +337,8 @@ def run_on_loop(sessions: Coroutine[Any, Any, Outcome]) -> Outcome:
 def child(saver: str, path: str, turn: str, sessions: str, dsn: str) -> None:
     """Run one combination and print what came of it as JSON."""
     way = Way(saver, path, turn)
+    if COMPARED in os.environ and sys.platform == "linux":
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as place:
         if path == "sync":
             outcome = run_sync(way, int(sessions), Path(place), dsn)
@@ -366,7 +397,7 @@ def main() -> int:
 
 def tell(way: Way, chosen: argparse.Namespace, url: str, dsn: str) -> bool:
     """Run one combination and print its row; True where a thread is wrong."""
-    outcome = run(way, chosen, url, dsn, is_bare=chosen.bare)
+    outcome = run(way, chosen, url, dsn, agent=BARE if chosen.bare else OURS)
     ideal = chosen.seconds * (2 if way.turn == "tool" else 1)
     ratio = outcome["seconds"] / ideal
     cpu = 1000 * outcome["cpu"] / chosen.sessions
@@ -381,15 +412,14 @@ def run(
     url: str,
     dsn: str,
     *,
-    is_bare: bool,
+    agent: str,
     loop: str | None = None,
-    alone: bool = False,
+    compared: str = "",
 ) -> dict[str, float]:
-    """Run one combination in a process of its own and return what came of it; `alone`: one at a time."""
-    environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url}
-    environment |= {BARE: "1"} if is_bare else {}
+    """Run one combination in a process of its own and return what came of it."""
+    environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url, AGENT: agent}
     environment |= {RELAXED: "1"} if chosen.relaxed else {}
-    environment |= {ALONE: "1"} if alone else {}
+    environment |= {COMPARED: compared} if compared else {}
     environment |= {LOOP: chosen.loop if loop is None else loop}
     done = subprocess.run(
         [sys.executable, __file__, "--child", *way, str(chosen.sessions), dsn],
@@ -408,25 +438,27 @@ def compare(chosen: argparse.Namespace) -> int:
     """Print the CPU of a session beside the bare graph's; 1 where it is over the goal, or one is wrong."""
     failed = False
     print(f"{chosen.sessions} sessions with a plain turn on SQLite; medians of {chosen.compare} rounds\n")
-    print("| sessions | path | loop | bare graph, ms | skills-agent, ms | ratio | goal |")
-    print("|---|---|---|---:|---:|---:|---:|")
+    print(f"| sessions | path | loop | {BARE}, ms | {DRESSED}, ms | {OURS}, ms | ratio | goal |")
+    print("|---|---|---|---:|---:|---:|---:|---:|")
     paths = [("async", "asyncio"), ("sync", "")]
     if chosen.loop != "asyncio":
         paths.insert(1, ("async", chosen.loop))
-    lines = [(at_once, *path) for at_once in ("one at a time", "all at once") for path in paths]
-    cpu: dict[tuple[str, str, str, bool], list[float]] = {
-        (*line, is_bare): [] for line in lines for is_bare in (True, False)
+    lines = [(at_once, *path) for at_once in (ALONE, TOGETHER) for path in paths]
+    cpu: dict[tuple[str, str, str, str], list[float]] = {
+        (*line, agent): [] for line in lines for agent in (BARE, DRESSED, OURS)
     }
     with model_server(chosen.seconds) as url:
-        for (at_once, path, loop, is_bare), costs in [*cpu.items()] * chosen.compare:
-            way, alone = Way("sqlite", path, "plain"), at_once == "one at a time"
-            outcome = run(way, chosen, url, "", is_bare=is_bare, loop=loop, alone=alone)
+        for (at_once, path, loop, agent), costs in [*cpu.items()] * chosen.compare:
+            way = Way("sqlite", path, "plain")
+            outcome = run(way, chosen, url, "", agent=agent, loop=loop, compared=at_once)
             failed |= bool(outcome["wrong"])
             costs.append(1000 * outcome["cpu"] / chosen.sessions)
     for line in lines:
-        bare, ours = statistics.median(cpu[*line, True]), statistics.median(cpu[*line, False])
+        bare, dressed, ours = (statistics.median(cpu[*line, agent]) for agent in (BARE, DRESSED, OURS))
         failed |= ours / bare > GOAL
-        print(f"| {' | '.join(line)} | {bare:.1f} | {ours:.1f} | {ours / bare:.2f} | {GOAL} |")
+        print(
+            f"| {' | '.join(line)} | {bare:.1f} | {dressed:.1f} | {ours:.1f} | {ours / bare:.2f} | {GOAL} |"
+        )
     return int(failed)
 
 
