@@ -6,6 +6,7 @@ get "Event loop is closed" the second time, from a connection that the first had
 
 import asyncio
 from collections.abc import MutableMapping
+from threading import Lock
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -13,6 +14,7 @@ import openai
 
 _CLIENTS: Final[MutableMapping[Any, dict[asyncio.AbstractEventLoop, Any]]] = WeakKeyDictionary()
 """By the client that langchain-openai made, which the models of one server share."""
+_LOCK: Final = Lock()
 
 
 class LoopClient(openai.DefaultAsyncHttpxClient):
@@ -32,14 +34,15 @@ class LoopClient(openai.DefaultAsyncHttpxClient):
         loop = asyncio.get_running_loop()
         client = self._of_loops.get(loop)
         if client is None:
-            client = self._of_loops[loop] = self._made()
+            with _LOCK:  # Each thread may have a loop.
+                client = self._of_loops[loop] = self._made()
         return await client.send(*args, **options)
 
     def _made(self) -> Any:
         if not self._of_loops:
             return self._shared
-        for loop in list(self._of_loops):
+        for loop, client in list(self._of_loops.items()):
             # The one of the shared client stays: it has to be known that it was used.
-            if loop.is_closed() and self._of_loops[loop] is not self._shared:
+            if loop.is_closed() and client is not self._shared:
                 del self._of_loops[loop]
         return openai.DefaultAsyncHttpxClient(base_url=self._shared.base_url, timeout=self._shared.timeout)

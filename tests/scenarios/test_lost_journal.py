@@ -31,6 +31,10 @@ SCRIPT = [calls(EARLIER), calls(LATER), "done"]
 KILLED = 9
 
 
+class Crash(BaseException):
+    """Ends a run inside an effect."""
+
+
 def note_into(folder: Path, *, killed_at: str = "") -> BaseTool:
     """Return a tool whose effect is a line in a file; one text ends the process at once."""
 
@@ -169,7 +173,7 @@ def test_an_older_copy_of_the_journal_shows(tmp_path: Path) -> None:
     place.invoke({"messages": [HumanMessage("go")]}, [calls(EARLIER), "done"])
     copies = {each: each.read_bytes() for each in place.journal.parent.glob("journal*")}
     place = Place(tmp_path)
-    with pytest.raises(SystemExit):
+    with pytest.raises(Crash):
         place.invoke(
             {"messages": [HumanMessage("go on")]},
             [calls(EARLIER), "done", calls(LATER), "done"],
@@ -191,7 +195,7 @@ def ending(folder: Path) -> BaseTool:
     def ended(text: str) -> str:
         """Note something."""
         note.func(text)
-        raise SystemExit
+        raise Crash
 
     ended.metadata = {"risk": "write"}
     return ended
@@ -255,10 +259,10 @@ def test_a_journal_that_is_removed_while_a_process_runs_is_made_again(
             remove(place.journal)
             return str(note.func(text))
         note.func(text)
-        raise SystemExit
+        raise Crash
 
     cleaning.metadata = {"risk": "write"}
-    with pytest.raises(SystemExit):
+    with pytest.raises(Crash):
         place.invoke({"messages": [HumanMessage("go")]}, tools=[cleaning])
     assert "attempt 1" in question_of(place.invoke(None))
     assert place.notes == ["earlier", "later"]

@@ -110,6 +110,8 @@ async def test_a_whole_run_keeps_the_protocol_asynchronously_and_streamed(
 
 LOOPS = """
 import asyncio
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from skills_agent.graph import Settings, build_graph
 
 settings = Settings(workspace=".", home="{home}", bundled_skills=False, model="openai:some-model")
@@ -121,19 +123,23 @@ async def ask(graph, times=1):
 
 for made, times in ((graph, 3), (graph, 3), (graph, 1), (other, 1)):
     print(asyncio.run(ask(made, times)))
+sys.setswitchinterval(1e-6)
+with ThreadPoolExecutor(8) as threads:
+    print(*threads.map(lambda _: asyncio.run(ask(other))[0], range({threads})))
 """
 
 
 @pytest.mark.slow
 def test_each_event_loop_of_a_program_has_its_own_connections(workspace: Path, server: OpenAIServer) -> None:
-    """As in a program that calls `asyncio.run` again and again, with one graph or with two."""
+    """As in a program that calls `asyncio.run` again and again, with one graph or two, and in threads."""
+    threads = 200
     server.keeps_alive = True
-    server.answers.extend(Completion("3") for _ in range(8))
-    program = [sys.executable, "-c", LOOPS.format(home=workspace)]
+    server.answers.extend(Completion("3") for _ in range(8 + threads))
+    program = [sys.executable, "-c", LOOPS.format(home=workspace, threads=threads)]
     done = subprocess.run(program, cwd=workspace, capture_output=True, text=True, check=False)
-    expected = "['3', '3', '3']\n" * 2 + "['3']\n" * 2
+    expected = "['3', '3', '3']\n" * 2 + "['3']\n" * 2 + " ".join("3" * threads) + "\n"
     assert (done.stdout, done.stderr) == (expected, "")
-    assert len(server.requests) == 8
+    assert len(server.requests) == 8 + threads
 
 
 def test_a_new_message_on_a_waiting_thread_keeps_the_protocol(workspace: Path, server: OpenAIServer) -> None:
