@@ -225,11 +225,8 @@ def _look_away(attempt: "Future[Any]") -> None:
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:  # It ends what still runs, then the loop.
+        runner.get_loop().run_forever()
 
 
 def _close(loop: _LoopThread, connections: Sequence[Connection]) -> None:

@@ -285,9 +285,11 @@ class _Session:
                 attempt.reschedule(None)
                 self.client.set_result(client)
                 hearing = asyncio.create_task(_hear_changes(client))
-                await self.leave.wait()
-                hearing.cancel()
-                await asyncio.wait({hearing})
+                try:
+                    await self.leave.wait()
+                finally:  # The SDK cancels this task where the connection breaks.
+                    hearing.cancel()
+                    await asyncio.wait({hearing})
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - raised where it is waited for
             if not self.client.done():
                 self.client.set_exception(_plain(error))

@@ -1,10 +1,12 @@
 """Connections to servers that are real processes, and what of their tools is offered."""
 
+import gc
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -135,6 +137,25 @@ def test_a_server_over_http_is_found_again_after_it_was_restarted(tmp_path: Path
         finally:
             again.kill()
             again.wait()
+
+
+@pytest.mark.slow
+def test_a_connection_that_breaks_leaves_no_task_behind(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    others = set(threading.enumerate())
+    with (
+        running_http() as (url, process),
+        connected({"notes": {"url": url, **PATIENT}}, tmp_path) as (made, _),
+    ):
+        (thread,) = set(threading.enumerate()) - others
+        process.kill()
+        process.wait()
+        with pytest.raises(McpServerError, match="notes"):
+            text_of(made, "echo", text="nobody")
+    thread.join()
+    gc.collect()
+    assert "Task was destroyed" not in caplog.text
 
 
 @pytest.mark.slow
