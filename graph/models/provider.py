@@ -134,6 +134,9 @@ def _of_provider(provider: str, model_id: str, parameters: Mapping[str, Any]) ->
         if str(error).startswith("Unsupported"):
             raise _unknown_provider(name, provider) from error
         raise ModelNotMadeError(name, " ".join(str(error).split())[:300]) from error
+    key = getattr(model, "anthropic_api_key", None)  # The only package that makes a model without its key.
+    if isinstance(key, SecretStr) and not key.get_secret_value():
+        raise ModelKeyMissingError(name, "ANTHROPIC_API_KEY")
     return model
 
 

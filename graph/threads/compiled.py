@@ -21,7 +21,8 @@ from contextlib import AbstractContextManager, aclosing, asynccontextmanager, cl
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
+from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -120,6 +121,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
 
     @override
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
+        config = _by_text(config)
         thread, cancellation = self._thread_of(config), Cancellation()
         input = read_input(input)  # noqa: A001 - LangGraph's name
         if before_turn := self.services.before_turn:
@@ -154,6 +156,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     async def astream(
         self, input: Any, config: RunnableConfig | None = None, **options: Any
     ) -> AsyncIterator[Any]:
+        config = _by_text(config)
         thread, cancellation = self._thread_of(config), Cancellation()
         input = read_input(input)  # noqa: A001 - LangGraph's name
         if before_turn := self.services.before_turn:
@@ -190,20 +193,31 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     @override
     def get_state(self, config: RunnableConfig, **options: Any) -> StateSnapshot:
         """Return the state of a thread; a question that was answered before a crash is not open in it."""
+        config = _by_text(config)
         return self._current(super().get_state(config, **options), config)
 
     @override
     async def aget_state(self, config: RunnableConfig, **options: Any) -> StateSnapshot:
         """Return the state of a thread, as `get_state` does."""
+        config = _by_text(config)
         snapshot = await super().aget_state(config, **options)
         if not _asked_attempts(snapshot):
             return snapshot
         return await asyncio.to_thread(self._current, snapshot, config)
 
     @override
+    def get_state_history(self, config: RunnableConfig, **options: Any) -> Iterator[StateSnapshot]:
+        return super().get_state_history(_by_text(config), **options)
+
+    @override
+    def aget_state_history(self, config: RunnableConfig, **options: Any) -> AsyncIterator[StateSnapshot]:
+        return super().aget_state_history(_by_text(config), **options)
+
+    @override
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
+        config = _by_text(config)
         thread = self._thread_of(config)
         with _locked(thread, Cancellation()):
             if not all_make_no_claims(supersteps):
@@ -215,7 +229,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
 
         Results of calls that stand in `values` are what the agent itself knows of them.
         """
-        thread = self._thread_of(config)
+        thread = self._thread_of(config := _by_text(config))
         with _locked(thread, Cancellation()):
             self._update_state(thread, config, [[StateUpdate(dict(values), as_node)]])
 
@@ -231,6 +245,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
+        config = _by_text(config)
         thread = self._thread_of(config)
         async with _locked_async(thread, Cancellation()):
             if not all_make_no_claims(supersteps):
@@ -271,7 +286,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
 
     def locked(self, config: RunnableConfig) -> AbstractContextManager[None]:
         """Return a context in which nobody else can run a thread. Raises ThreadBusyError."""
-        return _locked(self._thread_of(config), Cancellation())
+        return _locked(self._thread_of(_by_text(config)), Cancellation())
 
     def _whole(self, config: RunnableConfig | None) -> RunnableConfig:
         return merged_config(self.config, config)
@@ -555,6 +570,20 @@ def _without(snapshot: StateSnapshot, questions: Collection[str]) -> StateSnapsh
 
     tasks = tuple(task._replace(interrupts=others(task.interrupts)) for task in snapshot.tasks)
     return snapshot._replace(interrupts=others(snapshot.interrupts), tasks=tasks)
+
+
+ConfigT = TypeVar("ConfigT", RunnableConfig, RunnableConfig | None)
+
+
+def _by_text(config: ConfigT) -> ConfigT:
+    """Return a config that names its thread by a text, also where it was a number or a UUID.
+
+    Some savers make a text of either, and some do not; locks, journal and audit need one name.
+    """
+    thread = (config or {}).get("configurable", {}).get("thread_id")
+    if config is None or not isinstance(thread, int | UUID) or isinstance(thread, bool):
+        return config
+    return {**config, "configurable": {**config["configurable"], "thread_id": str(thread)}}
 
 
 def _within_turn(supersteps: Sequence[Sequence[StateUpdate]]) -> list[list[StateUpdate]]:

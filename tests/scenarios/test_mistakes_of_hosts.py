@@ -15,7 +15,7 @@ from skills_agent.state.schema import AgentInput
 
 
 def agent_of(workspace: Path, *, kept: bool = True) -> CompiledAgent:
-    made = build_graph(Settings(workspace=workspace, audit="off"), model=ScriptedChatModel(["yes"]))
+    made = build_graph(Settings(workspace=workspace, audit="off"), model=ScriptedChatModel(["yes", "yes"]))
     return made.compile(checkpointer=InMemorySaver() if kept else None)
 
 
@@ -67,9 +67,7 @@ def test_a_current_folder_that_is_gone_is_a_sentence(tmp_path: Path, monkeypatch
             made()
 
 
-@pytest.mark.parametrize(
-    "configurable", [{}, {"thread_id": None}, {"thread_id": 1}, {"thread_id": UUID(int=1)}]
-)
+@pytest.mark.parametrize("configurable", [{}, {"thread_id": None}, {"thread_id": True}, {"thread_id": ["1"]}])
 async def test_a_run_that_names_no_thread_is_refused_before_anything_runs(
     workspace: Path, configurable: dict[str, Any]
 ) -> None:
@@ -82,6 +80,22 @@ async def test_a_run_that_names_no_thread_is_refused_before_anything_runs(
     with pytest.raises(ThreadIdError):
         agent.get_state(config)
     assert agent_of(workspace, kept=False).invoke(question, config)["answer"] == "yes"
+
+
+@pytest.mark.parametrize("thread", [1, UUID(int=1)])
+async def test_a_thread_may_be_named_by_a_number_or_a_uuid(workspace: Path, thread: Any) -> None:
+    agent: Any = agent_of(workspace)
+    named: Any = {"configurable": {"thread_id": thread}}
+    text: Any = {"configurable": {"thread_id": str(thread)}}
+    agent.invoke({"messages": [HumanMessage("Is it?")]}, named)
+    await agent.ainvoke({"messages": [HumanMessage("Is it?")]}, text)
+    agent.update_state(named, {"messages": [HumanMessage("And now?")]}, "decide")
+    await agent.aupdate_state(named, {"messages": [HumanMessage("And then?")]}, "decide")
+    kinds = [[each.type for each in agent.get_state(config).values["messages"]] for config in (named, text)]
+    assert kinds == [["human", "ai", "human", "ai", "human", "human"]] * 2
+    assert agent.get_state(named) == await agent.aget_state(named)
+    assert list(agent.get_state_history(named)) == [each async for each in agent.aget_state_history(text)]
+    assert set(agent.checkpointer.storage) == {str(thread)}
 
 
 async def test_an_input_of_which_nothing_would_arrive_is_refused(workspace: Path) -> None:

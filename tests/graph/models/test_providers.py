@@ -108,7 +108,10 @@ def test_the_providers_are_those_of_langchain() -> None:
     assert (missing, sorted(set(listed) - PROVIDERS)) == ([], []), "graph/models/provider.py lists them"
 
 
-def test_a_missing_key_is_named() -> None:
+def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with pytest.raises(ModelError, match="needs a key: set ANTHROPIC_API_KEY"):
+        resolve_model("anthropic:claude-sonnet-4-5", environment={})
     with pytest.raises(ModelError, match="OPENAI_API_KEY") as caught:
         resolve_model("openai:gpt-5-mini", environment={})
     assert caught.value.code == "model-key-missing"
