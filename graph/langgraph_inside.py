@@ -605,6 +605,19 @@ def http_client_of(client: Any) -> Any:
     return client._client  # noqa: SLF001
 
 
+def post_of(resource: Any) -> Callable[..., Any]:
+    """Return what a resource of OpenAI's client, such as its chat completions, sends by: its client's `post`.
+
+    That one is public, for requests that the client has no method for.
+    """
+    return cast("Callable[..., Any]", resource._post)  # noqa: SLF001
+
+
+def post_by(resource: Any, post: Callable[..., Any]) -> None:
+    """Let a resource of OpenAI's client send by something else."""
+    resource._post = post  # noqa: SLF001
+
+
 class ChatOpenAIHooks:
     """Public hooks around private methods of `ChatOpenAI`: a base class to be named before that one.
 

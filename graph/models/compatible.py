@@ -4,11 +4,12 @@ This module imports langchain-openai, which takes a second: import it where such
 """
 
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from types import FunctionType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
+import msgspec
 import openai
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
@@ -16,7 +17,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import model_validator
 from typing_extensions import override
 
-from skills_agent.graph.langgraph_inside import ChatOpenAIHooks, http_client_of
+from skills_agent.graph.langgraph_inside import ChatOpenAIHooks, http_client_of, post_by, post_of
 from skills_agent.graph.models.errors import IncompleteReplyError, UnreadableReplyError, cause_of
 from skills_agent.graph.models.loops import LoopClient
 from skills_agent.nodes.reply import NO_FINISH_REASON, RawCall, with_strict_calls
@@ -51,6 +52,18 @@ class CompatibleChatOpenAI(ChatOpenAIHooks, ChatOpenAI):
                 self.async_client = self.root_async_client.chat.completions
         return self
 
+    @model_validator(mode="after")
+    def send_directly(self) -> Self:
+        """Let the client encode and read with less ado what it is to leave alone.
+
+        It makes an object of each part of a reply, of which langchain-openai makes dicts again: half a
+        millisecond of CPU a call.
+        """
+        for client in (self.client, self.async_client):
+            if client is not None and not isinstance(post_of(client), _DirectPost):
+                post_by(client, _DirectPost(post_of(client)))
+        return self
+
     @override
     def prepare_payload(self, payload: dict[str, Any]) -> dict[str, Any]:
         """Return what the client is called with: messages and tools in `extra_body`, which it leaves alone.
@@ -59,12 +72,17 @@ class CompatibleChatOpenAI(ChatOpenAIHooks, ChatOpenAI):
         to 2 ms of CPU a call for the agent's 16 tools, 23 ms for 100 messages, 209 ms for 1,000. It needs to
         see them where a format is wanted, and so does what instruments the client, where something does.
         """
-        clients = (self.client, self.async_client)
-        if "messages" not in payload or "response_format" in payload or not all(map(_is_unobserved, clients)):
+        if "messages" not in payload or "response_format" in payload or not self._is_unobserved():
             return payload
         moved = {key: payload[key] for key in ("messages", "tools") if key in payload}
         body = {**(payload.get("extra_body") or {}), **moved}
         return {**payload, **{key: [] for key in moved}, "extra_body": body}
+
+    def _is_unobserved(self) -> bool:
+        completions, roots = (self.client, self.async_client), (self.root_client, self.root_async_client)
+        return all(_is_own(each, "create") for each in completions) and all(
+            _is_own(each, "request") for each in roots
+        )
 
     @override
     def reading(self) -> AbstractContextManager[None]:
@@ -72,24 +90,28 @@ class CompatibleChatOpenAI(ChatOpenAIHooks, ChatOpenAI):
         return _reading(*_MISREAD)
 
     @override
-    def before_result(self, response: Any) -> list[list[RawCall]]:
+    def before_result(self, response: Any) -> list["_Choice"]:
         """Take the arguments of the calls out of a reply: langchain-openai reads them leniently."""
         choices = _part(response, "choices")
         if not choices and not _part(response, "error"):  # Else langchain-openai raises with its text.
             raise UnreadableReplyError(_NO_CHOICES)
-        return [_take_arguments(choice) for choice in choices or ()]
+        return [
+            _Choice(_take_arguments(each), _part(_part(each, "message"), "refusal")) for each in choices or ()
+        ]
 
     @override
-    def after_result(self, result: ChatResult, before: list[list[RawCall]]) -> None:
-        """Put the arguments back into the calls, those that are strict JSON.
+    def after_result(self, result: ChatResult, before: list["_Choice"]) -> None:
+        """Put the arguments back into the calls, those that are strict JSON, and the text of a refusal.
 
         Some servers do not say how a reply ended. One that is not streamed is whole where it could be read.
         """
-        for generation, calls in zip(result.generations, before, strict=False):
+        for generation, choice in zip(result.generations, before, strict=False):
             info = generation.generation_info or {}
             generation.generation_info = {**info, "finish_reason": info.get("finish_reason") or "complete"}
-            if calls and isinstance(generation.message, AIMessage):
-                generation.message = with_strict_calls(generation.message, calls)
+            if choice.refusal:  # langchain-openai keeps it where the client made objects.
+                generation.message.additional_kwargs["refusal"] = choice.refusal
+            if choice.calls and isinstance(generation.message, AIMessage):
+                generation.message = with_strict_calls(generation.message, choice.calls)
 
     @override
     def check_chunk(self, part: Mapping[str, Any], chunk: ChatGenerationChunk) -> None:
@@ -117,6 +139,44 @@ class CompatibleChatOpenAI(ChatOpenAIHooks, ChatOpenAI):
         stream.check()
 
 
+class _Choice(NamedTuple):
+    """What is kept of a choice while langchain-openai makes a message of it."""
+
+    calls: list[RawCall]
+    refusal: str | None
+
+
+class _AsItCame(openai.BaseModel):
+    """Stands for the type of a reply whose JSON is returned as it came."""
+
+    @classmethod
+    def build(cls, *, response: object, data: object) -> object:  # noqa: ARG003 - called so
+        """Return the JSON: the client asks classes that have this method."""
+        return data
+
+
+class _DirectPost:
+    """A client's method for requests that makes little of one whose messages nobody looks at.
+
+    Its body is encoded by msgspec, in a tenth of the time; the JSON of a whole reply is returned as it came.
+    """
+
+    def __init__(self, post: Callable[..., Any]) -> None:
+        self._post = post
+
+    def __call__(self, path: str, *, cast_to: type, **request: Any) -> Any:
+        """Send a request as `post` does; the asynchronous one returns what is awaited."""
+        body, options = request.get("body"), request.get("options") or {}
+        if "messages" not in (options.get("extra_json") or ()):
+            return self._post(path, cast_to=cast_to, **request)
+        # A host's objects that are no plain ones are left to the client's own encoder, which takes more.
+        with suppress(TypeError):
+            request["content"] = msgspec.json.encode({**(body or {}), **options["extra_json"]})
+            request["options"] = {name: each for name, each in options.items() if name != "extra_json"}
+            del request["body"]
+        return self._post(path, cast_to=cast_to if request.get("stream") else _AsItCame, **request)
+
+
 class _StreamEnd:
     """Knows whether a stream said how it ended: one that did not was cut off."""
 
@@ -137,15 +197,15 @@ class _StreamEnd:
             raise IncompleteReplyError(NO_FINISH_REASON)
 
 
-def _is_unobserved(client: Any) -> bool:
-    """Return whether nobody looks at what a client is called with: OpenTelemetry, Datadog, a host's wrapper.
+def _is_own(client: Any, method: str) -> bool:
+    """Return whether nobody looks at what a method of a client is called with.
 
-    They put something of their own in the place of its method, in the class or in the object. What wrapt
-    makes says that it is an instance of what it wraps.
+    OpenTelemetry, Datadog, Logfire and a host's wrapper put something of their own in its place, in the class
+    or in the object. What wrapt makes says that it is an instance of what it wraps.
     """
-    create = getattr(type(client), "create", None)
-    is_own = type(create) is FunctionType and create.__code__.co_filename.startswith(_CLIENTS_CODE)
-    return is_own and "create" not in vars(client)
+    found = getattr(type(client), method, None)
+    is_own = type(found) is FunctionType and found.__code__.co_filename.startswith(_CLIENTS_CODE)
+    return is_own and method not in vars(client)
 
 
 def _take_arguments(choice: Any) -> list[RawCall]:

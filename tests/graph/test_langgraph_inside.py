@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
+import openai
 import ormsgpack
 import pytest
 from hypothesis import given
@@ -65,6 +66,8 @@ from skills_agent.graph.langgraph_inside import (
     message_of,
     node_path,
     order_ids_after,
+    post_by,
+    post_of,
     route_in_place,
     saver_in,
     set_up,
@@ -552,6 +555,26 @@ def test_the_hooks_of_chat_openai_are_called() -> None:
     assert len(seen) - 3 >= len(streamed) - 1
     assert checked[0] == ("one", "one")
     assert ("two", "two") in checked
+
+
+def test_a_resource_of_openais_client_sends_by_what_it_is_given() -> None:
+    with openai_server() as server:
+        server.answers.append(Completion("one"))
+        completions = openai.OpenAI(api_key=KEY, base_url=server.base_url).chat.completions
+        post, seen = post_of(completions), list[Any]()
+
+        def passed_on(path: str, **request: Any) -> Any:
+            seen.append(
+                (path, request["body"]["model"], request["options"]["extra_json"], "cast_to" in request)
+            )
+            return post(path, **request)
+
+        post_by(completions, passed_on)
+        reply = completions.create(model="x", messages=[], extra_body={"seed": 1})
+    assert reply.choices[0].message.content == "one"
+    assert seen == [("/chat/completions", "x", {"seed": 1}, True)], (
+        "OpenAI's client sends otherwise: see what its chat completions call, and with what."
+    )
 
 
 def test_a_saver_on_sqlite_is_set_up_before_it_is_copied() -> None:

@@ -18,6 +18,7 @@ from langchain_openai import ChatOpenAI
 from openai.resources.chat import Completions
 from pydantic import SecretStr
 
+from skills_agent.graph.langgraph_inside import post_of
 from skills_agent.graph.models.errors import (
     IncompleteReplyError,
     ModelCallError,
@@ -108,10 +109,14 @@ def test_the_providers_are_those_of_langchain() -> None:
     assert (missing, sorted(set(listed) - PROVIDERS)) == ([], []), "graph/models/provider.py lists them"
 
 
-def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_of_another_provider_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("langchain_anthropic", reason="the extra `dev` brings it")
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     with pytest.raises(ModelError, match="needs a key: set ANTHROPIC_API_KEY"):
         resolve_model("anthropic:claude-sonnet-4-5", environment={})
+
+
+def test_a_missing_key_is_named() -> None:
     with pytest.raises(ModelError, match="OPENAI_API_KEY") as caught:
         resolve_model("openai:gpt-5-mini", environment={})
     assert caught.value.code == "model-key-missing"
@@ -209,7 +214,20 @@ def _observed_in_the_object(patch: pytest.MonkeyPatch, model: Any, seen: list[An
     patch.setattr(model.client, "create", record)
 
 
-@pytest.mark.parametrize("observe", [_observed_in_the_class, _observed_with_wrapt, _observed_in_the_object])
+def _observed_below(patch: pytest.MonkeyPatch, model: Any, seen: list[Any]) -> None:
+    """Look at requests as Logfire does."""
+    request = model.root_client.request
+
+    def record(cast_to: Any, options: Any, **arguments: Any) -> Any:
+        seen.append((options.json_data["messages"], options.json_data["tools"]))
+        return request(cast_to, options, **arguments)
+
+    patch.setattr(model.root_client, "request", record)
+
+
+@pytest.mark.parametrize(
+    "observe", [_observed_in_the_class, _observed_with_wrapt, _observed_in_the_object, _observed_below]
+)
 def test_what_instruments_the_client_sees_messages_and_tools(
     server: OpenAIServer,
     monkeypatch: pytest.MonkeyPatch,
@@ -241,6 +259,38 @@ def test_the_client_converts_nothing_where_nobody_looks_and_sends_the_same(
     assert plain["messages"] == formatted["messages"] == [{"content": "Go.", "role": "user"}]
     assert (len(plain["tools"]), plain["top_k"]) == (2, 3)
     assert formatted["response_format"] == {"type": "json_object"}
+
+
+class _Text(str):
+    """A text of a host's class, which not every encoder of JSON takes."""
+
+    __slots__ = ()
+
+
+def test_a_body_that_holds_objects_of_a_host_is_sent_all_the_same(server: OpenAIServer) -> None:
+    server.answers.append(Completion("ok"))
+    model = model_on(server).bind(extra_body={"user": _Text("Ada"), "seed": 1})
+    assert model.invoke("Go.").text == "ok"
+    sent = server.requests[0].body
+    assert (sent["user"], sent["seed"], sent["messages"]) == ("Ada", 1, [{"content": "Go.", "role": "user"}])
+
+
+@pytest.mark.parametrize("content_type", ["text/plain; charset=utf-8", "application/json; charset=utf-8"])
+def test_a_reply_is_read_whatever_type_its_server_gives_it(server: OpenAIServer, content_type: str) -> None:
+    message = {"role": "assistant", "content": None, "refusal": "I will not."}
+    body = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode()
+    server.answers += [Raw(200, body, content_type)]
+    reply = model_on(server).invoke("Go.")
+    assert (reply.text, reply.additional_kwargs["refusal"]) == ("", "I will not.")
+
+
+def test_a_model_that_is_made_of_the_fields_of_another_sends_by_the_same_client_once(
+    server: OpenAIServer,
+) -> None:
+    """As `configurable_fields` does for each call."""
+    made: Any = model_on(server)
+    again = type(made)(**vars(made))
+    assert post_of(again.client) is post_of(made.client)
 
 
 async def _asynchronous(model: BaseChatModel) -> tuple[AIMessage, list[AIMessageChunk]]:
