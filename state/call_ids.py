@@ -15,14 +15,14 @@ _LENGTH: Final = 9
 """Characters of a new id: Mistral takes nine letters and digits and nothing else. All others take them."""
 _MAX_LENGTH: Final = 200
 """Characters of an id that is kept; PostgreSQL indexes no long ones."""
-_CALL_BLOCKS: Final = {
+_CALL_BLOCKS: Final = (
     "tool_use",
     "function_call",
     "custom_tool_call",
     "tool_call",
     "tool_call_chunk",
     "invalid_tool_call",
-}
+)
 """Types of blocks of a message's content that stand for a call: Anthropic, OpenAI's Responses, LangChain."""
 
 

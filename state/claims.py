@@ -24,7 +24,7 @@ from skills_agent.state.call_ids import known_ids, with_new_ids
 from skills_agent.state.reducers import flatten
 from skills_agent.state.transcript import has_results, marks_of
 
-_RESULT_BLOCKS: Final = {"tool_result", "function_call_output", "custom_tool_call_output", "tool_call_output"}
+_RESULT_BLOCKS: Final = ("tool_result", "function_call_output", "custom_tool_call_output", "tool_call_output")
 """Types of blocks of content that providers take for the result of a call, in a person's message as well."""
 
 _OVERWRITE: Final = "__overwrite__"

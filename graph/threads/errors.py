@@ -45,6 +45,17 @@ class InputKeysError(DetailedError, ThreadError):
     keys: Sequence[str]
 
 
+class BlockTypeError(DetailedError, ThreadError):
+    """A part of a message's content is of no type. Nothing was run, and nothing was kept."""
+
+    code = "message-block-type"
+    sentence = (
+        "The type of a part of a message's content is a name, not {given}. "
+        'As it should be: {{"type": "text", "text": "..."}}.'
+    )
+    given: str
+
+
 class GotoError(DetailedError, ThreadError):
     """A command goes to a node without what that node works with. Nothing was run."""
 

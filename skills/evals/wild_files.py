@@ -14,8 +14,9 @@ REQUESTS: Final = (
     "message", "instruction", "utterance",
 )  # fmt: skip
 TURNS: Final = ("turns", "prompts", "messages", "conversation")
-_PERSON: Final = frozenset({"user", "human"})
-_MODEL: Final = frozenset({"assistant", "ai"})
+# Tuples: a role of any type is looked up, and a list has no hash.
+_PERSON: Final = ("user", "human")
+_MODEL: Final = ("assistant", "ai")
 _CONTENT: Final = ("content", "text", "message", "prompt")
 _PATHS: Final = ("path", "name", "filename", "file", "source")
 _WORD: Final = re.compile(r"[^\s\"'`,;:()<>\[\]]+")
@@ -45,7 +46,7 @@ def replies_of(fields: Mapping[str, Any]) -> tuple[str, ...]:
     return next(filter(None, found), ())
 
 
-def _said_by(roles: frozenset[str], messages: Sequence[object]) -> Iterator[str]:
+def _said_by(roles: tuple[str, ...], messages: Sequence[object]) -> Iterator[str]:
     for message in messages:
         if isinstance(message, str) and message.strip() and roles is _PERSON:
             yield message

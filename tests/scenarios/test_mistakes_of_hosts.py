@@ -5,12 +5,14 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
 from skills_agent.graph import InputKeysError, Settings, SettingsError, ThreadIdError, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.threads.compiled import CompiledAgent
+from skills_agent.graph.threads.errors import BlockTypeError
 from skills_agent.state.schema import AgentInput
 
 
@@ -96,6 +98,26 @@ async def test_a_thread_may_be_named_by_a_number_or_a_uuid(workspace: Path, thre
     assert agent.get_state(named) == await agent.aget_state(named)
     assert list(agent.get_state_history(named)) == [each async for each in agent.aget_state_history(text)]
     assert set(agent.checkpointer.storage) == {str(thread)}
+
+
+@pytest.mark.parametrize("kind", [["text"], {"text": 1}, None])
+def test_a_message_that_langchain_fails_at_is_refused_before_it_is_kept(
+    workspace: Path, kind: object
+) -> None:
+    agent: Any = agent_of(workspace)
+    config = {"configurable": {"thread_id": "1"}}
+    agent.invoke({"messages": [HumanMessage("Is it?")]}, config)
+    before = agent.get_state(config)
+    for message in (HumanMessage([{"type": kind, "text": "And?"}]), AIMessage([{"type": kind}])):
+        update = {"messages": [message]}
+        with pytest.raises(BlockTypeError, match="is a name, not"):
+            agent.invoke(update, config)
+        with pytest.raises(BlockTypeError):
+            agent.invoke(Command(update=update), config)
+        with pytest.raises(BlockTypeError):
+            agent.update_state(config, update)
+    assert agent.get_state(config) == before
+    assert agent.invoke({"messages": [HumanMessage("And?")]}, config)["answer"] == "yes"
 
 
 async def test_an_input_of_which_nothing_would_arrive_is_refused(workspace: Path) -> None:

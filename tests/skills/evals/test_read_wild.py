@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_agent.skills.evals.case import EvalSet, ExpectedCall, ExpectedSkills, ExpectedText
@@ -390,7 +390,8 @@ _JSON = st.recursive(
     | st.dictionaries(
         st.sampled_from(
             ["evals", "cases", "prompt", "query", "messages", "should_trigger", "assertions", "type", "value",
-             "files", "path", "id", "expected_skill", "expected_script", "inputs", "outputs", "ideal"]
+             "files", "path", "id", "expected_skill", "expected_script", "inputs", "outputs", "ideal", "role",
+             "content", "text"]
         )
         | st.text(max_size=5),
         inner,
@@ -407,6 +408,7 @@ _FILE = st.dictionaries(
 )
 
 
+@example(value={"evals": [{"prompt": [{"type": []}], "assertions": None}]}, suffix=".json")
 @given(value=_JSON | _FILE | st.lists(_FILE), suffix=st.sampled_from([".json", ".jsonl", ".yaml"]))
 def test_any_json_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, value: object, suffix: str
