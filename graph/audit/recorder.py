@@ -289,7 +289,7 @@ class Audit:
 
 def _bounded(value: Any) -> Any:
     """Return a value that was redacted, or how large it is: many texts in it may add up to any size."""
-    if not isinstance(value, dict | list) or (size := len(json.dumps(value))) <= MAX_FIELD:
+    if not value or not isinstance(value, dict | list) or (size := len(json.dumps(value))) <= MAX_FIELD:
         return value
     text = f"[{size:,} characters of JSON]"
     return {"...": text} if isinstance(value, dict) else [text]

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from msgspec import Struct, structs
@@ -22,6 +23,10 @@ from skills_agent.skills.scripts.output import forms_of
 MASK: Final = MASKED_BYTES.decode()
 MARGIN: Final = 8_192
 """Characters beyond a cut that are looked at: a secret that the cut would split is seen whole."""
+
+_SHORT: Final = 64
+"""Characters of a text whose redaction is remembered, of the newest `_MANY`."""
+_MANY: Final = 1_024
 
 MAX_DEPTH: Final = 12
 MAX_ITEMS: Final = 100
@@ -117,6 +122,8 @@ class Redaction:
         # The longest first: a form may hold another.
         self._forms = sorted(forms, key=lambda form: (-len(form), form))
         self._margin = max([MARGIN, *(len(form) for form in self._forms)])
+        # Names of tools, models and settings come with every event.
+        self._known = lru_cache(_MANY)(self._replaced)
 
     def text(self, text: str, limit: int | None = None) -> str:
         """Return the text without secrets, cut at `limit` characters with a note that says so.
@@ -198,6 +205,9 @@ class Redaction:
         return redacted
 
     def _redacted(self, text: str) -> str:
+        return self._known(text) if len(text) <= _SHORT else self._replaced(text)
+
+    def _replaced(self, text: str) -> str:
         for form in self._forms:
             if form in text:
                 text = text.replace(form, MASK)
@@ -231,7 +241,12 @@ def _number(value: float | None) -> float | str | None:
 
 def is_secret_name(name: str) -> bool:
     """Return whether a key, a variable or a field of that name holds a secret: `apiKey`, `DB_PASSWORD`."""
-    return len(name) <= 100 and bool(_SECRET_KEY.search(_HUMP.sub("_", name)))
+    return len(name) <= 100 and _ends_as_secret(name)
+
+
+@lru_cache(_MANY)
+def _ends_as_secret(name: str) -> bool:
+    return bool(_SECRET_KEY.search(_HUMP.sub("_", name)))
 
 
 def secret_values(environment: Mapping[str, str], named: Collection[str]) -> set[str]:
