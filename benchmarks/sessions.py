@@ -11,11 +11,12 @@ With `--relaxed` a commit does not wait for the disk (SQLite: `synchronous = NOR
 `synchronous_commit = off`). With `--bare` the agent is a bare graph of two nodes: what is left is the
 machine's, langchain-openai's and the saver's. With `--loop uvloop` that loop runs async sessions.
 
-With `--compare N` both run plain turns on SQLite, one session after the other and all at once, N times by
-turns, and the medians of the CPU a session are printed; take `--seconds 0` for that. A third one beside
+With `--compare N` both run plain turns on SQLite, N rounds of so many sessions, one after the other and all
+at once, and the medians of the CPU a session are printed; take `--seconds 0` for that. A third one beside
 them is the bare graph with as many channels as ours and a request of that size: what a session costs for
-what it holds and says. They run on one core, as on a busy server: where a core is idle, each hand-off to
-a thread on it costs what it takes the machine to wake that core.
+what it holds and says. They take turns in one process, as the speed of a machine differs by a third from
+one minute to the next, and on one core, as on a busy server: where a core is idle, each hand-off to a thread
+on it costs what it takes the machine to wake that core.
 
 Exits with 1 where a thread is not as it should be, or the ratio of the two is over its goal.
 """
@@ -33,22 +34,24 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count, product
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from langchain_core.tools import tool
 
 KEY = "loopback-key"
-AGENT, RELAXED, LOOP, COMPARED = "SESSIONS_AGENT", "SESSIONS_RELAXED", "SESSIONS_LOOP", "SESSIONS_COMPARED"
+RELAXED, LOOP, PLACE = "SESSIONS_RELAXED", "SESSIONS_LOOP", "SESSIONS_PLACE"
 """Variables that tell a child about the options."""
 GOAL = 1.3
 """CPU of a session with a plain turn on SQLite, to that of the bare graph."""
-BARE, DRESSED, OURS = "bare graph", "with our channels and request", "skills-agent"
-ALONE, TOGETHER = "one at a time", "all at once"
+AGENTS = BARE, DRESSED, OURS = "bare graph", "with our channels and request", "skills-agent"
+PACES = ALONE, TOGETHER = "one at a time", "all at once"
 
 
 class Way(NamedTuple):
@@ -77,6 +80,7 @@ class _ChatCompletions(BaseHTTPRequestHandler):
     """Answers a question by repeating it; asks for a tool first where the question says so."""
 
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # One packet a reply: the second of two waits 40 ms for the receipt of the first.
     seconds = 1.0
 
     def do_POST(self) -> None:
@@ -127,10 +131,10 @@ def model_server(seconds: float) -> Iterator[str]:
 # --- one combination, in a process of its own
 
 
-def agent(place: Path, saver: Any) -> Any:
+def agent(kind: str, place: Path, saver: Any) -> Any:
     """Return the agent as an operator has it: the model by its name."""
-    if os.environ[AGENT] != OURS:
-        return bare_agent(saver, dressed=os.environ[AGENT] == DRESSED)
+    if kind != OURS:
+        return bare_agent(saver, dressed=kind == DRESSED)
     from skills_agent.graph import Settings, build_graph
 
     settings = Settings(workspace=place, home=place, model="openai:loopback")
@@ -200,13 +204,13 @@ def config(number: int) -> Any:
     return {"configurable": {"thread_id": f"thread-{number}"}}
 
 
-def is_right(values: dict[str, Any], number: int, turn: str) -> bool:
+def is_right(values: dict[str, Any], kind: str, number: int, turn: str) -> bool:
     """Tell whether a thread holds its own turn, whole, and nothing else."""
     said = asked(number, turn)["messages"][0][1]
     kinds = [message.type for message in values["messages"]]
     whole = ["human", "ai", "tool", "ai"] if turn == "tool" else ["human", "ai"]
     answer = values["messages"][-1].content
-    counted = os.environ[AGENT] != OURS or values["usage"]["thread"]["model_calls"] == kinds.count("ai")
+    counted = kind != OURS or values["usage"]["thread"]["model_calls"] == kinds.count("ai")
     right = values["messages"][0].content == said and answer == f"You said: {said}"
     return kinds == whole and counted and right
 
@@ -257,13 +261,8 @@ async def async_saver(kind: str, place: Path, dsn: str) -> AsyncIterator[Any]:
             yield postgres
 
 
-def is_alone() -> bool:
-    """Return whether one session follows the other."""
-    return os.environ.get(COMPARED) == ALONE
-
-
 def settle() -> None:
-    """Collect the garbage of the start, and leave what is there out of later collections.
+    """Collect the garbage of what was before, and leave what is there out of later collections.
 
     One full collection walks over all that was imported, an eighth of a second, and would fall into the run
     of the one or of the other by chance.
@@ -273,7 +272,7 @@ def settle() -> None:
 
 
 class Outcome(NamedTuple):
-    """What all sessions together took, without imports and the first turn."""
+    """What some sessions together took."""
 
     seconds: float
     cpu: float
@@ -282,70 +281,90 @@ class Outcome(NamedTuple):
     """Threads that do not hold what they should."""
 
 
-def run_sync(way: Way, sessions: int, place: Path, dsn: str) -> Outcome:
-    """Run every session in a thread of its own."""
+Run = Callable[[range, int], Outcome]
+"""Runs sessions, so many of them at a time."""
+
+
+@contextmanager
+def sync_run(kind: str, way: Way, place: Path, dsn: str) -> Iterator[Run]:
+    """Open an agent, let it run a turn, and yield what runs sessions, each in a thread."""
     with sync_saver(way.saver, place, dsn) as saver:
-        graph = agent(place, saver)
+        graph = agent(kind, place, saver)
         graph.invoke(asked(-1, way.turn), config(-1))  # imports and first connections
+
+        def run(sessions: range, at_once: int) -> Outcome:
+            settle()
+            start, cpu = time.perf_counter(), time.process_time()
+            with ThreadPoolExecutor(at_once) as pool:
+                turns = [pool.submit(graph.invoke, asked(each, way.turn), config(each)) for each in sessions]
+                for turn in turns:
+                    turn.result()
+            took, cpu = time.perf_counter() - start, time.process_time() - cpu
+            values = ((each, graph.get_state(config(each)).values) for each in sessions)
+            return Outcome(took, cpu, sum(not is_right(held, kind, each, way.turn) for each, held in values))
+
+        yield run
+
+
+@contextmanager
+def async_run(kind: str, way: Way, place: Path, dsn: str, runner: asyncio.Runner) -> Iterator[Run]:
+    """Open an agent, let it run a turn, and yield what runs sessions on an event loop."""
+    opened = AsyncExitStack()
+    saver = runner.run(opened.enter_async_context(async_saver(way.saver, place, dsn)))
+    graph = agent(kind, place, saver)
+
+    async def turns(sessions: range, at_once: int) -> None:
+        for first in range(sessions.start, sessions.stop, at_once):
+            some = range(first, min(first + at_once, sessions.stop))
+            await asyncio.gather(*(graph.ainvoke(asked(each, way.turn), config(each)) for each in some))
+
+    async def are_wrong(sessions: range) -> int:
+        states = [(each, await graph.aget_state(config(each))) for each in sessions]
+        return sum(not is_right(state.values, kind, each, way.turn) for each, state in states)
+
+    def run(sessions: range, at_once: int) -> Outcome:
         settle()
         start, cpu = time.perf_counter(), time.process_time()
-        with ThreadPoolExecutor(1 if is_alone() else sessions) as pool:
-            runs = [
-                pool.submit(graph.invoke, asked(number, way.turn), config(number))
-                for number in range(sessions)
-            ]
-            for run in runs:
-                run.result()
+        runner.run(turns(sessions, at_once))
         took, cpu = time.perf_counter() - start, time.process_time() - cpu
-        wrong = sum(
-            not is_right(graph.get_state(config(number)).values, number, way.turn)
-            for number in range(sessions)
-        )
-    return Outcome(took, cpu, wrong)
+        return Outcome(took, cpu, runner.run(are_wrong(sessions)))
+
+    try:
+        runner.run(turns(range(-1, 0), 1))
+        yield run
+    finally:
+        runner.run(opened.aclose())
 
 
-async def run_async(way: Way, sessions: int, place: Path, dsn: str) -> Outcome:
-    """Run every session on one event loop."""
-    async with async_saver(way.saver, place, dsn) as saver:
-        graph = agent(place, saver)
-        await graph.ainvoke(asked(-1, way.turn), config(-1))
-        settle()
-        start, cpu = time.perf_counter(), time.process_time()
-        turns = [graph.ainvoke(asked(number, way.turn), config(number)) for number in range(sessions)]
-        if is_alone():
-            for turn in turns:
-                await turn
-        else:
-            await asyncio.gather(*turns)
-        took, cpu = time.perf_counter() - start, time.process_time() - cpu
-        wrong = 0
-        for number in range(sessions):
-            values = (await graph.aget_state(config(number))).values
-            wrong += not is_right(values, number, way.turn)
-    return Outcome(took, cpu, wrong)
-
-
-def run_on_loop(sessions: Coroutine[Any, Any, Outcome]) -> Outcome:
-    """Run sessions on the event loop that was asked for."""
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     if os.environ.get(LOOP) != "uvloop":
-        return asyncio.run(sessions)
+        return None
     import uvloop
 
-    return uvloop.run(sessions)
+    return uvloop.new_event_loop
 
 
-def child(saver: str, path: str, turn: str, sessions: str, dsn: str) -> None:
-    """Run one combination and print what came of it as JSON."""
-    way = Way(saver, path, turn)
-    if COMPARED in os.environ and sys.platform == "linux":
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    with tempfile.TemporaryDirectory() as place:
-        if path == "sync":
-            outcome = run_sync(way, int(sessions), Path(place), dsn)
-        else:
-            outcome = run_on_loop(run_async(way, int(sessions), Path(place), dsn))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({**outcome._asdict(), "peak": peak}))
+def child(*arguments: str) -> None:
+    """Run rounds of some agents by turns, and print what came of each as a line of JSON."""
+    saver, path, turn, dsn, number, rounds, *kinds = arguments
+    way, sessions = Way(saver, path, turn), int(number)
+    paces = {TOGETHER: sessions}
+    if len(kinds) > 1:
+        paces[ALONE] = 1
+        if sys.platform == "linux":
+            os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    # One loop for all: langchain-openai shares a client between models, which works on one alone.
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner, ExitStack() as stack:
+        opened = sync_run if path == "sync" else partial(async_run, runner=runner)
+        runs = {}
+        for kind in kinds:
+            place = Path(tempfile.mkdtemp(dir=os.environ[PLACE]))
+            runs[kind] = stack.enter_context(opened(kind, way, place, dsn))
+        plan = product(range(int(rounds)), paces.items(), runs.items())
+        for first, (_, (pace, at_once), (kind, run)) in zip(count(step=sessions), plan, strict=False):
+            outcome = run(range(first, first + sessions), at_once)
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            print(json.dumps({"pace": pace, "agent": kind, **outcome._asdict(), "peak": peak}), flush=True)
 
 
 # --- all of them
@@ -365,8 +384,14 @@ def main() -> int:
     parser.add_argument("--loop", default="asyncio", choices=["asyncio", "uvloop"])
     parser.add_argument("--compare", type=int, default=0, metavar="N", help="CPU beside the bare graph")
     chosen = parser.parse_args()
-    if chosen.compare:
-        return compare(chosen)
+    # Removed at the end alone: for a minute, ext4 without a journal takes half a millisecond of CPU to make a
+    # file near those that were removed.
+    with tempfile.TemporaryDirectory() as chosen.place:
+        return compare(chosen) if chosen.compare else tell_all(chosen)
+
+
+def tell_all(chosen: argparse.Namespace) -> int:
+    """Run every combination in turn; 1 where a thread is wrong."""
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     from tests.postgres import NoPostgresError, running_postgres
 
@@ -397,7 +422,7 @@ def main() -> int:
 
 def tell(way: Way, chosen: argparse.Namespace, url: str, dsn: str) -> bool:
     """Run one combination and print its row; True where a thread is wrong."""
-    outcome = run(way, chosen, url, dsn, agent=BARE if chosen.bare else OURS)
+    (outcome,) = run(way, chosen, url, dsn, [BARE if chosen.bare else OURS])
     ideal = chosen.seconds * (2 if way.turn == "tool" else 1)
     ratio = outcome["seconds"] / ideal
     cpu = 1000 * outcome["cpu"] / chosen.sessions
@@ -407,58 +432,51 @@ def tell(way: Way, chosen: argparse.Namespace, url: str, dsn: str) -> bool:
 
 
 def run(
-    way: Way,
-    chosen: argparse.Namespace,
-    url: str,
-    dsn: str,
-    *,
-    agent: str,
-    loop: str | None = None,
-    compared: str = "",
-) -> dict[str, float]:
-    """Run one combination in a process of its own and return what came of it."""
-    environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url, AGENT: agent}
+    way: Way, chosen: argparse.Namespace, url: str, dsn: str, agents: Sequence[str], loop: str = ""
+) -> list[dict[str, Any]]:
+    """Run rounds of some agents in a process of its own and return what came of each."""
+    environment = {**os.environ, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": url}
+    environment |= {LOOP: loop or chosen.loop, PLACE: chosen.place}
     environment |= {RELAXED: "1"} if chosen.relaxed else {}
-    environment |= {COMPARED: compared} if compared else {}
-    environment |= {LOOP: chosen.loop if loop is None else loop}
+    numbers = [str(chosen.sessions), str(chosen.compare or 1)]
     done = subprocess.run(
-        [sys.executable, __file__, "--child", *way, str(chosen.sessions), dsn],
+        [sys.executable, __file__, "--child", *way, dsn, *numbers, *agents],
         env=environment,
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    outcome: dict[str, float] = json.loads(done.stdout)
-    if outcome["wrong"]:
-        print(f"{outcome['wrong']} threads are wrong: {way}", file=sys.stderr)
-    return outcome
+    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
+    if wrong := sum(outcome["wrong"] for outcome in outcomes):
+        print(f"{wrong} threads are wrong: {way}", file=sys.stderr)
+    return outcomes
 
 
 def compare(chosen: argparse.Namespace) -> int:
     """Print the CPU of a session beside the bare graph's; 1 where it is over the goal, or one is wrong."""
     failed = False
     print(f"{chosen.sessions} sessions with a plain turn on SQLite; medians of {chosen.compare} rounds\n")
-    print(f"| sessions | path | loop | {BARE}, ms | {DRESSED}, ms | {OURS}, ms | ratio | goal |")
+    print(f"| path | loop | sessions | {BARE}, ms | {DRESSED}, ms | {OURS}, ms | ratio | goal |")
     print("|---|---|---|---:|---:|---:|---:|---:|")
     paths = [("async", "asyncio"), ("sync", "")]
     if chosen.loop != "asyncio":
         paths.insert(1, ("async", chosen.loop))
-    lines = [(at_once, *path) for at_once in (ALONE, TOGETHER) for path in paths]
-    cpu: dict[tuple[str, str, str, str], list[float]] = {
-        (*line, agent): [] for line in lines for agent in (BARE, DRESSED, OURS)
-    }
     with model_server(chosen.seconds) as url:
-        for (at_once, path, loop, agent), costs in [*cpu.items()] * chosen.compare:
-            way = Way("sqlite", path, "plain")
-            outcome = run(way, chosen, url, "", agent=agent, loop=loop, compared=at_once)
-            failed |= bool(outcome["wrong"])
-            costs.append(1000 * outcome["cpu"] / chosen.sessions)
-    for line in lines:
-        bare, dressed, ours = (statistics.median(cpu[*line, agent]) for agent in (BARE, DRESSED, OURS))
-        failed |= ours / bare > GOAL
-        print(
-            f"| {' | '.join(line)} | {bare:.1f} | {dressed:.1f} | {ours:.1f} | {ours / bare:.2f} | {GOAL} |"
-        )
+        for path, loop in paths:
+            outcomes = run(Way("sqlite", path, "plain"), chosen, url, "", AGENTS, loop or "asyncio")
+            failed |= any(outcome["wrong"] for outcome in outcomes)
+            for pace in PACES:
+                bare, dressed, ours = (
+                    statistics.median(
+                        1000 * outcome["cpu"] / chosen.sessions
+                        for outcome in outcomes
+                        if (outcome["pace"], outcome["agent"]) == (pace, agent)
+                    )
+                    for agent in AGENTS
+                )
+                failed |= ours / bare > GOAL
+                cells = [f"{bare:.1f}", f"{dressed:.1f}", f"{ours:.1f}", f"{ours / bare:.2f}", f"{GOAL}"]
+                print(f"| {' | '.join([path, loop, pace, *cells])} |", flush=True)
     return int(failed)
 
 
