@@ -5,6 +5,9 @@ was when the folder changes or goes. A snapshot is made as a draft, measured, an
 whole or not at all. It is not flushed to the disk (20 files would cost 7 ms); instead each process measures
 it before the first use, and again when `stat` tells that it changed: one that a crash or a program left with
 other bytes is removed, and made anew while the folder still is that version.
+
+Its files are the owner's to write, so that a script can fill in what it copies of them. No script gets at the
+snapshot itself: a sandbox shows it read-only, and without one a run works on a copy of its own.
 """
 
 import errno
@@ -259,7 +262,6 @@ class SnapshotStore:
         try:
             draft = self._draft()
             fill(draft)
-            _protect(draft)
             digest = read_digest(draft, list_contents(draft, self._limits))
             snapshot = self._put_in_place(draft, digest)
             # Nobody else writes here, so what `stat` tells now needs no time to settle.
@@ -339,7 +341,7 @@ def _write(target: Path, pieces: Iterable[bytes], *, executable: bool) -> None:
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with target.open("xb") as copy:
         copy.writelines(pieces)
-        os.fchmod(copy.fileno(), 0o500 if executable else 0o400)
+        os.fchmod(copy.fileno(), 0o700 if executable else 0o600)
 
 
 def _is_own(folder: Path) -> bool:
@@ -350,11 +352,6 @@ def _is_own(folder: Path) -> bool:
         return False
     is_private = status.st_uid == os.geteuid() and not status.st_mode & 0o022
     return stat.S_ISDIR(status.st_mode) and is_private
-
-
-def _protect(folder: Path) -> None:
-    for path, _, _ in os.walk(folder, topdown=False):
-        os.chmod(path, 0o500)  # noqa: PTH101 - a Path for each folder doubles the cost
 
 
 def _name_in(folder: Path) -> str:
@@ -369,5 +366,5 @@ def remove_tree(folder: Path) -> None:
     """Remove a folder, as far as that is possible, also where folders in it are read-only."""
     for path, _, _ in os.walk(folder):
         with suppress(OSError):
-            os.chmod(path, 0o700)  # noqa: PTH101 - as above
+            os.chmod(path, 0o700)  # noqa: PTH101 - a Path for each folder doubles the cost
     shutil.rmtree(folder, ignore_errors=True)

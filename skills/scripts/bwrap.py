@@ -179,7 +179,11 @@ class BwrapRunner(ControlledRunner):
         return probe(self.environment.get("PATH"), self.workspace)
 
     @contextmanager
-    def _skill_folder(self, request: ScriptRequest) -> Iterator[Path | None]:
+    def _skill_folder(
+        self,
+        request: ScriptRequest,
+        places: RunFolders,  # noqa: ARG002 - without a sandbox there is a copy
+    ) -> Iterator[Path | None]:
         path = request.mounted_at.resolve() if request.mounted_at else request.folder
         own = self.workspace / OWN_FOLDER
         if path is not None and any(each.is_relative_to(path) for each in self._not_to_hide(request)):

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from shutil import copytree
 from threading import BoundedSemaphore, Lock
 from typing import ClassVar
 
@@ -112,7 +113,7 @@ class ControlledRunner:
         with (
             slot_of(self._slots, request),
             run_folders(request) as places,
-            self._skill_folder(request) as folder,
+            self._skill_folder(request, places) as folder,
         ):
             allowed = Written(self.limits.written_bytes, self.limits.written_files)
             elsewhere = [each.path for each in shared if each.is_writable]
@@ -265,11 +266,14 @@ class ControlledRunner:
         return "Look at what is in it before you open the folder."
 
     @contextmanager
-    def _skill_folder(self, request: ScriptRequest) -> Iterator[Path | None]:
+    def _skill_folder(self, request: ScriptRequest, places: RunFolders) -> Iterator[Path | None]:
         own = request.mounted_at
-        # What it writes beside itself goes nowhere: the snapshot is read-only, and the own folder is not.
-        is_own = own is not None and not request.in_skill and request.is_unchanged()
-        yield own if is_own else request.folder
+        if own is not None and not request.in_skill and request.is_unchanged():
+            yield own
+        elif request.root is None:
+            yield request.folder
+        else:  # what it writes beside itself ends with the run, and the snapshot stays what it is
+            yield Path(copytree(request.root, places.copy / (own or request.root).name, symlinks=True))
 
     def _start(
         self,
@@ -299,7 +303,7 @@ class ControlledRunner:
             command=command,
             workdir=folder / request.skill_inside if folder and request.in_skill else request.start,
             environment=environment,
-            rlimits=self.limits.rlimits(program, request.timeout or self.timeout),
+            rlimits=self.limits.rlimits(request.timeout or self.timeout),
             memory=self.limits.memory,
             processes=self.limits.processes,
             stdin=request.stdin,

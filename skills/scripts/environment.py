@@ -14,8 +14,6 @@ from skills_agent.skills.scripts.runner import ScriptRequest
 logger = logging.getLogger(__name__)
 
 MEBIBYTE: Final = 1 << 20
-RESERVES_WITHOUT_USE: Final = frozenset({"bun", "deno"})
-"""Programs that reserve far more addresses than memory: a limit of addresses would end them at once."""
 INHERITED: Final = frozenset({"PATH", "LANG", "TZ"})
 FIXED: Final = {
     "PYTHONUTF8": "1",
@@ -55,23 +53,19 @@ class ScriptLimits:
     cpu_seconds: int | None = None
     """Of each process; None: what the time limit allows on every processor."""
 
-    def rlimits(self, program: str, timeout: float) -> dict[str, int]:
+    def rlimits(self, timeout: float) -> dict[str, int]:
         """Return the resource limits of a process, as their names after RLIMIT_.
 
-        DATA counts memory that can be written and is not shared: a reservation costs nothing. AS is there
-        for shared mappings, which DATA leaves out.
+        DATA counts memory that can be written and is not shared. There is no limit of addresses: WebAssembly
+        and Node's `fetch`, which is written in it, reserve gigabytes that they never use.
         """
-        limits = {
+        return {
             "CORE": 0,
             "CPU": self.cpu_seconds or int(timeout * (os.cpu_count() or 1)) + 1,
             "DATA": self.memory,
-            "AS": 4 * self.memory,
             "FSIZE": self.file_size,
             "NOFILE": self.open_files,
         }
-        if Path(program).name in RESERVES_WITHOUT_USE:
-            del limits["AS"]
-        return limits
 
 
 def inherited_variables(environment: Mapping[str, str]) -> dict[str, str]:

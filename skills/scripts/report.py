@@ -97,7 +97,9 @@ def written_since(folder: Path, moment: int) -> list[WrittenFile]:
     return sorted(WrittenFile(readable(path), size) for path, size in files_since(folder, moment))
 
 
-def files_since(folder: Path, moment: int, skipped: Collection[str] = ()) -> list[ChangedFile]:
+def files_since(
+    folder: Path, moment: int, skipped: Collection[str] = (), *, by: str = "st_ctime_ns"
+) -> list[ChangedFile]:
     """Return the files whose content or name changed since `moment`; of these folders, too, none is listed.
 
     `moment` is a change time (st_ctime_ns) that the kernel gave: its clock is coarser than Python's,
@@ -107,7 +109,7 @@ def files_since(folder: Path, moment: int, skipped: Collection[str] = ()) -> lis
     for entry in _files(folder, _SKIPPED_FOLDERS.union(skipped)):
         with suppress(OSError):  # gone
             status = entry.stat(follow_symlinks=False)
-            if status.st_ctime_ns >= moment:
+            if getattr(status, by) >= moment:
                 changed.append(ChangedFile(os.path.relpath(entry.path, folder), status.st_size))
     return changed
 

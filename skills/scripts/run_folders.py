@@ -42,6 +42,11 @@ class RunFolders:
     is_home_kept: bool
 
     @property
+    def copy(self) -> Path:
+        """Return where a copy of the skill's folder may lie for the time of the run."""
+        return self.temporary.parent / "skill"
+
+    @property
     def kept(self) -> list[Path]:
         """Return the folders that outlive the run."""
         return [*([self.home] if self.is_home_kept else []), *([self.scratch] if self.scratch else [])]
@@ -57,7 +62,8 @@ class RunFolders:
                 kept.append(KeptFile(readable(f"{folder}/{path}"), size))
         left = [each for each in files_since(self.temporary, self.moment, _NOT_LISTED) if each.size]
         place, moved = self._move_into_scratch({path.partition("/")[0] for path, _ in left})
-        lost = []
+        beside = files_since(self.copy, self.moment, by="st_mtime_ns")  # that of what is copied is older
+        lost = [WrittenFile(readable(f"{self.copy}/{path}"), size) for path, size in beside]
         for path, size in left:
             name = readable(f"{inside}/{path}")
             if path.partition("/")[0] in moved:

@@ -41,7 +41,7 @@ class ScriptRequest:
     cwd: Path | None = None
     """The folder that it starts in, of those that it sees."""
     in_skill: bool = False
-    """It starts in the folder of its skill, as it sees that, and cannot write there."""
+    """It starts in the folder of its skill, as it sees that: what it writes there is not kept."""
     command: str = ""
     """The command line that `args` hand to a shell; empty where there is no shell."""
     timeout: float | None = None

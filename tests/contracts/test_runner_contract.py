@@ -4,6 +4,7 @@ import functools
 import os
 import re
 import shutil
+import stat
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.library.snapshots import SnapshotStore
 from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.command_line import command_request
 from skills_agent.skills.scripts.controlled import ControlledRunner
@@ -414,12 +416,11 @@ def test_a_limit_of_processes_holds(make_local_runner: MakeRunner, place: Path) 
     ("limits", "body", "shown"),
     [
         (ScriptLimits(memory=300 << 20), "bytearray(1500 << 20)", "MemoryError"),
-        (ScriptLimits(memory=300 << 20), "import mmap; mmap.mmap(-1, 1500 << 20).write(b'x')", "OSError"),
         (ScriptLimits(file_size=1 << 20), "open('big', 'wb').write(bytes(2 << 20))", "OSError"),
         (ScriptLimits(open_files=32), "all = [open('/dev/null') for _ in range(64)]", "OSError"),
         (ScriptLimits(cpu_seconds=1), "while True: pass", ""),
     ],
-    ids=["memory", "shared-memory", "file", "open-files", "cpu"],
+    ids=["memory", "file", "open-files", "cpu"],
 )
 def test_a_limit_of_one_process_holds(
     make_local_runner: MakeRunner, place: Path, limits: ScriptLimits, body: str, shown: str
@@ -436,6 +437,71 @@ def test_javascript_runs_where_node_is(make_runner: MakeRunner, place: Path) -> 
     body = "import fs from 'node:fs'; fs.writeFileSync('made.txt', 'x'); console.log(process.argv[2])"
     assert make_runner().run(request_for(place, body, "a b", name="script.mjs")).stdout == "a b\n"
     assert (place / "work" / "made.txt").exists()
+
+
+def test_node_fetches_and_runs_webassembly(make_runner: MakeRunner, place: Path) -> None:
+    """Both reserve gigabytes of addresses that they do not use."""
+    if not shutil.which("node", path=ENVIRONMENT["PATH"]):
+        pytest.skip("node is not installed")
+    body = (
+        "const answer = await fetch('data:text/plain,fetched').then(each => each.text())\n"
+        "console.log(answer, new WebAssembly.Memory({initial: 1}).buffer.byteLength)"
+    )
+    result = make_runner().run(request_for(place, body, name="script.mjs"))
+    assert result.stdout == "fetched 65536\n", result.stderr
+
+
+COPIES = {
+    "copy.sh": 'cp "$SKILL_DIR/form.txt" one.txt; cp -r "$SKILL_DIR/forms" all',
+    "copy.py": (
+        "import os, shutil; own = os.environ['SKILL_DIR']\n"
+        "shutil.copy(own + '/form.txt', 'one.txt'); shutil.copytree(own + '/forms', 'all')"
+    ),
+    "copy.mjs": (
+        "import fs from 'node:fs'; const own = process.env.SKILL_DIR\n"
+        "fs.copyFileSync(own + '/form.txt', 'one.txt'); fs.cpSync(own + '/forms', 'all', {recursive: true})"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_what_is_copied_of_a_skill_can_be_filled_in_and_removed(
+    make_local_runner: MakeRunner, place: Path, name: str
+) -> None:
+    """By the modes: root writes to every file, whatever they are."""
+    if name.endswith("mjs") and not shutil.which("node", path=ENVIRONMENT["PATH"]):
+        pytest.skip("node is not installed")
+    request = request_for(place, COPIES[name], name=name)
+    (place / "skill" / "forms").mkdir()
+    (place / "skill" / "forms" / "a.txt").write_text("a")
+    (place / "skill" / "form.txt").write_text("Dear,")
+    snapshot = SnapshotStore(place / "cache").take(place / "skill")
+    (place / "skill" / "form.txt").write_text("Another version.")
+    result = make_local_runner().run(replace(request, script=snapshot.folder / name, root=snapshot.folder))
+    assert result.exit_code == 0, result.stderr
+    assert (place / "work" / "one.txt").read_text() == "Dear,"
+    copied = [place / "work" / each for each in ("one.txt", "all", "all/a.txt")]
+    assert all(each.stat().st_mode & stat.S_IWUSR for each in copied)
+
+
+def test_a_script_changes_no_snapshot_and_what_it_lost_is_listed(
+    make_local_runner: MakeRunner, place: Path
+) -> None:
+    """Without a sandbox it gets a copy, in one the snapshot is read-only."""
+    body = 'echo more >>"$SKILL_DIR/log.txt"; rm "$SKILL_DIR/other.txt"; true'
+    request = request_for(place, body, name="write.sh")
+    for name in ("log.txt", "other.txt"):
+        (place / "skill" / name).write_text("begun")
+    store = SnapshotStore(place / "cache")
+    snapshot = store.take(place / "skill")
+    for file in snapshot.folder.iterdir():  # made long ago
+        os.utime(file, (1, 1))
+    script = snapshot.folder / "write.sh"
+    result = make_local_runner().run(replace(request, script=script, root=snapshot.folder))
+    assert store.open(snapshot.digest) == snapshot
+    assert (snapshot.folder / "log.txt").read_text() == "begun"
+    lost = [Path(each.path).name for each in result.lost]
+    assert lost == ([] if "Read-only file system" in result.stderr else ["log.txt"])
 
 
 # --- command lines ---

@@ -142,16 +142,17 @@ def test_a_script_that_writes_beside_itself_is_told_where_it_can(
         "alpha",
         "Counts.",
         "x",
-        scripts__run_py="import pathlib, os\n"
-        "if os.geteuid() == 0 and 'snapshots' in __file__:\n"
-        "    raise PermissionError(13, 'Permission denied', __file__)  # what others get\n"
-        "pathlib.Path(__file__).with_name('out').write_text('x')",
+        scripts__run_py="import pathlib; pathlib.Path(__file__).with_name('out').write_text('x')",
     )
     agent = make_agent([LOAD, "loaded", RUN, "ran"], require_approval_for=frozenset(), sandbox=sandbox)
     agent.say("go")
     (skills_dir / "alpha" / "SKILL.md").write_text("---\nname: alpha\ndescription: Other.\n---\n")
     agent.say("run")
-    assert f"elsewhere in the workspace ({workspace}), or to $HOME" in last_of(agent, "run_script")
+    advice = {
+        "require": f"elsewhere in the workspace ({workspace}), or to $HOME",
+        "off": "To keep a file, write it to the workspace.",
+    }
+    assert advice[sandbox] in last_of(agent, "run_script")
 
 
 SWAPPER = """

@@ -67,7 +67,9 @@ def test_the_documented_test_vector_holds(tmp_path: Path, store: SnapshotStore) 
     assert digest in docs
 
 
-def test_a_snapshot_holds_the_bytes_of_its_digest_and_is_read_only(skill: Path, store: SnapshotStore) -> None:
+def test_a_snapshot_holds_the_bytes_of_its_digest_and_is_its_owner_s(
+    skill: Path, store: SnapshotStore
+) -> None:
     (skill / "scripts" / "run.py").chmod(0o755)
     snapshot = store.take(skill)
     assert snapshot.digest == by_hand(skill) == by_hand(snapshot.folder) == snapshot.folder.name
@@ -76,8 +78,8 @@ def test_a_snapshot_holds_the_bytes_of_its_digest_and_is_read_only(skill: Path, 
         str(each.relative_to(snapshot.folder)): each.stat().st_mode & 0o777
         for each in snapshot.folder.rglob("*")
     }
-    assert modes == {"SKILL.md": 0o400, "data.csv": 0o400, "scripts": 0o500, "scripts/run.py": 0o500}
-    assert snapshot.folder.stat().st_mode & 0o777 == 0o500
+    assert modes == {"SKILL.md": 0o600, "data.csv": 0o600, "scripts": 0o700, "scripts/run.py": 0o700}
+    assert snapshot.folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_the_same_folder_elsewhere_has_the_same_snapshot(

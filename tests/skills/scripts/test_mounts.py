@@ -228,13 +228,19 @@ def test_a_script_that_starts_in_its_skill_writes_nothing_there(workspace: Path,
     assert not (snapshot / "made").exists()
 
 
-def test_without_a_sandbox_it_starts_in_the_snapshot_and_not_in_its_own_folder(
+def test_without_a_sandbox_it_starts_in_a_copy_of_the_snapshot_and_not_in_its_own_folder(
     workspace: Path, snapshot: Path
 ) -> None:
     own = written(workspace / ".claude/skills/demo", "of the snapshot")
-    (snapshot / "scripts/where.py").write_text("import os; print(os.getcwd())")
+    (snapshot / "scripts/where.py").write_text(
+        "import os; print(os.getcwd(), open('note.txt').read()); open('made', 'w')"
+    )
     request = replace(request_for(snapshot, own, workspace, unchanged=True), in_skill=True)
-    assert ControlledRunner(environment=ENVIRONMENT).run(request).stdout == f"{snapshot}\n"
+    result = ControlledRunner(environment=ENVIRONMENT).run(request)
+    where, _, note = result.stdout.partition(" ")
+    assert (Path(where).name, note) == ("demo", "of the snapshot\n")
+    assert not Path(where).is_relative_to(workspace)
+    assert not [each for each in (where, own / "made", snapshot / "made") if Path(each).exists()]
 
 
 @needs_bwrap
