@@ -91,8 +91,8 @@ class OutcomeUnknownResponse(Answer):
 class CallObserver(Protocol):
     """Gets a call before it does anything, so that there is a record whatever becomes of the process."""
 
-    def starts(self, request: CallRequest) -> None:
-        """Note that a call is about to run."""
+    def starts(self, request: CallRequest, *, is_lasting: bool) -> None:
+        """Note that a call is about to run; `is_lasting` where its thread outlives the process."""
 
     def answered(self, request: CallRequest, question: str, *, again: bool, message: str) -> None:
         """Note what a person said about a call whose outcome is unknown."""
@@ -309,7 +309,7 @@ class _Attempt:
             return refused
         self.cancellation.refuse_start()
         if self.spec.risk != "read":
-            self.observer.starts(self.request)
+            self.observer.starts(self.request, is_lasting=False)
         return self
 
     def begin_effect(self, invocation: Invocation, running: Invocations) -> "_Attempt | Outputs":
@@ -469,7 +469,7 @@ class _Attempt:
         self.cancellation.refuse_start()
         invocation.check_lock()
         # First: where the record must be kept and cannot be, the journal has no attempt.
-        self.observer.starts(self.request)
+        self.observer.starts(self.request, is_lasting=invocation.is_lasting)
         started = replace(entry, key=entry.key or self._new_key(invocation))
         invocation.journal.put(started)
         invocation.announced.discard(self.id)

@@ -210,7 +210,7 @@ class StartedCall(NamedTuple):
     call_id: str
     tool: str
     digest: str
-    """Of the effect; empty in records of older versions."""
+    """Of the effect."""
     is_ended: bool
 
 
@@ -272,6 +272,8 @@ class Invocation:
     address: str = ""
     """Where the thread is kept; empty where nobody has to know."""
     cancellation: Cancellation = field(default_factory=Cancellation)
+    is_lasting: bool = True
+    """False where thread and journal end with the process: nothing is looked for of them later."""
     ask_witness: Callable[[], Witness] = Witness
     """Reads what the audit says of this thread."""
     check_lock: Callable[[], object] = lambda: None
@@ -327,7 +329,7 @@ class Invocation:
     def _restore(self, answered: Container[str]) -> None:
         for call in self.ask_witness().started.values():
             is_told = call.is_ended and call.call_id in answered
-            if call.digest and not is_told and self.journal.get(self.thread, call.call_id) is None:
+            if not is_told and self.journal.get(self.thread, call.call_id) is None:
                 self.journal.put(self._lost(call.call_id, call.tool, call.digest))
 
     def _allowed(self, call_id: str, tool: str, digest: str) -> JournalEntry:

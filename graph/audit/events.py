@@ -333,7 +333,8 @@ class CallStarted(Event):
     tool: str
     skill: str
     digest: str = ""
-    """Of tool, arguments and skill: should the journal be lost, the call is known by it."""
+    """Of tool, arguments and skill: should the journal be lost, the call is known by it. Empty where the
+    thread ends with the process."""
 
 
 class CallEnded(Event):

@@ -98,9 +98,10 @@ def turn_of(node: str, before: State) -> int:
     return int((before.get("usage") or {}).get("turn", 0))
 
 
-def call_started(request: CallRequest) -> Event:
+def call_started(request: CallRequest, *, is_lasting: bool) -> Event:
     """Return the event of a call that is about to run."""
-    return _pick(events.CallStarted, _call_record(request))
+    digest = request["approved"] if is_lasting else ""
+    return _pick(events.CallStarted, _call_record(request), digest=digest)
 
 
 def witness_of(records: Iterable[Mapping[str, Any]], is_whole: bool) -> Witness:
@@ -110,9 +111,8 @@ def witness_of(records: Iterable[Mapping[str, Any]], is_whole: bool) -> Witness:
     for record in records:
         kind, call_id = record.get("type"), str(record.get("call_id") or "")
         match kind:
-            case "call_started":
-                digest, tool = str(record.get("digest") or ""), str(record.get("tool"))
-                started[call_id] = StartedCall(call_id, tool, digest, is_ended=False)
+            case "call_started" if digest := record.get("digest"):
+                started[call_id] = StartedCall(call_id, str(record.get("tool")), str(digest), is_ended=False)
             case "call_ended" if call_id in started:
                 started[call_id] = started[call_id]._replace(is_ended=True)
             case "events_lost":

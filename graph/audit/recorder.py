@@ -151,9 +151,9 @@ class Audit:
             if envelope["run"] not in memory.runs:
                 self._tell(node, turn, runtime, [self._resumed(runtime)])
 
-    def starts(self, request: CallRequest) -> None:
+    def starts(self, request: CallRequest, *, is_lasting: bool) -> None:
         """Record that a call is about to run; `act` knows when, after it has looked into the journal."""
-        self._record_call(request, node_events.call_started(request))
+        self._record_call(request, node_events.call_started(request, is_lasting=is_lasting))
 
     def answered(self, request: CallRequest, question: str, *, again: bool, message: str) -> None:
         """Record what a person said about a call whose outcome is unknown."""

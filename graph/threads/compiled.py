@@ -39,6 +39,7 @@ from skills_agent.graph.langgraph_inside import (
     custom_parts,
     is_kept,
     is_served,
+    kind_of,
     merged_config,
     node_path,
     request_time,
@@ -71,7 +72,7 @@ from skills_agent.graph.threads.references import address_of
 from skills_agent.graph.threads.requests import request_in, turn_of
 from skills_agent.nodes.asking import UNANSWERABLE, AskedAttempt
 from skills_agent.nodes.cancellation import Cancellation
-from skills_agent.nodes.effects import INVOCATION_KEY, Invocation, Journal
+from skills_agent.nodes.effects import INVOCATION_KEY, Invocation, Journal, Witness
 from skills_agent.nodes.model_call import AGENT_NAME
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
@@ -347,7 +348,8 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
             journal=FencedJournal(journal, lock) if lock else journal,
             check_lock=partial(lock.check, begins=True) if lock else _never_lost,
             has_checkpoint=thread.has_checkpoint,
-            ask_witness=partial(self.services.audit.witness, thread.key.thread, thread.key.namespace),
+            is_lasting=thread.is_lasting,
+            ask_witness=partial(self.services.audit.witness, *thread.key) if thread.is_lasting else Witness,
             address=address_of(thread.saver),
             serializer=strict(
                 JsonPlusSerializer(), self.services.allowed_types, f"Thread {thread.key.thread}"
@@ -425,6 +427,11 @@ class _Thread:
     def is_outermost(self) -> bool:
         """Return False for a graph inside another one, also where that one's state is read or written."""
         return self.is_root and not self.key.namespace
+
+    @property
+    def is_lasting(self) -> bool:
+        """Return False for a thread in memory: one of that name in the next process is another one."""
+        return self.is_served or kind_of(self.saver) != "memory"
 
     @property
     def name(self) -> str:

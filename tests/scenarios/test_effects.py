@@ -553,3 +553,19 @@ async def test_a_cancelled_run_leaves_an_unknown_outcome(make_agent: MakeAgent) 
     result = await agent.graph.ainvoke(Command(resume={question.id: answer}), agent.config)
     assert result["answer"] == "done"
     assert taken == ["x"]
+
+
+@pytest.mark.parametrize("then", ["memory", "sqlite"])
+def test_a_thread_in_memory_is_over_with_its_saver(make_agent: MakeAgent, tmp_path: Path, then: str) -> None:
+    """Programs name their thread "1" each time they are run: another one of that name asks about nothing."""
+    notes = Notes()
+    script = [calls(NOTE), "done"]
+    first = make_agent(script, tools=[notes.tool], thread="1")
+    first.say("go")
+    first.answer({"type": "approve"})
+    with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as on_disk:
+        saver = on_disk if then == "sqlite" else InMemorySaver()
+        second = make_agent(script, tools=[notes.tool], checkpointer=saver, thread="1")
+        second.say("go")
+        assert second.answer({"type": "approve"})["answer"] == "done"
+    assert notes.taken == ["n", "n"]

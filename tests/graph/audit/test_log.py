@@ -310,6 +310,7 @@ faults = [fault.line for fault in log.verify(file.stem).faults]
 witness = witness_of(*log.records("thread"))
 begun = [witness.has_begun("a"), witness.has_begun("other")]
 started = {"type": "call_started", "thread": "thread", "run": "thread.1", "task": "2", "call_id": "b"}
+started["digest"] = "d"
 (*_, last) = log.append("thread", [started])
 kinds = [record["type"] for record in log.records("thread")[0]]
 print(json.dumps([faults, begun, kinds, [fault.line for fault in log.verify(file.stem).faults]]))
@@ -326,7 +327,7 @@ def test_a_line_that_does_not_fit_into_memory_is_a_damaged_one(
     log: RunLog, end: str, kinds: list[str], left: list[int]
 ) -> None:
     """300 MB in one line, and 100 MB of memory: the thread's calls are unknown, and runs go on."""
-    append(log, {**event(1), "type": "call_started", "call_id": "a"})
+    append(log, {**event(1), "type": "call_started", "call_id": "a", "digest": "d"})
     arguments = [str(file_of(log)), str(300 * 1024 * 1024), end]
     done = subprocess.run(
         [sys.executable, "-c", IN_LITTLE_MEMORY, *arguments], capture_output=True, text=True, check=False
