@@ -117,8 +117,7 @@ def check_required(settings: Settings, changes: "Sequence[Change]", *, required:
 
 def note_signed(settings: Settings, changes: "Sequence[Change]") -> None:
     """Note whose signatures were found good, for trust that goes by the signer."""
-    signed = [(each.skill.name, each.skill.digest, each.signature) for each in changes]
-    signers_of(settings).note((name, digest, check) for name, digest, check in signed if check is not None)
+    signers_of(settings).note((each.offer, each.skill, each.signature) for each in changes)
 
 
 def origin() -> "Origin":

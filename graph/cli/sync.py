@@ -81,20 +81,24 @@ def sync(
         )
         return
     if frozen:
+        from skills_agent.skills.packages.lock import read_expected_lock
+
+        target = target_of(settings, place)
+        lock = read_expected_lock(target.folder, always=True)
         if require_signature:
-            _check_signed(settings, target_of(settings, place))
-        _check(target_of(settings, place), settings, as_json=as_json)
+            _check_signed(settings, target, lock)
+        _check(target, lock, settings, as_json=as_json)
         return
     folder, state, limits = folder_of(settings, place), user_state_folder(settings), content_limits(settings)
     if not require_signature and (stamp := read_stamp(state, folder, limits)):
         _say(folder, (), len(stamp.names), as_json=as_json)
         return
-    from skills_agent.skills.packages.lock import read_lock
+    from skills_agent.skills.packages.lock import read_expected_lock
     from skills_agent.skills.packages.syncing import drifts
 
     target = target_of(settings, place)
     target.settle()
-    lock, looked_at = read_lock(folder), time.time_ns()
+    lock, looked_at = read_expected_lock(folder), time.time_ns()
     drifted = drifts(target, lock)
     todo = [each for each in drifted if each.locked.proposed is None]
     if todo:
@@ -102,7 +106,7 @@ def sync(
     elif not drifted:
         write_stamp(state, folder, lock.skills, limits, looked_at)
     if require_signature:
-        _check_signed(settings, target)
+        _check_signed(settings, target, lock)
     if todo or not drifted or as_json:
         _say(folder, [each.locked.name for each in todo], len(lock.skills), as_json=as_json)
     _refuse_proposed([each for each in drifted if each.locked.proposed is not None])
@@ -125,16 +129,16 @@ def _say(folder: Path, installed: Sequence[str], known: int, *, as_json: bool) -
     elif installed:
         echo(f"Installed {count(len(installed), 'skill')} in {folder}, as skills.lock says.")
     else:
-        echo(f"Nothing to do: {count(known, 'skill')} in {folder} as skills.lock says.")
+        here = f"{count(known, 'skill')} in {folder} as skills.lock says" if known else "nothing is installed"
+        echo(f"Nothing to do: {here}.")
 
 
-def _check_signed(settings: Settings, target: "Target") -> None:
+def _check_signed(settings: Settings, target: "Target", lock: "SkillsLock") -> None:
     """Refuse installed skills without the signature of somebody who may sign today. Raises SignatureError."""
-    from skills_agent.skills.packages.lock import read_lock
     from skills_agent.skills.packages.signed import require
 
     signers = signers_of(settings)
-    for name, locked in sorted(read_lock(target.folder).skills.items()):
+    for name, locked in sorted(lock.skills.items()):
         require(name, signers.check(target.folder / name, name, locked.digest))
 
 
@@ -163,19 +167,19 @@ def _restore(
             target.folder, draft, target.limits, market_of(settings), signatures, headers_of(settings)
         )
         fetched = fetch_locked((each.locked for each in todo), place)
-        signed = {}
+        signed = []
         for one in fetched:
             assert one.offer is not None and one.skill is not None  # noqa: S101, PT018 - else it has raised
             check = check_offered(one.offer, one.skill, signatures)
             if required:
                 require(one.locked.name, check)
-            if check is not None:
-                signed[one.locked.name] = check
+            signed.append((one.offer, one.skill, check))
         if not as_json:
+            checks = {skill.name: check for _, skill, check in signed}
             for each in todo:
                 change = f"replaces {each.found[:12]}, which is kept" if each.found else "new"
                 echo(f"{each.locked.name}  {line_of(change)}  {line_of(each.locked.source)}")
-                echo(f"  {line_of(said(signed.get(each.locked.name)))}")
+                echo(f"  {line_of(said(checks[each.locked.name]))}")
         reviews = [
             review(
                 one.skill,
@@ -193,14 +197,10 @@ def _restore(
         print_reviews(reviews, target.folder, yes=yes, as_json=as_json)
         confirm(f"Install {count(len(todo), 'skill')}?", yes=yes)
         restore(target, draft, todo, fetched, origin().at)
-    digests = {each.locked.name: each.locked.digest for each in todo}
-    signers.note((name, digests[name], check) for name, check in signed.items())
+    signers.note(signed)
 
 
-def _check(target: "Target", settings: Settings, *, as_json: bool) -> None:
-    from skills_agent.skills.packages.lock import read_lock
-
-    lock = read_lock(target.folder)
+def _check(target: "Target", lock: "SkillsLock", settings: Settings, *, as_json: bool) -> None:
     differences = list(_differences(target, lock, settings))
     if as_json:
         print_json({"folder": str(target.folder), "differences": differences})

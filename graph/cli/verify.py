@@ -12,7 +12,7 @@ from skills_agent.graph.cli.printing import echo, line_of, print_json
 from skills_agent.graph.places import state_folder, user_state_folder
 from skills_agent.graph.settings import Settings, open_snapshots
 from skills_agent.skills.packages.errors import PackageError
-from skills_agent.skills.packages.lock import read_lock
+from skills_agent.skills.packages.lock import LOCK_FILE, read_expected_lock
 from skills_agent.skills.packages.npx_lock import USER_LOCK, NpxSkill, read_npx_lock
 from skills_agent.skills.packages.signatures import SignatureCheck
 from skills_agent.skills.packages.signed import Signers, said
@@ -41,7 +41,7 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
     settings = Settings.load(workspace)
     target = target_of(settings, place)
     target.settle()
-    verification = compare(target, read_lock(target.folder), names)
+    verification = compare(target, read_expected_lock(target.folder), names)
     pinned = list(_pinned(settings, verification.checks, is_project=place == "project"))
     signers = signers_of(settings)
     signed = {each.name: _signature(signers, target.folder, each) for each in verification.checks}
@@ -124,8 +124,10 @@ def _print(
     checked = count(len(verification.checks), "skill")
     if bad:
         echo(f"{bad} of {checked} not as {folder}/skills.lock says. To restore: skills-agent skills sync")
-    else:
+    elif (folder / LOCK_FILE).exists():
         echo(f"{checked} as {folder}/skills.lock says.")
+    else:
+        echo(f"Nothing is installed in {folder}.")
     if lost:
         echo(f"Signatures that do not count today: {', '.join(lost)}.")
 

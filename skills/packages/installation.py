@@ -10,6 +10,7 @@ from msgspec import structs
 from skills_agent.skills.packages.address import portable
 from skills_agent.skills.packages.errors import InstalledError, OfferError
 from skills_agent.skills.packages.lock import LockedSkill, read_lock
+from skills_agent.skills.packages.manifest import manifest_digest
 from skills_agent.skills.packages.offer import Offer, OfferedSkill
 from skills_agent.skills.packages.signatures import SignatureCheck, Signatures
 from skills_agent.skills.packages.signed import check_offered, signature_text
@@ -123,8 +124,9 @@ def install(
 
 
 def _change(target: Target, before: LockedSkill | None, offer: Offer, skill: OfferedSkill) -> Change:
-    found = target.found(skill.name)
-    kind: ChangeKind = "new" if not found else "same" if found == skill.digest else "update"
+    found, place = target.found(skill.name), target.folder / skill.name
+    is_same = found == skill.digest and manifest_digest(place) == manifest_digest(skill.folder)
+    kind: ChangeKind = "new" if not found else "same" if is_same else "update"
     return Change(offer, skill, kind, before, found)
 
 
@@ -144,6 +146,7 @@ def _locked(target: Target, change: Change, origin: Origin) -> LockedSkill:
         installed=f"{origin.at:%Y-%m-%dT%H:%M:%SZ}",
         by=origin.by,
         proposed=offer.proposed,
+        manifest=manifest_digest(skill.folder),
         files=skill.files,
     )
     # The same skill from the same place is no other one because it was installed again.

@@ -19,6 +19,7 @@ import tomli_w
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.format.rules import is_spec_name
 from skills_agent.skills.packages.errors import LockFileError
+from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.visible import visible_line
 
 LOCK_FILE: Final = "skills.lock"
@@ -75,6 +76,8 @@ class LockedSkill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """The program and its version."""
     proposed: Proposed | None = None
     """None for a skill that was installed from somewhere."""
+    manifest: str = ""
+    """SHA-256 of its `.skill-manifest.json`, which no digest covers; empty for none."""
     files: Mapping[str, str] = msgspec.field(default_factory=dict)
     """SHA-256 of each file by its path; with ` exec` after it where it may be run, ` link` of a link."""
 
@@ -101,6 +104,17 @@ class SkillsLock:
         ordered = sorted(self.skills.values(), key=attrgetter("name"))
         tables = [_table(each) for each in ordered]
         return _HEAD + tomli_w.dumps({"version": VERSION, "skill": tables}, multiline_strings=True)
+
+
+def read_expected_lock(folder: Path, *, always: bool = False) -> SkillsLock:
+    """Return the lock of a folder that is held against it. Raises LockFileError.
+
+    One that is missing where skills are, or `always`, is an error: whoever can delete it changes them, too.
+    """
+    if not (folder / LOCK_FILE).exists() and (always or any(folder.glob(f"*/{SKILL_FILE}"))):
+        why = "it is missing, so nothing says what has to be here; take it from version control, or install"
+        raise LockFileError(folder / LOCK_FILE, f"{why} the skills again")
+    return read_lock(folder)
 
 
 def read_lock(folder: Path) -> SkillsLock:

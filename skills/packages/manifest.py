@@ -4,6 +4,7 @@
 so the signature in it can be of the digest in it. A package in which it does not fit the files is refused.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -82,6 +83,18 @@ def read_manifest(folder: Path) -> Manifest | None:
     """Return the manifest in a skill's folder; None where there is none. Raises ManifestError."""
     raw = read_manifest_file(folder)
     return None if raw is None else parse_manifest(raw, folder / MANIFEST_FILE)
+
+
+def manifest_digest(folder: Path) -> str:
+    """Return the SHA-256 of the manifest in a skill's folder; empty where there is none.
+
+    Of one that cannot be read, a sentence that says so, and that is no digest.
+    """
+    try:
+        raw = read_manifest_file(folder)
+    except ManifestError as error:
+        return error.reason
+    return "" if raw is None else hashlib.sha256(raw).hexdigest()
 
 
 def read_manifest_file(folder: Path) -> bytes | None:

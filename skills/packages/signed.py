@@ -44,6 +44,8 @@ class _Note(msgspec.Struct, frozen=True):
     name: str
     key: bytes
     """In its wire format."""
+    in_archive: bool = True
+    """Whether the skill itself has none: one in a manifest counts as long as it is there."""
 
 
 def check_offered(offer: Offer, skill: OfferedSkill, signatures: Signatures) -> SignatureCheck | None:
@@ -127,13 +129,13 @@ class Signers:
     def check(self, folder: Path, name: str, digest: str) -> SignatureCheck | None:
         """Say whose signature of this version of an installed skill counts today; None: it has none.
 
-        One in the folder counts if it is of this version; else what was noted when it was installed.
+        One in the folder counts if it is of this version; else what was noted of its archive.
         """
         signature = self._signature(folder, digest)
         check = self._check(name, digest, signature) if signature else None
-        if check is not None and check.state == "good":
+        if check is not None and check.state != "unknown":
             return check
-        noted = self.noted(name, digest)
+        noted = self.noted(name, digest, in_archive=True)
         return noted if check is None or (noted is not None and noted.state == "good") else check
 
     def _signature(self, folder: Path, digest: str) -> str:
@@ -155,10 +157,13 @@ class Signers:
             self._manifests[folder] = (stamp, said, signature)
         return signature if said == digest else ""
 
-    def noted(self, name: str, digest: str) -> SignatureCheck | None:
-        """Say what the key counts for today that was noted when a skill was installed; None: none was."""
+    def noted(self, name: str, digest: str, *, in_archive: bool = False) -> SignatureCheck | None:
+        """Say what the key counts for today that was noted when a skill was installed; None: none was.
+
+        With `in_archive` only the key that has signed the archive it came in.
+        """
         note = self._note(digest)
-        if note is None or note.name != name:
+        if note is None or note.name != name or (in_archive and not note.in_archive):
             return None
         return self.signatures().standing(note.key, now=self.clock())
 
@@ -169,14 +174,15 @@ class Signers:
         self._proofs[key] = proof
         return signatures.standing(proof.key, now=self.clock()) if proof.key else proof
 
-    def note(self, skills: Iterable[tuple[str, str, SignatureCheck]]) -> None:
-        """Note names and digests of what was installed with a good signature. Raises OSError."""
-        for name, digest, check in skills:
-            if check.state == "good":
-                file = self._file(digest)
+    def note(self, skills: Iterable[tuple[Offer, OfferedSkill, SignatureCheck | None]]) -> None:
+        """Note the names and digests of what was installed with a good signature. Raises OSError."""
+        for offer, skill, check in skills:
+            if check is not None and check.state == "good":
+                file = self._file(skill.digest)
                 make_own(file.parent)
                 draft = file.with_suffix(f".{os.getpid()}")
-                draft.write_bytes(msgspec.json.encode(_Note(name, check.key)))
+                note = _Note(skill.name, check.key, in_archive=check is offer.check_of(skill))
+                draft.write_bytes(msgspec.json.encode(note))
                 draft.replace(file)
 
     def _note(self, digest: str) -> _Note | None:

@@ -17,7 +17,7 @@ from skills_agent.skills.sources.walk import INSTALLING
 
 _TICK = 2_000_000_000
 """Nanoseconds: the coarsest clock of a file system. A later change has another time then."""
-_LOCK = "skills.lock"
+_LOCK, _MANIFEST = "skills.lock", ".skill-manifest.json"
 
 
 class Stamp(msgspec.Struct, frozen=True):
@@ -65,8 +65,10 @@ def _signature(folder: Path, names: Iterable[str], limits: ContentLimits, before
     newest, parts = lock.st_ctime_ns, [repr((lock.st_ino, lock.st_size, lock.st_mtime_ns, lock.st_ctime_ns))]
     for name in names:
         members = list_contents(folder / name, limits)
-        newest = max([newest, *(each.status.st_ctime_ns for each in members)])
-        parts.append(f"{name} {(folder / name).is_symlink()} {signature_of(members)}")
+        file = folder / name / _MANIFEST  # no member of the skill
+        manifest = file.lstat().st_ctime_ns if os.path.lexists(file) else 0
+        newest = max([newest, manifest, *(each.status.st_ctime_ns for each in members)])
+        parts.append(f"{name} {(folder / name).is_symlink()} {manifest} {signature_of(members)}")
     if before is not None and newest > before:
         return ""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -14,6 +14,7 @@ from skills_agent.skills.packages.lock import LockedSkill, SkillsLock, read_lock
 from skills_agent.skills.packages.offer import Headers, Offer, OfferedSkill, Wanted, no_headers
 from skills_agent.skills.packages.signatures import Signatures
 from skills_agent.skills.packages.target import Copy, Target
+from skills_agent.skills.packages.verification import manifest_differences
 
 _SHOWN: Final = 12
 """Digits of a digest or a commit that people compare."""
@@ -184,7 +185,12 @@ class Drift(NamedTuple):
 def drifts(target: Target, lock: SkillsLock) -> tuple[Drift, ...]:
     """Return the skills that are not as the lock has them, by name."""
     found = [Drift(lock.skills[name], target.found(name)) for name in sorted(lock.skills)]
-    return tuple(each for each in found if each.found != each.locked.digest)
+    return tuple(
+        each
+        for each in found
+        if each.found != each.locked.digest
+        or any(manifest_differences(target.folder / each.locked.name, each.locked))
+    )
 
 
 def restore(

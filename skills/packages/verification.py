@@ -15,6 +15,12 @@ from skills_agent.skills.library.contents import (
 )
 from skills_agent.skills.packages.errors import InstalledError
 from skills_agent.skills.packages.lock import LockedSkill, SkillsLock
+from skills_agent.skills.packages.manifest import (
+    MANIFEST_FILE,
+    ManifestError,
+    manifest_digest,
+    read_manifest,
+)
 from skills_agent.skills.packages.staging import files_of
 from skills_agent.skills.packages.target import Target
 from skills_agent.skills.sources.walk import SKILL_FILE
@@ -93,10 +99,27 @@ def _check(target: Target, locked: LockedSkill) -> Check:
     except SnapshotError as error:
         return Check(name, "changed", locked, reason=error.reason)
     digest = digest_of(digests)
-    differences = [*_files(locked.files, files_of(digests)), *_beside(place, members, skipped)]
+    differences = [
+        *_files(locked.files, files_of(digests)),
+        *_beside(place, members, skipped),
+        *manifest_differences(place, locked),
+    ]
     is_same = digest == locked.digest and not differences
     differences.sort(key=lambda each: each.path)
     return Check(name, "same" if is_same else "changed", locked, digest, differences=tuple(differences))
+
+
+def manifest_differences(place: Path, locked: LockedSkill) -> Iterator[Difference]:
+    """Yield where the manifest of an installed skill is not as the lock says: no digest covers it."""
+    found = manifest_digest(place)
+    if not locked.manifest:  # it was signed since, or the lock says nothing of manifests
+        try:
+            if (manifest := read_manifest(place)) is not None:
+                manifest.check(locked.name, locked.digest, locked.files, place / MANIFEST_FILE)
+        except ManifestError as error:
+            yield Difference(MANIFEST_FILE, "changed", "", error.reason)
+        return
+    yield from _files({MANIFEST_FILE: locked.manifest}, {MANIFEST_FILE: found})
 
 
 def _files(locked: Mapping[str, str], found: Mapping[str, str]) -> Iterator[Difference]:

@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+from skills_agent.skills.packages.manifest import MANIFEST_FILE
 from skills_agent.skills.packages.npx_lock import computed_hash
 from tests.graph.cli.command_line import CommandLine
 
@@ -206,6 +208,31 @@ def test_a_lock_of_a_repository_does_not_steer_the_terminal(cli: CommandLine, in
         done = cli.run("skills", command)
         assert "\x1b" not in done.out + done.err
         assert "\u202e" not in done.out + done.err
+
+
+def test_a_lock_that_is_gone_is_an_error_where_skills_are(cli: CommandLine, installed: Path) -> None:
+    (installed.parent / "skills.lock").unlink()
+    for command in (["verify"], ["verify", "rain-gauge"], ["sync"], ["sync", "--frozen"]):
+        done = cli.run("skills", *command)
+        assert (done.code, done.out) == (1, ""), command
+        assert "skills.lock: it is missing" in done.err
+    shutil.rmtree(installed.parent)
+    assert cli.run("skills", "sync", "--frozen").code == 1
+    for command in (["verify"], ["sync"]):
+        done = cli.run("skills", *command)
+        assert (done.code, "skills.lock says" in done.out) == (0, False), command
+
+
+def test_verify_takes_a_lock_that_says_nothing_of_manifests(cli: CommandLine, tmp_path: Path) -> None:
+    cli.run("skills", "pack", str(cli.write_skill() / "rain-gauge"))
+    assert cli.run("skills", "install", "./rain-gauge.skill", "--yes").code == 0
+    lock = cli.workspace / ".agent/skills/skills.lock"
+    lock.write_text(re.sub(r"manifest = .*\n", "", lock.read_text()))
+    assert cli.run("skills", "verify").code == 0
+    manifest = lock.parent / "rain-gauge" / MANIFEST_FILE
+    manifest.write_text(manifest.read_text()[:100])
+    assert cli.run("skills", "verify").code == 1
+    assert cli.run("skills", "sync", "--frozen").code == 1
 
 
 def npx_lock(cli: CommandLine, computed_hash: str) -> None:

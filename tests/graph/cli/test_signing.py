@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -218,13 +219,55 @@ def test_a_required_signature_is_one_that_counts(cli: CommandLine, alice: Publis
     assert alice.install(None, required).code == 0
     assert cli.run("skills", "sync", required).code == 0
     assert cli.run("skills", "sync", "--frozen", required).code == 0
-    (cli.workspace / ".agent/skills/greet" / MANIFEST_FILE).unlink()
-    assert cli.run("skills", "sync", required).code == 0  # by what was noted when it was installed
     cli.run("trust", "signer", "remove", ALICE)
     for command in (["sync"], ["sync", "--frozen"], ["update", "--yes"]):
         done = cli.run("skills", *command, required)
         assert done.code == 1
         assert "a signature is required" in done.err
+
+
+def truncated(text: str) -> str:
+    return text[: len(text) // 2]
+
+
+def with_another_signature(text: str) -> str:
+    manifest = json.loads(text)
+    return json.dumps({**manifest, "signature": manifest["signature"].replace("A", "B")})
+
+
+@pytest.mark.parametrize("damage", [None, truncated, with_another_signature])
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_a_signature_that_was_removed_or_damaged_is_a_difference_and_comes_back(
+    cli: CommandLine, alice: Publisher, damage: Callable[[str], str] | None, is_packed: bool
+) -> None:
+    alice.sign()
+    alice.allow()
+    assert alice.install(alice.pack() if is_packed else None).code == 0
+    assert cli.run("skills", "verify").code == 0
+    assert cli.run("skills", "sync", "--frozen").code == 0
+    manifest = cli.workspace / ".agent/skills/greet" / MANIFEST_FILE
+    kept = manifest.read_bytes()
+    if damage is None:
+        manifest.unlink()
+    else:
+        manifest.write_text(damage(kept.decode()))
+    for command in (["verify"], ["sync", "--frozen"], ["sync", "--frozen", "--require-signature"], ["list"]):
+        done = cli.run("skills", *command)
+        assert (done.code == 0) == (command == ["list"]), command
+        assert f"signed by {ALICE}" not in done.out, command
+    assert MANIFEST_FILE in cli.run("skills", "verify").out
+    assert cli.run("skills", "sync", "--yes").code == 0
+    assert manifest.read_bytes() == kept
+    assert cli.run("skills", "verify").code == 0
+
+
+def test_a_skill_that_was_signed_since_is_installed_again(cli: CommandLine, alice: Publisher) -> None:
+    alice.install()
+    alice.allow()
+    alice.sign()
+    assert "signed by" in alice.install().out
+    assert f"signed by {ALICE}" in cli.run("skills", "verify").out
+    assert cli.run("skills", "verify").code == 0
 
 
 def test_the_operator_can_require_signatures(cli: CommandLine, alice: Publisher) -> None:

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from skills_agent.skills.library.contents import ContentLimits, measure
+from skills_agent.skills.packages.address import Address
 from skills_agent.skills.packages.manifest import MANIFEST_FILE, Manifest, ManifestError, statement
+from skills_agent.skills.packages.offer import Offer, OfferedSkill
 from skills_agent.skills.packages.packing import manifest_of
 from skills_agent.skills.packages.signatures import SignatureCheck
 from skills_agent.skills.packages.signed import Signers as Known
+from skills_agent.skills.packages.signed import check_offered
 from skills_agent.skills.packages.signer_files import SignerFileError, SignerFiles
 from tests.agents import write_skill
 from tests.skills.packages.signers import Signers
@@ -49,7 +52,9 @@ class Decisions:
     def note(self) -> None:
         """Note that the skill came in an archive that alice had signed, and take its manifest away."""
         key = self.signers.signatures.check(statement("greet", self.digest), self.signature).key
-        self.known.note([("greet", self.digest, SignatureCheck("good", "alice", "", "", key))])
+        check = SignatureCheck("good", "alice", "", "", key)
+        offer = Offer(Address("archive", "x.skill", "x.skill"), (), archive_check=check)
+        self.known.note([(offer, OfferedSkill("greet", self.folder, self.digest, {}), check)])
         (self.folder / MANIFEST_FILE).unlink()
 
     @property
@@ -137,6 +142,19 @@ def test_signatures_of_something_else_vouch_for_nothing(tmp_path: Path) -> None:
         assert decisions.signer() == ""
     decisions.sign()
     assert decisions.signer() == "alice"
+
+
+def test_what_was_noted_of_a_manifest_vouches_for_nothing_once_that_is_gone(tmp_path: Path) -> None:
+    decisions = Decisions(tmp_path)
+    skill = OfferedSkill("greet", decisions.folder, decisions.digest, {})
+    offer = Offer(Address("folder", "greet", "greet"), (skill,))
+    check = check_offered(offer, skill, decisions.signers.signatures)
+    decisions.known.note([(offer, skill, check)])
+    assert decisions.signer() == "alice"
+    (decisions.folder / MANIFEST_FILE).unlink()
+    assert decisions.signer() == ""
+    assert decisions.known.check(decisions.folder, "greet", decisions.digest) is None
+    assert decisions.known.noted("greet", decisions.digest) is not None
 
 
 def test_a_linked_or_too_large_manifest_vouches_for_nothing(tmp_path: Path) -> None:
