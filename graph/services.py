@@ -236,7 +236,6 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
             budget,
             policy.skills_left_out,
             audit,
-            policy.named_missing,
             offered.provider,
             system_prompt_of(settings, system_prompt),
             form,

@@ -83,4 +83,4 @@ def _useless_tools(skills: ShownSkills | None, policy: Policy) -> frozenset[str]
     """Return the tools that make no sense with what is shown: a thread's list depends on nothing else."""
     if skills is None:
         return frozenset(name for name in policy.tools if policy.grammar.spec(name).needs_skills)
-    return frozenset() if skills.catalog.listing.omitted else frozenset({SEARCH_SKILLS})
+    return frozenset({SEARCH_SKILLS}) if skills.catalog.listing.is_whole else frozenset()

@@ -46,9 +46,6 @@ NO_SKILLS = DiagnosticRecord(
 
 _NO_CATALOG = CatalogRecord(digest="", total=0, shown=[], sources=[], diagnostics=[])
 
-MAX_REQUEST = 500
-"""Characters of the first request that count for ranking: a pasted document is no request."""
-
 TOUCH_TURNS = 5
 """The channels that change seldom are written, unchanged, once in so many turns.
 
@@ -79,11 +76,7 @@ def discover(
     running: Invocations,
     codes: Callable[[], ThreadCodes],
 ) -> AgentUpdate:
-    """Begin a turn: answer the calls that an interrupted turn left open, and discover the skills.
-
-    What is shown of the catalog stays as it is for the thread until the catalog's digest changes: a
-    changed system prompt would cost the provider's cache.
-    """
+    """Begin a turn: answer the calls that an interrupted turn left open, and discover the skills."""
     context = Context.of(runtime.context)
     turn = next_turn(state)
     update = AgentUpdate(usage=spent(turn), **_emptied(state))
@@ -178,10 +171,7 @@ def _catalog_record(
 ) -> CatalogRecord:
     before: Mapping[str, Any] = state.get("catalog") or {}
     catalog = registry.refresh()
-    human = last_human(state.get("messages", []))
-    request = before.get("request") or (str(human.text)[:MAX_REQUEST] if human else "")
-    pinned = before.get("pinned", []) if before.get("digest") == catalog.digest else sorted(loaded)
-    shown = requests.shown_catalog(catalog, pinned, request)
+    shown = requests.shown_catalog(catalog)
     # Unchanged files cost one `stat` each.
     changed = [change for name in sorted(loaded) if (change := _change(loaded[name], registry))]
     for change in changed:
@@ -197,8 +187,6 @@ def _catalog_record(
         digest=catalog.digest,
         total=len(catalog.skills),
         shown=[listed.skill.name for listed in shown.listing.lines],
-        pinned=pinned,
-        request=request,
         sources=list(catalog.sources),
         changed=changed,
         diagnostics=diagnostics,

@@ -20,6 +20,7 @@ from skills_agent.skills.needs.here import sentence
 from skills_agent.skills.policy.other_clients import names_here, names_used
 from skills_agent.skills.policy.tool_spec import RUN_COMMAND
 from skills_agent.skills.skill import ResourceListing, Skill, SkillRef
+from skills_agent.skills.text import count, escape_markup, one_line
 from skills_agent.state.budget import OnChange
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.records import Admission, LoadedSkill, ResourceRecord, SkillResources, active_skills
@@ -29,6 +30,9 @@ from skills_agent.state.transcript import LOAD_SKILL, refusal
 logger = logging.getLogger(__name__)
 
 NOT_ADMITTED: Final = "Not loaded: this request was not admitted here. Call load_skill again if it is needed."
+
+_MAX_NOTE: Final = 120
+"""Characters of a license or a compatibility in a receipt."""
 
 _Loaded = tuple[Skill, ResourceListing]
 
@@ -136,8 +140,12 @@ def _read(ref: SkillRef, registry: Registry, policy: Policy, context: Context) -
 
 
 def _receipt(skill: Skill, listing: ResourceListing) -> str:
-    lines = "1 line" if skill.lines == 1 else f"{skill.lines} lines"
-    return f"Loaded {skill.metadata.name}: {lines}, {summarize(each.type for each in listing.resources)}."
+    facts = skill.metadata
+    files = summarize(each.type for each in listing.resources)
+    text = f"Loaded {facts.name}: {count(skill.lines, 'line')}, {files}."
+    said = (("License", facts.license), ("Compatibility", facts.compatibility))
+    notes = [f"{label}: {one_line(value, _MAX_NOTE).rstrip('.')}." for label, value in said if value]
+    return " ".join([text, *map(escape_markup, notes)])
 
 
 def _missing(ref: SkillRef, policy: Policy, registry: Registry) -> str:

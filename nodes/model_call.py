@@ -43,7 +43,6 @@ from skills_agent.nodes.reply import (
 )
 from skills_agent.nodes.wrapped_models import ModelRunnable, changed_inside, with_tools
 from skills_agent.skills.library.catalog import Catalog
-from skills_agent.skills.skill import SkillMetadata
 from skills_agent.state.context import Context
 from skills_agent.state.history import room_of, tokens_in, turns_to_cover
 from skills_agent.state.records import active_skills
@@ -164,34 +163,28 @@ class ModelRequests:
         catalog_budget: int,
         left_out: Callable[[Catalog, Context], frozenset[str]],
         observer: ReplyObserver,
-        missing: Callable[[SkillMetadata], str],
         provider_tools: Mapping[str, dict[str, Any]] = MappingProxyType({}),
         system_prompt: Callable[[AgentState], str] = lambda _: "",
         form: AnswerForm | None = None,
     ) -> None:
         """`catalog_budget` is in characters of descriptions; `left_out` are skills that no prompt shows.
 
-        `missing` names what a skill needs and is not here: it is asked once for a catalog, so that a prompt
-        stays the same. `provider_tools` are bound, and run by the model's provider. `system_prompt` is what
-        the operator adds to the instructions. `form` is what the host wants answers in.
+        `provider_tools` are bound, and run by the model's provider. `system_prompt` is what the operator adds
+        to the instructions. `form` is what the host wants answers in.
         """
         self.models = models
         self._observer = observer
         self.catalog_budget = catalog_budget
         self._registry = registry
         self._left_out = left_out
-        self._missing = missing
         self._tools = tools
         self._provider_tools = provider_tools
         self._system_prompt = system_prompt
         self.form = form
         self._tokens: dict[str, int] = {}
         self._bound: dict[tuple[str, ...], tuple[Runnable[LanguageModelInput, AIMessage], int]] = {}
-        self._show = lru_cache(_MAX_CACHED)(self._show_anew)
-        # Asked in every turn; a catalog of thousands takes milliseconds.
-        self._is_whole = lru_cache(_MAX_CACHED)(
-            lambda catalog: catalog.is_whole(self.catalog_budget, self._note)
-        )
+        # Every model call of a thread shows the same; a thousand lines take milliseconds.
+        self.shown_catalog = lru_cache(_MAX_CACHED)(self._show)
 
     def ask(
         self,
@@ -299,35 +292,19 @@ class ModelRequests:
             return None
         registry = self._registry(runtime)
         catalog = registry.get(record["digest"]) or registry.refresh()
-        pinned, request = record.get("pinned") or (), record.get("request") or ""
         left_out = self._left_out(catalog, Context.of(runtime.context))
-        shown = self.shown_catalog(catalog, pinned, request, left_out)
+        shown = self.shown_catalog(catalog, left_out)
         if not (shown.load_skill or active_skills(ledger)):
             return None
         return ShownSkills(shown, ledger, state.get("skill_resources") or {}, catalog, left_out)
 
-    def shown_catalog(
-        self, catalog: Catalog, pinned: Sequence[str], request: str, left_out: frozenset[str] = frozenset()
-    ) -> ShownCatalog:
-        """Return what is shown of a catalog but for the skills that are left out.
-
-        Cached, because every model call of a thread shows the same, and a thousand lines take a millisecond.
-        """
-        if self._is_whole(catalog):
-            pinned, request = (), ""  # Every thread is shown the same.
-        return self._show(catalog, tuple(pinned), request, left_out)
-
-    def _note(self, skill: SkillMetadata) -> str:
-        return prompt.catalog_note(skill, self._missing(skill))
-
-    def _show_anew(
-        self, catalog: Catalog, pinned: tuple[str, ...], request: str, left_out: frozenset[str]
-    ) -> ShownCatalog:
-        listing = catalog.listing(self.catalog_budget, pinned, request, left_out, self._note)
+    def _show(self, catalog: Catalog, left_out: frozenset[str] = frozenset()) -> ShownCatalog:
+        """Return what is shown of a catalog but for the skills that are left out."""
+        listing = catalog.listing(self.catalog_budget, left_out)
         names = [each.name for each in catalog.skills if each.model_invocable and each.name not in left_out]
         is_offered = len(left_out) < len(catalog.skills)
         load_skill = prompt.load_skill_schema(names, catalog.sources) if is_offered else None
-        return ShownCatalog(listing, prompt.catalog_text(listing, self._missing), load_skill)
+        return ShownCatalog(listing, prompt.catalog_text(listing), load_skill)
 
     def _bind(
         self, chosen: ChosenModel, names: tuple[str, ...], load_skill: dict[str, Any] | None

@@ -145,17 +145,6 @@ class Policy:
             return []
         return self.machine.missing(registry.needs(ref), ref, trusted=registry.is_vouched_for(ref))
 
-    def named_missing(self, skill: SkillMetadata) -> str:
-        """Name what the frontmatter of a skill says that it needs, and this machine lacks; often empty.
-
-        Packages are left out: a command brings them.
-        """
-        needs = [need for need in skill.needs if need.kind not in {"python", "node"}]
-        if not needs or self.machine is None:
-            return ""
-        missing = self.machine.missing(needs, skill.ref, trusted=skill.trusted)
-        return ", ".join(each.need.name for each in missing)
-
     def hidden(self, context: Context) -> set[str]:
         """Return the tools that a model is not offered, because no call of this request could use them."""
         absent = self.absent()

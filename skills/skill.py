@@ -117,6 +117,11 @@ class SkillMetadata(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         """Return where this skill is."""
         return SkillRef(self.name, self.source, self.path)
 
+    @property
+    def described(self) -> str:
+        """Return what a model chooses by: the description, and when to use the skill."""
+        return f"{self.description} {self.when_to_use}" if self.when_to_use else self.description
+
 
 class Skill(msgspec.Struct, frozen=True):
     """A skill that was read whole."""

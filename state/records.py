@@ -35,11 +35,7 @@ class CatalogRecord(TypedDict):
     total: int
     """Skills that can be loaded."""
     shown: list[str]
-    """Names in the prompt, in its order; they stay for the thread while the digest stays."""
-    pinned: NotRequired[list[str]]
-    """Names that the description budget did not touch: what was loaded when `shown` was fixed."""
-    request: NotRequired[str]
-    """The thread's first request, by which skills are ranked where not all can be shown whole."""
+    """Names in the prompt, in its order."""
     sources: list[str]
     """Labels of the sources, strongest last."""
     changed: NotRequired[list[ChangedSkill]]

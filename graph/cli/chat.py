@@ -226,7 +226,7 @@ def _turn(thread: "OpenThread", text: str | None) -> None:
 
 def _print_skills(thread: "OpenThread") -> None:
     from skills_agent.graph.cli.doctor import untrusted_in_place
-    from skills_agent.skills.library.catalog import first_sentence
+    from skills_agent.skills.library.listing import first_sentence
 
     catalog = thread.registry.refresh()
     rows = [

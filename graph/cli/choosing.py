@@ -8,7 +8,7 @@ import click
 
 from skills_agent.graph.cli.printing import echo, is_terminal, line_of
 from skills_agent.skills.errors import list_names
-from skills_agent.skills.library.catalog import first_sentence
+from skills_agent.skills.library.listing import first_sentence
 from skills_agent.skills.packages.offer import Choose, Listed
 from skills_agent.skills.packages.required import Versions, with_required
 from skills_agent.skills.text import count

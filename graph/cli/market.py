@@ -5,7 +5,7 @@ import click
 from skills_agent.graph.cli.packages import market_of
 from skills_agent.graph.cli.printing import echo, print_json, table
 from skills_agent.graph.settings import Settings
-from skills_agent.skills.library.catalog import first_sentence
+from skills_agent.skills.library.listing import first_sentence
 from skills_agent.skills.packages.market import read_market
 
 

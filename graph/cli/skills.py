@@ -22,7 +22,8 @@ from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.rules import MAX_NAME, NEW_DESCRIPTION, is_spec_name
-from skills_agent.skills.library.catalog import Catalog, first_sentence
+from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.library.listing import first_sentence
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import Need, ResourceListing, Skill, SkillMetadata, SkillRef
 from skills_agent.skills.text import count

@@ -157,7 +157,7 @@ def _open(registry: Registry, name: str, files: Sequence[Path]) -> Lab:
     skill = catalog.find(name)
     if not skill.model_invocable:
         raise click.UsageError(f"only a person loads {skill.name}: no request triggers it")
-    descriptions = {each.name: _described(each) for each in catalog.skills if each.model_invocable}
+    descriptions = {each.name: each.described for each in catalog.skills if each.model_invocable}
     requests, skipped = _read(files or _own_sets(registry, skill), skill.name)
     lab = Lab(skill, _written(registry, skill), descriptions, (), tuple(skipped))
     return lab.with_requests(requests)
@@ -175,16 +175,12 @@ def _model_lab(settings: Settings, name: str, written: Written) -> "ModelLab":
     return ModelLab(name, model, written)
 
 
-def _described(skill: SkillMetadata) -> str:
-    return f"{skill.description} {skill.when_to_use}" if skill.when_to_use else skill.description
-
-
 def _written(registry: Registry, skill: SkillMetadata) -> Written:
     try:
         instructions = registry.load(skill.ref).instructions
     except SkillError:  # one that cannot be loaded is described all the same
         instructions = ""
-    return Written(skill.name, _described(skill), instructions)
+    return Written(skill.name, skill.described, instructions)
 
 
 def _own_sets(registry: Registry, skill: SkillMetadata) -> Sequence[Path]:

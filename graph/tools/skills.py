@@ -15,6 +15,7 @@ from skills_agent.graph.tools.declare import declare
 from skills_agent.skills.errors import ResourceNotTextError, SectionNotFoundError
 from skills_agent.skills.format.instructions import heading_lines, section_of
 from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.library.listing import shortened
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import escape_markup, one_line
@@ -66,7 +67,8 @@ class _SkillTools:
         lines = []
         for skill in skills:
             mark = " (loaded)" if skill.name in loaded else ""
-            lines.append(f"- {_shown(skill.name)}{mark}: {_shown(skill.description, MAX_DESCRIPTION)}")
+            text = shortened(one_line(skill.described), MAX_DESCRIPTION)
+            lines.append(f"- {_shown(skill.name)}{mark}: {_shown(text)}")
         return "\n".join([*lines, "Load one with load_skill(name)."])
 
     def unload_skill(self, name: str, runtime: ThreadRuntime) -> Command[None]:
@@ -110,5 +112,5 @@ class _SkillTools:
         return self.library.of(caller_of(runtime), runtime.store)
 
 
-def _shown(text: str, limit: int | None = None) -> str:
-    return escape_markup(one_line(text, limit))
+def _shown(text: str) -> str:
+    return escape_markup(one_line(text))

@@ -74,7 +74,7 @@ FIELDS: Final = (
     # Fields of other clients
     Field("version", "acted-on", "what `requires` of other skills is compared with, by PEP 440", _LINE),
     Field("author", "shown", "", _LINE),
-    Field("when-to-use", "acted-on", "searched like the description", _LINE),
+    Field("when-to-use", "acted-on", "shown and searched behind the description", _LINE),
     Field(
         "disable-model-invocation", "acted-on", "`true`: hidden from the model, open to the user",
         FieldValue.negated_flag, "model_invocable", spellings=_NO_MODEL,

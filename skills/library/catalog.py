@@ -1,14 +1,11 @@
 """The catalog: every skill that was found, at one moment, known by its digest."""
 
 import hashlib
-import re
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -17,32 +14,14 @@ from skills_agent.skills.errors import SkillSkippedError, UnknownSkillError
 from skills_agent.skills.format.rules import Finding, diagnostic, lookalikes_among
 from skills_agent.skills.format.values import name_from_folder, safe_name
 from skills_agent.skills.library.index import SkillReading
+from skills_agent.skills.library.listing import CatalogListing, fit
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
-from skills_agent.skills.text import escape_markup, one_line
 
 if TYPE_CHECKING:  # what only a search needs is imported by it: `skills list` must answer at once
     from skills_agent.skills.search.vectors import FusedIndex
     from skills_agent.skills.search.words import SearchIndex, Term
 
 EntryStatus = Literal["shown", "shadowed", "skipped"]
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s|(?<=[。！？])")
-_FRAME: Final = len("- : \n")
-
-
-class ListedSkill(NamedTuple):
-    """A line of the catalog."""
-
-    skill: SkillMetadata
-    description: str | None
-    """One line, not escaped; None where only the name is shown."""
-
-
-class CatalogListing(NamedTuple):
-    """The lines that fit, in the order given, and how many skills were left out."""
-
-    lines: tuple[ListedSkill, ...]
-    omitted: int
-    total: int
 
 
 class SearchHit(NamedTuple):
@@ -135,34 +114,15 @@ class Catalog:
         weaker = self.sources[: self.sources.index(source)] if source in self.sources else ()
         return tuple(label for label in reversed(weaker) if name in self._by_source.get(label, ()))
 
-    def listing(
-        self,
-        budget: int,
-        pinned: Iterable[str] = (),
-        request: str = "",
-        left_out: Collection[str] = (),
-        note_of: Callable[[SkillMetadata], str] = lambda _: "",
-    ) -> CatalogListing:
+    def listing(self, budget: int, left_out: Collection[str] = ()) -> CatalogListing:
         """Return what a prompt shows of the skills that a model may load, within a budget of characters.
 
-        In name order while everything fits whole: then threads share their prompts, and a provider's
-        cache. Otherwise what is pinned comes first, then what fits the request, best first, then the rest
-        by name. `note_of` returns what a line says behind its description: it counts, too.
+        It depends on nothing that is said in a thread: threads share their prompts, and a provider's cache.
+        Where not all fits, skills of strong sources lose less than those of weak ones.
         """
         visible = [each for each in self.skills if each.model_invocable and each.name not in left_out]
-        first = frozenset(pinned)
-        if not self.is_whole(budget, note_of):
-            hits = self.search(request, len(self.skills))
-            ranks = {hit.skill.name: rank for rank, hit in enumerate(hits)}
-            last = len(hits)
-            visible.sort(key=lambda skill: (skill.name not in first, ranks.get(skill.name, last), skill.name))
-        return fit(visible, budget, first, note_of)
-
-    def is_whole(self, budget: int, note_of: Callable[[SkillMetadata], str] = lambda _: "") -> bool:
-        """Return whether all descriptions fit: then nothing depends on what is pinned or requested."""
-        visible = [skill for skill in self.skills if skill.model_invocable]
-        texts = (f"{one_line(skill.description)}{note_of(skill)}" for skill in visible)
-        return sum(map(_cost, texts)) + sum(_cost(skill.name) + _FRAME for skill in visible) <= budget
+        strength = {label: rank for rank, label in enumerate(self.sources)}
+        return fit(sorted(visible, key=lambda each: -strength.get(each.source, -1)), budget)
 
     def search(self, query: str, limit: int = 5) -> list[SearchHit]:
         """Return the skills in effect that match any word of the query, best first.
@@ -270,44 +230,3 @@ def _digest_of(skills: Sequence[SkillMetadata], hidden: Sequence[SkillMetadata])
     for each in (*skills, *hidden):
         digest.update(f"{each.source}\0{each.name}\0{each.digest}\n".encode())
     return digest.hexdigest()
-
-
-def fit(
-    skills: Sequence[SkillMetadata],
-    budget_chars: int,
-    always: Collection[str] = (),
-    note_of: Callable[[SkillMetadata], str] = lambda _: "",
-) -> CatalogListing:
-    """Fit skills into a budget of characters; the first in order are the last to lose anything.
-
-    Descriptions go from whole to their first sentence, to nothing; only then are skills left out. Skills
-    named in `always` (the loaded ones) are shown whole and cost nothing. A note goes with its description.
-    """
-    paying = [skill for skill in skills if skill.name not in always]
-    names = list(accumulate(_cost(skill.name) + _FRAME for skill in paying))
-    # Where not all names fit, the first of them can keep their descriptions.
-    room = budget_chars // 2 if names and names[-1] > budget_chars else budget_chars
-    shown = paying[: bisect_right(names, room)]
-    left = budget_chars - sum(names[len(shown) - 1 : len(shown)])
-    descriptions: dict[str, str | None] = {skill.name: None for skill in shown}
-    for shorten in (first_sentence, str):
-        for skill in shown:
-            text = shorten(one_line(skill.description))
-            before = descriptions[skill.name]
-            note = note_of(skill) if text and before is None else ""
-            more = _cost(text + note) - _cost(before or "")
-            if more <= left:
-                descriptions[skill.name] = text
-                left -= more
-    descriptions |= {skill.name: one_line(skill.description) for skill in skills if skill.name in always}
-    lines = [ListedSkill(each, descriptions[each.name]) for each in skills if each.name in descriptions]
-    return CatalogListing(tuple(lines), len(skills) - len(lines), len(skills))
-
-
-def _cost(text: str) -> int:
-    return len(escape_markup(text))
-
-
-def first_sentence(text: str) -> str:
-    """Return a text up to the end of its first sentence."""
-    return _SENTENCE_END.split(text, maxsplit=1)[0]

@@ -27,8 +27,7 @@ def make_index(
 
 
 def _search_text(skill: SkillMetadata, discovery: Discovery) -> SearchText:
-    description = f"{skill.description} {skill.when_to_use}" if skill.when_to_use else skill.description
-    text = SearchText(skill.name, description, factor=1.0 if skill.trusted else UNTRUSTED_FACTOR)
+    text = SearchText(skill.name, skill.described, factor=1.0 if skill.trusted else UNTRUSTED_FACTOR)
     owned = discovery.find(skill.ref)
     if owned is None:  # gone since the catalog was made
         return text

@@ -102,22 +102,6 @@ def test_the_description_budget_cuts_counts_and_says_how_to_see_the_rest(
     assert record.__dict__["omitted"] == 30 - len(shown)
 
 
-def test_what_stands_behind_descriptions_counts_in_their_budget(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
-    """34,420 characters were shown at a budget of 16,000."""
-    for number in range(40):
-        more = f"license: {'L' * 110}\ncompatibility: {'C' * 110}\nallowed-tools: {'Read ' * 20}"
-        write_skill(skills_dir, f"skill-{number:02}", f"Does thing {number}.\n{more}")
-    look = Look("done")
-    agent = make_agent(look.entries, catalog_budget=4_000)
-    agent.say("hi")
-    listed = look.system.partition("<available_skills>\n")[2].partition("\n[")[0].partition("</av")[0]
-    assert 3_000 < len(listed) <= 4_000
-    assert "license: LLL" in listed
-    assert len(agent.values["catalog"]["shown"]) == 40
-
-
 def test_a_skill_that_is_never_listed_is_no_reason_to_warn_of_the_budget(
     make_agent: MakeAgent, skills_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -141,21 +125,19 @@ def test_with_sources_but_no_skills_a_person_is_told_where_to_put_some_and_the_m
     assert all("skill" not in str(message.content).lower() for message in look.prompts[-1])
 
 
-def test_license_compatibility_and_tools_are_shown_where_set(make_agent: MakeAgent, skills_dir: Path) -> None:
-    """cases.md 14."""
-    write_skill(
-        skills_dir,
-        "alpha",
-        "Counts apples.\nlicense: MIT\ncompatibility: Needs git\nallowed-tools: Read Bash(git:*)",
-    )
-    write_skill(skills_dir, "beta", "Counts pears.")
-    look = Look("done")
-    make_agent(look.entries).say("hi")
-    assert (
-        "- alpha: Counts apples. (license: MIT; compatibility: Needs git; tools: Read Bash(git:*))"
-        in look.system
-    )
-    assert "- beta: Counts pears.\n" in look.system
+def test_license_and_compatibility_are_in_the_receipt_and_cost_the_catalog_nothing(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    """cases.md 14: a person reads them there; in the catalog they took the place of descriptions."""
+    notes = "license: MIT\ncompatibility: Needs <git>.\nallowed-tools: Read Bash(git:*)"
+    write_skill(skills_dir, "alpha", f"Counts apples.\n{notes}")
+    write_skill(skills_dir, "beta", "Counts pears.\nwhen_to_use: Use it for fruit.")
+    look = Look(calls(call("load_skill", name="alpha")), "done")
+    agent = make_agent(look.entries)
+    agent.say("hi")
+    assert "\n- alpha: Counts apples.\n- beta: Counts pears. Use it for fruit.\n</av" in look.system
+    (receipt,) = agent.tool_messages("load_skill")
+    assert "License: MIT. Compatibility: Needs &lt;git&gt;." in receipt.text
 
 
 def test_a_skill_of_a_weaker_source_can_be_asked_for(
@@ -270,22 +252,23 @@ def test_what_happens_is_logged_with_facts(
     assert events["tool blocked by policy"].levelno == logging.WARNING
 
 
-def test_what_does_not_fit_is_chosen_by_the_first_request_and_stays_for_the_thread(
-    make_agent: MakeAgent, skills_dir: Path
+@pytest.mark.parametrize("budget", [16_000, 3_000, 800])
+def test_every_thread_is_shown_the_same_catalog_whatever_is_asked_or_loaded(
+    make_agent: MakeAgent, skills_dir: Path, budget: int
 ) -> None:
+    """A provider's cache is shared by threads: 3,453 of 5,914 tokens were not, with 105 skills."""
     for number in range(40):
         write_skill(skills_dir, f"skill-{number:02}", f"Does thing {number}. " + "x" * 300)
     write_skill(skills_dir, "zebra-count", "Counts zebras in pictures. " + "y" * 200)
-    look = Look("one", calls(call("load_skill", name="skill-30")), "two", "three")
-    agent = make_agent(look.entries, catalog_budget=800)
+    look = Look("one", calls(call("load_skill", name="skill-30")), "two", "three", "four")
+    agent = make_agent(look.entries, catalog_budget=budget)
     agent.say("How many zebras are in these pictures?")
-    shown = agent.values["catalog"]["shown"]
-    assert shown[0] == "zebra-count"
-    assert "Counts zebras in pictures." in look.system
     agent.say("Now something else: thing 30")
-    agent.say("And thing 7")
+    other = make_agent(look.entries[3:], thread="other", catalog_budget=budget)
+    other.say("And thing 7", skills=["skill-07"])
+    assert len(look.prompts) == 4
     assert len({str(prompt[0].content) for prompt in look.prompts}) == 1
-    assert agent.values["catalog"]["shown"] == shown
+    assert other.values["catalog"]["shown"] == agent.values["catalog"]["shown"]
 
 
 def test_skills_that_all_fit_are_in_name_order(make_agent: MakeAgent, skills_dir: Path) -> None:

@@ -1,13 +1,11 @@
-"""A skill that needs what is not here: said in the catalog, in the receipt and before a question."""
+"""A skill that needs what is not here: said in the receipt and before a question."""
 
 import os
 import shutil
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import BaseMessage
 
 from skills_agent.graph.machine import machine_of
 from skills_agent.skills.needs.environments import wanted
@@ -47,23 +45,6 @@ def test_the_receipt_names_what_is_missing_and_what_brings_it(
     assert str(receipt.content).splitlines() == ["Loaded draw: 1 line, 1 script, 1 other file.", RECEIPT]
 
 
-def test_the_catalog_marks_the_skill_and_stays_the_same(skills_dir: Path, make_agent: MakeAgent) -> None:
-    write_draw(skills_dir)
-    write_skill(skills_dir, "plain", "Needs nothing.")
-    prompts: list[str] = []
-
-    def keep(messages: Sequence[BaseMessage]) -> str:
-        prompts.append(str(messages[0].content))
-        return "Yes."
-
-    agent = make_agent([keep, keep])
-    agent.say("Hello.")
-    agent.say("Again.")
-    first, second = prompts
-    assert f"- draw: Draw. (not here: {PROGRAM})\n- plain: Needs nothing.\n" in first
-    assert first == second
-
-
 def test_the_question_names_the_missing_program(skills_dir: Path, make_agent: MakeAgent) -> None:
     write_draw(skills_dir)
     run = call("run_script", skill="draw", path="scripts/run.py")
@@ -84,7 +65,7 @@ def test_nothing_is_said_where_nothing_is_missing(skills_dir: Path, make_agent: 
     agent = make_agent([calls(call("load_skill", name="plain")), "Done."])
     agent.say("Go.")
     (receipt,) = agent.tool_messages("load_skill")
-    assert receipt.content == "Loaded plain: 1 line, 1 script."
+    assert receipt.content == "Loaded plain: 1 line, 1 script. Compatibility: Requires Python 3.8+."
 
 
 OUTER = "import outer\nprint('outer', outer.VERSION, 'by', __import__('sys').prefix)\n"

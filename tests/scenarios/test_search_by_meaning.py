@@ -27,7 +27,7 @@ class NGrams(Embeddings):
         return vector
 
 
-def test_the_model_is_shown_and_finds_skills_that_are_like_the_request(workspace: Path) -> None:
+def test_the_model_finds_skills_that_are_like_the_request(workspace: Path) -> None:
     skills = {name: {"SKILL.md": f"---\ndescription: All about {name}.\n---\n"} for name in NAMES}
     model = ScriptedChatModel([calls(call("search_skills", query="subspreadsheet")), "Done."])
     settings = Settings(workspace=workspace, home=workspace, catalog_budget=40)
@@ -38,4 +38,3 @@ def test_the_model_is_shown_and_finds_skills_that_are_like_the_request(workspace
 
     (answer,) = [message for message in state["messages"] if message.type == "tool"]
     assert answer.text.startswith("- spreadsheets: All about spreadsheets.")
-    assert state["catalog"]["shown"][0] == "spreadsheets"

@@ -349,14 +349,15 @@ def offered(agent: Agent) -> set[str]:
     return seen[0]
 
 
-@pytest.mark.parametrize("many", [True, False])
-def test_search_is_offered_only_when_not_all_skills_are_shown(
-    make_agent: MakeAgent, skills_dir: Path, many: bool
+@pytest.mark.parametrize(("budget", "is_offered"), [(300, True), (8_000, True), (16_000, False)])
+def test_search_is_offered_when_anything_is_left_out_or_shortened(
+    make_agent: MakeAgent, skills_dir: Path, budget: int, is_offered: bool
 ) -> None:
-    for number in range(30 if many else 2):
+    for number in range(30):
         write_skill(skills_dir, f"skill-{number}", "x" * 400 + " needle." * (number == 29))
-    agent = make_agent([calls(call("search_skills", query="needle")), "done"], catalog_budget=300)
-    assert ("search_skills" in offered(agent)) is many
+    agent = make_agent([calls(call("search_skills", query="needle")), "done"], catalog_budget=budget)
+    assert ("search_skills" in offered(agent)) is is_offered
+    assert len(agent.values["catalog"]["shown"]) == 30 or budget == 300
 
 
 def test_without_skills_no_tool_for_skills_is_offered_and_the_others_are(make_agent: MakeAgent) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import ToolMessage
 
-from skills_agent.skills.library.catalog import CatalogListing
+from skills_agent.skills.library.listing import CatalogListing
 from skills_agent.skills.text import one_line
 from skills_agent.state.transcript import outcome_of
 

@@ -1,9 +1,10 @@
 """What of the catalog fits into a prompt."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.library.catalog import CatalogListing, fit
+from skills_agent.skills.library.listing import CatalogListing, fit, shortened
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillMetadata
 from skills_agent.skills.sources import MemorySource
@@ -14,12 +15,11 @@ def skill(name: str, description: str) -> SkillMetadata:
     return SkillMetadata(name, description, "user", f"/{name}/SKILL.md", name, "0" * 64)
 
 
-def cost(listing: CatalogListing, always: frozenset[str] = frozenset()) -> int:
+def cost(listing: CatalogListing) -> int:
     """Return the characters of the lines as a prompt shows them."""
     return sum(
         len(f"- {escape_markup(line.skill.name)}: {escape_markup(line.description or '')}\n")
         for line in listing.lines
-        if line.skill.name not in always
     )
 
 
@@ -32,20 +32,59 @@ def test_everything_is_whole_while_it_fits() -> None:
     listing = fit(SKILLS, 16_000)
 
     assert [line.description for line in listing.lines] == [each.description for each in SKILLS]
-    assert (listing.omitted, listing.total) == (0, 10)
+    assert (listing.omitted, listing.total, listing.is_whole) == (0, 10, True)
 
 
-def test_descriptions_shrink_to_a_sentence_then_to_nothing_from_the_end() -> None:
-    whole, first = SKILLS[0].description, "Does thing 0."
+LONG = [
+    skill(f"skill-{number}", "Does it with care. " * 20 + f"Use when {number} is asked for.")
+    for number in range(10)
+]
 
-    sentences = fit(SKILLS, 10 * 30 + 30)
-    names = fit(SKILLS, 10 * 12 + 14)
 
-    assert sentences.lines[0].description == whole
-    assert sentences.lines[-1].description == "Does thing 9."
-    assert names.lines[0].description == first
-    assert names.lines[-1].description is None
-    assert sentences.omitted == names.omitted == 0
+def test_all_descriptions_are_cut_to_one_length_and_say_when_to_use_the_skill() -> None:
+    listing = fit(LONG, 10 * 140)
+    lengths = {len(line.description or "") for line in listing.lines}
+
+    assert (listing.omitted, listing.is_whole) == (0, False)
+    assert max(lengths) - min(lengths) <= 1
+    assert min(lengths) > 110
+    assert all((line.description or "").startswith("Does it with") for line in listing.lines)
+    assert all(
+        f"Use when {line.skill.name[-1]} is asked for." in (line.description or "") for line in listing.lines
+    )
+
+
+def test_where_all_would_say_too_little_the_first_keep_a_description_and_the_rest_their_names() -> None:
+    listing = fit(LONG, 10 * 13 + 3 * 80)
+
+    assert [line.description is not None for line in listing.lines] == [True] * 3 + [False] * 7
+    assert "Use when 0 is asked for." in (listing.lines[0].description or "")
+    assert listing.omitted == 0
+    assert not listing.is_whole
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Fills forms. " * 20 + "Use this skill when a form comes.", "Use this skill when a form comes."),
+        ("Fills forms, slowly - " * 20 + "use it when a PDF comes.", "use it when a PDF comes."),
+        ("Use the API of forms. " * 9 + "Trigger on 'a form'.", "Use the API of"),
+        ("When the user wants a form. " + "Fills forms. " * 20, "When the user wants a form."),
+        ("Makes posters. " * 12 + "TRIGGER on: a poster. Not for flyers.", "TRIGGER on: a poster."),
+        ("Use when " + "the user asks for a form, " * 20, "Use when the user asks for a form, the user"),
+    ],
+)  # fmt: skip
+def test_when_to_use_a_skill_is_the_last_that_its_description_loses(text: str, kept: str) -> None:
+    short = shortened(text, 90)
+
+    assert kept in short
+    assert len(short) <= 90
+
+
+@given(st.text(), st.integers(1, 300))
+def test_a_shortened_text_is_no_longer_than_asked_for(text: str, length: int) -> None:
+    assert len(shortened(text, length)) <= max(length, 1)
+    assert shortened(text, max(len(text), 1)) == text
 
 
 def test_what_does_not_fit_at_all_is_left_out_and_counted() -> None:
@@ -54,14 +93,6 @@ def test_what_does_not_fit_at_all_is_left_out_and_counted() -> None:
     assert 0 < len(listing.lines) < 10
     assert listing.omitted == 10 - len(listing.lines)
     assert [line.skill.name for line in listing.lines] == [each.name for each in SKILLS][: len(listing.lines)]
-
-
-def test_loaded_skills_are_shown_whole_and_cost_nothing() -> None:
-    listing = fit(SKILLS, 0, always={"skill-3", "skill-7"})
-
-    assert [line.skill.name for line in listing.lines] == ["skill-3", "skill-7"]
-    assert [line.description for line in listing.lines] == [SKILLS[3].description, SKILLS[7].description]
-    assert listing.omitted == 8
 
 
 def test_a_description_is_one_line() -> None:
@@ -73,16 +104,17 @@ _SKILLS = st.lists(st.text(max_size=80), max_size=12).map(
 )
 
 
-@given(_SKILLS, st.integers(-10, 1_500), st.sets(st.sampled_from(["skill-0", "skill-3"])))
-def test_a_listing_keeps_order_and_budget(skills: list[SkillMetadata], budget: int, always: set[str]) -> None:
-    listing = fit(skills, budget, always)
+@given(_SKILLS, st.integers(-10, 1_500))
+def test_a_listing_keeps_order_and_budget(skills: list[SkillMetadata], budget: int) -> None:
+    listing = fit(skills, budget)
 
     shown = [line.skill.name for line in listing.lines]
-    assert shown == [each.name for each in skills if each.name in set(shown)]
-    assert cost(listing, frozenset(always)) <= max(budget, 0)
-    assert {each.name for each in skills} & always <= set(shown)
+    assert shown == sorted(shown)
+    assert cost(listing) <= max(budget, 0)
     assert len(shown) + listing.omitted == listing.total == len(skills)
-    assert fit(skills, budget, always) == listing
+    texts = {each.name: " ".join(each.description.split()) for each in skills}
+    assert listing.is_whole is ({line.skill.name: line.description for line in listing.lines} == texts)
+    assert fit(skills, budget) == listing
 
 
 @given(_SKILLS, st.integers(0, 1_500))
@@ -90,25 +122,25 @@ def test_more_budget_never_shows_fewer_skills(skills: list[SkillMetadata], budge
     assert len(fit(skills, budget + 50).lines) >= len(fit(skills, budget).lines)
 
 
-def test_a_catalog_fits_what_a_model_may_load() -> None:
-    def written(name: str, more: str = "") -> dict[str, str | bytes]:
-        return {"SKILL.md": f"---\ndescription: Does {name}. And so on.\n{more}---\n"}
+def written(name: str, more: str = "") -> dict[str, str | bytes]:
+    return {"SKILL.md": f"---\ndescription: Does {name}. {'And so on. ' * 20}\n{more}---\n"}
 
+
+def test_a_catalog_lists_by_name_what_a_model_may_load() -> None:
     hidden = written("c", "disable-model-invocation: true\n")
-    catalog = Registry([MemorySource({"a": written("a"), "b": written("b"), "c": hidden})]).refresh()
+    catalog = Registry([MemorySource({"b": written("b"), "a": written("a"), "c": hidden})]).refresh()
 
     assert [line.skill.name for line in catalog.listing(16_000).lines] == ["a", "b"]
-    pinned = catalog.listing(15, ["b"])
-    assert [line.description for line in pinned.lines] == ["Does b. And so on.", "Does a."]
+    assert catalog.listing(16_000).is_whole
+    assert [line.skill.name for line in catalog.listing(16_000, {"a"}).lines] == ["b"]
 
 
-def test_a_skill_that_no_model_may_load_takes_no_room() -> None:
-    """One of them made every thread's list depend on its request, as if not all had its place."""
-    shown = {name: {"SKILL.md": f"---\ndescription: Counts {name}.\n---\n"} for name in ("a", "b")}
-    hidden = {"SKILL.md": f"---\ndescription: {'x' * 900}\ndisable-model-invocation: true\n---\n"}
-    catalog = Registry([MemorySource({**shown, "hidden": hidden})]).refresh()
-    budget = 100
+def test_skills_of_a_strong_source_are_the_last_to_lose_their_descriptions() -> None:
+    weak = MemorySource({name: written(name) for name in ("a", "d")}, "weak")
+    strong = MemorySource({name: written(name) for name in ("b", "c")}, "strong")
+    catalog = Registry([weak, strong]).refresh()
 
-    assert catalog.is_whole(budget)
-    names = [line.skill.name for line in catalog.listing(budget, request="count b").lines]
-    assert names == ["a", "b"]
+    lines = catalog.listing(200).lines
+    assert [(line.skill.name, line.description is not None) for line in lines] == [
+        ("a", False), ("b", True), ("c", True), ("d", False)
+    ]  # fmt: skip
