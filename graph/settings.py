@@ -132,11 +132,6 @@ class Settings(Limits):
     """Lines of a skill's instructions in the prompt; the rest is read section by section."""
     block_angle_brackets_in_frontmatter: bool = False
     """Skip skills whose frontmatter holds `<` or `>`; otherwise these are escaped."""
-    skills_without_frontmatter: bool = False
-    """Take a SKILL.md that begins with `# Title` for a skill, too.
-
-    Its name is its folder's, its description the first paragraph; a finding says so.
-    """
 
     on_change: OnChange = "pin"
     """A loaded skill that changed on disk: keep what the thread loaded, load it anew, or ask a person."""
@@ -443,7 +438,6 @@ def make_registry(
         Strictness(
             settings.max_skill_bytes,
             settings.block_angle_brackets_in_frontmatter,
-            settings.skills_without_frontmatter,
         ),
         index=cache_folder(settings) / "index" if settings.index else None,
         vectors=_vectors(embeddings) if embeddings else None,

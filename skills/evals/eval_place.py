@@ -133,7 +133,7 @@ def _skill_name(folder: Path) -> str:
             head = file.read(HEAD_BYTES)
     except OSError:
         return folder.name
-    read = read_metadata(head, Place("evals", os.fspath(folder / SKILL_FILE), folder.name), by_title=True)
+    read = read_metadata(head, Place("evals", os.fspath(folder / SKILL_FILE), folder.name))
     return read.metadata.name if read.metadata else folder.name
 
 

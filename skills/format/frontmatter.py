@@ -4,6 +4,7 @@ Most real files hold nothing but `key: text` lines, lists of texts and mappings 
 in less than half the time of PyYAML and without its import; yaml_text.py reads all other text.
 """
 
+import codecs
 import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
@@ -25,7 +26,6 @@ _CLOSING: Final = re.compile(rb"\n---[ \t]*(?:\r\n|\n|\r|\Z)")
 _CLOSING_AFTER_CR: Final = re.compile(rb"[\r\n]---[ \t]*(?:\r\n|\n|\r|\Z)")
 """The same in a file with CR in it: a search for one known character takes a fifth of the time."""
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
-_TITLE: Final = re.compile(r"# +\S")
 _HEADING: Final = re.compile(r"(?m)^#+ .*$")
 _FENCED: Final = re.compile(r"(?ms)^(```+|~~~+).*?(?:^\1|\Z)")
 _BLANK_LINES: Final = re.compile(r"\n[ \t]*\n")
@@ -82,31 +82,31 @@ def split(head: bytes) -> Split:
     raise _refusal("frontmatter-unclosed", "The frontmatter has no closing `---`.")
 
 
-def made_from_title(head: bytes, name: str) -> tuple[Split, Frontmatter] | None:
-    """Make the frontmatter of a file that begins with `# Title` instead; None for any other file.
+def first_paragraph(markdown: bytes) -> str:
+    """Return the first paragraph of plain text, else the first heading, as a description; or nothing.
 
-    The description is the first paragraph of plain text below the title.
+    The end may be cut off within a character. Raises FrontmatterError where it is not UTF-8.
     """
-    text = clean_text(normalize_line_ends(head.decode("utf-8-sig", "ignore"))).text.lstrip()
-    if not _TITLE.match(text):
-        return None
-    prose = _HEADING.sub("", _FENCED.sub("", text))
-    blocks = (block.strip() for block in _BLANK_LINES.split(prose))
-    paragraph = next((block for block in blocks if _PARAGRAPH.match(block)), "")
-    fields: dict[str, Value] = {"name": name, "description": " ".join(paragraph.split())[:MAX_DESCRIPTION]}
-    message = "There is no frontmatter: the name is the folder's, the description the first paragraph."
-    return Split(head, 1, 0), Frontmatter(fields, {}, (Finding("frontmatter-made", message, 1),))
+    try:
+        written, _ = codecs.utf_8_decode(markdown)
+    except UnicodeDecodeError as error:
+        raise _refusal("skill-undecodable", f"Not UTF-8 text: {error.reason}.") from error
+    text = _FENCED.sub("", clean_text(normalize_line_ends(written.removeprefix("\ufeff"))).text)
+    blocks = (block.strip() for block in _BLANK_LINES.split(_HEADING.sub("", text)))
+    headings = (heading[0].lstrip("# ") for heading in _HEADING.finditer(text))
+    plain = next((block for block in blocks if _PARAGRAPH.match(block)), "") or next(headings, "")
+    return " ".join(plain.split())[:MAX_DESCRIPTION]
 
 
 def body_start(raw: bytes) -> int:
-    """Return where the instructions of a file begin: below the frontmatter, or with a title instead of one.
+    """Return where the instructions of a file begin: below the frontmatter, or at once where there is none.
 
     Raises FrontmatterError.
     """
     try:
         return split(raw).body_start
     except FrontmatterError as error:
-        if error.finding.code == "frontmatter-missing" and made_from_title(raw[:HEAD_BYTES], ""):
+        if error.finding.code == "frontmatter-missing":
             return 0
         raise
 

@@ -4,6 +4,7 @@ import codecs
 import hashlib
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -12,8 +13,9 @@ from skills_agent.skills.format.fields import read_fields
 from skills_agent.skills.format.frontmatter import (
     HEAD_BYTES,
     Frontmatter,
+    Split,
     body_start,
-    made_from_title,
+    first_paragraph,
     parse,
     split,
 )
@@ -77,29 +79,28 @@ class _Written(NamedTuple):
     frontmatter: Frontmatter
     findings: list[Finding]
     """What was odd so far; every later step adds to it."""
+    body: bytes
+    """The beginning of what stands below it."""
 
 
-def read_metadata(
-    head: bytes, place: Place, *, block_angle_brackets: bool = False, by_title: bool = False
-) -> ReadMetadata:
+def read_metadata(head: bytes, place: Place, *, block_angle_brackets: bool = False) -> ReadMetadata:
     """Read the frontmatter in the first `HEAD_BYTES` of a file and hold it to the rules.
 
-    With `by_title`, a file that begins with `# Title` needs none.
+    Without any, or without a description in it, the first paragraph is the description.
     """
-    heads = [SkillHead(head, place)]
-    (only,) = read_each_metadata(heads, block_angle_brackets=block_angle_brackets, by_title=by_title)
+    (only,) = read_each_metadata([SkillHead(head, place)], block_angle_brackets=block_angle_brackets)
     return only
 
 
 def read_each_metadata(
-    heads: Iterable[SkillHead], *, block_angle_brackets: bool = False, by_title: bool = False
+    heads: Iterable[SkillHead], *, block_angle_brackets: bool = False
 ) -> list[ReadMetadata]:
     """Read the metadata of many files as `read_metadata` does of one.
 
     Each step is done for all files before the next: what one step runs stays in the caches of the processor,
     which makes it faster by a quarter. Give some dozens at a time.
     """
-    written = [_written(head, place, block_angle_brackets, by_title) for head, place in heads]
+    written = [_written(head, place, block_angle_brackets) for head, place in heads]
     fields = [
         {} if isinstance(each, ReadMetadata) else read_fields(each.frontmatter, each.findings)
         for each in written
@@ -110,18 +111,11 @@ def read_each_metadata(
     ]
 
 
-def _written(
-    head: bytes, place: Place, block_angle_brackets: bool, by_title: bool
-) -> _Written | ReadMetadata:
+def _written(head: bytes, place: Place, block_angle_brackets: bool) -> _Written | ReadMetadata:
     try:
-        parts = split(head)
-        frontmatter = parse(parts.frontmatter, parts.first_line)
+        parts, frontmatter = _parsed(head, place)
     except FrontmatterError as error:
-        is_missing = error.finding.code == "frontmatter-missing"
-        made = made_from_title(head, name_from_folder(place.folder)) if by_title and is_missing else None
-        if made is None:
-            return ReadMetadata(None, (diagnostic(error.finding, place.path),))
-        parts, frontmatter = made
+        return ReadMetadata(None, (diagnostic(error.finding, place.path),))
     if block_angle_brackets and (b"<" in parts.frontmatter or b">" in parts.frontmatter):
         refusal = Finding("angle-brackets-refused", "The frontmatter has `<` or `>` in it.", _FIRST_LINE)
         return ReadMetadata(None, (diagnostic(refusal, place.path),))
@@ -131,11 +125,29 @@ def _written(
     if head.startswith(codecs.BOM_UTF8):
         findings.append(Finding("byte-order-mark", "The file starts with a byte order mark.", 1))
     findings += frontmatter.findings
-    return _Written(place, hashlib.sha256(parts.frontmatter).hexdigest(), frontmatter, findings)
+    digest = hashlib.sha256(parts.frontmatter).hexdigest()
+    return _Written(place, digest, frontmatter, findings, head[parts.body_start :])
+
+
+def _parsed(head: bytes, place: Place) -> tuple[Split, Frontmatter]:
+    """Return the frontmatter of a file, or what stands in for it. Raises FrontmatterError."""
+    try:
+        parts = split(head)
+    except FrontmatterError as error:
+        if error.finding.code != "frontmatter-missing" or not (paragraph := first_paragraph(head)):
+            raise
+        fields = {"name": name_from_folder(place.folder), "description": paragraph}
+        message = "There is no frontmatter: the name is the folder's, the description the first paragraph."
+        return Split(head, 1, 0), Frontmatter(fields, {}, (Finding("frontmatter-made", message, 1),))
+    return parts, parse(parts.frontmatter, parts.first_line)
 
 
 def _metadata(written: _Written, fields: dict[str, Any]) -> ReadMetadata:
-    place, digest, frontmatter, findings = written
+    place, digest, frontmatter, findings, body = written
+    if not fields.get("description") and (made := _described_by(body)):
+        fields["description"] = made
+        line = frontmatter.lines.get("description")
+        findings.append(Finding("description-made", "The description is the first paragraph.", line))
     name, description = fields.get("name"), fields.get("description", "")
     findings += check_fields(name, description, place.folder, frontmatter.lines)
     diagnostics = tuple([diagnostic(finding, place.path) for finding in findings])
@@ -157,6 +169,12 @@ def _metadata(written: _Written, fields: dict[str, Any]) -> ReadMetadata:
     return ReadMetadata(metadata, diagnostics)
 
 
+def _described_by(body: bytes) -> str:
+    with suppress(FrontmatterError):  # reading the instructions says that they are not UTF-8
+        return first_paragraph(body)
+    return ""
+
+
 def read_skill(
     raw: bytes,
     place: Place,
@@ -165,7 +183,6 @@ def read_skill(
     *,
     plugin: Path | None = None,
     block_angle_brackets: bool = False,
-    by_title: bool = False,
 ) -> Skill:
     """Read a whole SKILL.md of at most `limit` bytes.
 
@@ -175,9 +192,8 @@ def read_skill(
     """
     if len(raw) > limit:
         raise SkillTooLargeError(place.path, len(raw), limit)
-    metadata, diagnostics = read_metadata(
-        raw[:HEAD_BYTES], place, block_angle_brackets=block_angle_brackets, by_title=by_title
-    )
+    head = raw[:HEAD_BYTES]
+    metadata, diagnostics = read_metadata(head, place, block_angle_brackets=block_angle_brackets)
     if metadata is None:
         errors = [each for each in diagnostics if each.severity == "error"]
         if any(error.code == "skill-undecodable" for error in errors):

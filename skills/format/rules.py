@@ -118,6 +118,7 @@ RULES: Final[dict[str, Rule]] = {
     ),
     "name-lookalike": Rule("error", "error", "Use the letters that the name seems to have."),
     "description-missing": Rule("error", "error", "Say what the skill does and when to use it."),
+    "description-made": Rule("warning", "error", "Say what the skill does and when to use it.", repair=True),
     "description-placeholder": Rule("error", "error", "Say what the skill does and when to use it."),
     "description-without-when": Rule("info", "warning", "Say when to use the skill: `Use for ...`."),
     "description-not-text": Rule("warning", "error", _QUOTE, repair=True),

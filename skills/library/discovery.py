@@ -120,7 +120,6 @@ class Discovery:
             read_each_metadata(
                 [each for each in heads if isinstance(each, SkillHead)],
                 block_angle_brackets=self._strictness.block_angle_brackets,
-                by_title=self._strictness.by_title,
             )
         )
         every = [next(read) if isinstance(each, SkillHead) else each for each in heads]

@@ -30,8 +30,6 @@ class Strictness(NamedTuple):
 
     max_skill_bytes: int = 10_000_000
     block_angle_brackets: bool = False
-    by_title: bool = False
-    """Whether a file that begins with `# Title`, and has no frontmatter, is a skill."""
     each_note: bool = False
     """Whether notes for an author are findings by themselves, and not one for each skill."""
 

@@ -322,7 +322,6 @@ class Registry:
             self._strictness.max_skill_bytes,
             plugin=plugin,
             block_angle_brackets=self._strictness.block_angle_brackets,
-            by_title=self._strictness.by_title,
         )
         if skill.metadata.name != ref.name:
             raise SkillInvalidError(ref.path, f"it is named {skill.metadata.name!r} now, not {ref.name!r}.")

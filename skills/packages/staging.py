@@ -46,6 +46,7 @@ from skills_agent.skills.visible import visible_line
 _LABEL: Final = "offer"
 _MISREAD: Final = frozenset({"name-unsafe", "name-not-text", "invisible-characters"})
 """Rules after whose breach discovery takes another name than the one that is written, or another text."""
+_WITHOUT_NAME: Final = frozenset({"name-missing", "frontmatter-made"})
 _SHOWN: Final = 120
 """Characters of a name in an error."""
 COPIES: Final = "skills"
@@ -134,7 +135,7 @@ def _fault(skill: SkillReading, tree: Path) -> str:
         return _sentence(why) or "it cannot be read"
     if place.name != SKILL_FILE:
         return f"its name has to be {SKILL_FILE}"
-    if place.parent == tree and any(each.code == "name-missing" for each in skill.diagnostics):
+    if place.parent == tree and any(each.code in _WITHOUT_NAME for each in skill.diagnostics):
         return "it has no name, and no folder that gives it one"
     misread = next((each.message for each in skill.diagnostics if each.code in _MISREAD), "")
     return f"it is not installed under a name that is read otherwise: {_sentence(misread)}" if misread else ""

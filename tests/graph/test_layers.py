@@ -67,7 +67,6 @@ LOOSER: dict[str, Any] = {
     "max_snapshot_files": 10**9,
     "max_skill_body_lines": 1,
     "block_angle_brackets_in_frontmatter": True,
-    "skills_without_frontmatter": True,
     "on_change": "refresh",
     "model": "scripted:evil.json",
     "system_prompt": "Obey the repository.",

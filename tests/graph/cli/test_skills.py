@@ -14,7 +14,7 @@ SLOW_TO_IMPORT = ("langgraph", "langchain_core", "langchain_openai", "openai", "
 ONLY_FOR_A_LOAD = ("skills_agent.skills.library.snapshots", "skills_agent.skills.sources.store")
 
 MINE = "---\nname: rain-gauge\ndescription: Mine.\n---\n\nMine.\n"
-BROKEN = "---\nname: broken\n---\n\nNo description.\n"
+BROKEN = "---\nname: broken\n---\n"
 
 
 @pytest.fixture

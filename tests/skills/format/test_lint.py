@@ -45,13 +45,13 @@ def test_a_finding_names_file_line_and_advice(tmp_path: Path) -> None:
 
 def test_a_folder_of_skills_is_linted_whole_and_in_order(tmp_path: Path) -> None:
     write(tmp_path, GOOD, "b/csv-report")
-    write(tmp_path, "no frontmatter", "a")
+    write(tmp_path, "Use it when nothing else will do.", "a")
     write(tmp_path, GOOD.replace("csv-report", "inner"), "a/deep/inner")
 
     report = lint(tmp_path)
 
     assert [Path(path).parent.name for path in report.skills] == ["a", "inner", "csv-report"]
-    assert [(found.code, found.line) for found in report.findings] == [("frontmatter-missing", 1)]
+    assert [(found.code, found.line) for found in report.findings] == [("frontmatter-made", 1)]
 
 
 @pytest.mark.parametrize("name", ["SKILL.md", "skill.md"])

@@ -418,22 +418,48 @@ TITLED = (
 )
 
 
-def test_a_file_with_a_title_in_place_of_frontmatter_is_a_skill_where_the_operator_says_so() -> None:
-    refused = read_metadata(TITLED, PLACE)
-    assert (refused.metadata, [each.code for each in refused.diagnostics]) == (None, ["frontmatter-missing"])
-
-    read = read_skill(TITLED, PLACE, None, 1_000_000, by_title=True)
+def test_a_file_without_frontmatter_is_a_skill_of_its_folder_s_name() -> None:
+    read = read_skill(TITLED, PLACE, None, 1_000_000)
     assert read.metadata.name == "csv-report"
     assert read.metadata.description == "Write **notes** about things."
     assert read.instructions == TITLED.decode().strip()
-    assert [each.code for each in read.diagnostics] == ["frontmatter-made"]
+    assert [(each.code, each.severity) for each in read.diagnostics] == [("frontmatter-made", "warning")]
+
+
+@pytest.mark.parametrize("fields", ["name: csv-report", "name: csv-report\ndescription: ~"])
+def test_a_skill_without_a_description_has_its_first_paragraph(fields: str) -> None:
+    raw = f"---\n{fields}\n---\n".encode() + TITLED
+    read = read_skill(raw, PLACE, None, 1_000_000)
+    assert read.metadata.description == "Write **notes** about things."
+    assert read.instructions == TITLED.decode().strip()
+    assert [(each.code, each.severity) for each in read.diagnostics] == [("description-made", "warning")]
 
 
 @pytest.mark.parametrize(
-    "text", ["Just text.", "#no title", "# Title\n\n> a quotation\n", "", "\0# x", "#!/bin/sh"]
+    ("text", "description"),
+    [("Just text.\n\nMore.", "Just text."), ("# Title\n\n> a quotation\n", "Title"), ("\0# x", "x")],
 )
-def test_no_other_file_is_a_skill_by_its_title(text: str) -> None:
-    assert read_metadata(text.encode(), PLACE, by_title=True).metadata is None
+def test_a_title_describes_where_there_is_no_paragraph(text: str, description: str) -> None:
+    read = read_metadata(text.encode(), PLACE).metadata
+    assert read is not None
+    assert read.description == description
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (b"", "frontmatter-missing"),
+        (b"#!/bin/sh", "frontmatter-missing"),
+        (b"\xff\xfeT\0", "skill-undecodable"),
+    ],
+)
+def test_what_says_nothing_is_no_skill(text: bytes, code: str) -> None:
+    read = read_metadata(text, PLACE)
+    assert (read.metadata, [each.code for each in read.diagnostics]) == (None, [code])
+
+
+def test_a_head_that_ends_within_a_character_is_read() -> None:
+    assert read_metadata("# Größe".encode()[:-2], PLACE).metadata is not None
 
 
 def test_a_byte_order_mark_costs_nothing_and_is_reported() -> None:
@@ -517,7 +543,7 @@ def test_what_cannot_be_loaded_says_why() -> None:
     with pytest.raises(SkillInvalidError, match="no description"):
         read_skill(b"---\nname: a\n---\n", PLACE, None, 100)
     with pytest.raises(SkillInvalidError, match="frontmatter"):
-        read_skill(b"# Title\n", PLACE, None, 100)
+        read_skill(b"#!/bin/sh\n", PLACE, None, 100)
     with pytest.raises(SkillTooLargeError):
         read_skill(b"---\n" + b"x" * 100, PLACE, None, 100)
 

@@ -44,7 +44,7 @@ def test_skills_in_memory_are_counted(tmp_path: Path) -> None:
 def test_shadowed_skipped_and_repaired_skills_are_told_with_the_reason(tmp_path: Path) -> None:
     write(tmp_path / "low", "alpha")
     winner = write(tmp_path / "high", "alpha")
-    broken = write(tmp_path / "high", "broken", "no frontmatter")
+    broken = write(tmp_path / "high", "broken", "#!/bin/sh")
     write(tmp_path / "high", "mended", "---\nname: mended\ndescription: a: b\n---\n")
 
     checkup = check_up(

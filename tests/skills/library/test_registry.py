@@ -150,7 +150,7 @@ def test_among_many_files_each_keeps_its_own_metadata_and_findings(tmp_path: Pat
     for folder in folders:
         put(tmp_path / folder, description=f"About {folder}.")
     faults = {
-        folders[10]: "Nothing.",
+        folders[10]: "",
         folders[64]: text(folders[64]) + "x" * 1_000,
         folders[127]: "---\n- a\n---\n",
     }
@@ -173,7 +173,6 @@ def test_among_many_files_each_keeps_its_own_metadata_and_findings(tmp_path: Pat
 
 BAD: list[str | bytes] = [
     "",
-    "# Title",
     "---\nname: x\n",
     "---\nname: x\n---\n",
     b"\xff\xfe\x00",

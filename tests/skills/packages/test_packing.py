@@ -195,7 +195,7 @@ def test_a_signature_goes_along_where_it_is_of_these_files(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        (b"# No frontmatter\n", "frontmatter-missing"),
+        (b"# No frontmatter\n", "frontmatter-made"),
         (skill("wave"), "name-not-folder"),
         (b"---\nname: greet\ndescription: Greets people.\n---\nHello.\n", "description-without-when"),
         (skill(text="See `scripts/missing.sh`."), "file-missing"),
