@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final, Literal, NamedTuple
 
-EPERM, ENOSYS, EAFNOSUPPORT = 1, 38, 97
+EPERM, ENOMEM, ENOSYS, EAFNOSUPPORT = 1, 12, 38, 97
 NEW_NAMESPACES: Final = 0x7E020080
 """CLONE_NEWCGROUP, -IPC, -NET, -NS, -PID, -USER, -UTS; -TIME is a signal's number to `clone`."""
 CREATE: Final = 0o20000100
 """O_CREAT and O_TMPFILE: without them, a mode means nothing."""
 SETID: Final = 0o6000
+ALL: Final = 0xFFFF_FFFF
 AF_NETLINK: Final = 16
 FAMILIES: Final = (1, 2, 10, AF_NETLINK)
 """Unix, IPv4, IPv6, netlink."""
@@ -25,13 +26,15 @@ TERMINAL_REQUESTS: Final = (0x5412, 0x541C, 0x5423)
 
 
 class Condition(NamedTuple):
-    """What an argument is compared with, in its lower 32 bits: the kernel reads no others of these."""
+    """What an argument is compared with, in its lower 32 bits: of most, the kernel reads no others."""
 
     argument: int
     """Its place, from 0."""
     kind: Literal["has", "is", "is not"]
     values: tuple[int, ...]
     """`has`: one mask, of which any bit counts."""
+    upper: bool = False
+    """Whether the upper 32 bits are meant: of a size, the kernel reads them, too."""
 
 
 class Rule(NamedTuple):
@@ -44,6 +47,9 @@ class Rule(NamedTuple):
     error: int = EPERM
 
 
+SEGMENTS_WHY: Final = (
+    "of 16 KiB and more: no limit counts segments of System V; programs use /dev/shm, which is bounded"
+)
 SETID_WHY: Final = (
     "not with the setuid or setgid bit: outside, whoever runs such a file gets the rights of its owner"
 )
@@ -113,20 +119,28 @@ RULES: Final = (
     Rule(("open",), SETID_WHY, (Condition(1, "has", (CREATE,)), Condition(2, "has", (SETID,)))),
     Rule(("openat",), SETID_WHY, (Condition(2, "has", (CREATE,)), Condition(3, "has", (SETID,)))),
     Rule(("openat2",), "a filter cannot see its mode; programs use `openat` instead", error=ENOSYS),
+    Rule(
+        ("memfd_create", "memfd_secret"),
+        "no limit counts files in memory; programs use /dev/shm instead, which is bounded",
+        error=ENOSYS,
+    ),
+    Rule(("shmget",), SEGMENTS_WHY, (Condition(1, "has", (-1 << 14 & ALL,)),), ENOMEM),
+    Rule(("shmget",), SEGMENTS_WHY, (Condition(1, "has", (ALL,), upper=True),), ENOMEM),
 )
 
 CALLS: Final = """
-open 2 -, ioctl 16 29, socket 41 198, socketpair 53 199, clone 56 220, creat 85 -, chmod 90 -, fchmod 91 52,
-ptrace 101 117, syslog 103 116, mknod 133 -, pivot_root 155 41, chroot 161 51, acct 163 89,
-settimeofday 164 170, mount 165 40, umount2 166 39, swapon 167 224, swapoff 168 225, reboot 169 142,
-iopl 172 -, ioperm 173 -, init_module 175 105, delete_module 176 106, quotactl 179 60,
+open 2 -, ioctl 16 29, shmget 29 194, socket 41 198, socketpair 53 199, clone 56 220, creat 85 -,
+chmod 90 -, fchmod 91 52, ptrace 101 117, syslog 103 116, mknod 133 -, pivot_root 155 41, chroot 161 51,
+acct 163 89, settimeofday 164 170, mount 165 40, umount2 166 39, swapon 167 224, swapoff 168 225,
+reboot 169 142, iopl 172 -, ioperm 173 -, init_module 175 105, delete_module 176 106, quotactl 179 60,
 clock_settime 227 112, kexec_load 246 104, add_key 248 217, request_key 249 218, keyctl 250 219,
 openat 257 56, mknodat 259 33, fchmodat 268 53, unshare 272 97, perf_event_open 298 241,
 open_by_handle_at 304 265, setns 308 268, process_vm_readv 310 270, process_vm_writev 311 271, kcmp 312 272,
-finit_module 313 273, kexec_file_load 320 294, bpf 321 280, userfaultfd 323 282, io_uring_setup 425 425,
-io_uring_enter 426 426, io_uring_register 427 427, open_tree 428 428, move_mount 429 429, fsopen 430 430,
-fsconfig 431 431, fsmount 432 432, fspick 433 433, clone3 435 435, openat2 437 437, pidfd_getfd 438 438,
-mount_setattr 442 442, quotactl_fd 443 443, fchmodat2 452 452, open_tree_attr 467 467
+finit_module 313 273, memfd_create 319 279, kexec_file_load 320 294, bpf 321 280, userfaultfd 323 282,
+io_uring_setup 425 425, io_uring_enter 426 426, io_uring_register 427 427, open_tree 428 428,
+move_mount 429 429, fsopen 430 430, fsconfig 431 431, fsmount 432 432, fspick 433 433, clone3 435 435,
+openat2 437 437, pidfd_getfd 438 438, mount_setattr 442 442, quotactl_fd 443 443, memfd_secret 447 447,
+fchmodat2 452 452, open_tree_attr 467 467
 """
 """Name, and number on x86_64 and on aarch64."""
 ARCHITECTURES: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -179,7 +193,7 @@ def _steps(rule: Rule, numbers: list[int]) -> list[Step]:
 
 
 def _comparison(condition: Condition, to_end: int) -> Iterator[Step]:
-    yield Step(LOAD, ARGUMENTS_AT + 8 * condition.argument)
+    yield Step(LOAD, ARGUMENTS_AT + 8 * condition.argument + 4 * condition.upper)
     if condition.kind == "has":
         yield Step(HAS, condition.values[0], 0, to_end)
     elif condition.kind == "is":

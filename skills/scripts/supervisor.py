@@ -14,10 +14,11 @@ import os
 import resource
 import select
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # type checkers know the name: importing `typing` would cost as much as all the rest
-    from collections.abc import Callable
+    from collections.abc import Callable, Container, Iterator
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 KEYCTL, KEYCTL_JOIN_SESSION_KEYRING = {"x86_64": 250, "aarch64": 219}, 1
@@ -25,6 +26,10 @@ KEYCTL, KEYCTL_JOIN_SESSION_KEYRING = {"x86_64": 250, "aarch64": 219}, 1
 SIGKILL, SIGTERM = _signal.SIGKILL, _signal.SIGTERM
 IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
 LOOKOUT_MS = 50
+REST = 10
+"""So many times as long as a look took, nothing is looked at: it costs a tenth of a processor at most."""
+BLOCK_BYTES = 512
+CGROUPS, OWN_GROUPS = "/sys/fs/cgroup", "/proc/self/cgroup"
 
 
 class Suppressed:
@@ -51,14 +56,18 @@ def main(arguments: list[str]) -> None:
     prctl(PR_SET_CHILD_SUBREAPER)
     prctl(PR_SET_NO_NEW_PRIVS)
     leave_keyring()
-    child = start(arguments[7:], limits, status)
+    group = memory_group(memory)
+    child = start(arguments[7:], limits, status, group)
     release_streams()
-    outcome = watch(child, control, parent, term_from, memory, processes)
+    held = Memory(memory)
+    outcome = watch(child, control, parent, term_from, held, processes)
     code = end_all(child)
-    report(status, outcome or f"exit {code}")
+    for number, _ in held.segments():  # they would outlive all
+        of_libc("shmctl", number, 0, None)
+    report(status, "memory" if was_over(group) else outcome or f"exit {code}")
 
 
-def start(command: list[str], limits: list[tuple[str, int]], status: int) -> int:
+def start(command: list[str], limits: list[tuple[str, int]], status: int, group: str) -> int:
     """Start the program in a session of its own, and return its number.
 
     It reports itself: it could kill this process before that had come to it.
@@ -74,6 +83,8 @@ def start(command: list[str], limits: list[tuple[str, int]], status: int) -> int
                 _signal.signal(number, _signal.SIG_DFL)
             for name, value in limits:
                 limit(getattr(resource, f"RLIMIT_{name}"), value)
+            if group:
+                write(f"{group}/cgroup.procs", "0")
             os.execve(command[0], command, os.environ)  # noqa: S606 - the purpose
         except OSError as error:
             errno = error.errno or 1
@@ -98,14 +109,15 @@ def release_streams() -> None:
         os.dup2(nothing, descriptor)
 
 
-def watch(child: int, control: int, parent: int, term_from: int, memory: int, processes: int) -> str:
+def watch(child: int, control: int, parent: int, term_from: int, held: "Memory", processes: int) -> str:
     """Return when the program ended (""), when a limit is met (its name), or when the agent is gone."""
+    pause = LOOKOUT_MS
     lookout = select.poll()
     lookout.register(control, select.POLLIN | select.POLLHUP)
     with Suppressed(AttributeError, OSError):  # otherwise an exit is noticed at the next look-out
         lookout.register(os.pidfd_open(child), select.POLLIN)
     while True:
-        ready = [descriptor for descriptor, _ in lookout.poll(LOOKOUT_MS)]
+        ready = [descriptor for descriptor, _ in lookout.poll(pause)]
         if control in ready:
             if not os.read(control, 16):
                 return ""
@@ -119,8 +131,10 @@ def watch(child: int, control: int, parent: int, term_from: int, memory: int, pr
         bury(pids, child)
         if len(pids) > processes:
             return "processes"
-        if sum(map(private_memory, pids)) > memory:
+        begun = time.monotonic()
+        if held.is_over(pids):
             return "memory"
+        pause = max(LOOKOUT_MS, int(1000 * REST * (time.monotonic() - begun)))
 
 
 def end_all(child: int) -> int:
@@ -175,14 +189,117 @@ def children_of_all() -> "Callable[[int], list[int]]":
     return lambda pid: families.get(pid, [])
 
 
-def private_memory(pid: int) -> int:
-    """Return the bytes of memory that a process shares with nobody."""
-    try:
-        with open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123
-            _, resident, shared, *_ = map(int, file.read().split())
-    except (OSError, ValueError):
-        return 0
-    return (resident - shared) * resource.getpagesize()
+class Memory:
+    """What the processes of a run hold together, pages that they share counted once.
+
+    The kernel's limits of a process leave memory files (memfd) and segments of System V out.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """Begin; the limit is in bytes."""
+        self._limit = limit
+        self._seen: set[int] = set()
+        self._own, self._devices = 0, set[int]()
+        """The file systems in memory: the kernel's own, with memory files and segments, and /dev/shm."""
+        with Suppressed(AttributeError, OSError):
+            descriptor = os.memfd_create("")
+            self._own = os.fstat(descriptor).st_dev
+            os.close(descriptor)
+            self._devices |= {self._own, os.stat("/dev/shm").st_dev}  # noqa: PTH116, S108
+
+    def is_over(self, pids: list[int]) -> bool:
+        """Look closely only where the processes hold too much when each is counted whole."""
+        self._seen.update(pids)
+        files = {key: size for pid in pids for key, size in self._open_files(pid)}
+        files |= {(self._own, number): size for number, size in self.segments()}
+        held = sum(files.values())
+        whole = [resident(pid) for pid in pids]
+        if held + sum(whole) <= self._limit:
+            return False
+        for pid, most in zip(pids, whole, strict=True):
+            held += most if (share := self._share(pid, files)) is None else share
+        return held > self._limit
+
+    def _open_files(self, pid: int) -> "Iterator[tuple[tuple[int, int], int]]":
+        """Yield the open files in memory that no folder names, and the bytes of each."""
+        with Suppressed(OSError):
+            for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
+                with Suppressed(OSError):
+                    status = os.stat(f"/proc/{pid}/fd/{name}")  # noqa: PTH116
+                    if status.st_dev in self._devices:
+                        yield (status.st_dev, status.st_ino), status.st_blocks * BLOCK_BYTES
+
+    def segments(self) -> "Iterator[tuple[int, int]]":
+        """Yield the segments of System V that a process of the run made, and the bytes of each.
+
+        Those of a sandbox are not seen from here: its filter of system calls bounds them.
+        """
+        for line in read("/proc/sysvipc/shm").splitlines()[1:]:
+            _, number, _, _, maker, *_, in_memory, swapped = map(int, line.split())
+            if maker in self._seen:
+                yield number, in_memory + swapped
+
+    def _share(self, pid: int, counted: "Container[tuple[int, int]]") -> int | None:
+        """Return the bytes of a process without files, each page divided by those who share it."""
+        kilobytes, is_counted, is_file = 0, False, False
+        lines = read(f"/proc/{pid}/smaps").splitlines()
+        for line in lines:
+            name, *fields = line.split()
+            if not name.endswith(b":"):
+                major, minor = (int(each, 16) for each in fields[2].split(b":"))
+                key = os.makedev(major, minor), int(fields[3])
+                is_counted, is_file = key in counted, key[1] != 0 and key[0] not in self._devices
+            elif name == (b"Anonymous:" if is_file else b"Pss:") and not is_counted:
+                kilobytes += int(fields[0])
+        return 1024 * kilobytes if lines else None
+
+
+def resident(pid: int) -> int:
+    """Return the bytes that a process holds in memory, but for files."""
+    lines = read(f"/proc/{pid}/status").splitlines()
+    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith((b"RssAnon:", b"RssShmem:")))
+
+
+def memory_group(limit: int) -> str:
+    """Make a control group whose processes hold no more; return its folder, empty where none can be made.
+
+    It is the kernel that counts there, also what no look finds. Groups of version 2, beside a group that this
+    process is in: one with processes cannot have groups with limits in it.
+    """
+    lines = read(OWN_GROUPS).decode().splitlines()
+    own = next((line[3:] for line in lines if line.startswith("0::")), "")
+    while len(own) > 1:
+        own = own.rpartition("/")[0]
+        above = f"{CGROUPS}{own}"
+        if b"memory" in read(f"{above}/cgroup.subtree_control").split() and os.access(above, os.W_OK):
+            group = f"{above}/skills-agent-{os.getpid()}"
+            with Suppressed(OSError):
+                os.mkdir(group)  # noqa: PTH102
+                for name, value in (("max", str(limit)), ("swap.max", "0"), ("oom.group", "1")):
+                    write(f"{group}/memory.{name}", value)
+                return group
+    return ""
+
+
+def was_over(group: str) -> bool:
+    """Remove a group whose processes have ended; return whether the kernel ended them."""
+    counts = dict(line.split() for line in read(f"{group}/memory.events").splitlines())
+    with Suppressed(OSError):
+        os.rmdir(group)  # noqa: PTH106
+    return int(counts.get(b"oom_kill", 0)) > 0
+
+
+def read(path: str) -> bytes:
+    """Return what is in a file of the kernel; nothing where it cannot be read."""
+    with Suppressed(OSError), open(path, "rb") as file:  # noqa: PTH123
+        return file.read()
+    return b""
+
+
+def write(path: str, text: str) -> None:
+    """Write to a file of the kernel, where it can be written."""
+    with Suppressed(OSError), open(path, "wb", buffering=0) as file:  # noqa: PTH123
+        file.write(text.encode())
 
 
 def bury(pids: list[int], child: int) -> None:

@@ -512,7 +512,40 @@ FORKS = (
     "except OSError as error: print('refused at', made)"
 )
 FILE = "import os; file = open('big', 'wb')\nfor _ in range(300): file.write(bytes(1 << 20))\nprint('OPEN')"
+FILES_IN_MEMORY = """
+import os, time
+kept = []
+for n in range(15):
+    kept.append(os.memfd_create(str(n)))
+    for _ in range(100): os.write(kept[-1], bytes(1 << 20))
+    time.sleep(0.1)
+print("OPEN")
+"""
+SEGMENTS = """
+import ctypes, time
+c = ctypes.CDLL(None)
+c.shmat.restype = ctypes.c_void_p
+for n in range(15):
+    place = c.shmat(c.shmget(0, ctypes.c_size_t(100 << 20), 0o1600), None, 0)
+    ctypes.memset(place, 1, 100 << 20)
+    c.shmdt(ctypes.c_void_p(place))
+    time.sleep(0.1)
+print("OPEN")
+"""
+SHARED = """
+import mmap, os, time
+kept = []
+for n in range(15):
+    kept.append(mmap.mmap(-1, 100 << 20))
+    kept[-1].write(bytes(100 << 20))
+    if os.fork() == 0: kept.clear(); time.sleep(600)
+    time.sleep(0.1)
+print("OPEN")
+"""
 USES = {
+    "memory-files": (FILES_IN_MEMORY, {"memory": 256 << 20}),
+    "memory-segments": (SEGMENTS, {"memory": 256 << 20}),
+    "memory-shared": (SHARED, {"memory": 256 << 20}),
     "memory": ("import os; kept = bytearray(1536 << 20); print('OPEN')", {"memory": 512 << 20}),
     "memory-of-many": (EATERS, {"memory": 512 << 20}),
     "big-file": (FILE, {"file_size": 64 << 20}),
@@ -531,6 +564,33 @@ def test_what_a_script_uses_up_is_bounded(host: Host, level: str, use: str) -> N
     assert "OPEN" not in result["stdout"]
     assert result["stopped"] in {"memory", "output"} or result["exit_code"] not in {0, None}
     assert len(result["stdout"]) + len(result["stderr"]) < 25_000
+
+
+@LEVELS
+def test_a_segment_does_not_outlive_its_run(host: Host, level: str) -> None:
+    host.level = level
+    before = Path("/proc/sysvipc/shm").read_text()
+    body = (
+        f"import ctypes; print(ctypes.CDLL(None).shmget(0, {1 << 13}, 0o1600)); import time; time.sleep(0.5)"
+    )
+    assert int(host.run(body)["stdout"]) >= 0
+    assert len(Path("/proc/sysvipc/shm").read_text().splitlines()) == len(before.splitlines())
+
+
+@LEVELS
+def test_what_processes_share_counts_once(host: Host, level: str) -> None:
+    host.level = level
+    body = (
+        "import mmap, os, time\n"
+        "own, shared = bytearray(os.urandom(1 << 20) * 80), mmap.mmap(-1, 80 << 20)\n"
+        "shared.write(own)\n"
+        "for _ in range(4):\n"
+        "    if os.fork() == 0: time.sleep(1); os._exit(0)\n"
+        "time.sleep(1)\n"
+        "print('fits')\n"
+    )
+    result = host.run(body, memory=256 << 20)
+    assert (result["stopped"], result["stdout"]) == (None, "fits\n")
 
 
 @LEVELS

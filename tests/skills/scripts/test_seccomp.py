@@ -12,6 +12,7 @@ from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.scripts.seccomp import ARCHITECTURES, CALLS, RULES, seccomp_program
 
 ALLOWED, KILLED, DENIED, NO_SUCH_CALL, NO_SUCH_FAMILY = 0x7FFF0000, 0x80000000, 0x50001, 0x50026, 0x50061
+NO_MEMORY = 0x5000C
 NUMBERS: Final = {
     machine: {
         name: int(number)
@@ -91,6 +92,10 @@ def test_every_call_of_a_rule_without_conditions_is_denied(machine: str) -> None
         ("unshare", (0x10020000,), DENIED),
         ("clone3", (0,), NO_SUCH_CALL),
         ("openat2", (0,), NO_SUCH_CALL),
+        ("shmget", (0, 0x3FFF, 0o1600), ALLOWED),
+        ("shmget", (0, 0x4000, 0o1600), NO_MEMORY),
+        ("shmget", (0, 0x9000_0000, 0o1600), NO_MEMORY),
+        ("shmget", (0, 1 << 32, 0o1600), NO_MEMORY),
         ("socket", (1, 1, 0), ALLOWED),
         ("socket", (2, 1, 6), ALLOWED),
         ("socket", (10, 2, 17), ALLOWED),

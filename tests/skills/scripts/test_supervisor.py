@@ -4,6 +4,8 @@ import os
 import py_compile
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import cache_from_source
 from pathlib import Path
 
@@ -62,3 +64,86 @@ def test_what_another_python_compiled_is_not_started(copy: Path) -> None:
 def test_a_program_whose_check_is_left_out_is_not_started(copy: Path) -> None:
     py_compile.compile(str(copy), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
     assert supervisor_file() == str(copy)
+
+
+MEBIBYTE = 1 << 20
+HOLDS = {
+    "own memory": "kept = bytearray(os.urandom(SIZE))",
+    "memory that children share": "kept = bytearray(os.urandom(SIZE)); os.fork(); os.fork()",
+    "a memory file": "kept = os.memfd_create(''); os.write(kept, bytes(SIZE))",
+    "a memory file of many": "kept = os.memfd_create(''); os.write(kept, bytes(SIZE)); os.fork(); os.fork()",
+    "a memory file that is mapped": "kept = os.memfd_create(''); os.write(kept, bytes(SIZE)); "
+    "kept = [mmap.mmap(kept, SIZE) for _ in range(2)]; [each[:] for each in kept]; os.fork()",
+    "a mapping without its file": "file = os.memfd_create(''); os.write(file, bytes(SIZE)); "
+    "kept = mmap.mmap(file, SIZE); os.close(file); kept[:]",
+    "a segment": "c = ctypes.CDLL(None); c.shmat.restype = ctypes.c_void_p; n = c.shmget(0, SIZE, 0o1600); "
+    "place = c.shmat(n, None, 0); ctypes.memset(place, 1, SIZE); c.shmdt(ctypes.c_void_p(place)); "
+    "atexit.register(c.shmctl, n, 0, None)",
+    "a segment that is attached": "c = ctypes.CDLL(None); c.shmat.restype = ctypes.c_void_p; "
+    "n = c.shmget(0, SIZE, 0o1600); ctypes.memset(c.shmat(n, None, 0), 1, SIZE); c.shmctl(n, 0, None)",
+}
+
+
+@contextmanager
+def family_of(body: str) -> Iterator[list[int]]:
+    """Have a program that holds something, and its children; yield all of them."""
+    me = "import atexit, ctypes, mmap, os, sys; SIZE = 60 << 20; first = os.getpid(); "
+    end = "; os.write(1, b'.'); sys.stdin.read()"
+    with subprocess.Popen(
+        [*ISOLATED, "-c", me + body + end], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as program:
+        assert program.stdout
+        ready = 2 ** body.count("os.fork()")
+        assert program.stdout.read(ready) == b"." * ready
+        yield [program.pid, *supervisor.family(program.pid)]
+        assert program.stdin
+        program.stdin.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+@pytest.mark.parametrize("body", HOLDS.values(), ids=HOLDS)
+def test_what_a_family_holds_counts_once_wherever_it_is(body: str) -> None:
+    with family_of(body) as pids:
+        assert supervisor.Memory(58 * MEBIBYTE).is_over(pids)
+        assert not supervisor.Memory(110 * MEBIBYTE).is_over(pids)
+
+
+@pytest.fixture
+def scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of this process's control group, in one that stands for the kernel's."""
+    own = tmp_path / "groups"
+    own.write_text("1:name=systemd:/x\n0::/user.slice/app.slice/agent.scope\n")
+    monkeypatch.setattr(supervisor, "CGROUPS", str(tmp_path))
+    monkeypatch.setattr(supervisor, "OWN_GROUPS", str(own))
+    scope = tmp_path / "user.slice" / "app.slice" / "agent.scope"
+    scope.mkdir(parents=True)
+    for folder in (scope, *scope.parents[:3]):
+        (folder / "cgroup.subtree_control").write_text("cpu pids\n")
+    return scope
+
+
+def test_memory_is_limited_in_a_control_group_where_one_can_be_made(scope: Path) -> None:
+    (scope.parent / "cgroup.subtree_control").write_text("cpu memory\n")
+
+    group = Path(supervisor.memory_group(256))
+
+    assert group.parent == scope.parent
+    assert (group / "memory.max").read_text() == "256"
+    (group / "memory.events").write_text("high 0\nmax 7\noom 1\noom_kill 2\n")
+    assert supervisor.was_over(str(group))
+    (group / "memory.events").write_text("high 0\nmax 7\noom 0\noom_kill 0\n")
+    assert not supervisor.was_over(str(group))
+
+
+def test_no_control_group_is_made_where_none_has_limits(scope: Path) -> None:
+    # In the own one are processes: it could have no groups with limits.
+    (scope / "cgroup.subtree_control").write_text("cpu memory\n")
+    assert supervisor.memory_group(256) == ""
+    assert not supervisor.was_over("")
+
+
+def test_an_empty_control_group_is_removed(scope: Path) -> None:
+    assert not supervisor.was_over(str(scope.parent / "none"))
+    (scope / "cgroup.subtree_control").unlink()
+    supervisor.was_over(str(scope))
+    assert not scope.exists()
