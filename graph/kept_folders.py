@@ -64,9 +64,10 @@ class KeptHome(NamedTuple):
 class KeptFolders:
     """The folders of one workspace's threads, and of this user's skills."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Make nothing yet."""
+    def __init__(self, settings: Settings, homes: Path | None = None) -> None:
+        """Make nothing yet. `homes` is where the homes are; if left out, in the user's state folder."""
         self._settings = settings
+        self._homes = homes or homes_folder(settings)
 
     def home(self, ref: SkillRef, user: str | None, *, trusted: bool) -> Path | None:
         """Make the home of a skill, check that it is this user's alone, and return it.
@@ -74,7 +75,7 @@ class KeptFolders:
         None, with a warning, where nothing can be kept. Raises ScriptError for no folder of this user.
         """
         owner = HomeOwner(ref.name, ref.source, ref.path, user or "", trusted)
-        place = homes_folder(self._settings) / owner.folder_name
+        place = self._homes / owner.folder_name
         return self._made(place, place / _HOME, owner)
 
     def scratch(self, thread: str) -> Path | None:

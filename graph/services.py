@@ -118,10 +118,12 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
     locks: ThreadLocks | None = None,
     allowed_types: Collection[type] = (),
     yes: Collection[Risk] = (),
+    homes: Path | None = None,
 ) -> Services:
     """Make the services. Nothing is read, started or contacted yet.
 
-    `yes` are the risks that a person approved in advance. Raises SettingsError.
+    `yes` are the risks that a person approved in advance; `homes` is where scripts keep things (None: in the
+    user's state folder). Raises SettingsError.
     """
     if MISSING:
         raise SettingsError(
@@ -174,7 +176,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         files,
         threads.thread_codes,
         # The policy is made of the tools, so it is looked up when one is called.
-        kept=Kept(KeptFolders(settings), lambda *skill: policy.trusts(*skill)),  # noqa: PLW0108
+        kept=Kept(KeptFolders(settings, homes), lambda *skill: policy.trusts(*skill)),  # noqa: PLW0108
         cancellation=threads.invocations.cancellation,
         left_out=lambda *request: policy.skills_left_out(*request),  # noqa: PLW0108
         machine=machine,

@@ -87,7 +87,7 @@ def new_head(  # noqa: PLR0913 - what the command takes, each by its name
 
 
 def _registry(settings: Settings, places: Sequence[str], cases: Sequence[EvalCase]) -> Registry:
-    return make_registry(settings, sources_of(settings, places_of(places, cases), "eval"))
+    return make_registry(settings, sources_of(settings, places_of(places, cases)))
 
 
 def _absent(registry: Registry, cases: Sequence[EvalCase]) -> Iterator[str]:

@@ -36,14 +36,14 @@ def catalog_folders(places: Sequence[Path]) -> tuple[Path, ...]:
 
 
 class EvaluatedSource:
-    """Another source under a label of its own, with skills as they are installed: without their `evals/`.
+    """Another source, with skills as they are installed: without their `evals/`.
 
     There the expected answers are; and what is recorded there must not change the prompt.
     """
 
-    def __init__(self, source: Source, label: str) -> None:
+    def __init__(self, source: Source) -> None:
         self._source = source
-        self.label = label
+        self.label = source.label
         self.trusted = source.trusted
 
     def scan(self) -> Scan:
@@ -87,31 +87,31 @@ def places_of(places: Sequence[str], cases: Iterable[EvalCase]) -> tuple[Path, .
     return tuple(map(Path, dict.fromkeys([*places, *files])))
 
 
-def sources_of(settings: Settings, places: Sequence[Path], label: str) -> Sequence[Source]:
-    """Return the sources of an agent, each labelled anew, so that what its scripts keep is nobody else's.
+def sources_of(settings: Settings, places: Sequence[Path]) -> Sequence[Source]:
+    """Return the sources of an agent, named as for any question: a model reads their names.
 
     Skills and folders of skills among the places are the strongest; nobody vouches for them by their path.
     Where another place is among them, as the workspace is, its skills come first, as for any question there,
     but for the user's own: a run is to mean the same on another machine.
     """
     folders = catalog_folders(places)
-    own: list[DirectorySource] = []
-    if not all(map(_is_of_skills, places)) or not folders:
-        every = standard_sources(
-            settings.workspace,
-            settings.home,
-            settings.skills_dirs,
-            bundled=settings.bundled_skills,
-            offered=settings.offered_dirs,
-        )
-        own = [source for source in every if source.label != "user"]
+    every = standard_sources(
+        settings.workspace,
+        settings.home,
+        settings.skills_dirs,
+        bundled=settings.bundled_skills,
+        offered=settings.offered_dirs,
+    )
+    is_of_skills = bool(folders) and all(map(_is_of_skills, places))
+    own = [] if is_of_skills else [source for source in every if source.label != "user"]
+    labels = {os.path.realpath(source.folder): source.label for source in every}
     known = {os.path.realpath(source.folder) for source in own}
     named = [
-        DirectorySource(folder, f"evaluated-{number}", trusted=False)
-        for number, folder in enumerate(folders)
+        DirectorySource(folder, labels.get(os.path.realpath(folder), "configured"), trusted=False)
+        for folder in folders
         if os.path.realpath(folder) not in known
     ]
-    return [EvaluatedSource(source, f"{label}-{source.label}") for source in (*own, *named)]
+    return [EvaluatedSource(source) for source in (*own, *named)]
 
 
 def _is_of_skills(place: Path) -> bool:

@@ -104,7 +104,7 @@ class _Measuring:
         return summarise(*now, before)
 
     def _run(
-        self, name: str, arms: tuple[Arm, ...], sources: Callable[[str], Sequence[Source]], stop: Stop
+        self, name: str, arms: tuple[Arm, ...], sources: Callable[[], Sequence[Source]], stop: Stop
     ) -> tuple[RunHead, Sequence[EvalResult]]:
         at = datetime.now(UTC).isoformat(timespec="seconds")
         head = RunHead(id=name, at=at, models=(self.model,), arms=arms, cases=self.cases)
@@ -123,12 +123,13 @@ class _Measuring:
             partial = run_all(folder, setup, jobs=_JOBS, budget=Budget(tokens=TOKENS), stop=stop)
             return structs.replace(head, partial=partial), folder.results()
 
-    def _usual(self, label: str) -> Sequence[Source]:
-        return sources_of(self.settings, (), label)
+    def _usual(self) -> Sequence[Source]:
+        return sources_of(self.settings, ())
 
-    def _with_draft(self, label: str) -> Sequence[Source]:
-        own = DirectorySource(self.draft.folder.parent, "draft", trusted=False)
-        return [*self._usual(label), EvaluatedSource(own, f"{label}-draft")]
+    def _with_draft(self) -> Sequence[Source]:
+        usual = self._usual()
+        own = DirectorySource(self.draft.folder.parent, usual[-1].label, trusted=False)
+        return [*usual, EvaluatedSource(own)]
 
 
 def _can_run(case: EvalCase, model: str) -> bool:

@@ -16,7 +16,6 @@ from skills_agent.nodes.prompt_cache import CACHE_POINT
 _IN_ORDER: Final = (
     (re.compile(r"(?:/[^\s\"'`<>:,()]*)?/skills-agent-eval-[A-Za-z0-9_]+"), "<place>"),
     (re.compile(r"\beval-\d{8}-\d{6}-[A-Za-z0-9._-]+"), "<thread>"),
-    (re.compile(r"\beval-[0-9a-f]{8}(?:-[A-Za-z0-9]+)?\b"), "<source>"),
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<id>"),
     (re.compile(r"\(\d+(?:\.\d+)? (?:ms|s), [a-z][a-z :.,-]*\)"), "(<took>)"),
     (re.compile(r"\b\d+(?:\.\d+)? (?:ms|s|seconds)\b"), "<took>"),

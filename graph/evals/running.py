@@ -24,7 +24,6 @@ from skills_agent.graph.evals.errors import CaseRefusedError, NoRepliesError, ap
 from skills_agent.graph.evals.laying import FreshPlace, fresh_place, lay, root_of
 from skills_agent.graph.evals.prices import price_of, spent_of
 from skills_agent.graph.evals.trajectories import digests_of, trajectory_of
-from skills_agent.graph.kept_folders import empty, homes_of
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.places import operator_key, process_environment, state_folder, trust_file_of
 from skills_agent.graph.services import Services, make_services
@@ -67,8 +66,8 @@ _LONGEST_ERROR: Final = 2_000
 _LONGEST_REASON: Final = 300
 _ENDED: Final = "Not run: this eval case is about which skill is chosen, and that is known."
 
-MakeSources = Callable[[str], Sequence[Source]]
-"""Makes the sources of one case, given the label that they get."""
+MakeSources = Callable[[], Sequence[Source]]
+"""Makes the sources of one case."""
 
 Grade = Callable[[EvalCase, Trajectory, Path], tuple[tuple[CheckResult, ...], Spent]]
 """Holds a rubric against what happened and the workspace; says what that took."""
@@ -202,7 +201,6 @@ def _agent(
     case: EvalCase, model: str, arm: Arm, repeat: int, place: FreshPlace, setup: Setup
 ) -> Iterator[tuple[CompiledAgent, Services]]:
     """Make the agent of one run; what it kept for this workspace elsewhere goes with it."""
-    label = f"eval-{secrets.token_hex(4)}"
     settings = _settings(case, model, arm, place, setup)
     chat: ModelRunnable | None = setup.model_of(case, model, repeat)
     if chat is None and model == SCRIPTED:
@@ -210,7 +208,12 @@ def _agent(
             raise NoRepliesError(case.id)
         chat = ScriptedChatModel(case.replies)
     services = make_services(
-        settings, model=chat, sources=setup.sources(label), approvers=[_approver(setup)], yes=setup.yes
+        settings,
+        model=chat,
+        sources=setup.sources(),
+        approvers=[_approver(setup)],
+        yes=setup.yes,
+        homes=place.folder / "homes",
     )
     try:
         if chat is None:
@@ -221,10 +224,6 @@ def _agent(
             services,
         )
     finally:
-        for name in {skill.name for skill in services.library.shared.refresh().skills}:
-            for home in homes_of(settings, name):
-                if home.owner.source.startswith(label):
-                    empty(home.folder.parent)
         # Beneath XDG_STATE_HOME, where that is set.
         shutil.rmtree(state_folder(settings), ignore_errors=True)
 

@@ -28,7 +28,7 @@ def make_setup(
         settings=settings,
         database=database,
         run=head.id,
-        sources=lambda label: sources_of(settings, places, label),
+        sources=lambda: sources_of(settings, places),
         folders=tuple(map(str, catalog_folders(places))),
         yes=yes,
         grade=asked.grade,

@@ -24,7 +24,7 @@ def write_skills(folder: Path) -> Path:
 
 def make_setup(settings: Settings, database: Database, skills: Path, **more: Any) -> Setup:
     """Return the setup of a run of cases about the skills of a folder."""
-    return Setup(settings, database, "run", lambda label: sources_of(settings, [skills], label), **more)
+    return Setup(settings, database, "run", lambda: sources_of(settings, [skills]), **more)
 
 
 def case(**fields: Any) -> EvalCase:

@@ -71,7 +71,7 @@ def setup(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     workspace.mkdir()
     settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
     with open_database(settings) as database:
-        yield Setup(settings, database, "run", lambda label: sources_of(settings, [folder], label))
+        yield Setup(settings, database, "run", lambda: sources_of(settings, [folder]))
 
 
 def cases_of(folder: Path, skill: str) -> tuple[EvalCase, ...]:

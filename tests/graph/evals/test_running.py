@@ -1,5 +1,6 @@
 """One eval case is run: a fresh workspace, the agent as it is, and an outcome for whatever happens."""
 
+import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
 from msgspec import structs
+from pydantic import Field
 
 from skills_agent.graph import build_graph
 from skills_agent.graph.evals.laying import fresh_place, remove_left_places
@@ -15,6 +19,8 @@ from skills_agent.graph.evals.places import catalog_folders, sources_of
 from skills_agent.graph.evals.prices import price_of, priced
 from skills_agent.graph.evals.running import Setup, run_case
 from skills_agent.graph.evals.runs import Budget, Stop, missing, run_all, tasks_of
+from skills_agent.graph.kept_folders import homes_of
+from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.setting_values import Price
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.database import open_database
@@ -55,7 +61,7 @@ def setup(tmp_path: Path, skills: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     workspace.mkdir()
     settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
     with open_database(settings) as database:
-        yield Setup(settings, database, "run", lambda label: sources_of(settings, [skills], label))
+        yield Setup(settings, database, "run", lambda: sources_of(settings, [skills]))
 
 
 def case(**fields: Any) -> EvalCase:
@@ -227,6 +233,58 @@ def test_nothing_of_a_case_is_left_but_its_thread(setup: Setup, tmp_path: Path) 
     before = kept()
     run(setup, case(replies=(calls(call("write_file", path="x.md", content="hello")), "Done.")))
     assert kept() == before
+
+
+class Seen(ScriptedChatModel):
+    """Plays replies, and keeps what it was sent."""
+
+    requests: list[tuple[str, frozenset[str]]] = Field(default_factory=list)
+
+    def reply(self, messages: Any, tools: frozenset[str], records: Any) -> Any:
+        self.requests.append((message_to_text(messages), tools))
+        return super().reply(messages, tools, records)
+
+
+def message_to_text(messages: Any) -> str:
+    return "\n".join(f"{each.type}: {each.content}" for each in messages)
+
+
+def test_a_case_shows_the_model_the_prompt_that_a_question_shows_it(setup: Setup) -> None:
+    """The sources were named `eval-1a2b3c4d-project`, and small models copied that."""
+    settings = replace(setup.settings, bundled_skills=True)
+    write_skill(settings.workspace / ".agent" / "skills", *ADDER)
+    write_skill(settings.workspace / ".agent" / "skills", "csv-report", "Hides the bundled one.")
+    replies = [calls(call("load_skill", name="adder")), "Done."]
+    asked, evaluated = Seen(script=replies), Seen(script=replies)
+    agent = build_graph(settings, model=asked).compile(checkpointer=InMemorySaver())
+    agent.invoke({"messages": [HumanMessage("go")]}, {"configurable": {"thread_id": "1"}})
+    setup = replace(
+        setup,
+        settings=settings,
+        sources=lambda: sources_of(settings, [settings.workspace]),
+        model_of=lambda *_: evaluated,
+    )
+    result = run(setup, case(replies=("x",)))
+    assert result.trajectory.chosen == ("adder",)
+    assert len(asked.requests) == 2
+    place = re.compile(r"/\S*/skills-agent-eval-[A-Za-z0-9_]+/work")
+    here = str(settings.workspace)
+    assert [(place.sub(here, text), tools) for text, tools in evaluated.requests] == asked.requests
+
+
+@needs_bwrap
+def test_what_a_script_keeps_in_a_case_is_gone_with_it(setup: Setup, skills: Path) -> None:
+    """The sources have the names that they have for any question, and so have homes."""
+    (skills / "adder" / "scripts" / "add.py").write_text(
+        "from pathlib import Path\nnote = Path.home() / 'x'\nprint('kept', note.exists())\nnote.touch()\n"
+    )
+    one = case(
+        load=("adder",), replies=(calls(call("run_script", skill="adder", path="scripts/add.py")), "Done.")
+    )
+    for _ in range(2):
+        (made,) = run(setup, one).trajectory.calls
+        assert "kept False" in made.result
+    assert not list(homes_of(setup.settings, "adder"))
 
 
 def test_a_case_that_was_run_by_hand_knows_its_price(setup: Setup) -> None:
