@@ -13,6 +13,7 @@ from skills_agent.nodes.reply import MAX_TRIES, as_arrived
 from skills_agent.state.budget import MAX_SAME_REFUSALS
 from skills_agent.state.call_ids import with_own_ids
 from skills_agent.state.context import Context
+from skills_agent.state.endings import note_that
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import last_ai, refused_too_often, repair, wants_calls
 from skills_agent.state.turn_end import ended
@@ -61,7 +62,7 @@ def _without_calls(message: AIMessage, reason: str) -> AIMessage:
     """Return the message as a final one: no call in it would ever be answered."""
     if message.text.strip() and not message.tool_calls and not message.invalid_tool_calls:
         return message
-    text = str(message.text).strip() or f"I stopped: {reason}."
+    text = str(message.text).strip() or note_that(f"stopped: {reason}")
     final = AIMessage(text, id=message.id, name=message.name, usage_metadata=message.usage_metadata)
     final.response_metadata = message.response_metadata
     return as_arrived(final)

@@ -18,7 +18,8 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from skills_agent.state.transcript import SYNTHETIC
+from skills_agent.state.endings import NOTE
+from skills_agent.state.transcript import SYNTHETIC, is_synthetic
 
 NO_TEXT: Final = "[This message has no text.]"
 BEFORE_A_REPLY: Final = "[Nothing was said before this reply.]"
@@ -49,7 +50,8 @@ def conversation(messages: Sequence[AnyMessage], own_name: str = "") -> list[Any
     """Return messages as every provider takes them, after one system message.
 
     A system message among them becomes a marked note: Anthropic has no place for it, and Gemini would move
-    it to the head. Results follow their calls at once. No text is blank. The name of who speaks stays where
+    it to the head. Results follow their calls at once. No text is blank. What the agent said in the model's
+    place, for people, is left out: a model that reads it says it, too. The name of who speaks stays where
     providers take it; `own_name` is that of this agent, which a model need not be told.
     """
     made: list[AnyMessage] = []
@@ -95,23 +97,31 @@ def _taken(message: AnyMessage, own_name: str) -> AnyMessage | None:
     if isinstance(message, ChatMessage):
         of_role = AIMessage if message.role in {"assistant", "ai", "model"} else HumanMessage
         message = of_role(message.content, id=message.id)
+    is_answer = message.type == "ai" and isinstance(message, AIMessage) and not message.tool_calls
+    if is_answer and is_synthetic(message):
+        return None
     update: dict[str, Any] = {}
     if (name := message.name) and not isinstance(message, ToolMessage):
         is_told = name != own_name and _NAME.fullmatch(name)
         update = {} if is_told else {"name": None}
-    content = message.content
-    is_blank = not content or content.isspace() if isinstance(content, str) else _has_blank(content)
-    if is_blank:
-        update["content"] = _said(message)
+    content = _without_note(message.content) if is_answer else message.content
+    if not content or content.isspace() if isinstance(content, str) else _has_blank(content):
+        blocks = [] if isinstance(content, str) else [each for each in content if not _is_blank(each)]
+        content = blocks or ("" if message.type in {"ai", "tool"} else NO_TEXT)
+    if is_answer and not content:
+        return None
+    if content is not message.content:
+        update["content"] = content
     return message.model_copy(update=update) if update else message
 
 
-def _said(message: AnyMessage) -> Any:
-    """Return content without blank texts; one that would be nothing says so, where it must be something."""
-    blocks = [] if isinstance(message.content, str) else [b for b in message.content if not _is_blank(b)]
-    if isinstance(message, ToolMessage) or (isinstance(message, AIMessage) and message.tool_calls):
-        return blocks or ""
-    return blocks or NO_TEXT
+def _without_note(content: Any) -> Any:
+    """Return the content of an answer without what people read at its end."""
+    if isinstance(content, str):
+        return NOTE.sub("", content).rstrip() if content.rstrip().endswith(".]") else content
+    if content and isinstance(content[-1], dict) and content[-1].get("type") == "text":
+        return [*content[:-1], {**content[-1], "text": _without_note(str(content[-1].get("text") or ""))}]
+    return content
 
 
 def _has_blank(blocks: Sequence[str | Mapping[str, Any]]) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
@@ -23,6 +23,7 @@ from skills_agent.nodes import RegistryOf, prompt
 from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import Invocations
+from skills_agent.nodes.no_answer import asked_again, no_answer
 from skills_agent.nodes.prompt import ShownCatalog, ShownSkills
 from skills_agent.nodes.prompt_cache import BreakpointStyle, with_breakpoints, with_tool_breakpoint
 from skills_agent.nodes.reply import (
@@ -33,10 +34,8 @@ from skills_agent.nodes.reply import (
     ReplyObserver,
     ReplyWatch,
     as_arrived,
-    is_empty,
     is_paused,
     joined,
-    noted_as_empty,
     why_broken,
     with_strict_calls,
     without_calls_of,
@@ -48,7 +47,7 @@ from skills_agent.state.history import room_of, tokens_in, turns_to_cover
 from skills_agent.state.records import active_skills
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import is_synthetic
+from skills_agent.state.transcript import LOAD_SKILL, is_synthetic
 from skills_agent.state.whole_text import with_whole_text
 
 _MAX_CACHED: Final = 16
@@ -113,6 +112,8 @@ class Models(NamedTuple):
     """What `failures` raises then."""
     incomplete: Callable[[str], Exception]
     """Makes the failure for a reply that broke off, from what is known about it."""
+    no_answer: Callable[[str, str], Exception]
+    """Makes the failure for replies that answer nothing, from why they do not and the model's name."""
     is_retryable: Callable[[Exception], bool]
     """Whether the same call may well succeed if it is made again soon."""
 
@@ -218,7 +219,14 @@ class ModelRequests:
         arguments = {"records": PromptRecords(messages, skills)} if chosen.reads_records else {}
         style = chosen.breakpoints
         shown = with_breakpoints(rendered.messages, style) if style else rendered.messages
-        reply = yield from self.reply(state, runtime, chosen.name, Waiting(model, shown, arguments), calls)
+        reply = yield from self.reply(
+            state,
+            runtime,
+            chosen.name,
+            Waiting(model, shown, arguments),
+            calls,
+            partial(self._is_callable, skills),
+        )
         own = without_calls_of(reply.message, self._provider_tools)
         return _named(reply._replace(message=own), own_name)
 
@@ -229,15 +237,17 @@ class ModelRequests:
         model: str,
         waiting: Waiting,
         calls: int = MAX_TRIES,
+        is_callable: Callable[[str], bool] = lambda _: False,
     ) -> Steps[Reply]:
         """Wait for a model's reply, and make the call again where one breaks off: nothing of it is used.
 
-        What was shown of it is withdrawn. An empty reply is asked for once more, and the rest of one that
-        the provider paused. Raises what went wrong the last time.
+        What was shown of it is withdrawn. A reply that answers nothing is asked for once more, with what is
+        missing (`is_callable`: no_answer.py), and the rest of one that the provider paused. Raises what went
+        wrong the last time.
         """
-        was_empty, part = False, None
+        was_asked_again, part, watch = False, None, ReplyWatch()
         for attempt in count(1):
-            watch = ReplyWatch()
+            watch = ReplyWatch(watch.usage)
             config = merge_configs(get_config(), RunnableConfig(callbacks=[watch]))
             try:
                 with self.models.failures(model):
@@ -252,12 +262,14 @@ class ModelRequests:
                     part = joined(part, message)
                     continue
                 message = with_whole_text(as_arrived(joined(part, message)))
-                if not is_empty(message):
-                    return Reply(message, attempt)
-                if was_empty or attempt >= min(calls, MAX_TRIES):
-                    return Reply(noted_as_empty(message), attempt)
-                was_empty = True
-                self._observer.withdrawn(state, watch.message_id, "it was empty", 0.0)
+                useless = no_answer(message, is_callable)
+                if useless is None:
+                    return Reply(message, attempt, watch.usage)
+                if was_asked_again or attempt >= min(calls, MAX_TRIES):
+                    raise self.models.no_answer(useless.fault, model)
+                was_asked_again = True
+                self._observer.withdrawn(state, watch.message_id, useless.fault, 0.0)
+                waiting = waiting._replace(input=asked_again(waiting.input, useless.hint))
                 continue
             except self.models.failure as error:
                 self._withdraw_failed(state, watch)
@@ -270,6 +282,15 @@ class ModelRequests:
                     raise
             yield Waiting(PAUSE, wait)
         raise AssertionError("the tries are bounded")
+
+    def _is_callable(self, skills: ShownSkills | None, name: str) -> bool:
+        """Return whether a JSON text with this name is meant as a call. Where answers are JSON, it is not."""
+        names = {
+            *self._tools,
+            LOAD_SKILL,
+            *(each.name for each in (skills.complete.skills if skills else ())),
+        }
+        return self.form is None and name in names
 
     def _withdraw_failed(self, state: AgentState, watch: ReplyWatch) -> None:
         for message_id in watch.failed_ids():
@@ -425,7 +446,7 @@ def usage_of(state: AgentState, reply: Reply) -> AgentUpdate:
     """Return the part of an update that counts model calls and their tokens; none for a message of ours."""
     if is_synthetic(reply.message):
         return AgentUpdate()
-    usage: Mapping[str, Any] = reply.message.usage_metadata or {}
+    usage: Mapping[str, Any] = reply.usage or reply.message.usage_metadata or {}
     details: Mapping[str, Any] = usage.get("input_token_details") or {}
     return AgentUpdate(
         usage=spent(

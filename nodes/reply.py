@@ -14,13 +14,13 @@ from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, InvalidToolCall
-from langchain_core.messages.ai import add_ai_message_chunks, add_usage
+from langchain_core.messages.ai import UsageMetadata, add_ai_message_chunks, add_usage
 from langchain_core.messages.tool import ToolCall, ToolCallChunk, invalid_tool_call
-from langchain_core.outputs import ChatGenerationChunk, GenerationChunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, GenerationChunk, LLMResult
 from langchain_core.runnables import Runnable, RunnableConfig
 from typing_extensions import override
 
-from skills_agent.state.endings import EMPTY_REPLY, FAULTS, SAYS_HOW_IT_ENDED, ending_of, refusal_of
+from skills_agent.state.endings import FAULTS, SAYS_HOW_IT_ENDED, ending_of, note_that, refusal_of
 
 MAX_TRIES: Final = 4
 """Model calls for one reply, where the earlier ones broke off."""
@@ -44,6 +44,8 @@ class Reply(NamedTuple):
 
     message: AIMessage
     calls: int = 1
+    usage: UsageMetadata | None = None
+    """Tokens of all of them, also of what was not used; None: those of the message."""
 
 
 class ReplyObserver(Protocol):
@@ -72,9 +74,12 @@ class ReplyWatch(BaseCallbackHandler):
 
     run_inline = True  # The pieces must come in order, and none after the end.
 
-    def __init__(self) -> None:
+    def __init__(self, usage: UsageMetadata | None = None) -> None:
+        """Begin with the tokens that earlier calls took."""
         self._runs: dict[UUID, _ModelRun] = {}
         self._failed: list[str] = []
+        self.usage = usage
+        """Tokens of all runs, as far as they are known, also of those that are of no use."""
 
     @property
     def provider(self) -> str:
@@ -126,7 +131,15 @@ class ReplyWatch(BaseCallbackHandler):
         run.message_id = run.message_id or str(event.get("id") or "")
 
     @override
+    def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
+        generations = [each for group in response.generations for each in group]
+        for message in (each.message for each in generations if isinstance(each, ChatGeneration)):
+            if isinstance(message, AIMessage) and message.usage_metadata:
+                self.usage = add_usage(self.usage, message.usage_metadata)
+
+    @override
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        self.on_llm_end(kwargs.get("response") or LLMResult(generations=[]))
         run = self._runs.pop(run_id, _ModelRun())
         if run.message_id:
             self._failed.append(run.message_id)
@@ -198,7 +211,7 @@ def as_arrived(message: AIMessage) -> AIMessage:
         ]
         invalid = [*cut, *message.invalid_tool_calls]
         return message.model_copy(update={"tool_calls": [], "invalid_tool_calls": invalid})
-    return message.model_copy(update={"content": _with_note(message, f"[This answer was {fault}.]")})
+    return message.model_copy(update={"content": _with_note(message, note_that(fault))})
 
 
 def without_calls_of(message: AIMessage, names: Collection[str]) -> AIMessage:
@@ -228,17 +241,6 @@ def _blocks(message: AIMessage) -> list[str | dict[Any, Any]]:
     if isinstance(message.content, list):
         return message.content
     return [{"type": "text", "text": message.content}] if message.content else []
-
-
-def is_empty(message: AIMessage) -> bool:
-    """Return whether a reply has neither a text nor a call: some models end so after a tool's result."""
-    return not (message.text.strip() or message.tool_calls or message.invalid_tool_calls)
-
-
-def noted_as_empty(message: AIMessage) -> AIMessage:
-    """Return an empty reply as it is kept: its text says so. Providers refuse messages without one."""
-    metadata = {**message.response_metadata, EMPTY_REPLY: True}
-    return as_arrived(message.model_copy(update={"response_metadata": metadata}))
 
 
 def why_broken(message: AIMessage, watch: ReplyWatch) -> str:

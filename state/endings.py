@@ -7,14 +7,10 @@ from typing import Any, Final, Literal
 
 from langchain_core.messages import AIMessage
 
-Ending = Literal["complete", "cut", "filtered", "refused", "broken", "unknown", "unsaid", "empty", "paused"]
+Ending = Literal["complete", "cut", "filtered", "refused", "broken", "unknown", "unsaid", "paused"]
 """`cut`: at the model's limit. `broken`: the provider gave up on it. `unknown`: a word that is not in the
-table. `unsaid`: no word at all, as of models in this process and of streams that were cut off. `empty`: there
-was neither a text nor a call in it, twice. `paused`: the provider, which runs
-tools of its own, takes a long turn in parts."""
-
-EMPTY_REPLY: Final = "skills_agent_empty"
-"""In `response_metadata` of a reply that was empty: no provider has a word for that."""
+table. `unsaid`: no word at all, as of models in this process and of streams that were cut off. `paused`: the
+provider, which runs tools of its own, takes a long turn in parts."""
 
 _WORDS: Final[Mapping[Ending, str]] = {
     # The worst first: what a stream says twice is joined by LangChain, as in `lengthstop`.
@@ -34,6 +30,7 @@ _WORDS: Final[Mapping[Ending, str]] = {
 and watsonx say, in small letters."""
 _ENDINGS: Final = {word: ending for ending, words in _WORDS.items() for word in words.split()}
 _WORD: Final = re.compile("|".join(sorted(_ENDINGS, key=len, reverse=True)))
+_BRACKETS: Final = str.maketrans("[]", "()")
 _FIELDS: Final = ("finish_reason", "stop_reason", "stopReason", "finishReason", "done_reason", "status")
 """Where LangChain's models keep the word in `response_metadata`."""
 
@@ -47,10 +44,17 @@ FAULTS: Final[Mapping[Ending, str]] = {
     "cut": "cut off at the model's limit",
     "filtered": "stopped by the provider's filter",
     "refused": "refused by the model",
-    "empty": "empty",
     "paused": "paused by the provider before its end",
 }
 """Of replies that are kept although they are not whole; none of their calls is run."""
+
+NOTE: Final = re.compile(r"\[This answer was [^\[\]]+\.\]\s*\Z")
+"""What people read at the end of such an answer. A model that reads it writes it, too: no prompt has it."""
+
+
+def note_that(fault: str) -> str:
+    """Return the note that an answer was cut off, or whatever it was, for people."""
+    return f"[This answer was {fault.translate(_BRACKETS)}.]"
 
 
 def ending_of(message: AIMessage) -> Ending:
@@ -59,8 +63,6 @@ def ending_of(message: AIMessage) -> Ending:
         return "refused"
     if _is_blocked(message.response_metadata.get("prompt_feedback")):
         return "filtered"
-    if message.response_metadata.get(EMPTY_REPLY):
-        return "empty"
     word = word_in(message.response_metadata)
     return _meaning(word) if word else "unsaid"
 

@@ -202,7 +202,7 @@ class CallOutput(Event):
 
 
 class ReplyWithdrawn(Event):
-    """A model's reply broke off, or was empty. Nothing of it is used: what was shown of it does not count."""
+    """A model's reply broke off, or answered nothing. What was shown of it does not count."""
 
     message_id: str
     """Of what was shown; empty where nothing was."""

@@ -14,6 +14,7 @@
         ├── ScriptExhaustedError          model-script-exhausted  a scripted model has no reply left
         └── ModelCallError                model-call-failed       the provider was not reached, or failed
             ├── IncompleteReplyError      model-reply-incomplete  its answer broke off
+            ├── NoAnswerError             model-no-answer         its reply answers nothing, twice
             └── UnreadableReplyError      model-reply-unreadable  its answer is no reply of a model
 
 The first nine are raised before a model is asked. `calling` turns what providers raise during a turn into a
@@ -170,6 +171,12 @@ class IncompleteReplyError(ModelCallError):
     code = "model-reply-incomplete"
     sentence = "The model's reply broke off: {text}. Nothing of it was used; try again."
     is_retryable = True
+
+
+class NoAnswerError(ModelCallError):
+    code = "model-no-answer"
+    sentence = "The model {model} gave no answer: {text}."
+    model: str
 
 
 class UnreadableReplyError(ModelCallError):

@@ -20,6 +20,7 @@ from skills_agent.graph.models.errors import (
     ModelPackageMissingError,
     ModelParameterError,
     ModelWithoutFormsError,
+    NoAnswerError,
     UnknownModelError,
     UnknownProviderError,
     calling,
@@ -195,7 +196,7 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
         except ModelError:  # The node that asks the model says so.
             return settings.context_window or UNKNOWN_WINDOW
 
-    return Models(choose, window, calling, ModelCallError, IncompleteReplyError, is_retryable)
+    return Models(choose, window, calling, ModelCallError, IncompleteReplyError, NoAnswerError, is_retryable)
 
 
 def _check_wrapped(model: ModelRunnable) -> None:

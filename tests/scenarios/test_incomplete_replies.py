@@ -585,37 +585,3 @@ def test_a_reply_that_stays_paused_at_the_end_of_the_budget_says_so(files: Path)
     model = InParts(messages=iter([part("I look it up.", "pause_turn")]), disable_streaming=True)
     values = graph_of(files, model, max_model_calls=1).invoke(INPUT, CONFIG)
     assert values["answer"] == "I look it up.\n\n[This answer was paused by the provider before its end.]"
-
-
-# Replies with nothing in them
-
-
-@WAYS
-async def test_an_empty_reply_is_asked_for_once_more(
-    files: Path, server: OpenAIServer, way: Callable[[Any], Any]
-) -> None:
-    server.answers += [Completion("  \n"), Completion("Done.")]
-    graph = graph_of(files)
-    await way(graph)
-    values = graph.get_state(CONFIG).values
-    assert (values["answer"], len(server.requests)) == ("Done.", 2)
-    assert values["usage"]["this_turn"]["model_calls"] == 2
-    assert [each.type for each in values["messages"]] == ["human", "ai"]
-
-
-def test_a_reply_that_is_empty_twice_is_said_and_the_next_turn_goes_on(
-    files: Path, server: OpenAIServer
-) -> None:
-    server.answers += [Completion(""), Completion(""), Completion("Here I am.")]
-    graph = graph_of(files)
-    values = graph.invoke(INPUT, CONFIG)
-    assert values["answer"] == "[This answer was empty.]"
-    assert graph.invoke({"messages": [HumanMessage("And now?")]}, CONFIG)["answer"] == "Here I am."
-    assert len(server.requests) == 3
-
-
-def test_an_empty_reply_is_not_asked_for_again_over_the_budget(files: Path, server: OpenAIServer) -> None:
-    server.answers += [Completion("")]
-    values = graph_of(files, max_model_calls=1).invoke(INPUT, CONFIG)
-    assert "empty" in values["answer"]
-    assert len(server.requests) == 1

@@ -1,0 +1,95 @@
+"""Replies that came whole and answer nothing: empty, a part of the prompt, a tool call written as text."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from skills_agent.state.endings import NOTE, fault_of
+
+_FRAME: Final = re.compile(
+    r"<skill name=|<skill_resources name=|<available_skills>|<status>(?=.*Left in this turn:)"
+    rf"|\[(?:This message has no text|Nothing was said before this reply)\.\]\Z|{NOTE.pattern}",
+    re.DOTALL,
+)
+"""How a reply begins that repeats the prompt, of this release or of an earlier one."""
+_MARK: Final = r"(?:```\w*|<\|?/?\w+\|?>|\[TOOL_CALLS\])\s*"
+_CALL: Final = re.compile(
+    rf"(?:{_MARK})*(?P<json>[\[{{].*[\]}}])\s*(?:{_MARK})*\Z"
+    rf"|(?:{_MARK})*<function=(?P<name>[\w.-]+)>.*</function>\s*(?:{_MARK})*\Z",
+    re.DOTALL,
+)
+"""How models write calls: as JSON, alone, in a fence, or in the marks of their own templates."""
+_ARGUMENTS: Final = ("arguments", "parameters", "args", "input")
+_AGAIN: Final = "Answer the question, or call a tool."
+
+
+class NoAnswer(NamedTuple):
+    """Why a reply answers nothing."""
+
+    fault: str
+    hint: str
+    """What the model is told when it is asked again."""
+
+
+def no_answer(message: AIMessage, is_callable: Callable[[str], bool]) -> NoAnswer | None:
+    """Return why a whole reply answers nothing; None where it may be an answer, or has calls.
+
+    `is_callable` tells the names of tools and skills. JSON that a person asked for is no call of one, and a
+    word beside it makes it an answer.
+    """
+    if fault_of(message) or message.tool_calls or message.invalid_tool_calls:
+        return None
+    text = str(message.text).strip()
+    if not text:
+        return NoAnswer("its reply was empty", f"Your last reply was empty. {_AGAIN}")
+    if _FRAME.match(text):
+        hint = f"Your last reply only repeated a part of what you were given. {_AGAIN}"
+        return NoAnswer("its reply repeated a part of the prompt", hint)
+    name = next((each for each in _called(text) if is_callable(each)), None)
+    if name is None:
+        return None
+    hint = (
+        f"Your last reply was a call of {name} written as text, and nothing ran. Write it as a tool call, "
+        "not as text. If this JSON is the answer, put a sentence before it."
+    )
+    fault = (
+        "it writes its tool calls as text, and its server does not read them. llama.cpp needs --jinja; vLLM "
+        "--enable-auto-tool-choice and --tool-call-parser NAME; Ollama a model whose template knows tools"
+    )
+    return NoAnswer(fault, hint)
+
+
+def asked_again(prompt: Sequence[AnyMessage], hint: str) -> list[AnyMessage]:
+    """Return a prompt with a hint at the end of its last message: one more might be refused."""
+    *before, last = prompt
+    if not isinstance(last, HumanMessage | ToolMessage):
+        return [*prompt, HumanMessage(hint)]
+    content: Any = last.content
+    told = f"{content}\n\n{hint}" if isinstance(content, str) else [*content, {"type": "text", "text": hint}]
+    return [*before, last.model_copy(update={"content": told})]
+
+
+def _called(text: str) -> list[str]:
+    """Return the names that a text calls, where it is nothing but calls."""
+    found = _CALL.match(text) if text[0] in "`<[{" else None
+    if found is None or found["name"]:
+        return [found["name"]] if found else []
+    with suppress(ValueError, RecursionError):
+        written = json.loads(found["json"])
+        names = [_name_in(each) for each in (written if isinstance(written, list) else [written])]
+        return [name for name in names if name] if all(names) else []
+    return []
+
+
+def _name_in(written: Any) -> str:
+    if isinstance(written, dict) and isinstance(written.get("function"), dict):
+        written = written["function"]
+    if not isinstance(written, dict):
+        return ""
+    name, arguments = written.get("name"), [written[each] for each in _ARGUMENTS if each in written]
+    is_call = isinstance(name, str) and len(arguments) == 1 and isinstance(arguments[0], dict)
+    return str(name) if is_call else ""

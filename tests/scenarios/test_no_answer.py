@@ -1,0 +1,210 @@
+"""Replies that came whole and answer nothing: they are asked again once, and then the turn fails."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from skills_agent.graph import Settings, build_graph
+from skills_agent.graph.models.errors import NoAnswerError
+from tests.agents import write_skill
+from tests.openai_server import KEY, Completion, OpenAIServer, openai_server
+
+CONFIG: Any = {"configurable": {"thread_id": "1"}}
+NOTES = {"name": "read_file", "arguments": {"path": "notes.txt"}}
+WRITTEN = json.dumps(NOTES)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
+    with openai_server() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        yield server
+
+
+@pytest.fixture
+def graph_of(workspace: Path) -> Callable[..., Any]:
+    (workspace / "notes.txt").write_text("buy milk\n")
+    write_skill(workspace / "skills", "brand-colors", "The colors of the brand.")
+
+    def made(**settings: Any) -> Any:
+        chosen = {"model": "openai:some-model", "skills_dirs": (workspace / "skills",), **settings}
+        settings_ = Settings(workspace=workspace, home=workspace, bundled_skills=False, **chosen)
+        return build_graph(settings_).compile(checkpointer=InMemorySaver())
+
+    return made
+
+
+def ask(graph: Any, text: str = "What is in notes.txt?", *, streamed: bool = False) -> Any:
+    said = {"messages": [HumanMessage(text)]}
+    if streamed:
+        list(graph.stream(said, CONFIG, stream_mode="messages"))
+        return graph.get_state(CONFIG).values
+    return graph.invoke(said, CONFIG)
+
+
+def sent(server: OpenAIServer, at: int = -1) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = server.requests[at].body["messages"]
+    return [each for each in messages if not str(each["content"]).startswith("<status>")]
+
+
+@pytest.mark.parametrize(
+    "useless",
+    [
+        "  \n",
+        '<skill name="brand-colors" source="project">\nDo it.\n</skill>',
+        "<available_skills>\n- brand-colors: The colors of the brand.\n</available_skills>",
+        "<status>\nLeft in this turn: 11 model calls, 30 tool calls, 10 script runs.\n</status>",
+        "[This message has no text.]",
+        "[This answer was empty.]",
+        WRITTEN,
+        f"```json\n{WRITTEN}\n```",
+        f"<tool_call>\n{WRITTEN}\n</tool_call>",
+        f"[TOOL_CALLS][{WRITTEN}]",
+        f"<|python_tag|>{json.dumps({'name': 'read_file', 'parameters': {'path': 'notes.txt'}})}",
+        json.dumps({"type": "function", "function": NOTES}),
+        '<function=read_file>{"path": "notes.txt"}</function>',
+        json.dumps({"name": "brand-colors", "arguments": {}}),
+    ],
+)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_what_answers_nothing_is_asked_again_once_with_what_is_missing(
+    graph_of: Callable[..., Any], server: OpenAIServer, useless: str, streamed: bool
+) -> None:
+    server.answers += [Completion(useless), Completion("Milk.")]
+    values = ask(graph_of(), streamed=streamed)
+    assert values["answer"] == "Milk."
+    assert [each.type for each in values["messages"]] == ["human", "ai"]
+    assert values["messages"][0].text == "What is in notes.txt?"
+    first, second = sent(server, 0), sent(server, 1)
+    assert [each["role"] for each in first] == [each["role"] for each in second]
+    assert "Your last reply " in server.requests[1].body["messages"][-1]["content"]
+
+
+def test_the_tokens_of_a_reply_that_is_asked_again_count(
+    graph_of: Callable[..., Any], server: OpenAIServer
+) -> None:
+    server.answers += [Completion(""), Completion("Milk.")]
+    counts = ask(graph_of())["usage"]["this_turn"]
+    assert (counts["model_calls"], counts["input_tokens"], counts["output_tokens"]) == (2, 22, 14)
+
+
+def test_a_reply_that_is_empty_twice_is_an_error_and_the_thread_goes_on(
+    graph_of: Callable[..., Any], server: OpenAIServer
+) -> None:
+    server.answers += [Completion(""), Completion(""), Completion("Here I am.")]
+    graph = graph_of()
+    with pytest.raises(NoAnswerError, match="openai:some-model gave no answer: its reply was empty"):
+        ask(graph)
+    values = ask(graph, "And now?")
+    assert values["answer"] == "Here I am."
+    assert [each.type for each in values["messages"]] == ["human", "human", "ai"]
+
+
+def test_the_turn_of_an_empty_reply_can_be_resumed(
+    graph_of: Callable[..., Any], server: OpenAIServer
+) -> None:
+    server.answers += [Completion(""), Completion(""), Completion("Milk.")]
+    graph = graph_of()
+    with pytest.raises(NoAnswerError):
+        ask(graph)
+    assert graph.invoke(None, CONFIG)["answer"] == "Milk."
+
+
+def test_an_empty_reply_is_not_asked_for_again_over_the_budget(
+    graph_of: Callable[..., Any], server: OpenAIServer
+) -> None:
+    server.answers.append(Completion(""))
+    with pytest.raises(NoAnswerError):
+        ask(graph_of(max_model_calls=1))
+    assert len(server.requests) == 1
+
+
+def test_calls_that_stay_text_are_not_run_and_the_person_reads_what_the_server_needs(
+    graph_of: Callable[..., Any], server: OpenAIServer, workspace: Path
+) -> None:
+    text = json.dumps({"name": "write_file", "arguments": {"path": "new.txt", "content": "x"}})
+    server.answers += [Completion(text), Completion(text)]
+    with pytest.raises(NoAnswerError, match=r"--jinja.*--tool-call-parser"):
+        ask(graph_of(require_approval_for=()))
+    assert not (workspace / "new.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"Call it so:\n```json\n{WRITTEN}\n```",
+        f"```json\n{WRITTEN}\n```\nThat is the call.",
+        '{"name": "Ada", "arguments": {"born": 1815}}',
+        '{"name": "read_file", "arguments": "none"}',
+        '{"name": "read_file"}',
+        '{"milk": 1}',
+        "[1, 2]",
+        "```python\nprint({'name': 'read_file'})\n```",
+        "<status>open</status>",
+        "<summary>Milk.</summary>",
+        "The note says [This message has no text.]",
+        "{not json]",
+        "[" * 5_000 + "]" * 5_000,
+    ],
+)
+def test_json_and_markup_that_a_person_asked_for_are_answers(
+    graph_of: Callable[..., Any], server: OpenAIServer, answer: str
+) -> None:
+    server.answers.append(Completion(answer))
+    assert ask(graph_of())["answer"] == answer
+    assert len(server.requests) == 1
+
+
+# What people read in the transcript, and the model does not
+
+
+@pytest.mark.parametrize(
+    ("before", "shown"),
+    [
+        (Completion("Norway,", finish="length"), "Norway,"),
+        (Completion(refusal="I do not."), "I do not."),
+        (Completion("", finish="content_filter"), None),
+    ],
+)
+def test_a_note_for_people_is_no_message_of_the_assistant(
+    graph_of: Callable[..., Any], server: OpenAIServer, before: Completion, shown: str | None
+) -> None:
+    server.answers += [before, Completion("Fine.")]
+    graph = graph_of()
+    answer = ask(graph)["answer"]
+    assert "[This answer was " in answer
+    assert ask(graph, "And?")["messages"][1].text == answer
+    replies = [each["content"] for each in sent(server) if each["role"] == "assistant"]
+    assert [each.strip() for each in replies] == ([shown] if shown else [])
+
+
+def test_the_notes_of_earlier_releases_are_not_shown_to_the_model(
+    graph_of: Callable[..., Any], server: OpenAIServer
+) -> None:
+    server.answers.append(Completion("Fine."))
+    note = "[This answer was empty.]"
+    empty = AIMessage(note, response_metadata={"skills_agent_empty": True})
+    in_blocks = AIMessage([{"type": "text", "text": "Well."}, {"type": "text", "text": f"\n\n{note}"}])
+    said = [HumanMessage("Hi."), empty, HumanMessage("Hi?"), in_blocks, HumanMessage("So?")]
+    graph_of().invoke({"messages": said}, CONFIG)
+    assert note not in json.dumps(sent(server))
+    assert [each["role"] for each in sent(server)[1:]] == ["user", "user", "assistant", "user"]
+
+
+def test_what_the_agent_says_of_a_prompt_that_is_too_large_is_not_shown_to_the_model(
+    graph_of: Callable[..., Any], server: OpenAIServer, workspace: Path
+) -> None:
+    server.answers.append(Completion("Fine."))
+    graph = graph_of(context_window=20_000)
+    said = ask(graph, "word " * 100_000)["answer"]
+    assert (said.startswith("I could not ask the model"), server.requests) == (True, [])
+    wider = graph_of(context_window=1_000_000)
+    wider.checkpointer = graph.checkpointer
+    assert ask(wider, "And now?")["answer"] == "Fine."
+    assert [each["role"] for each in sent(server)[1:]] == ["user", "user"]
