@@ -30,6 +30,7 @@ from skills_agent.skills.evals.improving import (
 )
 from skills_agent.skills.evals.read import find_files, read_set
 from skills_agent.skills.evals.statistics import MIN_DISCORDANT, mcnemar, wilson
+from skills_agent.skills.evals.trajectory import Spent
 from skills_agent.skills.format.rewriting import NotRewrittenError, with_description
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Registry
@@ -39,6 +40,7 @@ from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import count
 
 if TYPE_CHECKING:
+    from skills_agent.graph.evals.agent_choices import AgentChooser
     from skills_agent.graph.evals.selection import ModelLab
 
 _NEIGHBOURS: Final = 5
@@ -66,6 +68,19 @@ class Lab(NamedTuple):
         return {name: text for name, text in self.descriptions.items() if name != self.skill.name}
 
 
+class _Asked(NamedTuple):
+    """A model that is asked."""
+
+    name: str
+    chooser: "AgentChooser"
+    lab: "ModelLab"
+
+    @property
+    def spent(self) -> Spent:
+        """Return what all its answers took."""
+        return self.chooser.spent + self.lab.spent
+
+
 @click.command(
     epilog=options.examples(
         "skills triggers csv-report",
@@ -89,7 +104,7 @@ class Lab(NamedTuple):
 @click.option(
     "--model",
     metavar="NAME",
-    help="Let this model draft, choose and write descriptions. [default: by words, without a model]",
+    help="Let this model draft and write, and the agent choose with it. [default: by words, no model]",
 )
 @click.option("--seed", type=int, default=42, show_default=True, help="Of the split into two halves.")
 @click.option(
@@ -118,25 +133,25 @@ def triggers(
     """Show which requests skill NAME is chosen for, which neighbour wins the others, and why.
 
     By words, without a model: names and descriptions are compared with the requests, as a model sees no more
-    before it loads a skill. With --model that model chooses from the same; what the whole agent chooses with
-    it, `skills-agent eval --model NAME` measures.
+    before it loads a skill. With --model the agent itself is asked with that model, a call for each request:
+    what it loads first is the choice.
     """
     settings = Settings.load(workspace)
     registry = registry_of(settings, skills_dirs)
     lab = _open(registry, name, files)
-    asked = _model_lab(settings, model, lab.written) if model else None
+    asked = _asked(settings, model, lab, registry) if model else None
     if drafted or not lab.requests:
         near = _neighbours(registry, registry.refresh(), lab.skill)
-        lab = lab.with_requests(asked.draft(near) if asked else draft(lab.written, near))
-    chooser: Chooser = asked or WordChooser()
+        lab = lab.with_requests(asked.lab.draft(near) if asked else draft(lab.written, near))
+    chooser: Chooser = asked.chooser if asked else WordChooser()
     choices = chooser.choose([each.text for each in lab.requests], lab.descriptions)
     found = _improve(lab, chooser, asked, seed) if better else None
     if save:
         _save(save, lab.requests)
     if as_json:
-        print_json(_record(lab, choices, found, seed))
+        print_json(_record(lab, choices, found, seed, asked))
     else:
-        _print_choices(lab, choices, model)
+        _print_choices(lab, choices, asked)
         if found:
             _print_improvement(found, seed)
         if save:
@@ -163,7 +178,9 @@ def _open(registry: Registry, name: str, files: Sequence[Path]) -> Lab:
     return lab.with_requests(requests)
 
 
-def _model_lab(settings: Settings, name: str, written: Written) -> "ModelLab":
+def _asked(settings: Settings, name: str, lab: Lab, registry: Registry) -> _Asked:
+    from skills_agent.graph.evals.agent_choices import AgentChooser
+    from skills_agent.graph.evals.prices import price_of
     from skills_agent.graph.evals.selection import ModelLab
     from skills_agent.graph.models.local import LocalChatModel
     from skills_agent.graph.models.provider import resolve_model
@@ -172,7 +189,17 @@ def _model_lab(settings: Settings, name: str, written: Written) -> "ModelLab":
     model = resolve_model(name, environment=process_environment(), parameters=settings.model_parameters)
     if isinstance(model, LocalChatModel):
         raise click.UsageError(f"{name} is no language model. Leave out --model: then words choose")
-    return ModelLab(name, model, written)
+    return _Asked(
+        name,
+        AgentChooser(settings, name, model, lab.skill, registry.sources),
+        ModelLab(name, model, lab.written, price_of(name, settings.prices)),
+    )
+
+
+def _spent_text(spent: Spent) -> str:
+    usd = f"{spent.usd:.4f} USD" if spent.usd is not None else "its price is not in the setting `prices`"
+    calls = count(f"{spent.model_calls:,}" if spent.model_calls != 1 else 1, "model call")
+    return f"{calls}, {spent.tokens:,} tokens, {spent.cached_tokens:,} of them cached, {usd}"
 
 
 def _written(registry: Registry, skill: SkillMetadata) -> Written:
@@ -221,7 +248,7 @@ def _neighbours(registry: Registry, catalog: Catalog, skill: SkillMetadata) -> l
     return [_written(registry, each) for each in near[:_NEIGHBOURS]]
 
 
-def _improve(lab: Lab, chooser: Chooser, asked: "ModelLab | None", seed: int) -> Improvement:
+def _improve(lab: Lab, chooser: Chooser, asked: _Asked | None, seed: int) -> Improvement:
     parts = split(lab.requests, seed)
     for wanted in (True, False):
         if not any(each.wanted is wanted for each in parts.held_out):
@@ -234,19 +261,19 @@ def _improve(lab: Lab, chooser: Chooser, asked: "ModelLab | None", seed: int) ->
     if asked:
         from skills_agent.graph.evals.selection import ROUNDS
 
-        return improve(lab.written, lab.others, parts, asked, asked, ROUNDS)
+        return improve(lab.written, lab.others, parts, chooser, asked.lab, ROUNDS)
     proposer = PieceProposer(lab.written, parts.train, chooser, lab.others)
     return improve(lab.written, lab.others, parts, chooser, proposer)
 
 
-def _print_choices(lab: Lab, choices: Sequence[Choice], model: str | None) -> None:
+def _print_choices(lab: Lab, choices: Sequence[Choice], asked: _Asked | None) -> None:
     name = lab.skill.name
     origins = Counter(each.origin for each in lab.requests)
     said = ", ".join(f"{number} {origin}" for origin, number in origins.items())
     many = count(len(lab.requests), "request")
-    who = f"Chosen by {model}" if model else "Chosen by words, without a model"
+    who = f"Chosen by the agent with {asked.name}" if asked else "Chosen by words, without a model"
     echo(f"{who}: {name} among {count(len(lab.descriptions), 'skill')}, {many}: {said}.")
-    if not model:
+    if not asked:
         echo("A language model knows other words for the same thing, too: --model NAME asks one.")
     echo()
     rows = [
@@ -276,6 +303,8 @@ def _print_choices(lab: Lab, choices: Sequence[Choice], model: str | None) -> No
     )
     if lost:
         echo("lost to    " + ", ".join(f"{other} ({many})" for other, many in lost.most_common()))
+    if asked:
+        echo(f"spent      {_spent_text(asked.spent)}")
     for sentence in lab.skipped:
         echo(f"skipped: {line_of(sentence)}")
 
@@ -345,7 +374,9 @@ def verdict(found: Improvement) -> str:
     return f"Better on {wins} held-out requests, worse on {losses} (p = {p:.3f}, McNemar)."
 
 
-def _record(lab: Lab, choices: Sequence[Choice], found: Improvement | None, seed: int) -> dict[str, Any]:
+def _record(
+    lab: Lab, choices: Sequence[Choice], found: Improvement | None, seed: int, asked: _Asked | None
+) -> dict[str, Any]:
     record: dict[str, Any] = {
         "name": lab.skill.name,
         "skills": sorted(lab.descriptions),
@@ -362,6 +393,8 @@ def _record(lab: Lab, choices: Sequence[Choice], found: Improvement | None, seed
         ],
         "skipped": list(lab.skipped),
     }
+    if asked:
+        record["spent"] = asked.spent
     if found:
         record["improvement"] = {**found._asdict(), "seed": seed, "verdict": verdict(found)} | {
             key: value._asdict() for key, value in found._asdict().items() if isinstance(value, Score)

@@ -8,16 +8,16 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
 from skills_agent.graph.evals.errors import GradeError
-from skills_agent.graph.evals.prices import price_of, priced
+from skills_agent.graph.evals.prices import price_of, spent_on
 from skills_agent.graph.evals.recording import Recordings
 from skills_agent.graph.evals.running import Grade
 from skills_agent.graph.models.errors import ModelCallError, calling
@@ -104,7 +104,7 @@ class Grader:
             began = time.monotonic()
             with calling(self.name):
                 reply = self.model.invoke(prompt)
-            spent += self._spent(reply, time.monotonic() - began)
+            spent += spent_on(reply, time.monotonic() - began, self.price)
             try:
                 verdicts = _verdicts(str(reply.text), count)
             except ValueError as error:
@@ -112,20 +112,6 @@ class Grader:
                 continue
             return {order[at]: vote for at, vote in verdicts.items()}, spent
         raise GradeError(self.name, fault)
-
-    def _spent(self, reply: AIMessage, seconds: float) -> Spent:
-        usage: Mapping[str, Any] = reply.usage_metadata or {}
-        details = usage.get("input_token_details") or {}
-        return priced(
-            Spent(
-                seconds=round(seconds, 3),
-                model_calls=1,
-                input_tokens=usage.get("input_tokens", 0),
-                output_tokens=usage.get("output_tokens", 0),
-                cached_tokens=details.get("cache_read", 0) or 0,
-            ),
-            self.price,
-        )
 
 
 def make_grade(settings: Settings, name: str, kept: Recordings | None = None) -> Grade:

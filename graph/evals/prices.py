@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from langchain_core.messages import AIMessage
 from msgspec.structs import replace
 
 from skills_agent.graph.setting_values import Price
@@ -28,6 +29,20 @@ def priced(spent: Spent, price: Price | None) -> Spent:
     fresh = max(spent.input_tokens - spent.cached_tokens, 0)
     total = fresh * price.input + spent.cached_tokens * cached + spent.output_tokens * price.output
     return replace(spent, usd=total / _MILLION)
+
+
+def spent_on(reply: AIMessage, seconds: float, price: Price | None) -> Spent:
+    """Return what one reply took, as its provider counts it."""
+    usage: Mapping[str, Any] = reply.usage_metadata or {}
+    details = usage.get("input_token_details") or {}
+    spent = Spent(
+        seconds=round(seconds, 3),
+        model_calls=1,
+        input_tokens=usage.get("input_tokens", 0),
+        output_tokens=usage.get("output_tokens", 0),
+        cached_tokens=details.get("cache_read", 0) or 0,
+    )
+    return priced(spent, price)
 
 
 def spent_of(values: Mapping[str, Any], seconds: float, price: Price | None) -> Spent:
