@@ -12,13 +12,11 @@ from functools import cache
 from typing import Any, Final
 
 from langgraph_sdk import Auth
-from pydantic import ValidationError
 
 from skills_agent.graph.langgraph_inside import RESERVED
 from skills_agent.graph.server_users import find_user
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.skills.sources.store import user_namespace
-from skills_agent.state.context import Context
 
 logger = logging.getLogger(__name__)
 auth = Auth()
@@ -89,8 +87,6 @@ async def create_run(ctx: Auth.types.AuthContext, value: Any) -> dict[str, Any] 
     _check_metadata(ctx, (request.get("config") or {}).get("metadata"))
     if not _is_operator(ctx):
         _check_run(request, value.get("thread_id"))
-    if _configurable(request).get("__context_provided__"):
-        _check_context(request)
     _stamp(ctx, value)
     return _own(ctx)
 
@@ -101,7 +97,6 @@ async def use_crons(ctx: Auth.types.AuthContext, value: Any) -> dict[str, Any] |
     request = value.get("payload") or {}
     _check_metadata(ctx, value.get("metadata"))
     _check_run(request, value.get("thread_id"))
-    _check_context(request)
     if ctx.action == "create":
         _stamp(ctx, value)
     return _own(ctx)
@@ -116,7 +111,6 @@ async def use_assistants(ctx: Auth.types.AuthContext, value: Any) -> dict[str, A
     _check_metadata(ctx, value.get("metadata"))
     if not _is_operator(ctx):
         _check_run(value, None)
-    _check_context(value)
     if ctx.action == "create":
         _stamp(ctx, value, **(_SHARED if _is_operator(ctx) else {}))
     return _own(ctx)
@@ -191,16 +185,6 @@ def _check_run(request: Mapping[str, Any], thread: object) -> None:
 
 def _configurable(request: Mapping[str, Any]) -> Mapping[str, Any]:
     return (request.get("config") or {}).get("configurable") or {}
-
-
-def _check_context(request: Mapping[str, Any]) -> None:
-    """Refuse a context that the agent would refuse; the server would drop what it does not know."""
-    try:
-        Context.model_validate(request.get("context") or {})
-    except ValidationError as error:
-        fault = error.errors()[0]
-        text = fault["msg"].removeprefix("Value error, ")
-        raise _refusal(": ".join([*map(str, fault["loc"]), text]), 422) from error
 
 
 def _refusal(text: str, status: int = 403) -> Exception:

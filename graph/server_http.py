@@ -4,24 +4,35 @@ A server without users, as `langgraph dev` is for a newcomer, obeys whoever reac
 page that its person has open reaches it: a POST of plain text needs no preflight, and a name of the page's
 own can be made to mean this machine (DNS rebinding). So such a server answers to this machine's names alone,
 and to pages that `http.cors` lists.
+
+Every server drops what it does not know of a context, and all of one that begins a run as a command
+(`run.start`). So contexts are read here.
 """
 
+import json
+import re
+from difflib import get_close_matches
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from skills_agent.graph.langgraph_inside import server_access
+from skills_agent.state.context import Context, ContextError, unknown_field
 
 _UNGUARDED: Final = ("/internal/", "/deploy")
 """Routes of `langgraph dev` that its authentication does not cover."""
+_WITH_CONTEXT: Final = re.compile(r"(/threads/[^/]+)?/(runs|assistants|commands|stream/events)(/.*)?")
+_NEAR: Final = 0.8
+"""How alike two names are of which one is taken for the other misspelt."""
 
 
 class Door:
@@ -38,7 +49,11 @@ class Door:
         """Pass a request on, or refuse it with a sentence that says why."""
         fault = self._fault(scope) if scope["type"] in ("http", "websocket") else ""
         if not fault:
-            await self._app(scope, receive, send)
+            path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
+            if _WITH_CONTEXT.fullmatch(path):
+                await ContextReader(scope, receive, send).pass_on(self._app)
+            else:
+                await self._app(scope, receive, send)
         elif scope["type"] == "http":
             await JSONResponse({"detail": fault}, status_code=403)(scope, receive, send)
         else:
@@ -75,6 +90,89 @@ def _is_this_machine(host: str) -> bool:
         return name == "localhost" or name.endswith(".localhost") or bool(ip_address(name))
     except ValueError:
         return False
+
+
+class ContextReader:
+    """Passes a request on, and refuses a context that is not understood, in one sentence.
+
+    It reads no more than the route does, so the server's authentication comes first. The answer is 422; that
+    to a command of a WebSocket is an error, and the next command is read.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._scope, self._receive, self._send = scope, receive, send
+        self._fault = ""
+
+    async def pass_on(self, app: ASGIApp) -> None:
+        """Let an app answer the request."""
+        try:
+            await app(self._scope, self._read, self._answer)
+        except ClientDisconnect:
+            if not self._fault:
+                raise
+        if self._fault:
+            await JSONResponse({"detail": self._fault}, 422)(self._scope, self._receive, self._send)
+
+    async def _answer(self, message: Message) -> None:
+        if not self._fault:
+            await self._send(message)
+
+    async def _read(self) -> Message:
+        message = await self._receive()
+        try:
+            if message["type"] == "http.request":
+                return {**message, "body": with_context(await self._whole(message)), "more_body": False}
+            if message["type"] == "websocket.receive" and message.get("text"):
+                return {**message, "text": with_context(message["text"].encode()).decode()}
+        except ContextError as error:
+            if message["type"] == "http.request":
+                self._fault = str(error)
+                return {"type": "http.disconnect"}
+            command = _object(json.loads(message["text"])).get("id")
+            answer = {"type": "error", "id": command, "error": "invalid_argument", "message": str(error)}
+            await self._send({"type": "websocket.send", "text": json.dumps(answer)})
+            return await self._read()
+        return message
+
+    async def _whole(self, message: Message) -> bytes:
+        parts = [message.get("body", b"")]
+        while message.get("more_body"):
+            message = await self._receive()
+            parts.append(message.get("body", b""))
+        return b"".join(parts)
+
+
+def with_context(body: bytes) -> bytes:
+    """Return the body of a request with its context where the server obeys it. Raises ContextError."""
+    try:
+        sent = json.loads(body)
+    except (ValueError, RecursionError):
+        return body  # The route says what is wrong with it.
+    is_changed = False
+    for request in map(_object, sent if isinstance(sent, list) else [sent]):
+        _check(request)
+        command = _object(request.get("params"))
+        _check(command)
+        if context := command.pop("context", None):
+            config = _object(command.get("config"))
+            configurable = {**_object(config.get("configurable")), **context}
+            command["config"], is_changed = {**config, "configurable": configurable}, True
+    return json.dumps(sent).encode() if is_changed else body
+
+
+def _check(request: dict[str, Any]) -> None:
+    """Refuse a context, in either of its places; `configurable` may hold names of others, too."""
+    Context.model_validate(request.get("context") or {})
+    configurable = _object(_object(request.get("config")).get("configurable"))
+    others = configurable.keys() - Context.model_fields.keys()
+    Context(**{name: value for name, value in configurable.items() if name not in others})
+    for name in others:
+        if get_close_matches(name, Context.model_fields, cutoff=_NEAR):
+            raise ContextError(unknown_field(name))
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 app = Starlette(middleware=[Middleware(Door)])

@@ -313,7 +313,7 @@ def _asked(words: Collection[str], grammar: Grammar) -> tuple[Entry, ...]:
 
 def _excluded(settings: Settings, grammar: Grammar) -> tuple[Entry, ...]:
     try:
-        return tuple(grammar.parse(text) for text in settings.exclude_tools)
+        return tuple(grammar.parse_named(text) for text in settings.exclude_tools)
     except EntryNotUnderstoodError as error:
         raise SettingsError(f"Setting exclude_tools: {error}") from error
 

@@ -22,7 +22,6 @@ from typing import (
 import msgspec
 
 from skills_agent.graph.layers import SettingsError
-from skills_agent.state.budget import with_new_names
 
 PREFIX: Final = "SKILLS_AGENT_"
 
@@ -106,7 +105,7 @@ def checked(
     Without `strict` a text may mean a number or a boolean.
     """
     taken: dict[str, Any] = {}
-    for name, value in with_new_names(values, origin).items():
+    for name, value in values.items():
         if name not in kinds:
             raise _unknown(name, origin, kinds)
         if kinds[name] is Offer:

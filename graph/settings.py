@@ -12,7 +12,7 @@ Imports no LangGraph: `skills list` must answer at once.
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import (
@@ -64,7 +64,7 @@ from skills_agent.skills.policy.risk import Approval
 from skills_agent.skills.policy.trust import TrustedPath, TrustFileError, TrustList
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import standard_sources
-from skills_agent.state.budget import Limits, OnChange, Positive, Share, with_new_names
+from skills_agent.state.budget import Limits, OnChange, Positive, Share
 
 if TYPE_CHECKING:
     from skills_agent.graph.mcp.client import McpServers
@@ -261,15 +261,9 @@ class Settings(Limits):
     A person is asked about them all the same where a skill was loaded that is untrusted, or has changed.
     """
 
-    max_turns: InitVar[int | None] = None
-    """The old name of `max_model_calls`, taken as an argument with a warning; it always reads as None."""
-
-    def __post_init__(self, max_turns: int | None) -> None:
+    def __post_init__(self) -> None:
         """Refuse values of the wrong type, and make the workspace absolute."""
-        values = {name: getattr(self, name) for name in setting_kinds()}
-        if max_turns is not None:
-            values |= with_new_names({"max_turns": max_turns}, "code")
-        values = checked(values, "code", setting_kinds())
+        values = checked({name: getattr(self, name) for name in setting_kinds()}, "code", setting_kinds())
         if 0 < len(values["key"]) < SHORTEST_KEY:
             raise SettingsError(
                 f"Setting key must have {SHORTEST_KEY} characters or more, from a source of chance: "

@@ -199,12 +199,16 @@ class Policy:
 
     def _narrowed(self, context: Context) -> tuple[tuple[Entry, ...], tuple[Entry, ...] | None]:
         """Return what the caller left out, and what alone the caller lets pass (None: everything)."""
-        only = None if context.only_tools is None else tuple(map(self._entry, context.only_tools))
-        return tuple(map(self._entry, context.exclude_tools)), only
+        grammar = self.grammar
 
-    def _entry(self, text: str) -> Entry:
-        is_name = text in self.tools or text in self.provider_tools
-        return self.grammar.named(text) if is_name else self.grammar.parse(text)
+        def entry(text: str) -> Entry:
+            if text in self.tools or text in self.provider_tools:
+                return grammar.named(text)
+            # A graph around the agent may speak of its own tools.
+            return grammar.parse(text) if context.is_of_host else grammar.parse_named(text)
+
+        only = None if context.only_tools is None else tuple(map(entry, context.only_tools))
+        return tuple(map(entry, context.exclude_tools)), only
 
     def schema(self, tool: BaseTool) -> type[BaseModel] | None:
         """Return the class of a tool's arguments; None where its schema is none."""

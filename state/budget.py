@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 
@@ -39,21 +39,6 @@ class Limits:
     """Skills that one model message may load."""
     skill_content_share: Share = 0.5
     """Share of the model's window that the instructions of loaded skills may take (0.5 is half)."""
-
-
-_NEW_NAMES: Final = {"max_turns": "max_model_calls"}
-
-
-def with_new_names(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
-    """Return settings or a caller's choices with the old names replaced, and warn of each.
-
-    Where both names are there, the new one counts. `origin` says in the warning where they come from.
-    """
-    renamed = {name: value for name, value in values.items() if name not in _NEW_NAMES}
-    for old in sorted(_NEW_NAMES.keys() & values.keys()):
-        logger.warning("%s (from %s) is called %s now", old, origin, _NEW_NAMES[old])
-        renamed.setdefault(_NEW_NAMES[old], values[old])
-    return renamed
 
 
 MAX_SAME_REFUSALS = 3

@@ -1,7 +1,7 @@
 """What a caller may choose for an invocation. A caller can only narrow what the operator allows."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from functools import cache
@@ -9,9 +9,17 @@ from typing import Any, Final, Self
 
 from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import Runtime
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
 
-from skills_agent.state.budget import Limits, with_new_names
+from skills_agent.state.budget import Limits
 
 logger = logging.getLogger(__name__)
 
@@ -20,10 +28,13 @@ def _at_most(title: str, per: str = "in this turn") -> Any:
     return Field(None, ge=1, title=title, description=f"At most this many {per}; can only lower.")
 
 
-class Context(BaseModel):
-    """Choices that come with a request. Unknown fields are refused: a typo must not widen anything.
+class ContextError(RuntimeError):
+    """A context that says what cannot be understood: one sentence. A server shows it, as a builtin error."""
 
-    A LangGraph server drops unknown fields before they arrive here: what `strict_fields` names must arrive.
+
+class Context(BaseModel):
+    """Choices that come with a request. Raises ContextError for an unknown field: a typo must not widen
+    anything.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -50,11 +61,6 @@ class Context(BaseModel):
     user_id: str | None = Field(
         default=None, title="User", description="Who sends the request; the audit records it."
     )
-    strict_fields: tuple[str, ...] = Field(
-        default=(),
-        title="Fields that must arrive",
-        description="Names of the fields that the client sends. A run is refused where one has not arrived.",
-    )
     # Limits, by the names that they have in `Limits`.
     max_model_calls: int | None = _at_most("Model calls")
     max_tool_calls: int | None = _at_most("Tool calls")
@@ -70,22 +76,17 @@ class Context(BaseModel):
 
     _of_host: bool = PrivateAttr(default=False)
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _rename(cls, values: Any) -> Any:
-        if not isinstance(values, dict):
-            return values
-        renamed = with_new_names(values, "the caller's context")
-        _check_names(renamed)
-        return renamed
-
-    @model_validator(mode="after")
-    def _check_arrival(self) -> Self:
-        sent = with_new_names(dict.fromkeys(self.strict_fields), "the caller's context")
-        _check_names(sent)
-        if missing := sorted(sent.keys() - self.model_fields_set):
-            raise ValueError(f"`strict_fields` names {', '.join(missing)}, which has not arrived.")
-        return self
+    def _refuse(cls, values: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        """Say in one sentence what is wrong."""
+        for name in values.keys() - cls.model_fields.keys() if isinstance(values, dict) else ():
+            raise ContextError(unknown_field(name))
+        try:
+            return read(values)
+        except ValidationError as error:
+            fault = error.errors()[0]
+            raise ContextError(": ".join([*map(str, fault["loc"]), fault["msg"]])) from error
 
     @staticmethod
     def of(context: object) -> "Context":
@@ -124,12 +125,10 @@ def _named(context: object) -> dict[str, Any]:
 
 
 def _fits(context: object, name: str, value: Any) -> bool:
-    if name == "strict_fields":  # It speaks of the others.
-        return True
     try:
         Context(**{name: value})
-    except ValidationError as error:
-        _warn(type(context).__name__, name, error.errors()[0]["msg"])
+    except ContextError as error:
+        _warn(type(context).__name__, name, str(error))
         return False
     return True
 
@@ -140,12 +139,11 @@ def _warn(context: str, name: str, fault: str) -> None:
     logger.warning("context field ignored", extra={"of_context": context, "field": name, "fault": fault})
 
 
-def _check_names(names: Iterable[str]) -> None:
-    for name in names:
-        if name not in Context.model_fields:
-            near = get_close_matches(name, Context.model_fields, n=1)
-            hint = f"Did you mean `{near[0]}`?" if near else f"Known: {', '.join(Context.model_fields)}."
-            raise ValueError(f"The context has no field `{name}`. {hint}")
+def unknown_field(name: str) -> str:
+    """Say that the context has no field of that name, and which one may be meant."""
+    near = get_close_matches(name, Context.model_fields, n=1)
+    hint = f"Did you mean `{near[0]}`?" if near else f"Known: {', '.join(Context.model_fields)}."
+    return f"The context has no field `{name}`. {hint}"
 
 
 _DEFAULTS: Final = Context()

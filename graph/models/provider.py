@@ -69,6 +69,12 @@ def default_model(environment: Mapping[str, str]) -> str:
     return "openai:gpt-5-mini" if environment.get(KEY, "").strip() else "offline"
 
 
+def full_name(name: str) -> str:
+    """Return a model's name as it is written here: Studio's picker writes `openai/gpt-5`."""
+    provider, slash, model = name.strip().partition("/")
+    return f"{provider}:{model}" if slash and provider.replace("-", "_").lower() in PROVIDERS else name
+
+
 def resolve_model(
     name: str, *, environment: Mapping[str, str], parameters: Mapping[str, Any] | None = None
 ) -> BaseChatModel:
@@ -76,7 +82,7 @@ def resolve_model(
 
     Nothing is contacted; `parameters` go to a provider's model. Raises a ModelError.
     """
-    kind, _, rest = name.strip().partition(":")
+    kind, _, rest = full_name(name).strip().partition(":")
     rest = rest.strip()
     if kind == "offline" and not rest:
         return OfflineChatModel()
@@ -162,8 +168,8 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
     if model is not None:
         _check_wrapped(model)
     environment = process_environment()
-    own = settings.model or default_model(environment)
-    allowed = () if model is not None else settings.allowed_models
+    own = full_name(settings.model or default_model(environment))
+    allowed = () if model is not None else tuple(map(full_name, settings.allowed_models))
 
     @lru_cache(_MAX_CLIENTS)
     def chosen(label: str) -> ChosenModel:
@@ -183,11 +189,11 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
         )
 
     def choose(context: Context) -> ChosenModel:
-        name = context.model
+        name = full_name(context.model or "")
         if name and name != own and not any(fnmatch.fnmatchcase(name, pattern) for pattern in allowed):
             if not context.is_of_host:
-                raise ModelNotAllowedError(name, allowed)
-            name = None  # It names the models of the graph around this one.
+                raise ModelNotAllowedError(context.model or name, allowed)
+            name = ""  # It names the models of the graph around this one.
         return chosen(name or own if model is None else model_name(model))
 
     def window(context: Context) -> int:

@@ -283,27 +283,36 @@ class Grammar:
                 return entry
         return replace(self.parse(text.partition("(")[0]), text=text.strip())
 
-    def parse_asked(self, text: str) -> Entry:
-        """Return the calls that an entry wants a question about: of tools here, of MCP servers, to hosts.
+    def parse_named(self, text: str, risks: Collection[str] = ()) -> Entry:
+        """Return what an entry says of tools here, of MCP servers, or of hosts.
 
-        A name that no tool has would protect nothing, and loading a skill is no call that is asked about.
+        A name that no tool has would forbid, or protect, nothing. `risks` are words that may be meant, too.
         Raises EntryNotUnderstoodError.
         """
         entry = self.parse(text)
+        if text.startswith("mcp__") or NETWORK in entry.tools or any(map(entry.names, self.specs)):
+            return entry
+        # Only a wrong name needs it.
+        from difflib import get_close_matches  # noqa: PLC0415
+
+        near = get_close_matches(text.partition("(")[0], [*risks, *self.specs], cutoff=0.5)
+        known = f"risks are {', '.join(risks)}" if risks else f"tools are {', '.join(self.specs)}"
+        hint = f"did you mean {' or '.join(near)}" if near else known
+        raise EntryNotUnderstoodError(text, f"no tool is called so; {hint}")
+
+    def parse_asked(self, text: str) -> Entry:
+        """Return the calls that an entry wants a question about; loading a skill is never asked about.
+
+        Raises EntryNotUnderstoodError.
+        """
+        entry = self.parse_named(text, RISKS)
         if entry.names("load_skill"):
             raise EntryNotUnderstoodError(
                 text, "loading a skill is not asked about; exclude_tools can forbid it"
             )
         if commands.is_of_folder(entry.command or ()):
             raise EntryNotUnderstoodError(text, "a setting has no skill, whose folder it could name")
-        if text.startswith("mcp__") or NETWORK in entry.tools or any(map(entry.names, self.specs)):
-            return entry
-        # Only a wrong name needs it.
-        from difflib import get_close_matches  # noqa: PLC0415
-
-        near = get_close_matches(text.partition("(")[0], [*RISKS, *self.specs], cutoff=0.5)
-        known = f"did you mean {' or '.join(near)}" if near else f"risks are {', '.join(RISKS)}"
-        raise EntryNotUnderstoodError(text, f"it is no risk, and no tool is called so; {known}")
+        return entry
 
     def understood(self, texts: Iterable[str], *, bans: bool = False) -> tuple[Entry, ...]:
         """Return the entries that are understood; the others are reported at discovery and grant nothing."""

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -228,21 +229,33 @@ def test_the_journal_in_the_store_has_no_route(url: str) -> None:
     assert httpx.post(f"{url}/store/items/search", json={"namespace_prefix": []}).status_code == 404
 
 
-def test_a_client_that_names_its_fields_finds_out_that_one_was_misspelt(url: str) -> None:
-    def run(**context: Any) -> Any:
-        wish = {"assistant_id": "agent", "input": ask("Hello."), "context": context}
-        return httpx.post(f"{url}/runs/wait", json=wish, timeout=60).json()
+def test_a_misspelt_choice_is_refused_in_one_sentence(url: str) -> None:
+    misspelt: list[dict[str, Any]] = [
+        {"context": {"only_tool": ["read_file"]}},
+        {"config": {"configurable": {"only_tool": ["read_file"]}}},
+        {"context": {"max_tool_calls": "many"}},
+    ]
+    for each in misspelt:
+        wish = {"assistant_id": "agent", "input": ask("Hello."), **each}
+        command = {"id": 1, "method": "run.start", "params": wish}
+        for path, body in (("runs/wait", wish), (f"threads/{uuid4()}/commands", command)):
+            refused = httpx.post(f"{url}/{path}", json=body, timeout=60)
+            assert refused.status_code == 422
+            (sentence,) = refused.json().values()
+            assert "`only_tools`?" in sentence or "max_tool_calls: " in sentence
+    unknown = {"assistant_id": "agent", "input": ask("Hello."), "context": {"exclude_tools": ["write_fil"]}}
+    fault = httpx.post(f"{url}/runs/wait", json=unknown, timeout=60).json()["__error__"]["message"]
+    assert fault.startswith("`write_fil` is not understood: no tool is called so; did you mean write_file")
 
-    assert run(only_tool=["read_file"])["answer"]  # The server drops it.
-    for fields in (
-        {"only_tool": ["read_file"], "strict_fields": ["only_tool"]},
-        {"strict_fields": ["only_tools"]},
-    ):
-        fault = run(**fields)["__error__"]["message"]
-        assert (
-            "`only_tool`. Did you mean `only_tools`?" in fault or "only_tools, which has not arrived" in fault
-        )
-    assert run(only_tools=["read_file"], strict_fields=["only_tools", "strict_fields"])["answer"]
+
+def test_the_context_of_a_run_that_a_command_starts_counts(url: str) -> None:
+    thread, say = uuid4(), {"assistant_id": "agent", "input": ask("Hello.")}
+    command = {"id": 1, "method": "run.start", "params": say | {"context": {"model": "no:such"}}}
+    started = httpx.post(f"{url}/threads/{thread}/commands", json=command, timeout=60).json()
+    run = f"{url}/threads/{thread}/runs/{started['result']['run_id']}"
+    said = httpx.get(f"{run}/join", timeout=60).text
+    assert "'no:such' may not be chosen here" in said
+    assert httpx.get(run).json()["status"] == "error"
 
 
 def test_plain_text_over_a2a_is_no_answer_to_an_open_question(server: Server, url: str) -> None:

@@ -341,7 +341,7 @@ def test_a_misspelt_field_of_the_context_is_refused_by_name(owner: Client) -> No
     assert owner("POST", "/assistants", misspelt).status_code == 422
     cron = HELLO | {"schedule": "0 0 1 1 *", "context": {"only_tool": []}}
     assert owner("POST", "/runs/crons", cron).status_code == 422
-    right = HELLO | {"context": {"only_tools": ["read_file"], "strict_fields": ["only_tools"]}}
+    right = HELLO | {"context": {"only_tools": ["read_file"]}}
     assert owner("POST", "/runs/wait", right).json()["answer"]
 
 

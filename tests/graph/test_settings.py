@@ -83,27 +83,6 @@ def test_mcp_servers_of_all_layers_are_joined_by_name(
     assert "(trusted)" in Settings.load().origins["mcp_servers"]
 
 
-def test_the_old_name_of_a_limit_is_read_with_a_warning_that_names_the_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def check(settings: Settings, calls: int, origin: str) -> None:
-        (warning,) = [each for each in caplog.messages if "is called" in each]
-        caplog.clear()
-        assert settings.max_model_calls == calls
-        assert all(part in warning for part in ("max_turns", origin, "max_model_calls"))
-
-    check(Settings(max_turns=2), 2, "code")
-    check(Settings.load(max_turns=3), 3, "code")
-    monkeypatch.setenv("SKILLS_AGENT_MAX_TURNS", "4")
-    check(Settings.load(), 4, "SKILLS_AGENT_MAX_TURNS")
-    monkeypatch.delenv("SKILLS_AGENT_MAX_TURNS")
-    config(tmp_path, '{"max_turns": 5}')
-    check(Settings.load(), 5, "config.json")
-    old: Any = {"max_turns": 6}
-    assert Context(**old).narrow(Limits()).max_model_calls == 6
-    assert "context" in caplog.text
-
-
 def test_a_limit_stands_in_one_place_and_every_limit_is_a_setting() -> None:
     limits = {each.name: each.default for each in dataclasses.fields(Limits)}
     settings = {each.name: each.default for each in dataclasses.fields(Settings) if each.name in limits}

@@ -44,7 +44,6 @@ CONTEXT: dict[str, st.SearchStrategy[Any]] = {
     "exclude_tools": st.lists(NAMES, max_size=3).map(tuple),
     "only_tools": st.none() | st.lists(NAMES, max_size=4).map(tuple),
     "user_id": USERS,
-    "strict_fields": st.sampled_from([(), ("strict_fields",)]),
     "max_model_calls": LOWER,
     "max_tool_calls": LOWER,
     "max_script_runs": LOWER,

@@ -8,11 +8,10 @@ import pytest
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 from langgraph.types import Command
-from pydantic import ValidationError
 
 from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.settings import SettingsError
-from skills_agent.state.context import Context
+from skills_agent.state.context import Context, ContextError
 from tests.agents import Agent, assert_asked_again, call, calls, write_skill
 from tests.conftest import MakeAgent
 
@@ -303,7 +302,7 @@ def test_the_operator_can_turn_questions_off_and_a_caller_cannot(
     free = waiting(make_agent, WRITE, require_approval_for=frozenset({"run"}))
     assert not free.state.interrupts
     assert (workspace / "out.txt").exists()
-    with pytest.raises(ValidationError):
+    with pytest.raises(ContextError):
         Context.model_validate({"require_approval_for": []})
 
 

@@ -111,7 +111,9 @@ def test_a_search_tells_no_names_where_nothing_can_be_loaded(make_agent: MakeAge
     assert "x-one" not in str(answer.text)
 
 
-@pytest.mark.parametrize("entry", ["load_skill(", "Skill(a b)", "Wri*", ""])
+@pytest.mark.parametrize(
+    "entry", ["load_skill(", "Skill(a b)", "Wri*", "", "nosuchtool", "write_fil", "Writ(a.txt)"]
+)
 def test_what_nobody_understands_is_refused(ask: Any, entry: str) -> None:
     with pytest.raises(SettingsError, match="exclude_tools"):
         ask(exclude_tools=(entry,))

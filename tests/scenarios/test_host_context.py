@@ -113,11 +113,6 @@ def test_a_field_that_does_not_fit_is_told_once_and_left_out(caplog: pytest.LogC
     assert (warning.__dict__["of_context"], warning.__dict__["field"]) == ("SimpleNamespace", "user_id")
 
 
-def test_what_must_arrive_must_arrive_there_too() -> None:
-    with pytest.raises(ValueError, match="max_tool_calls, which has not arrived"):
-        Context.of({"strict_fields": ("max_tool_calls",), "max_tool_calls": "many"})
-
-
 def test_a_model_that_our_own_context_names_is_still_refused(agent: Any) -> None:
     with pytest.raises(Exception, match="anthropic/claude"):
         agent.invoke({"messages": [("user", "go")]}, context=Context(model="anthropic/claude"))

@@ -143,7 +143,11 @@ def test_a_name_is_a_model_of_the_settings(
     server.respond = lambda body: Completion(body["model"])
     agent = agent_of(workspace, "openai:first", allowed_models=("openai:second",))
     assert agent.invoke(ASKED)["answer"] == "first"
-    assert agent.invoke(ASKED, context=Context(model="openai:second"))["answer"] == "second"
+    for second in ("openai:second", "openai/second"):  # Studio's picker writes a slash.
+        assert agent.invoke(ASKED, context=Context(model=second))["answer"] == "second"
+    by_picker = agent_of(workspace, "openai/first", allowed_models=("openai/*",))
+    assert by_picker.invoke(ASKED, context=Context(model="openai:other/name"))["answer"] == "other/name"
+    assert by_picker.invoke(ASKED)["answer"] == "first"
     with pytest.raises(ModelNotAllowedError):
         agent.invoke(ASKED, context=Context(model="openai:third"))
 
