@@ -27,7 +27,6 @@ from skills_agent.nodes.no_answer import asked_again, no_answer
 from skills_agent.nodes.prompt import ShownCatalog, ShownSkills
 from skills_agent.nodes.prompt_cache import BreakpointStyle, with_breakpoints, with_tool_breakpoint
 from skills_agent.nodes.reply import (
-    FIRST_WAIT,
     MAX_TRIES,
     PAUSE,
     Reply,
@@ -40,6 +39,7 @@ from skills_agent.nodes.reply import (
     with_strict_calls,
     without_calls_of,
 )
+from skills_agent.nodes.timeouts import Beat, beating, beating_in_loop
 from skills_agent.nodes.wrapped_models import ModelRunnable, changed_inside, with_tools
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.state.context import Context
@@ -97,6 +97,12 @@ class ChosenModel(NamedTuple):
     """True for the offline model: it gets the records that a prompt is rendered from. No provider does."""
     breakpoints: BreakpointStyle | None = None
     """How it takes breakpoints, where its prompt cache keeps what they say."""
+    address: str = ""
+    """Host and port of its server, where they are known."""
+
+    def __str__(self) -> str:
+        """Return what a person is told of it."""
+        return f"{self.name} at {self.address}" if self.address else self.name
 
 
 class Models(NamedTuple):
@@ -114,8 +120,8 @@ class Models(NamedTuple):
     """Makes the failure for a reply that broke off, from what is known about it."""
     no_answer: Callable[[str, str], Exception]
     """Makes the failure for replies that answer nothing, from why they do not and the model's name."""
-    is_retryable: Callable[[Exception], bool]
-    """Whether the same call may well succeed if it is made again soon."""
+    wait: Callable[[Exception], float | None]
+    """After how many seconds the same call may well succeed if it is made again; None: it may not."""
 
 
 class PromptRecords(NamedTuple):
@@ -138,6 +144,8 @@ class Waiting(NamedTuple):
     becomes of the event loop."""
     kept: Callable[[], Any] = lambda: None
     """Returns the reply of a coroutine that was cancelled and ended all the same; None without one."""
+    beat: Beat | None = None
+    """Hears how long it is waited for."""
 
 
 Result = TypeVar("Result")
@@ -219,14 +227,9 @@ class ModelRequests:
         arguments = {"records": PromptRecords(messages, skills)} if chosen.reads_records else {}
         style = chosen.breakpoints
         shown = with_breakpoints(rendered.messages, style) if style else rendered.messages
-        reply = yield from self.reply(
-            state,
-            runtime,
-            chosen.name,
-            Waiting(model, shown, arguments),
-            calls,
-            partial(self._is_callable, skills),
-        )
+        waiting = Waiting(model, shown, arguments)
+        is_callable = partial(self._is_callable, skills)
+        reply = yield from self.reply(state, runtime, str(chosen), waiting, calls, is_callable)
         own = without_calls_of(reply.message, self._provider_tools)
         return _named(reply._replace(message=own), own_name)
 
@@ -239,20 +242,22 @@ class ModelRequests:
         calls: int = MAX_TRIES,
         is_callable: Callable[[str], bool] = lambda _: False,
     ) -> Steps[Reply]:
-        """Wait for a model's reply, and make the call again where one breaks off: nothing of it is used.
+        """Wait for a model's reply; make the call once more where none can be had now, or it breaks off.
 
-        What was shown of it is withdrawn. A reply that answers nothing is asked for once more, with what is
-        missing (`is_callable`: no_answer.py), and the rest of one that the provider paused. Raises what went
-        wrong the last time.
+        Nothing of one that breaks off is used, and what was shown of it is withdrawn. One that answers
+        nothing is asked for once more, with what is missing (`is_callable`: no_answer.py), and the rest of
+        one that the provider paused. Raises what went wrong the last time.
         """
-        was_asked_again, part, watch = False, None, ReplyWatch()
+        was_asked_again, has_failed, part, watch = False, False, None, ReplyWatch()
+        tell = self._observer.awaits(model)
         for attempt in count(1):
             watch = ReplyWatch(watch.usage)
             config = merge_configs(get_config(), RunnableConfig(callbacks=[watch]))
             try:
                 with self.models.failures(model):
                     arguments = {**waiting.arguments, "config": config}
-                    message: AIMessage = yield waiting._replace(arguments=arguments)
+                    beat = watch.until_it_begins(tell)
+                    message: AIMessage = yield waiting._replace(arguments=arguments, beat=beat)
                 self._withdraw_failed(state, watch)
                 message = with_strict_calls(message, watch.calls())
                 if broken := why_broken(message, watch):
@@ -272,14 +277,10 @@ class ModelRequests:
                 waiting = waiting._replace(input=asked_again(waiting.input, useless.hint))
                 continue
             except self.models.failure as error:
-                self._withdraw_failed(state, watch)
-                is_retried = self.models.is_retryable(error) and attempt < min(calls, MAX_TRIES)
-                is_retried = is_retried and not (runtime.control and runtime.control.drain_requested)
-                wait = FIRST_WAIT * 2 ** (attempt - 1) if is_retried else None
-                if is_retried or watch.message_id:
-                    self._observer.withdrawn(state, watch.message_id, str(error), wait)
-                if wait is None:
-                    raise
+                is_last = has_failed or attempt >= min(calls, MAX_TRIES)
+                is_last = is_last or bool(runtime.control and runtime.control.drain_requested)
+                wait = self._failed(state, watch, error, None if is_last else self.models.wait(error))
+                has_failed = True
             yield Waiting(PAUSE, wait)
         raise AssertionError("the tries are bounded")
 
@@ -291,6 +292,15 @@ class ModelRequests:
             *(each.name for each in (skills.complete.skills if skills else ())),
         }
         return self.form is None and name in names
+
+    def _failed(self, state: AgentState, watch: ReplyWatch, error: Exception, wait: float | None) -> float:
+        """Tell of a failed call, and return the seconds before the next; None: raise what went wrong."""
+        self._withdraw_failed(state, watch)
+        if wait is not None or watch.message_id:
+            self._observer.withdrawn(state, watch.message_id, str(error), wait)
+        if wait is None:
+            raise error
+        return wait
 
     def _withdraw_failed(self, state: AgentState, watch: ReplyWatch) -> None:
         for message_id in watch.failed_ids():
@@ -408,7 +418,8 @@ def _blocks(step: Waiting) -> bool:
 
 async def _reply(step: Waiting, steps: Steps[Any], cancellation: Cancellation) -> Any:
     try:
-        return await step.runnable.ainvoke(step.input, **step.arguments)
+        with beating_in_loop(step.beat):
+            return await step.runnable.ainvoke(step.input, **step.arguments)
     except asyncio.CancelledError:
         cancellation.request()
         if (reply := step.kept()) is not None:
@@ -425,7 +436,8 @@ def _advance(steps: Steps[Any], reply: Any, is_called_here: Callable[[Waiting], 
     step = _next_step(steps, reply)
     while isinstance(step, Waiting) and is_called_here(step):
         try:
-            reply = step.runnable.invoke(step.input, **step.arguments)
+            with beating(step.beat):
+                reply = step.runnable.invoke(step.input, **step.arguments)
         except Exception as error:  # noqa: BLE001 - raised again in the node
             reply = error
         except BaseException:

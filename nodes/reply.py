@@ -7,7 +7,7 @@ becomes `rm -rf data`. So the text of the arguments is watched as it comes in, a
 import asyncio
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
@@ -23,9 +23,7 @@ from typing_extensions import override
 from skills_agent.state.endings import FAULTS, SAYS_HOW_IT_ENDED, ending_of, note_that, refusal_of
 
 MAX_TRIES: Final = 4
-"""Model calls for one reply, where the earlier ones broke off."""
-FIRST_WAIT: Final = 0.5
-"""Seconds before the second try; twice as long before each further one."""
+"""Model calls for one reply: the parts of a paused one, and one that is asked for again."""
 NO_FINISH_REASON: Final = "the stream ended without a finish reason"
 _NEAR: Final = 40
 """Characters of what cannot be parsed that are shown."""
@@ -49,7 +47,10 @@ class Reply(NamedTuple):
 
 
 class ReplyObserver(Protocol):
-    """Hears of replies that are not used, because a part of them may have been shown."""
+    """Hears of long waits, and of replies that are not used: a part of them may have been shown."""
+
+    def awaits(self, model: str) -> Callable[[int], None]:
+        """Return what notes that the calling node still waits for a model, and for how many seconds."""
 
     def withdrawn(self, state: Any, message_id: str, reason: str, wait: float | None) -> None:
         """Note that a reply is withdrawn; `wait` is in seconds, None where it is not asked for again."""
@@ -90,6 +91,10 @@ class ReplyWatch(BaseCallbackHandler):
     def is_streamed(self) -> bool:
         """Return whether the reply came in pieces."""
         return any(run.is_streamed for run in self._runs.values())
+
+    def until_it_begins(self, tell: Callable[[int], object]) -> Callable[[int], object]:
+        """Return what tells of the time that passes as long as no piece has come."""
+        return lambda seconds: self.is_streamed or tell(seconds)
 
     @property
     def message_id(self) -> str:

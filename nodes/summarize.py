@@ -96,7 +96,7 @@ def _write(
     for part in parts:
         try:
             waiting = _request(chosen, part, text, size)
-            reply = yield from requests.reply(state, runtime, chosen.name, waiting)
+            reply = yield from requests.reply(state, runtime, str(chosen), waiting)
             text = str(reply.message.text).strip()
             failure = fault_of(reply.message) or _fault(text, size)
         except requests.models.failure as error:

@@ -1,17 +1,18 @@
-"""The time of a host's tool: while it runs a client hears so, and it is not waited for without end.
+"""Time that passes: a client hears of it, and a host's tool is not waited for without end.
 
 A coroutine is cancelled at its limit. Nothing can stop a function: it is left to itself, what it does is
 unknown, and the same effect is not started beside it before it has returned.
 """
 
 import asyncio
-import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
-from threading import Thread
+from functools import partial
+from threading import Event, Thread
 from typing import Any, Final
 
 from langchain_core.messages import ToolMessage
@@ -23,7 +24,49 @@ from skills_agent.nodes.effects import AttemptKey, Invocations
 ATTEMPT: Final = "__skills_agent_attempt"
 """Where, in `configurable`, a tool's call has the key of its attempt. It stays out of checkpoints."""
 BEAT_SECONDS: Final = 10.0
-"""Between two events that say that a tool still runs."""
+"""Between two events that say that a tool still runs, or that a model still thinks."""
+
+Beat = Callable[[int], object]
+"""Hears again and again for how many seconds something takes by now; perhaps in another thread."""
+
+
+@contextmanager
+def beating(beat: Beat | None) -> Iterator[None]:
+    """Tell of the time that a block takes which holds its thread."""
+    if beat is None:
+        yield
+        return
+    over, start = Event(), time.monotonic()
+
+    def tell() -> None:
+        while not over.wait(BEAT_SECONDS):
+            beat(round(time.monotonic() - start))
+
+    Thread(target=copy_context().run, args=(tell,), daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+@contextmanager
+def beating_in_loop(beat: Beat | None) -> Iterator[None]:
+    """Tell of the time that a block takes which awaits something: no thread of its own."""
+    if beat is None:
+        yield
+        return
+    start = time.monotonic()
+
+    async def tell() -> None:
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            beat(round(time.monotonic() - start))
+
+    telling = asyncio.create_task(tell())
+    try:
+        yield
+    finally:
+        telling.cancel()
 
 
 @dataclass(frozen=True)
@@ -51,12 +94,11 @@ class TimedCalls:
 
         # A daemon: a process that ends does not wait for a tool that was given up.
         Thread(target=run, name=request.tool_call["name"], daemon=True).start()
-        clock = _Clock(self.limits[request.tool_call["name"]])
-        while not wait([reply], clock.until_beat).done:
-            if clock.is_over:
+        limit = self.limits[request.tool_call["name"]]
+        with beating(partial(self.beat, request)):
+            if not wait([reply], limit).done:
                 self._leave(request, reply)
-                return _given_up(request, "it cannot be stopped, and may still run", clock.limit)
-            self.beat(request, clock.seconds)
+                return _given_up(request, "it cannot be stopped, and may still run", limit)
         try:
             return reply.result()
         except SystemExit as error:
@@ -73,12 +115,11 @@ class TimedCalls:
         if request.tool_call["name"] not in self.limits:
             return await execute(request)
         task = asyncio.ensure_future(execute(request))
-        clock = _Clock(self.limits[request.tool_call["name"]])
+        limit = self.limits[request.tool_call["name"]]
         try:
-            while not (await asyncio.wait({task}, timeout=clock.until_beat))[0]:
-                if clock.is_over:
-                    return await self._cancelled(request, task, clock.limit)
-                self.beat(request, clock.seconds)
+            with beating_in_loop(partial(self.beat, request)):
+                if not (await asyncio.wait({task}, timeout=limit))[0]:
+                    return await self._cancelled(request, task, limit)
         except asyncio.CancelledError:
             task.cancel()
             return await task  # It may return all the same.
@@ -86,7 +127,9 @@ class TimedCalls:
             return _ended(request, asyncio.CancelledError())
         return task.result()
 
-    async def _cancelled(self, request: ToolCallRequest, task: "asyncio.Future[Any]", limit: float) -> Any:
+    async def _cancelled(
+        self, request: ToolCallRequest, task: "asyncio.Future[Any]", limit: float | None
+    ) -> Any:
         task.cancel()
         await asyncio.wait({task}, timeout=STOP_SECONDS)
         if not task.done():
@@ -104,29 +147,6 @@ class TimedCalls:
             reply.add_done_callback(lambda _: self.running.left.discard(key))
 
 
-class _Clock:
-    """How long a call runs."""
-
-    def __init__(self, limit: float | None) -> None:
-        self.limit = math.inf if limit is None else limit
-        self._start = time.monotonic()
-
-    @property
-    def seconds(self) -> int:
-        """Return for how long it runs."""
-        return round(time.monotonic() - self._start)
-
-    @property
-    def is_over(self) -> bool:
-        return time.monotonic() - self._start >= self.limit
-
-    @property
-    def until_beat(self) -> float:
-        """Return the seconds until something is to be said, or the time is over."""
-        passed = time.monotonic() - self._start
-        return max(min(BEAT_SECONDS - passed % BEAT_SECONDS, self.limit - passed), 0)
-
-
 def _ended(request: ToolCallRequest, error: BaseException) -> ToolMessage:
     """Return the answer to a call of a tool that left by what ends programs and tasks, not by an error."""
     name, call_id = request.tool_call["name"], request.tool_call["id"]
@@ -138,7 +158,7 @@ def _ended(request: ToolCallRequest, error: BaseException) -> ToolMessage:
     return ToolMessage(text, tool_call_id=call_id, name=name, status="error", id=f"unknown-{call_id}")
 
 
-def _given_up(request: ToolCallRequest, state: str, limit: float) -> ToolMessage:
+def _given_up(request: ToolCallRequest, state: str, limit: float | None) -> ToolMessage:
     name, call_id = request.tool_call["name"], request.tool_call["id"]
     text = (
         f"Outcome unknown: {name} did not return within its {limit:g} seconds; {state}. Check what it would "

@@ -95,12 +95,14 @@ class OpenAIServer:
 
 
 @contextmanager
-def served(handler: type[BaseHTTPRequestHandler], made: Callable[[str], State]) -> Iterator[State]:
-    """Serve on a free port of loopback until the block ends; `made` makes the state from the address.
+def served(
+    handler: type[BaseHTTPRequestHandler], made: Callable[[str], State], port: int = 0
+) -> Iterator[State]:
+    """Serve on a port of loopback (0: a free one) until the block ends; `made` makes the state.
 
     A handler finds the state as `self.server.state`.
     """
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
+    with ThreadingHTTPServer(("127.0.0.1", port), handler) as http:
         state = made(f"http://127.0.0.1:{http.server_address[1]}")
         http.state = state  # type: ignore[attr-defined]
         thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02})
@@ -112,9 +114,9 @@ def served(handler: type[BaseHTTPRequestHandler], made: Callable[[str], State]) 
             thread.join()
 
 
-def openai_server() -> AbstractContextManager[OpenAIServer]:
+def openai_server(port: int = 0) -> AbstractContextManager[OpenAIServer]:
     """Serve chat completions until the block ends."""
-    return served(_ChatCompletions, lambda address: OpenAIServer(f"{address}/v1"))
+    return served(_ChatCompletions, lambda address: OpenAIServer(f"{address}/v1"), port)
 
 
 class _ChatCompletions(BaseHTTPRequestHandler):

@@ -177,6 +177,15 @@ class ModelCalled(Event):
     seconds: float | UnsetType = UNSET
 
 
+class ModelAwaited(Event):
+    """A model has not begun to answer yet. It is told to clients, again and again, and not recorded."""
+
+    text = "still waiting for {model}, {waiting_seconds} s"
+    model: str
+    """With the address of its server, where that is known."""
+    waiting_seconds: int
+
+
 class CallRunning(Event):
     """A host's tool runs on. It is told to clients, again and again, and not recorded."""
 
@@ -202,7 +211,7 @@ class CallOutput(Event):
 
 
 class ReplyWithdrawn(Event):
-    """A model's reply broke off, or answered nothing. What was shown of it does not count."""
+    """A model's reply failed, broke off, or answered nothing. What was shown of it does not count."""
 
     message_id: str
     """Of what was shown; empty where nothing was."""

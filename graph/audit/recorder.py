@@ -29,6 +29,7 @@ from skills_agent.graph.audit.events import (
     CallRunning,
     Event,
     EventsLost,
+    ModelAwaited,
     Operator,
     ReplyWithdrawn,
     RunFailed,
@@ -172,15 +173,20 @@ class Audit:
         event = ReplyWithdrawn(message_id=message_id, reason=reason, wait=UNSET if wait is None else wait)
         self._tell(node, turn_of(node, state), get_runtime(Context), [event])
 
+    def awaits(self, model: str) -> Callable[[int], None]:
+        """Return what tells clients that the calling node still waits for a model."""
+        node, writer = str(get_config()["metadata"]["langgraph_node"]), get_runtime(Context).stream_writer
+        return lambda seconds: self.stream(ModelAwaited(model=model, waiting_seconds=seconds), writer, node)
+
     def still_runs(self, request: ToolCallRequest, seconds: int) -> None:
         """Tell clients that a call runs on; the record has its start and its end."""
         call = request.tool_call
         event = CallRunning(call_id=call["id"] or "", tool=call["name"], running_seconds=seconds)
         self.stream(event, request.runtime.stream_writer)
 
-    def stream(self, event: Event, writer: Callable[[Any], object]) -> None:
-        """Tell clients something of a call that the record does not keep."""
-        record = {**self._redacted(event), "node": "act"}
+    def stream(self, event: Event, writer: Callable[[Any], object], node: str = "act") -> None:
+        """Tell clients something that the record does not keep."""
+        record = {**self._redacted(event), "node": node}
         writer({**record, "type": PREFIX + record["type"]})
 
     def afterwards(self, state: State) -> Callable[[Event], Record]:

@@ -25,7 +25,7 @@ import json
 import re
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import Final
 
@@ -59,6 +59,11 @@ _REPORTERS: Final = {
 """Functions of langchain-openai that raise a bare ValueError with what a provider reported as its error."""
 _READ_AS: Final = {AIMessage.__name__, AIMessageChunk.__name__}
 """What LangChain makes of a reply; an id that is a number, or arguments that are an object, fit into none."""
+_PASSING: Final = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS}
+RETRY_WAIT: Final = 2.0
+"""Seconds after which a server is asked again that is not there, or overloaded, and does not say when."""
+_MAX_WAIT: Final = 60
+"""Seconds that a server may ask for: a person who is told of a longer wait can do something else."""
 _FOR_GOOD: Final = re.compile(
     "invalid|context|length|too_large|too_long|policy|filter|auth|permission|not_found|quota|billing|credit"
 )
@@ -165,6 +170,8 @@ class ModelCallError(DetailedError, ModelError):
     text: str
     is_retryable = False
     """Whether the same call may well succeed if it is made again soon."""
+    wait = 0.5
+    """Seconds before that."""
 
 
 class IncompleteReplyError(ModelCallError):
@@ -187,9 +194,9 @@ class UnreadableReplyError(ModelCallError):
     )
 
 
-def is_retryable(error: Exception) -> bool:
-    """Return whether the same call may well succeed if it is made again soon."""
-    return isinstance(error, ModelCallError) and error.is_retryable
+def wait_before_retry(error: Exception) -> float | None:
+    """Return after how many seconds the same call may well succeed; None where it may not."""
+    return error.wait if isinstance(error, ModelCallError) and error.is_retryable else None
 
 
 @contextmanager
@@ -217,7 +224,30 @@ def explain(error: Exception, model: str) -> ModelCallError | None:
     if not _is_of_provider(error):
         return None
     sentence = next((text for kind, text in _SENTENCES if isinstance(error, kind)), "the provider failed")
-    return ModelCallError(f"The model {model} could not answer: {sentence}{_detail(error)}.")
+    explained = ModelCallError(f"The model {model} could not answer: {sentence}{_detail(error)}.")
+    explained.wait = _asked_wait(error)
+    explained.is_retryable = _can_pass(error) and explained.wait <= _MAX_WAIT
+    return explained
+
+
+def _can_pass(error: Exception) -> bool:
+    """Return whether a failure may be over soon. One for lack of time is not: the wait was long enough."""
+    if isinstance(error, TimeoutError | provider.ModelTimeoutError) or _FOR_GOOD.search(_code_of(error)):
+        return False
+    status = getattr(error, "status_code", None) or getattr(error, "code", None)
+    if isinstance(status, int):
+        return status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    is_unreached = isinstance(error, ConnectionError) or type(error).__name__ == "ConnectError"
+    return is_unreached or getattr(error, "is_retryable", False) is True
+
+
+def _asked_wait(error: Exception) -> float:
+    """Return the seconds that a server wants to be left alone for."""
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    for name, of_second in (("retry-after-ms", 1_000), ("retry-after", 1)):
+        with suppress(ValueError):  # A date is possible, too, and hardly used.
+            return max(float(headers.get(name, "")) / of_second, 0)
+    return RETRY_WAIT
 
 
 def _unreadable(error: Exception) -> UnreadableReplyError | None:
@@ -252,17 +282,20 @@ def _reported(error: Exception) -> str:
     By then the answer had begun, with status 200: the clients ask again only before that.
     """
     kind = f"{type(error).__module__.partition('.')[0]}.{type(error).__name__}"
-    body = getattr(error, "body", None) or getattr(error, "details", None)
     answer = getattr(error, "response", None)
     has_begun = kind == "openai.APIError" or getattr(answer, "status_code", None) == HTTPStatus.OK
     has_begun |= kind == "ollama.ResponseError" and getattr(error, "status_code", None) == -1
     if type(error) is ValueError:
         frames = traceback.extract_tb(error.__traceback__)
         has_begun = bool(frames) and frames[-1].name in _REPORTERS
-        body = error.args[0] if error.args else None
-    if not has_begun or _FOR_GOOD.search(_code_in(body)):
+    if not has_begun or _FOR_GOOD.search(_code_of(error)):
         return ""
     return " ".join(str(error).split())[:300].rstrip(". ")
+
+
+def _code_of(error: Exception) -> str:
+    body = getattr(error, "body", None) or getattr(error, "details", None)
+    return _code_in(error.args[0] if type(error) is ValueError and error.args else body)
 
 
 def _code_in(body: object) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr, ValidationError
@@ -24,7 +25,7 @@ from skills_agent.graph.models.errors import (
     UnknownModelError,
     UnknownProviderError,
     calling,
-    is_retryable,
+    wait_before_retry,
 )
 from skills_agent.graph.models.local import LocalChatModel
 from skills_agent.graph.models.offline.model import OfflineChatModel
@@ -59,9 +60,6 @@ PROVIDERS: Final = frozenset(
     | {"upstage", "xai"}
 )
 """What `init_chat_model` knows, which is asked itself where the extra `models` is installed."""
-
-_DEFAULT_PARAMETERS: Mapping[str, Any] = {"max_retries": 3, "timeout": 120.0}
-"""Seconds, and tries after the first: between one slow answer and a user who has given up."""
 
 
 def default_model(environment: Mapping[str, str]) -> str:
@@ -116,7 +114,9 @@ def _openai(model: str, environment: Mapping[str, str], parameters: Mapping[str,
             # Some names switch to /v1/responses by themselves, which compatible servers do not have.
             use_responses_api=False if base_url else None,
             stream_usage=True,
-            **{**_DEFAULT_PARAMETERS, **parameters},
+            # Its default is 120 s under `ainvoke`. The client's own limit, 600 s, is that of both paths.
+            stream_chunk_timeout=None,
+            **parameters,
         )
     except ValueError as error:
         raise ModelParameterError(name, " ".join(str(error).split())[:300], sorted(PARAMETERS)) from error
@@ -175,7 +175,10 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
     def chosen(label: str) -> ChosenModel:
         chat = model
         if chat is None:
-            chat = resolve_model(label, environment=environment, parameters=settings.model_parameters)
+            # The client would ask again unseen: `ModelRequests.reply` does, and tells.
+            silent = {"max_retries": 0} if label.startswith("openai:") else {}
+            parameters = {**silent, **settings.model_parameters}
+            chat = resolve_model(label, environment=environment, parameters=parameters)
         is_offline = all(isinstance(each, OfflineChatModel) for each in chat_models(chat))
         if is_offline and in_a_form:
             raise ModelWithoutFormsError(label)
@@ -186,6 +189,7 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
             writes=not any(isinstance(each, LocalChatModel) for each in chat_models(chat)),
             reads_records=is_offline,
             breakpoints=breakpoint_style(chat),
+            address=address_of(chat),
         )
 
     def choose(context: Context) -> ChosenModel:
@@ -202,7 +206,8 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
         except ModelError:  # The node that asks the model says so.
             return settings.context_window or UNKNOWN_WINDOW
 
-    return Models(choose, window, calling, ModelCallError, IncompleteReplyError, NoAnswerError, is_retryable)
+    failures = (ModelCallError, IncompleteReplyError, NoAnswerError)
+    return Models(choose, window, calling, *failures, wait_before_retry)
 
 
 def _check_wrapped(model: ModelRunnable) -> None:
@@ -218,6 +223,13 @@ def _check_wrapped(model: ModelRunnable) -> None:
 def model_name(model: ModelRunnable) -> str:
     """Return what a host's model is called: the class of the chat model that is asked first."""
     return type(next(chat_models(model), model)).__name__
+
+
+def address_of(model: ModelRunnable) -> str:
+    """Return the host and the port of a model's server, as far as the model says it."""
+    names = ("openai_api_base", "azure_endpoint", "base_url", "endpoint")
+    stated = (getattr(each, name, None) for each in chat_models(model) for name in names)
+    return next((urlsplit(str(url)).netloc.rpartition("@")[2] for url in stated if url), "")
 
 
 def stated_window(model: ModelRunnable | None) -> int | None:

@@ -135,7 +135,7 @@ async def test_a_call_in_a_reply_that_breaks_off_is_not_run_and_the_model_is_ask
 def test_wherever_a_reply_breaks_off_nothing_of_it_is_used(
     files: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, end: int, streamed: bool
 ) -> None:
-    monkeypatch.setattr("skills_agent.nodes.model_call.FIRST_WAIT", 0)
+    monkeypatch.setattr(IncompleteReplyError, "wait", 0)
     broken = Completion("Ünderstood: I remove it.", [REMOVE])
     server.answers += [Cut(broken, end), Completion("Done.")]
     graph = graph_of(files)
@@ -177,11 +177,11 @@ def test_a_model_that_always_breaks_off_is_asked_as_often_as_the_budget_allows(
 def test_the_tries_are_bounded_whatever_the_budget(
     files: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skills_agent.nodes.model_call.FIRST_WAIT", 0)
+    monkeypatch.setattr(IncompleteReplyError, "wait", 0)
     server.respond = lambda _: Completion("I remove it.", [REMOVE], finish=None)
     with pytest.raises(IncompleteReplyError):
         list(graph_of(files).stream(INPUT, CONFIG, stream_mode="messages"))
-    assert len(server.requests) == 4
+    assert len(server.requests) == 2
 
 
 def test_what_is_refused_for_good_is_not_tried_again(files: Path, server: OpenAIServer) -> None:
@@ -491,7 +491,7 @@ def test_a_reply_without_a_finish_reason_that_came_whole_is_believed(
 def test_a_cut_reply_is_not_believed_when_a_cache_gives_it_again(
     files: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skills_agent.nodes.model_call.FIRST_WAIT", 0)
+    monkeypatch.setattr(IncompleteReplyError, "wait", 0)
     server.respond = lambda _: Completion("I remove it.", [REMOVE], finish=None)
     model = ChatOpenAI(
         model="any", base_url=server.base_url, api_key=SecretStr(KEY), cache=InMemoryCache(), max_retries=0

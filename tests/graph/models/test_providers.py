@@ -26,7 +26,7 @@ from skills_agent.graph.models.errors import (
     UnreadableReplyError,
     calling,
     explain,
-    is_retryable,
+    wait_before_retry,
 )
 from skills_agent.graph.models.provider import PROVIDERS, default_model, resolve_model
 from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, Raw, error
@@ -440,8 +440,8 @@ def test_half_a_body_may_be_asked_for_again(server: OpenAIServer, body: str, is_
     server.answers.append(Raw(200, body.encode()))
     with pytest.raises(UnreadableReplyError) as caught, calling("openai:m"):
         model_on(server).invoke("hi")
-    assert is_retryable(caught.value) == caught.value.is_retryable == is_retried
-    assert not is_retryable(ModelCallError("no"))
+    assert (wait_before_retry(caught.value) is not None) == caught.value.is_retryable == is_retried
+    assert wait_before_retry(ModelCallError("no")) is None
 
 
 def test_an_error_in_the_middle_of_a_stream_is_told(server: OpenAIServer) -> None:
@@ -463,7 +463,7 @@ def test_what_ends_a_stream_with_an_error_may_be_asked_for_again(
     host = ChatOpenAI(model="m", base_url=server.base_url, api_key=SecretStr(KEY), max_retries=0)
     with pytest.raises(ModelCallError, match=r"Ended\W") as caught, calling("openai:m"):
         list((model_on(server) if is_ours else host).stream("hi"))
-    assert is_retryable(caught.value) == is_retried
+    assert caught.value.is_retryable == is_retried
 
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning")  # openai's, of such events
