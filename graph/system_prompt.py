@@ -1,8 +1,10 @@
-"""What the operator adds to the agent's instructions: a text, and the workspace's AGENTS.md."""
+"""What follows the agent's instructions: the operator's text, AGENTS.md, the day and the folder."""
 
 import logging
+import platform
 from asyncio import iscoroutinefunction
 from collections.abc import Callable
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -11,7 +13,7 @@ from langchain_core.messages import SystemMessage
 
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.skills.confined import read_beneath
-from skills_agent.skills.text import cut
+from skills_agent.skills.text import cut, one_line
 from skills_agent.state.schema import AgentState
 
 logger = logging.getLogger(__name__)
@@ -29,8 +31,10 @@ _MAX_SHOWN: Final = 32_000
 """Bytes of the file, and characters of it that are shown."""
 
 
-def system_prompt_of(settings: Settings, host: SystemPrompt | None) -> Callable[[AgentState], str]:
-    """Return what makes the text; a host's takes the place of the setting.
+def system_prompt_of(
+    settings: Settings, host: SystemPrompt | None, today: Callable[[], date] = date.today
+) -> Callable[[AgentState], str]:
+    """Return what makes the text; a host's takes the place of the setting. `today` is the machine's date.
 
     Raises SettingsError for a host's that is neither a text nor a function; so does what is returned for one
     that makes no text.
@@ -50,9 +54,17 @@ def system_prompt_of(settings: Settings, host: SystemPrompt | None) -> Callable[
             own = str(own.text)
         if not isinstance(own, str):
             raise SettingsError(f"{_TAKES}; the function returned {type(own).__name__}.")
-        return "\n\n".join(filter(None, (own.strip(), of_project())))
+        return "\n\n".join(
+            filter(None, (own.strip(), of_project(), _surroundings(settings.workspace, today())))
+        )
 
     return text
+
+
+def _surroundings(workspace: Path, today: date) -> str:
+    """Return what a model cannot know and asks for; behind all that stays the same from day to day."""
+    folder = one_line(str(workspace.resolve()))
+    return f"Today is {today:%A, %Y-%m-%d}. Working folder: {folder} ({platform.system()})."
 
 
 def _of_project(workspace: Path) -> str:

@@ -36,14 +36,14 @@ def answer(state: AgentState, runtime: Runtime[Context], *, requests: ModelReque
     answered = repair(messages, f"Not run: {reason}.") or messages
     known = {id(each) for each in messages}
     skills = requests.shown_skills(state, runtime)
-    status = prompt.last_word_text(reason)
+    note = prompt.last_word_text(reason)
 
     def own(reply: AIMessage, transcript: Sequence[AnyMessage]) -> AIMessage:
         is_given = requests.form and requests.form.read(reply).structured is not None
         return with_own_ids(reply if is_given else _without_calls(reply, reason), transcript)
 
     asked = yield from ask_in_form(
-        requests, state, runtime, answered, skills, status, None, MAX_TRIES, own, tries=1
+        requests, state, runtime, answered, skills, note, None, MAX_TRIES, own, tries=1
     )
     logger.warning("turn cut short", extra={"reason": reason})
     before = [each for each in answered if id(each) not in known]

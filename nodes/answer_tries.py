@@ -38,7 +38,7 @@ def ask_in_form(  # noqa: PLR0913, PLR0917 - those of `ModelRequests.ask`, and w
     runtime: Runtime[Context],
     messages: Sequence[AnyMessage],
     skills: ShownSkills | None,
-    status: str,
+    note: str,
     hidden: Collection[str] | None,
     calls: int,
     own: Callable[[AIMessage, Sequence[AnyMessage]], AIMessage],
@@ -53,7 +53,7 @@ def ask_in_form(  # noqa: PLR0913, PLR0917 - those of `ModelRequests.ask`, and w
     new: list[AnyMessage] = []
     usage = AgentUpdate()
     for _ in range(min(tries, form.tries) if form else 1):
-        shown = f"{status}\n{given.fault}\n{form.instruction}" if form and given.fault else status
+        shown = f"{note}\n{given.fault}\n{form.instruction}".strip() if form and given.fault else note
         reply = yield from requests.ask(state, runtime, [*messages, *new], skills, shown, hidden, calls)
         message = own(reply.message, [*messages, *new])
         usage = _summed(usage, usage_of(state, reply))

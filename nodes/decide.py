@@ -11,12 +11,19 @@ from skills_agent.nodes.effects import Invocation, Invocations
 from skills_agent.nodes.model_call import ModelRequests, Steps, agent_name
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.prompt import ShownSkills
+from skills_agent.skills.policy.tool_spec import OF_BACKGROUND
 from skills_agent.state.budget import Limits, counts_of_turn, spent_budget
 from skills_agent.state.call_ids import with_own_ids
 from skills_agent.state.context import Context
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import SEARCH_SKILLS, SYNTHETIC, said_of_unloading, wants_calls
+from skills_agent.state.transcript import (
+    SEARCH_SKILLS,
+    SYNTHETIC,
+    has_background_commands,
+    said_of_unloading,
+    wants_calls,
+)
 from skills_agent.state.turn_end import direct_result, ended
 
 
@@ -34,7 +41,7 @@ def decide(
     Where the host wants answers in a form, one that is not in it is asked for again (`answer_tries.py`).
 
     It ends here and not in a step of its own, which would cost a checkpoint more in every turn.
-    Which tools are bound does not depend on what is loaded: a changed list costs the provider's
+    Which tools are bound does not depend on what loaded skills allow: a changed list costs the provider's
     prompt cache, so the gate refuses instead. Ids of calls that are empty or known are replaced. Where the
     prompt cannot be made to fit into the model's window, a message that says so stands for the model's. The
     result of a tool that is `return_direct` is the answer itself.
@@ -45,11 +52,10 @@ def decide(
     context = Context.of(runtime.context)
     narrowed = context.narrow(limits)
     skills = requests.shown_skills(state, runtime)
-    hidden = policy.hidden(context) | _useless_tools(skills, policy)
+    hidden = policy.hidden(context) | _useless_tools(state, skills, policy)
     permission = policy.permission(state)
-    # The bound tools never change: the text says what loaded skills allow and forbid.
     rules = [text for text in (permission.allowed_now(), permission.forbidden_now()) if text]
-    status = prompt.status_text(state, narrowed, rules)
+    note = prompt.step_note(messages, state, narrowed, rules)
     if said := said_of_unloading(messages):  # A model would take it for a request.
         receipt = messages[-1].id
         own = AIMessage(said, id=f"said-{receipt}", name=agent_name() or None)
@@ -57,7 +63,7 @@ def decide(
         return AgentUpdate(messages=[own]) | ended(state, own)
     left = narrowed.max_model_calls - counts_of_turn(state)["model_calls"]
     own_ids = partial(with_own_ids, is_taken=partial(_is_in_journal, running.current()))
-    asked = yield from ask_in_form(requests, state, runtime, messages, skills, status, hidden, left, own_ids)
+    asked = yield from ask_in_form(requests, state, runtime, messages, skills, note, hidden, left, own_ids)
     if asked.fault and requests.form:
         asked.messages.append(given_up(requests.form, asked))
     update = AgentUpdate(messages=asked.messages) | asked.usage
@@ -79,8 +85,14 @@ def _is_in_journal(invocation: Invocation | None, call_id: str) -> bool:
     return invocation is not None and invocation.journal.get(invocation.thread, call_id) is not None
 
 
-def _useless_tools(skills: ShownSkills | None, policy: Policy) -> frozenset[str]:
-    """Return the tools that make no sense with what is shown: a thread's list depends on nothing else."""
+def _useless_tools(state: AgentState, skills: ShownSkills | None, policy: Policy) -> frozenset[str]:
+    """Return the tools that this thread has no use for yet. One that it had a use for stays."""
+    useless = set() if has_background_commands(state.get("messages") or []) else {*OF_BACKGROUND}
+    of_skills = {name for name in policy.tools if policy.grammar.spec(name).needs_skills}
     if skills is None:
-        return frozenset(name for name in policy.tools if policy.grammar.spec(name).needs_skills)
-    return frozenset({SEARCH_SKILLS}) if skills.catalog.listing.is_whole else frozenset()
+        return frozenset(useless | of_skills)
+    if not state.get("skills_loaded"):
+        useless |= of_skills
+    if skills.catalog.listing.is_whole:
+        return frozenset(useless | {SEARCH_SKILLS})
+    return frozenset(useless - {SEARCH_SKILLS})

@@ -47,7 +47,7 @@ from skills_agent.state.history import room_of, tokens_in, turns_to_cover
 from skills_agent.state.records import active_skills
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import LOAD_SKILL, is_synthetic
+from skills_agent.state.transcript import LOAD_SKILL, is_synthetic, with_note
 from skills_agent.state.whole_text import with_whole_text
 
 _MAX_CACHED: Final = 16
@@ -57,6 +57,9 @@ _MAX_CACHED: Final = 16
 AGENT_NAME: Final = "__skills_agent_name"
 """Where the name of the compiled graph stands in `configurable`. Keys with two underscores stay out of
 checkpoints."""
+
+LEAN: Final = "skills_agent_lean"
+"""In a tool's metadata: its schema may be told with fewer words."""
 
 _CACHE_CREATION: Final = ("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
 
@@ -201,7 +204,7 @@ class ModelRequests:
         runtime: Runtime[Context],
         messages: Sequence[AnyMessage],
         skills: ShownSkills | None,
-        status: str,
+        note: str,
         hidden: Collection[str] | None,
         calls: int = MAX_TRIES,
     ) -> Steps[Reply]:
@@ -220,7 +223,7 @@ class ModelRequests:
         added = "\n\n".join(
             filter(None, (self._system_prompt(state), self.form.instruction if self.form else ""))
         )
-        rendered = prompt.render_within(room, messages, state.get("summary"), skills, status, own_name, added)
+        rendered = prompt.render_within(room, messages, state, skills, note, own_name, added)
         # The quarter of the window that is left free is for doubt: what may fit is tried.
         if (tokens := rendered.tokens + schema_tokens) > chosen.window:
             return _named(Reply(prompt.too_large(state, tokens, chosen.name, chosen.window)), own_name)
@@ -231,6 +234,7 @@ class ModelRequests:
         is_callable = partial(self._is_callable, skills)
         reply = yield from self.reply(state, runtime, str(chosen), waiting, calls, is_callable)
         own = without_calls_of(reply.message, self._provider_tools)
+        own = with_note(own, note) if note else own
         return _named(reply._replace(message=own), own_name)
 
     def reply(
@@ -334,7 +338,7 @@ class ModelRequests:
         listing = catalog.listing(self.catalog_budget, left_out)
         names = [each.name for each in catalog.skills if each.model_invocable and each.name not in left_out]
         is_offered = len(left_out) < len(catalog.skills)
-        load_skill = prompt.load_skill_schema(names, catalog.sources) if is_offered else None
+        load_skill = prompt.load_skill_schema(catalog, names) if is_offered else None
         return ShownCatalog(listing, prompt.catalog_text(listing), load_skill)
 
     def _bind(
@@ -345,11 +349,12 @@ class ModelRequests:
         if bound is None:
             if len(self._bound) >= _MAX_CACHED:
                 self._bound.clear()
+            is_strict = bool(self.form and self.form.bound)
             tools: list[BaseTool | dict[str, Any]] = [
-                self._tools.get(name) or self._provider_tools[name] for name in names
+                (is_strict and self._tools.get(name)) or self._schema(name) for name in names
             ]
             tokens = sum(map(self._tokens_of, names))
-            if load_skill and self.form and self.form.bound:
+            if load_skill and is_strict:
                 load_skill = prompt.strict_schema(load_skill)
             # First, as the last tool is to carry a breakpoint.
             first = [*(self.form.tools.values() if self.form else ()), *([load_skill] if load_skill else [])]
@@ -367,10 +372,23 @@ class ModelRequests:
 
     def _tokens_of(self, name: str) -> int:
         if name not in self._tokens:
-            tool = self._tools.get(name)
-            schema = convert_to_openai_tool(tool) if tool else self._provider_tools[name]
+            schema = self._schema(name)
+            if isinstance(schema, BaseTool):
+                schema = convert_to_openai_tool(schema)
             self._tokens[name] = _schema_tokens(schema)
         return self._tokens[name]
+
+    def _schema(self, name: str) -> BaseTool | dict[str, Any]:
+        """Return a tool as models are told of it: our own with the schema that small models read best."""
+        tool = self._tools.get(name)
+        if tool is None:
+            return self._provider_tools[name]
+        if not (tool.metadata or {}).get(LEAN):
+            return tool
+        schema = convert_to_openai_tool(tool)
+        function = schema["function"]
+        parameters = {"type": "object", "properties": {}} | prompt.lean_schema(function["parameters"])
+        return {**schema, "function": {**function, "parameters": parameters}}
 
 
 def _schema_tokens(schema: dict[str, Any]) -> int:

@@ -26,14 +26,13 @@ block, `ChatAnthropicVertex` (langchain-google-vertexai 3.2) takes it from its `
 def with_breakpoints(prompt: Sequence[AnyMessage], style: BreakpointStyle = "anthropic") -> list[AnyMessage]:
     """Return a prompt with breakpoints: its system message, and twice in the conversation.
 
-    The last message is the status, which changes with every step: the breakpoint is before it. The other one
-    is where the prompt of the step before had its own, so that it is found again however many blocks the
-    model's reply and the results of its calls have.
+    One is the end. The other one is where the prompt of the step before had its own, so that it is found
+    again however many blocks the model's reply and the results of its calls have.
     """
     marked = [_in_blocks(each) for each in prompt]
     replies = [at for at, each in enumerate(prompt) if isinstance(each, AIMessage) and not is_synthetic(each)]
     before_reply = _last_markable(prompt, replies[-1]) if replies else None
-    for at in {0, before_reply, _last_markable(prompt, len(prompt) - 1)}:
+    for at in {0, before_reply, _last_markable(prompt, len(prompt))}:
         if at is not None:
             marked[at] = _marked(marked[at], style)
     return marked
@@ -42,7 +41,7 @@ def with_breakpoints(prompt: Sequence[AnyMessage], style: BreakpointStyle = "ant
 def with_tool_breakpoint(
     tools: Sequence[BaseTool | dict[str, Any]], style: BreakpointStyle = "anthropic"
 ) -> list[BaseTool | dict[str, Any]]:
-    """Return tools of which the last that can carry it has a breakpoint: a schema as a dict cannot.
+    """Return tools of which the last that can carry it has a breakpoint.
 
     `ChatAnthropicVertex` has none on tools: they are kept with the system message, before which they stand.
     """
@@ -55,6 +54,11 @@ def with_tool_breakpoint(
         tool = marked[at]
         if isinstance(tool, BaseTool):
             marked[at] = tool.model_copy(update={"extras": {**(tool.extras or {}), **BREAKPOINT}})
+            break
+        if function := tool.get("function"):
+            # In Anthropic's own form, which its package passes on as it is.
+            named = {"name": function["name"], "description": function["description"]}
+            marked[at] = {**named, "input_schema": function["parameters"], **BREAKPOINT}
             break
     return marked
 

@@ -28,6 +28,7 @@ from skills_agent.skills.library.admission import (
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
+from skills_agent.skills.text import one_line
 from skills_agent.state.budget import Limits, OnChange
 from skills_agent.state.context import Context
 from skills_agent.state.history import tokens_in
@@ -46,6 +47,7 @@ from skills_agent.state.transcript import (
     UNLOAD,
     UNLOAD_COMMAND,
     UNLOAD_SKILL,
+    last_ai,
     last_human,
     open_calls,
     refusal,
@@ -62,6 +64,10 @@ _MAX_COMMANDS = 6
 _MENTION = re.compile(r"(?<![\w$])\$(?P<name>[a-z0-9][a-z0-9-]*)")
 
 
+_MAX_REASON = 300
+"""Characters of what the model says beside a call."""
+
+
 class SkillRequest(NamedTuple):
     """A request for a skill, as a tool call."""
 
@@ -69,6 +75,8 @@ class SkillRequest(NamedTuple):
     asker: Asker
     arguments: str | None = None
     """The text after `/name`, or the model's; None where nothing was said of arguments."""
+    reason: str = ""
+    """What the model said beside the call."""
     version: SkillRef | None = None
     """The version to load, for a skill that is loaded anew: no other is loaded for this request."""
 
@@ -102,7 +110,9 @@ def select(
     catalog = skills.get(state["catalog"]["digest"]) or skills.refresh()
     messages: list[AnyMessage] = []
     calls = [call for call in open_calls(state["messages"]) if call["name"] == LOAD_SKILL]
-    requests = [SkillRequest(call, "model", _given(call)) for call in calls]
+    message = last_ai(state["messages"]) if calls else None
+    said = one_line(str(message.text), _MAX_REASON) if message else ""
+    requests = [SkillRequest(call, "model", _given(call), said) for call in calls]
     unloaded: list[AnyMessage] = []
     if not requests:
         unloaded, tombstones = _unload(state, catalog)
@@ -247,7 +257,7 @@ def _admission(
         notes=list(admitted.notes),
         order=order,
         asked_by=request.asker,
-        reason=str(call["args"].get("reason") or ""),
+        reason=request.reason,
         arguments=request.arguments or "",
         turn=state["usage"]["turn"],
     )
@@ -323,7 +333,9 @@ def _reloads(state: AgentState, on_change: OnChange, registry: Registry) -> Iter
                 if registry.digest(version) == version.digest:
                     registry.snapshot(version)
                     call = tool_call(name=LOAD_SKILL, args=args, id=call_id)
-                    yield SkillRequest(call, "operator", ledger[changed["name"]].get("arguments"), version)
+                    yield SkillRequest(
+                        call, "operator", ledger[changed["name"]].get("arguments"), version=version
+                    )
 
 
 def _requests(state: AgentState, catalog: Catalog) -> Iterator[SkillRequest]:

@@ -18,8 +18,8 @@ HIGH: Final = 0.8
 """Share of its room that the history may take when a turn begins."""
 LOW: Final = 0.5
 """Share of its room that a summary and the turns after it take at most."""
-FIXED: Final = 1000
-"""Tokens for the agent's instructions, load_skill and the status: about the most that they take."""
+FIXED: Final = 500
+"""Tokens for the agent's instructions and load_skill: about the most that they take."""
 EXCERPT: Final = 600
 SHORTEST: Final = 60
 """Bytes that are shown of an older message in a turn that outgrows the window; the second where the first

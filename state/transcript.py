@@ -24,6 +24,7 @@ UNLOAD: Final = "unload"
 UNLOAD_COMMAND: Final = re.compile(r"\s*/unload(?:[ \t]+(?P<name>[^\s/]+))?(?=\s|$)")
 """What a person begins a message with to unload a skill; a skill of that name keeps its own command."""
 SEARCH_SKILLS = "search_skills"
+UPDATE_PLAN = "update_plan"
 SYNTHETIC = {"skills_agent": {"synthetic": True}}
 """Marks a message that neither a model nor a person wrote: the AI message with the calls for skills that
 the user or the caller named, a summary."""
@@ -35,6 +36,20 @@ def marks_of(message: BaseMessage) -> Mapping[str, Any]:
     """Return what the agent noted in a message; a client may have written anything there."""
     marks = message.additional_kwargs.get("skills_agent")
     return marks if isinstance(marks, dict) else {}
+
+
+def note_of(message: AIMessage) -> str:
+    """Return what the agent said to the model at the end of the message that this reply answers."""
+    note = marks_of(message).get("note")
+    return note if isinstance(note, str) else ""
+
+
+def with_note(message: AIMessage, note: str) -> AIMessage:
+    """Return a reply that keeps the note which it was asked for with."""
+    marks = {**marks_of(message), "note": note}
+    return message.model_copy(
+        update={"additional_kwargs": {**message.additional_kwargs, "skills_agent": marks}}
+    )
 
 
 def outcome_of(message: BaseMessage) -> Mapping[str, Any]:
@@ -88,6 +103,12 @@ def in_call_order(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
             order = {call["id"]: index for index, call in enumerate(calls)}
         ordered += part
     return ordered
+
+
+def has_background_commands(messages: Sequence[AnyMessage]) -> bool:
+    """Return whether the transcript has a call that starts a command in the background."""
+    replies = (each for each in messages if each.type == "ai" and isinstance(each, AIMessage))
+    return any(call["args"].get("background") for each in replies for call in each.tool_calls)
 
 
 def has_results(messages: Sequence[AnyMessage]) -> bool:

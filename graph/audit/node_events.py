@@ -18,6 +18,7 @@ from skills_agent.graph.audit.events import Event, Outcome, RunResumed
 from skills_agent.nodes.asking import UNKNOWN
 from skills_agent.nodes.effects import StartedCall, Witness
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
+from skills_agent.skills.text import one_line
 from skills_agent.state.endings import fault_of
 from skills_agent.state.records import Counts
 from skills_agent.state.reducers import add_usage
@@ -200,7 +201,8 @@ def _discovered(step: NodeStep) -> Iterator[Event]:
 
 def _selected(step: NodeStep) -> Iterator[Event]:
     message = last_ai([*(step.before.get("messages") or []), *(step.update.get("messages") or [])])
-    calls = {call["id"]: call["args"] for call in message.tool_calls} if message else {}
+    said = one_line(str(message.text)) if message else ""
+    calls = {call["id"]: {**call["args"], "reason": said} for call in message.tool_calls} if message else {}
     for answer in step.answers:
         if answer.name == LOAD_SKILL:
             yield _skill_refused(answer, calls.get(answer.tool_call_id, {}))

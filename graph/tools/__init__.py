@@ -51,7 +51,7 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
     has the packages that a person approved; None where scripts run elsewhere. `environment` may name a proxy
     that leads to the web. `proposing` is `propose_skill`, where the operator turned it on.
     """
-    run_script, *shell = run_tools(
+    run_script, run_command, *of_background = run_tools(
         library,
         runner,
         workdir,
@@ -64,12 +64,14 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
         limits=limits or CommandLimits(),
     )
     return [
-        *skill_tools(library, left_out=left_out, images=images),
-        run_script,
         declare(update_plan),
         *file_tools(files, images=images),
         *([declare(ask_user, arguments=AskUserArguments)] if asks else []),
-        *shell,
+        run_command,
         fetch_tool(environment),
         *([proposing] if proposing else []),
+        # Last, what is offered in the course of a thread.
+        *skill_tools(library, left_out=left_out, images=images),
+        run_script,
+        *of_background,
     ]

@@ -68,7 +68,7 @@ class UserAnswer(Answer):
 
 
 def ask_user(question: str, choices: list[str]) -> str:
-    """Ask the person one question and wait for the answer. Only for what you cannot find out or decide."""
+    """Ask the person what you cannot find out or decide yourself."""
     (decision,) = put_question(request_of(question, choices), UserAnswer).decisions
     match decision:
         case Respond(message=words) | Fill(edited_action=FilledAction(args=FilledArguments(answer=words))):

@@ -36,7 +36,7 @@ LIVES: Final = "It ends with this run at the latest: when you answer, and when a
 ALONE: Final = " No other command reaches a port of it: each has a network of its own in the sandbox."
 
 Id = Annotated[str, Field(description="From run_command")]
-Wait = Annotated[float | None, Field(ge=0, description="Seconds to wait for its end")]
+Wait = Annotated[float | None, Field(ge=0, description="Seconds to wait")]
 
 
 class RunWatcher(Protocol):
@@ -132,7 +132,7 @@ class Background:
         return text, {"command": command.id}
 
     def command_output(self, id: Id, runtime: ThreadRuntime, wait: Wait = None) -> str:  # noqa: A002
-        """Read what a background command printed since the last look, and whether it runs on."""
+        """Read what a background command printed since the last look."""
         command = self._find(id, runtime)
         cancellation, seconds = self.cancellation(), min(wait or 0, self.max_wait)
         while seconds > 0 and not cancellation.is_requested:
@@ -142,7 +142,7 @@ class Background:
         return _told(command, command.look())
 
     def stop_command(self, id: Id, runtime: ThreadRuntime) -> str:  # noqa: A002
-        """End a background command with all it started, and read what it printed last."""
+        """End a background command."""
         command = self._find(id, runtime)
         command.stop("request")
         command.has_ended.wait(END_SECONDS)

@@ -1,10 +1,9 @@
 """What a tool message shows of a file: a part of a long text, or an image."""
 
 import base64
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from langchain_core.tools import ToolException
-from pydantic import Field
 
 MAX_CHARS: Final = 30_000
 """About 8,000 tokens."""
@@ -18,8 +17,10 @@ _IMAGE_STARTS: Final = (
     (b"GIF89a", "image/gif"),
 )
 
-Start = Annotated[int | None, Field(description="First line, from 1")]
-Lines = Annotated[int | None, Field(description="How many lines")]
+Start = int | None
+"""The first line, from 1."""
+Lines = int | None
+"""How many."""
 
 
 def excerpt(text: str, start: int | None = None, count: int | None = None, limit: int = MAX_CHARS) -> str:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.v1 import ValidationError as ValidationErrorV1
 
 from skills_agent.graph.settings import SettingsError
+from skills_agent.nodes.model_call import LEAN
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
@@ -56,7 +57,7 @@ def _declaration(
         name=function.__name__,
         description=" ".join((function.__doc__ or "").split()),
         args_schema=arguments,
-        metadata={"risk": TOOL_SPECS[function.__name__].risk},
+        metadata={"risk": TOOL_SPECS[function.__name__].risk, LEAN: True},
         response_format="content_and_artifact" if with_artifact else "content",
         handle_tool_error=True,
         handle_validation_error=_invalid_arguments,

@@ -17,9 +17,9 @@ MAX_QUOTED: Final = 80
 class Replacement(BaseModel):
     """One exact replacement: models know the names from Claude Code."""
 
-    old_string: Annotated[str, Field(description="Text that is in the file once, exactly as it is there")]
+    old_string: Annotated[str, Field(description="Is in the file once")]
     new_string: str
-    replace_all: Annotated[bool, Field(description="Every place, not just one")] = False
+    replace_all: Annotated[bool, Field(description="In all places")] = False
 
 
 def _as_list(value: object) -> object:

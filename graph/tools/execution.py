@@ -40,16 +40,12 @@ from skills_agent.state.records import active_skills
 
 WORK_FOLDER: Final = Path(".agent", "work")
 
-Command = Annotated[str, Field(description="E.g. git log --oneline | head -5")]
+Command = Annotated[str, Field(description="E.g. git log | head -5")]
 _SKILL_VARIABLE: Final = re.compile(r"\$\{?(?:CLAUDE_)?(?:SKILL_DIR|PLUGIN_ROOT)\b")
-OfSkill = Annotated[
-    str | None, Field(description="Loaded skill whose command it is: its folder is $SKILL_DIR")
-]
-Cwd = Annotated[str | None, Field(description="Folder to start in")]
-InBackground = Annotated[
-    bool, Field(description="Return at once; command_output reads it, stop_command ends it")
-]
-Timeout = Annotated[float | None, Field(gt=0, description="Seconds until it is stopped")]
+OfSkill = Annotated[str | None, Field(description="Loaded skill; its folder is $SKILL_DIR")]
+Cwd = Annotated[str | None, Field(description="Folder")]
+InBackground = Annotated[bool, Field(description="Return at once, for servers")]
+Timeout = Annotated[float | None, Field(gt=0, description="Seconds")]
 
 
 def _patterns(texts: Sequence[str]) -> tuple[HostPattern, ...]:
@@ -68,7 +64,7 @@ def _hosts(texts: Sequence[str]) -> Sequence[str]:
 Hosts = Annotated[
     Sequence[str],
     AfterValidator(_hosts),
-    Field(description="Closed but for these hosts, e.g. api.github.com"),
+    Field(description="Hosts to reach, e.g. api.github.com"),
 ]
 
 
@@ -110,7 +106,7 @@ class RunOutput(NamedTuple):
 
 
 ScriptCwd = Annotated[
-    Literal["workspace", "skill"] | None, Field(description="skill: start in its own folder, read-only")
+    Literal["workspace", "skill"] | None, Field(description="skill: its own folder, read-only")
 ]
 
 
@@ -206,10 +202,7 @@ class _RunTools:
         cwd: ScriptCwd = None,
         network: Sequence[str] = (),
     ) -> RunOutput:
-        """Run a script of a loaded skill in the workspace.
-
-        Gives exit code, stdout and stderr. There is no shell: no wildcards, pipes or redirections in args.
-        """
+        """Run a script of a loaded skill, without a shell: no wildcards or pipes in args."""
         registry, ref, is_confirmed = found = self._skill(skill, runtime)
         workdir = self.workdir.of(runtime.config)
         request = script_request(registry, ref, path, args=args, workdir=workdir, is_confirmed=is_confirmed)
@@ -229,10 +222,7 @@ class _RunTools:
         background: InBackground = False,
         network: Hosts = (),
     ) -> RunOutput:
-        """Run a command line with bash.
-
-        Gives exit code, stdout, stderr, files written. No folder and no variable is kept for the next call.
-        """
+        """Run a command with bash, each in a new shell."""
         longest = self.limits.background_seconds if background else self.limits.seconds
         if timeout is not None and timeout > longest:
             raise ToolException(

@@ -40,10 +40,7 @@ class _FetchTool:
     is_allowed: IsAllowed
 
     def fetch_url(self, url: PageUrl, start: Start = None, lines: Lines = None) -> str:
-        """Get a page of the web as text, whole or some of its lines.
-
-        Says a redirect to another host instead of following it.
-        """
+        """Get a web page as text, or so many lines of it from start."""
         return _shown(fetch(url, environment=self.environment, is_allowed=self.is_allowed), start, lines)
 
 

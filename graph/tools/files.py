@@ -15,7 +15,7 @@ from skills_agent.graph.tools.workspace import Workspace
 MAX_FILE_BYTES: Final = 10_000_000
 MAX_ENTRIES: Final = 500
 
-Glob = Annotated[str | None, Field(description="Only these files, e.g. *.py or docs/**/*.md")]
+Glob = Annotated[str | None, Field(description="E.g. docs/**/*.md")]
 
 
 def file_tools(workspace: Workspace, *, images: bool = False, grep_seconds: float = 5) -> list[BaseTool]:
@@ -34,7 +34,7 @@ class _FileTools:
     grep_seconds: float
 
     def read_file(self, path: str, start: Start = None, lines: Lines = None) -> str | list[dict[str, Any]]:
-        """Read a text file of the workspace, whole or some of its lines."""
+        """Read a file, or so many lines of it from line start."""
         raw = self.workspace.read(path, MAX_FILE_BYTES)
         if self.images and (kind := image_type(raw)):
             return image_content(path, raw, kind)
@@ -45,7 +45,7 @@ class _FileTools:
         return excerpt(raw.decode("utf-8-sig", errors="replace").replace("\r\n", "\n"), start, lines)
 
     def list_dir(self, path: str = ".") -> str:
-        """List a folder of the workspace."""
+        """List a folder."""
         lines = self.workspace.list(path)
         shown = lines[:MAX_ENTRIES]
         if len(lines) > MAX_ENTRIES:
@@ -53,16 +53,13 @@ class _FileTools:
         return "\n".join(shown) or f"[{path} is empty]"
 
     def grep(self, pattern: str, path: str = ".", ignore_case: bool = False, glob: Glob = None) -> str:
-        """Search the files of the workspace for a regular expression (RE2 syntax), line by line.
-
-        Gives path:line: text. Skips hidden folders and binary files.
-        """
+        """Search the lines of files for a regular expression (RE2)."""
         return search(
             self.workspace, path, pattern, ignore_case=ignore_case, glob=glob, seconds=self.grep_seconds
         )
 
     def write_file(self, path: str, content: str) -> str:
-        """Write a text file of the workspace, replacing it if it exists; makes missing folders."""
+        """Write a text file, new or in place of the old one."""
         raw = content.encode("utf-8", errors="replace")
         if len(raw) > MAX_FILE_BYTES:
             raise ToolException(
@@ -75,7 +72,7 @@ class _FileTools:
         return f"{'Wrote' if new else 'Replaced'} {path}: {len(raw):,} bytes, {counted}."
 
     def edit_file(self, path: str, edits: list[Replacement]) -> str:
-        """Replace exact texts in a text file of the workspace; all edits are made, or none."""
+        """Replace exact texts in a file: all edits or none."""
         with self.workspace.changing:
             new = Edited.of(self.workspace.read(path, MAX_EDITED), edits, path)
             self.workspace.write(path, new.text.encode())

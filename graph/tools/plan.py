@@ -16,7 +16,8 @@ from skills_agent.state.records import PlanRecord, PlanStep
 class Step(BaseModel):
     """One step of the plan."""
 
-    id: Annotated[str, BeforeValidator(str)]
+    id: Annotated[str, BeforeValidator(str)] = ""
+    """Its number where the model gives none."""
     title: str
     status: Literal["pending", "in_progress", "completed"] = "pending"
 
@@ -28,8 +29,9 @@ def update_plan(
     assumptions: list[str] = [],  # noqa: B006 - a schema default, never changed
     constraints: list[str] = [],  # noqa: B006
 ) -> Command[None]:
-    """Make or replace the plan for a task of several steps. Send every step each time."""
-    repeated = [name for name, count in Counter(step.id for step in steps).items() if count > 1]
+    """Make or replace the plan of a large task; send all its steps."""
+    ids = [step.id or str(number) for number, step in enumerate(steps, 1)]
+    repeated = [name for name, count in Counter(ids).items() if count > 1]
     if repeated:
         raise ToolException(f"The plan was not changed: several steps have the id {', '.join(repeated)}.")
     # From the state and the message alone: a call that runs again makes the same revision, and of two in one
@@ -37,7 +39,10 @@ def update_plan(
     before = (runtime.state.get("plan") or {}).get("revision", 0)
     plan = PlanRecord(
         goal=goal,
-        steps=[PlanStep(id=step.id, title=step.title, status=step.status) for step in steps],
+        steps=[
+            PlanStep(id=own, title=step.title, status=step.status)
+            for own, step in zip(ids, steps, strict=True)
+        ],
         assumptions=assumptions,
         constraints=constraints,
         revision=before + 1 + _place(runtime.state.get("messages") or [], runtime.tool_call_id),
@@ -59,4 +64,6 @@ def _summary(plan: PlanRecord) -> str:
     text = (
         f"Plan, revision {plan['revision']}: {done} of {count} {'step' if count == 1 else 'steps'} completed"
     )
+    if done == count:
+        return f"{text}. Answer the user now."
     return f"{text}; now: {now}." if now else f"{text}."

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, ToolException
 from langgraph.prebuilt import ToolRuntime
 from langgraph.types import Command
-from pydantic import Field
 
 from skills_agent.graph.tools.content import Lines, Start, excerpt, image_content, image_type
 from skills_agent.graph.tools.declare import declare
@@ -27,7 +26,8 @@ MAX_HITS = 5
 MAX_DESCRIPTION = 300
 
 ThreadRuntime = ToolRuntime[Any, Mapping[str, Any]]
-Section = Annotated[str | None, Field(description="A Markdown heading of the file")]
+Section = str | None
+"""A Markdown heading of the file."""
 
 
 LeftOut = Callable[[Catalog, Context], frozenset[str]]
@@ -55,7 +55,7 @@ class _SkillTools:
     images: bool
 
     def search_skills(self, query: str, runtime: ThreadRuntime) -> str:
-        """Find skills for a task among all that exist, also those that are not listed."""
+        """Find skills for a task, also ones that are not listed."""
         catalog = self._registry(runtime).refresh()
         left_out = self.left_out(catalog, Context.of(runtime.context)) if self.left_out else frozenset()
         hits = catalog.search(query, limit=4 * MAX_HITS + len(left_out))
@@ -72,7 +72,7 @@ class _SkillTools:
         return "\n".join([*lines, "Load one with load_skill(name)."])
 
     def unload_skill(self, name: str, runtime: ThreadRuntime) -> Command[None]:
-        """Take a skill's instructions out of the conversation when it is no longer needed."""
+        """Drop a skill's instructions when they are not needed any more."""
         record = loaded_skill(runtime, name)
         receipt = ToolMessage(
             f"Unloaded {name}. Its instructions are out of the conversation; load_skill brings them back.",
@@ -90,7 +90,7 @@ class _SkillTools:
         start: Start = None,
         lines: Lines = None,
     ) -> str | list[dict[str, Any]]:
-        """Read a text file of a loaded skill, whole, one section, or some of its lines."""
+        """Read a file of a loaded skill: all, the section of a heading, or so many lines from start."""
         ref = SkillRef.of(loaded_skill(runtime, skill))
         registry = self._registry(runtime)
         try:

@@ -62,7 +62,9 @@ def _argument_text(value: Any) -> str:
 
 RUN_COMMAND: Final = "run_command"
 PROPOSE_SKILL: Final = "propose_skill"
-SHELL_TOOLS: Final = frozenset({RUN_COMMAND, "command_output", "stop_command"})
+OF_BACKGROUND: Final = frozenset({"command_output", "stop_command"})
+"""Tools for commands in the background."""
+SHELL_TOOLS: Final = OF_BACKGROUND | {RUN_COMMAND}
 """Tools that are offered only where there is a shell."""
 _SHELL: Final = (
     "bash", "shell", "terminal", "execute", "exec_command", "run_shell_command", "run_terminal_cmd",

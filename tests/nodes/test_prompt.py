@@ -16,8 +16,8 @@ from langchain_core.messages import (
 from skills_agent.nodes.conversation import BEFORE_A_REPLY, NO_TEXT
 from skills_agent.nodes.prompt import render_within
 from skills_agent.state.records import SummaryRecord
+from skills_agent.state.schema import AgentState
 
-STATUS = "<status>\n</status>"
 NOTE = "A note from the operator of this conversation, not from the user:\nBe brief."
 
 
@@ -31,12 +31,12 @@ def result(of: str) -> ToolMessage:
 
 
 def prompt_of(messages: Sequence[AnyMessage], last: str | None = None) -> list[AnyMessage]:
-    """Return the prompt between its system message and its status; `last` is what a summary covers last."""
+    """Return the prompt behind its system message; `last` is what a summary covers last."""
     covered = SummaryRecord(text="All.", last=last or "", turns=1, turn=1, by="x", failure="")
-    head, *conversation, status = render_within(100_000, messages, covered if last else None, None, STATUS)[0]
+    state: Any = {"summary": covered} if last else {}
+    head, *conversation = render_within(100_000, messages, state, None, "")[0]
     assert isinstance(head, SystemMessage)
     assert not any(isinstance(each, SystemMessage) for each in conversation)
-    assert status.content == STATUS
     return conversation
 
 
@@ -46,9 +46,9 @@ def test_the_system_messages_at_the_beginning_are_the_end_of_the_one_at_the_head
         ChatMessage(content="Be brief.", role="developer"),
         HumanMessage("x"),
     ]
-    head, *others = render_within(100_000, brought, None, None, STATUS).messages
+    head, *others = render_within(100_000, brought, AgentState(), None, "").messages
     assert str(head.content).endswith("\n\nBe kind.\n\nBe brief.")
-    assert [each.content for each in others] == ["x", STATUS]
+    assert [each.content for each in others] == ["x"]
 
 
 def test_a_later_system_message_is_a_note_behind_the_results_that_it_came_before() -> None:

@@ -332,7 +332,7 @@ def test_a_new_message_on_a_waiting_thread_answers_the_open_calls_in_place(
     kinds = [message.type for message in agent.transcript]
     assert kinds == ["human", "ai", "tool", "tool", "human", "ai"]
     assert "superseded" in agent.tool_messages("write_file")[0].text
-    assert [message.type for message in prompts[0][:-1]] == ["system", "human", "ai", "tool", "tool", "human"]
+    assert [message.type for message in prompts[0]] == ["system", "human", "ai", "tool", "tool", "human"]
 
 
 def test_calls_can_be_asked_about_by_name_and_pattern_beside_risks(

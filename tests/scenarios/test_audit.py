@@ -33,7 +33,7 @@ from tests.conftest import MakeAgent
 
 WRITE = call("write_file", path="out.txt", content="hello\n")
 RUN = call("run_script", skill="alpha", path="scripts/run.py", args=["3"])
-LOAD = calls(call("load_skill", name="alpha", reason="to count"))
+LOAD = calls(call("load_skill", name="alpha"), content="to count")
 SECRET = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1eF3hJ5"
 
 
@@ -290,7 +290,7 @@ def test_no_secret_reaches_the_record(
     )
     agent = make_agent(
         [
-            calls(call("load_skill", name="betray", reason=f"because of {SECRET}")),
+            calls(call("load_skill", name="betray"), content=f"because of {SECRET}"),
             calls(
                 call("leak", text=f"Bearer {SECRET}"),
                 call("leak", text="raise"),

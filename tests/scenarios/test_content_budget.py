@@ -135,7 +135,7 @@ def test_a_person_unloads_a_skill_with_a_message(make_agent: MakeAgent) -> None:
 def test_what_a_person_unloads_is_out_before_a_summary_is_thought_of(
     make_agent: MakeAgent, text: str, *, is_summarized: bool
 ) -> None:
-    agent = make_agent(["one"] * 5, context_window=34_000, skill_content_share=0.9)
+    agent = make_agent(["one"] * 5, context_window=31_500, skill_content_share=0.9)
     agent.say("/skill-0")
     agent.say("y" * 32_000)
     agent.say("y" * 24_000)

@@ -1,4 +1,4 @@
-"""The prompt of a step begins with the prompt of the step before, byte for byte, but for the status."""
+"""The prompt of a step begins with the prompt of the step before, byte for byte."""
 
 import itertools
 from collections.abc import Sequence
@@ -39,8 +39,7 @@ def as_bytes(prompt: Sequence[BaseMessage]) -> bytes:
 
 def assert_grows_at_its_end(prompts: Sequence[Sequence[BaseMessage]]) -> None:
     for before, after in itertools.pairwise(prompts):
-        assert str(before[-1].content).startswith("<status>")
-        assert as_bytes(after).startswith(as_bytes(before[:-1]) + b"\n")
+        assert as_bytes(after).startswith(as_bytes(before) + b"\n")
 
 
 def test_the_prompt_only_grows_at_its_end_across_loads_calls_and_turns(
@@ -66,9 +65,39 @@ def test_the_prompt_only_grows_at_its_end_across_loads_calls_and_turns(
     assert len(recorder.prompts) == 7
     assert_grows_at_its_end(recorder.prompts)
     assert as_bytes(recorder.prompts[-1]).count(b"APRICOT") == 1
-    statuses = [str(prompt[-1].content) for prompt in recorder.prompts]
-    assert "alpha (1 script)" in statuses[2]
-    assert "[>] 1. load" in statuses[1]
+    assert "now: load." in str(recorder.prompts[1][-1].content)
+
+
+def test_nothing_stands_behind_what_the_person_or_a_tool_said_last(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    """A real model answered what did, and templates with alternating roles refused it."""
+    write_skill(skills_dir, "alpha", "Counts apples.", "APRICOT\n")
+    recorder = Recorder(["hello", calls(call("load_skill", name="alpha")), calls(call("list_dir")), "done"])
+    agent = make_agent(recorder.entries)
+    agent.say("hi")
+    agent.say("How many apples?")
+    ends = [(prompt[-1].type, str(prompt[-1].content)) for prompt in recorder.prompts]
+    assert ends[:2] == [("human", "hi"), ("human", "How many apples?")]
+    assert [kind for kind, _ in ends[2:]] == ["tool", "tool"]
+
+
+def test_what_is_left_of_a_budget_is_said_at_the_end_of_a_result_and_stays_there(
+    make_agent: MakeAgent,
+) -> None:
+    steps = [calls(call("list_dir", path="./" * number)) for number in range(1, 4)]
+    recorder = Recorder([*steps, "done", "again"])
+    agent = make_agent(recorder.entries, max_model_calls=4)
+    agent.say("x")
+    agent.say("y")
+    assert_grows_at_its_end(recorder.prompts)
+    note = "[Left in this turn: 1 model call.]"
+    assert [str(prompt[-1].content).endswith(note) for prompt in recorder.prompts] == [False] * 3 + [
+        True,
+        False,
+    ]
+    assert as_bytes(recorder.prompts[-1]).count(note.encode()) == 1
+    assert note not in agent.tool_messages("list_dir")[-1].text  # A person reads what the tool returned.
 
 
 def test_an_unload_is_the_only_thing_that_takes_text_out(make_agent: MakeAgent, skills_dir: Path) -> None:

@@ -40,7 +40,7 @@ def test_it_stands_between_the_agents_own_instructions_and_the_callers(
         workspace=workspace, home=workspace, bundled_skills=False, system_prompt="Speak French."
     )
     text = system_message(server, settings)
-    assert text.index("careful assistant") < text.index("Speak French.") < text.index("CALLERS")
+    assert text.index("You are an assistant") < text.index("Speak French.") < text.index("CALLERS")
 
 
 def test_a_host_replaces_the_setting_by_a_text_or_a_function_of_the_state(
