@@ -5,12 +5,10 @@ that of one skill of one source at one place, for one caller, and an untrusted v
 what a trusted one has kept. Newer versions of a skill get the same home.
 """
 
-import errno
 import hashlib
 import json
 import logging
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -26,8 +24,8 @@ from skills_agent.graph.private_files import (
 )
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts.run_folders import open_up, weigh
 from skills_agent.skills.skill import SkillRef
+from skills_agent.skills.trees import empty, open_up
 
 logger = logging.getLogger(__name__)
 
@@ -134,18 +132,6 @@ def homes_of(settings: Settings, name: str) -> Iterator[KeptHome]:
             owner = HomeOwner(**json.loads(read_private(place / _OWNER)))
             if owner.name == name and not (place / _HOME).is_symlink():
                 yield KeptHome(owner, place / _HOME)
-
-
-def empty(folder: Path) -> None:
-    """Remove what is in a folder, following no link. Raises OSError, also where the folder is a link."""
-    if folder.is_symlink():
-        raise NotADirectoryError(errno.ENOTDIR, "it is a link", str(folder))
-    weigh(folder)  # it opens what a script has closed
-    for entry in folder.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
 
 
 def forget_scratch(settings: Settings, thread: str) -> None:

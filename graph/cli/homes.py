@@ -90,7 +90,7 @@ def _one_line(text: str) -> str:
 
 
 def _clear(homes: Sequence["KeptHome"], size: int, *, yes: bool) -> None:
-    from skills_agent.graph.kept_folders import empty
+    from skills_agent.skills.trees import empty
 
     folders = ", ".join(line_of(str(each.folder)) for each in homes)
     if not yes:

@@ -25,6 +25,7 @@ from skills_agent.skills.confined import (
 from skills_agent.skills.evals.case import EvalCase, LaidFile
 from skills_agent.skills.evals.errors import LaidFileError
 from skills_agent.skills.sources.walk import SKILL_FILE
+from skills_agent.skills.trees import remove_tree, walk
 from skills_agent.skills.visible import visible_line
 
 PREFIX: Final = "skills-agent-eval-"
@@ -58,7 +59,7 @@ def fresh_place() -> Iterator[FreshPlace]:
     try:
         yield FreshPlace(folder)
     finally:
-        _remove(folder)
+        remove_tree(folder)
         os.close(lock)
 
 
@@ -72,7 +73,7 @@ def remove_left_places() -> None:
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:
                 posix.fcntl.flock(lock, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
-                _remove(folder)
+                remove_tree(folder)
             finally:
                 os.close(lock)
 
@@ -142,7 +143,7 @@ def _copy(source: Path, workspace: Path, path: str, root: Path, budget: _Budget)
     if not source.is_dir():
         _copy_file(source, workspace, path, root, budget)
         return
-    for place, folders, names in os.walk(source):
+    for place, folders, names in walk(source):
         folders[:] = sorted(each for each in folders if not Path(place, each).is_symlink())
         for name in sorted(names):
             file = Path(place, name)
@@ -178,17 +179,3 @@ def _created(workspace: Path, path: str, mode: int) -> int:
         return os.open(name, flags, mode, dir_fd=folder)
     finally:
         os.close(folder)
-
-
-def _remove(folder: Path) -> None:
-    """Remove a place, whatever modes the agent left in it."""
-
-    def again(function: object, path: str, error: object) -> None:
-        del function, error
-        parent = Path(path).parent
-        for each in (parent, Path(path)):
-            if not each.is_symlink() and each.exists():
-                each.chmod(0o700)
-        shutil.rmtree(path, ignore_errors=True) if Path(path).is_dir() else Path(path).unlink(missing_ok=True)
-
-    shutil.rmtree(folder, onerror=again)

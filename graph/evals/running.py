@@ -2,7 +2,6 @@
 
 import logging
 import secrets
-import shutil
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -46,6 +45,7 @@ from skills_agent.skills.scripts.bwrap import probe
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.sources import Source
 from skills_agent.skills.text import cut, one_line
+from skills_agent.skills.trees import remove_tree
 from skills_agent.skills.visible import visible_line
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput
@@ -225,7 +225,7 @@ def _agent(
         )
     finally:
         # Beneath XDG_STATE_HOME, where that is set.
-        shutil.rmtree(state_folder(settings), ignore_errors=True)
+        remove_tree(state_folder(settings))
 
 
 def _settings(case: EvalCase, model: str, arm: Arm, place: FreshPlace, setup: Setup) -> Settings:

@@ -18,6 +18,7 @@ from skills_agent.skills.evals.trajectory import (
     Trajectory,
 )
 from skills_agent.skills.text import readable
+from skills_agent.skills.trees import walk
 from skills_agent.state.transcript import (
     LOAD_SKILL,
     answers_by_step,
@@ -108,7 +109,7 @@ def _loads(call: MadeCall, ledger: Mapping[str, Any], *, own: bool) -> list[Load
 def digests_of(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each regular file beneath a folder; links are not followed."""
     found: dict[str, str] = {}
-    for parent, folders, names in os.walk(folder):
+    for parent, folders, names in walk(folder):
         folders[:] = sorted(each for each in folders if each not in {".git", "__pycache__"})
         for name in sorted(names):
             if len(found) >= _MAX_FILES:

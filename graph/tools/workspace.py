@@ -22,6 +22,7 @@ from skills_agent.skills.confined import (
 )
 from skills_agent.skills.posix import flags
 from skills_agent.skills.text import one_line, readable
+from skills_agent.skills.trees import walk
 
 _NEW_FILE = flags("O_WRONLY", "O_CREAT", "O_EXCL", "O_NOFOLLOW", "O_CLOEXEC")
 
@@ -142,7 +143,7 @@ class Workspace:
         if not is_folder:
             yield str(top.relative_to(self._root))
             return
-        for folder, inner, names in os.walk(top):
+        for folder, inner, names in walk(top):
             here = Path(folder).relative_to(self._root)
             open_folders = sorted(
                 name

@@ -15,6 +15,7 @@ from skills_agent.skills.confined import ConfinedError, OutsideRootError, is_ben
 from skills_agent.skills.evals.case import LaidFile
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
 from skills_agent.skills.format.reading import Place, read_metadata
+from skills_agent.skills.trees import walk
 
 SKILL_FILE: Final = "SKILL.md"
 EVALS_FOLDER: Final = "evals"
@@ -141,7 +142,7 @@ def _skill_name(folder: Path) -> str:
 def _check_folder(root: Path, folder: Path) -> None:
     """Raise where a folder that is laid holds too much, or a link that leads out."""
     seen = 0
-    for place, folders, files in os.walk(folder):
+    for place, folders, files in walk(folder):
         for name in (*folders, *files):
             seen += 1
             inner = Path(place, name)

@@ -20,6 +20,7 @@ from skills_agent.skills.evals.prompt_folders import read_prompt
 from skills_agent.skills.evals.yaml_lines import YamlDocument, YamlFault, read_yaml_lines, resolved
 from skills_agent.skills.library.contents import LEFT_OUT
 from skills_agent.skills.text import normalize_line_ends
+from skills_agent.skills.trees import walk
 from skills_agent.skills.visible import visible_line
 
 MAX_BYTES: Final = 10 << 20
@@ -189,7 +190,7 @@ def _skills_beneath(root: Path) -> Iterator[Path]:
     if not root.is_dir():
         return
     depth = len(root.parts)
-    for number, (place, folders, files) in enumerate(os.walk(root)):
+    for number, (place, folders, files) in enumerate(walk(root)):
         if number >= MAX_FOLDERS:
             return
         folders[:] = sorted(

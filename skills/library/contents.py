@@ -34,6 +34,8 @@ LEFT_OUT: Final = frozenset(
 
 The last is what a package says of the others (packages/manifest.py)."""
 _PIECE: Final = 1 << 20
+_MAX_DEPTH: Final = 100
+"""Folders in one another."""
 _NAMED: Final = 3
 """Files or folders that an error about size names."""
 
@@ -107,6 +109,8 @@ def list_contents(folder: Path, limits: ContentLimits, skipped: list[str] | None
         members = list(islice(_members(real, skipped), limits.max_files + 1))
     except OSError as error:
         raise SnapshotError(folder, error.strerror or type(error).__name__) from error
+    if any(each.path.count("/") > _MAX_DEPTH for each in members):
+        raise SnapshotError(folder, f"more than {_MAX_DEPTH} folders are in one another")
     sizes = {each.path: 0 if each.kind == "link" else each.status.st_size for each in members}
     if len(sizes) > limits.max_files or sum(sizes.values()) > limits.max_bytes:
         raise too_large(folder, sizes, limits)

@@ -15,7 +15,6 @@ import hashlib
 import logging
 import os
 import posixpath
-import shutil
 import stat
 import tempfile
 import time
@@ -48,6 +47,7 @@ from skills_agent.skills.library.contents import (
 from skills_agent.skills.sources.plugin import PLUGIN_ROOT, Plugin
 from skills_agent.skills.sources.protocol import SkillFile
 from skills_agent.skills.text import clean_text
+from skills_agent.skills.trees import remove_tree, walk
 
 _BARE_PLUGIN_ROOT: Final = "$CLAUDE_PLUGIN_ROOT"
 _DIGEST_LENGTH: Final = 64
@@ -219,7 +219,7 @@ class SnapshotStore:
         remove_tree(self._references(digest))
 
     def _cached(self, folder: Path) -> CachedSnapshot:
-        files = [os.lstat(os.path.join(path, name)) for path, _, names in os.walk(folder) for name in names]  # noqa: PTH118
+        files = [os.lstat(os.path.join(path, name)) for path, _, names in walk(folder) for name in names]  # noqa: PTH118
         notes = [folder, *self._references(folder.name).glob("*")]
         return CachedSnapshot(
             digest=folder.name,
@@ -360,11 +360,3 @@ def _name_in(folder: Path) -> str:
             names = (line.partition(":")[2] for line in islice(lines, 50) if line.startswith("name:"))
             return clean_text(next(names, "")).text.strip()
     return ""
-
-
-def remove_tree(folder: Path) -> None:
-    """Remove a folder, as far as that is possible, also where folders in it are read-only."""
-    for path, _, _ in os.walk(folder):
-        with suppress(OSError):
-            os.chmod(path, 0o700)  # noqa: PTH101 - a Path for each folder doubles the cost
-    shutil.rmtree(folder, ignore_errors=True)

@@ -9,7 +9,6 @@ where a skill needs something else, a person is asked again.
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from skills_agent.skills.needs.packages import (
     platform_of,
 )
 from skills_agent.skills.skill import Need, SkillRef
+from skills_agent.skills.trees import remove_tree
 
 COMPLETE: Final = "complete"
 """The file that an environment gets when all of it is there."""
@@ -130,7 +130,7 @@ class Environments:
         with self.alone():
             if (place / COMPLETE).is_file():
                 return place
-            shutil.rmtree(place, ignore_errors=True)
+            remove_tree(place)
             if resolved.kind == "node":
                 node_packages.install(self._tools, resolved.text, place)
             else:

@@ -1,7 +1,6 @@
 """The environments of packages that are kept on this machine: which there are, for whom, and their end."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from skills_agent.skills.needs.environments import COMPLETE, KINDS, Environments
 from skills_agent.skills.needs.gather import gather_now
 from skills_agent.skills.needs.packages import PackageKind
 from skills_agent.skills.scripts.run_folders import weigh
+from skills_agent.skills.trees import empty
 
 
 class KeptEnvironment(NamedTuple):
@@ -54,7 +54,8 @@ def remove_environment(environments: Environments, kept: KeptEnvironment) -> Non
         for approval in _approvals(environments):
             if approval.record.get("environment") == kept.digest:
                 approval.file.unlink(missing_ok=True)
-        shutil.rmtree(kept.folder)
+        empty(kept.folder)
+        kept.folder.rmdir()
 
 
 def _approvals(environments: Environments) -> Iterator[_Approval]:

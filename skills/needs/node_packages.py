@@ -5,7 +5,6 @@ script of a package runs, and no git.
 """
 
 import json
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 
 from skills_agent.skills.needs.node_files import canonical_lock, pinned
 from skills_agent.skills.needs.packages import INSTALL_SECONDS, InstallError, PackageTools
+from skills_agent.skills.trees import remove_tree
 
 _OPTIONS: Final = (
     *("--ignore-scripts", "--workspaces=false", "--global=false", "--omit=dev", "--package-lock=true"),
@@ -46,7 +46,7 @@ def resolve(tools: PackageTools, requirements: Sequence[str], *, lock: str = "",
         _npm(tools, ["install", "--package-lock-only"], "resolved", place, seconds)
         return canonical_lock((place / "package-lock.json").read_text(encoding="utf-8"))
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        remove_tree(place)
 
 
 def install(tools: PackageTools, text: str, place: Path) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from skills_agent.skills.library.contents import ContentLimits
-from skills_agent.skills.library.snapshots import remove_tree
 from skills_agent.skills.packages.archive_entry import ArchiveFile, Entry
 from skills_agent.skills.packages.entry_names import EntryNames
 from skills_agent.skills.packages.errors import OfferError
@@ -25,6 +24,7 @@ from skills_agent.skills.packages.tar_archive import GZIP_MAGIC, tar_entries
 from skills_agent.skills.packages.zip_archive import ZIP_MAGIC, zip_entries
 from skills_agent.skills.posix import flags
 from skills_agent.skills.sources.walk import SKILL_FILE
+from skills_agent.skills.trees import remove_tree
 
 _TREE: Final = "unpacked"
 _PIECE: Final = 1 << 18

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from skills_agent.skills.library.snapshots import remove_tree
 from skills_agent.skills.packages.journal import is_own, key_of, make_own, sync
 from skills_agent.skills.packages.lock import LockedSkill
+from skills_agent.skills.trees import remove_tree
 
 KEPT: Final = 5
 """Backups of each skill; of more, the oldest go."""

@@ -20,7 +20,6 @@ from skills_agent.skills.errors import DetailedError
 from skills_agent.skills.format.lint import lint
 from skills_agent.skills.format.rules import MAX_NAME, NAME_RULE, is_spec_name
 from skills_agent.skills.library.contents import LEFT_OUT, SnapshotError, list_contents, read_digest
-from skills_agent.skills.library.snapshots import remove_tree
 from skills_agent.skills.packages.address import proposal_address
 from skills_agent.skills.packages.entry_names import EntryNames
 from skills_agent.skills.packages.errors import PackageError
@@ -35,6 +34,7 @@ from skills_agent.skills.policy.protected import is_protected_name
 from skills_agent.skills.posix import flags
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import count, cut
+from skills_agent.skills.trees import remove_tree
 from skills_agent.skills.visible import visible_line
 
 MAX_FILES: Final = 20

@@ -41,6 +41,7 @@ from skills_agent.skills.skill import SkillMetadata
 from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import cut
+from skills_agent.skills.trees import walk
 from skills_agent.skills.visible import visible_line
 
 _LABEL: Final = "offer"
@@ -232,7 +233,7 @@ def _check(folder: Path, package: str) -> bool:
     real = os.path.realpath(folder)
     is_plain = True
     links: list[str] = []
-    for path, inner, files in os.walk(folder):
+    for path, inner, files in walk(folder):
         parts = [each for each in inner if each not in LEFT_OUT]
         is_plain, inner[:] = is_plain and parts == inner, parts
         for name in (*inner, *files):

@@ -23,7 +23,6 @@ from typing import Final, NamedTuple
 
 from skills_agent.skills import posix
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError, list_contents, read_digest
-from skills_agent.skills.library.snapshots import remove_tree
 from skills_agent.skills.packages.backups import Backups
 from skills_agent.skills.packages.errors import InstalledError, TargetError
 from skills_agent.skills.packages.journal import Decision, Journal, Put, sync
@@ -31,6 +30,7 @@ from skills_agent.skills.packages.lock import LOCK_FILE, SkillsLock
 from skills_agent.skills.packages.swap import exchange, flush
 from skills_agent.skills.posix import flags
 from skills_agent.skills.sources.walk import INSTALLING
+from skills_agent.skills.trees import remove_tree
 
 _DRAFT: Final = "draft-"
 _NEW: Final = "new"

@@ -22,8 +22,9 @@ from skills_agent.skills.confined import open_folder_beneath
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.protected import is_protected_name, protected_by
 from skills_agent.skills.scripts.git_config import MAX_CONFIGS, global_configs, named_in
-from skills_agent.skills.scripts.quarantine import give_rights, put_aside
+from skills_agent.skills.scripts.quarantine import put_aside
 from skills_agent.skills.text import clean_text, one_line
+from skills_agent.skills.trees import give_rights, walk
 
 SKIPPED: Final = frozenset({"node_modules", "__pycache__", "site-packages", ".tox", ".nox", ".mypy_cache"})
 """Folders of other people's packages, or of what can be made again."""
@@ -290,7 +291,7 @@ def _leading(path: str, before: Findings, after: Findings) -> set[str]:
 def _has_changed(path: str, moment: int) -> bool:
     """Return whether a path, or anything in it, has changed since."""
     inner = (
-        os.path.join(folder, each) for folder, folders, names in os.walk(path) for each in (*folders, *names)
+        os.path.join(folder, each) for folder, folders, names in walk(path) for each in (*folders, *names)
     )
     with suppress(OSError):
         return any(os.lstat(each).st_ctime_ns >= moment for each in (path, *inner))
@@ -326,7 +327,7 @@ def _holds_a_file(path: str) -> bool:
         or any(
             os.path.islink(f"{folder}/{each}") or not os.access(f"{folder}/{each}", os.R_OK) for each in inner
         )
-        for folder, inner, names in os.walk(path)
+        for folder, inner, names in walk(path)
     ) or not os.access(path, os.R_OK)
 
 

@@ -5,7 +5,6 @@ Other scripts may run in the same workspace meanwhile, so no link is followed on
 
 import os
 import secrets
-import stat
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from skills_agent.skills.confined import open_folder_beneath
+from skills_agent.skills.trees import give_rights
 
 QUARANTINE: Final = ".agent/quarantine"
 
@@ -72,15 +72,3 @@ def _quarantine(workspace: Path) -> str:
     folder = parent / f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
     folder.mkdir(mode=0o700)
     return os.fspath(folder)
-
-
-def give_rights(above: int, name: str) -> None:
-    """Give this user the rights that a run took away from a folder: to look into it, and to move it."""
-    with suppress(NotADirectoryError):
-        folder = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
-        try:
-            status = os.fstat(folder)
-            if status.st_mode & stat.S_IRWXU != stat.S_IRWXU and status.st_uid == os.geteuid():
-                Path(f"/proc/self/fd/{folder}").chmod(stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
-        finally:
-            os.close(folder)

@@ -10,21 +10,23 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import mkdtemp
 from typing import Final
 
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.environment import ScriptLimits
 from skills_agent.skills.scripts.growth import BLOCK_BYTES, Written
-from skills_agent.skills.scripts.quarantine import give_rights
 from skills_agent.skills.scripts.report import files_since
 from skills_agent.skills.scripts.runner import KeptFile, ScriptRequest, WrittenFile
 from skills_agent.skills.text import readable
+from skills_agent.skills.trees import open_up, remove_tree
 
 _PREFIX: Final = "skills-agent-"
 _TEMPORARY: Final = "tmp"
 _HOME: Final = "home"
 """In the temporary folder, where nothing is kept for a skill."""
+_LONG_PATH: Final = 2_000
+"""The system takes no path of 4,096 bytes."""
 _NOT_LISTED: Final = frozenset({".cache", ".npm"})
 """Of a home: programs fill them with thousands of files that nobody asked for. They are kept all the same."""
 
@@ -101,14 +103,17 @@ def run_folders(request: ScriptRequest) -> Iterator[RunFolders]:
     They are beside the scratch folder: what is left in them is moved there by a rename.
     """
     above = request.scratch.parent if request.scratch else None
-    with TemporaryDirectory(prefix=_PREFIX, dir=above, ignore_cleanup_errors=True) as private:
-        temporary = Path(private, _TEMPORARY)
+    private = Path(mkdtemp(prefix=_PREFIX, dir=above))
+    try:
+        temporary = private / _TEMPORARY
         temporary.mkdir(0o700)
         home = request.home or temporary / _HOME
         if request.home is None:
             home.mkdir(0o700)
         moment = temporary.stat().st_ctime_ns
         yield RunFolders(home, temporary, request.scratch, moment, is_home_kept=request.home is not None)
+    finally:
+        remove_tree(private)
 
 
 def refuse_full(request: ScriptRequest, limits: ScriptLimits) -> None:
@@ -147,31 +152,40 @@ def weigh(folder: Path, enough: Written | None = None) -> Written:
     the same counts as one more than enough.
     """
     size = count = 0
-    folders = [os.fspath(folder)]
-    for path in folders:
-        try:
-            if not os.access(path, os.R_OK | os.X_OK):
-                open_up(path)
-            with os.scandir(path) as entries:
-                for entry in entries:
-                    status = entry.stat(follow_symlinks=False)
-                    size, count = size + status.st_blocks * BLOCK_BYTES, count + 1
-                    if stat.S_ISDIR(status.st_mode):
-                        folders.append(entry.path)
-        except FileNotFoundError:
-            continue
-        except OSError:
+    for status in _statuses(os.fspath(folder)):
+        if status is None:
             size += enough.bytes + 1 if enough else 0
+        else:
+            size, count = size + status.st_blocks * BLOCK_BYTES, count + 1
         if enough and (size > enough.bytes or count > enough.files):
             break
     return Written(size, count)
 
 
-def open_up(folder: str) -> None:
-    """Give this user the rights to a folder; a link is left as it is. Raises OSError."""
-    flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    above = os.open(os.path.dirname(folder), flags)  # noqa: PTH120
-    try:
-        give_rights(above, os.path.basename(folder))  # noqa: PTH119
-    finally:
-        os.close(above)
+def _statuses(top: str, jumps: int = 100) -> Iterator[os.stat_result | None]:
+    """Yield the status of all that is in a folder, however deep; None for a folder that cannot be listed.
+
+    Where a path gets long, it begins anew at the open folder: `jumps` says how often, each keeps one open.
+    """
+    folders = [top]
+    for path in folders:
+        try:
+            if not os.access(path, os.R_OK | os.X_OK):
+                open_up(path)
+            if len(path) > _LONG_PATH and jumps:
+                descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                try:
+                    yield from _statuses(f"/proc/self/fd/{descriptor}/.", jumps - 1)
+                finally:
+                    os.close(descriptor)
+                continue
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    status = entry.stat(follow_symlinks=False)
+                    yield status
+                    if stat.S_ISDIR(status.st_mode):
+                        folders.append(entry.path)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            yield None

@@ -25,6 +25,7 @@ from skills_agent.skills.sources.walk import (
     scan_of,
 )
 from skills_agent.skills.text import is_text, readable
+from skills_agent.skills.trees import walk
 
 if TYPE_CHECKING:
     from skills_agent.skills.sources.inotify import FolderWatch
@@ -219,7 +220,7 @@ def _watch(root: str, folders: Sequence[FolderState]) -> "FolderWatch | None":
 def list_files(folder: Path, skill_file: str) -> Iterator[tuple[str, int]]:
     """Yield path and size (bytes) of each file beside a SKILL.md; folders of other skills are left out."""
     looked = 0
-    for place, inner, names in os.walk(folder, onerror=_raise):
+    for place, inner, names in walk(folder, onerror=_raise):
         prefix = "" if place == str(folder) else f"{os.path.relpath(place, folder)}/"
         is_other = SKILL_FILE in names and prefix and prefix.partition("/")[0] not in OWN_FOLDERS
         if is_other or looked > _MAX_FILES:

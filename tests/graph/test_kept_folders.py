@@ -14,6 +14,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.skill import SkillRef
+from skills_agent.skills.trees import empty
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
@@ -153,6 +154,32 @@ def test_a_full_home_is_refused_before_the_script_runs(make_agent: MakeAgent, sk
     assert "The next script is refused: the kept home of counter" in first.text
     assert second.text.startswith("Not run: the kept home of counter, ")
     assert "skills-agent skills home counter --clear" in second.text
+
+
+DEEP = """
+import os, sys
+for place in sys.argv[1:]:
+    folder = os.open(place, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("a", dir_fd=folder)
+        inner = os.open("a", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+"""
+
+
+def test_a_home_of_thousands_of_nested_folders_closes_no_skill(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    script = f"python3 -c '{DEEP}' ~ $TMPDIR; echo 1"
+    counter(skills_dir, f"[ -d ~/a ] && echo 2 || {{ {script}; }}")
+    agent = make_agent([*RUN, RUN[1], "done"], **FREE)
+    assert counted(agent) == 2
+    (home,) = homes_of(agent.settings, "counter")
+    empty(home.folder)
+    assert list(home.folder.iterdir()) == []
+    Threads(agent.graph).delete(agent.thread)
+    assert not scratch_place(agent.settings, agent.thread).exists()
 
 
 # --- the scratch of a thread ---
