@@ -214,7 +214,7 @@ def is_shadowed(line: Iterable[SimpleCommand], search_path: str, workspace: str,
     ]
     for command in line if own else ():
         inner, name = wrapped(command), command.program
-        if name and any(Path(workspace, folder, name).exists() for folder in own):
+        if name and any(os.access(Path(workspace, folder, name), os.F_OK) for folder in own):
             return True
         if (
             inner is None

@@ -93,15 +93,20 @@ def obeyed_in_homes(workspace: Path, home: Path) -> tuple[str, ...]:
 
 
 def _homes_of_user(home: Path) -> set[str]:
-    homes = {os.path.realpath(home)}
+    entries = list[posix.pwd.struct_passwd]()
     with suppress(KeyError):
-        homes.add(os.path.realpath(posix.pwd.getpwuid(os.geteuid()).pw_dir))
-    return homes - {"/"}
+        entries.append(posix.pwd.getpwuid(os.geteuid()))
+    return {os.path.realpath(home), *_homes(entries)} - {"/"}
 
 
 def _homes_of_others(root: str) -> set[str]:
-    homes = {os.path.realpath(each.pw_dir) for each in posix.pwd.getpwall()}
-    return {each for each in homes if each != "/" and _is_in(each, root) and Path(each, ".").is_dir()}
+    homes = {each for each in _homes(posix.pwd.getpwall()) if _is_in(each, root)}
+    return {each for each in homes if os.path.isdir(f"{each}/.")}  # noqa: PTH112 - `is_dir` raises
+
+
+def _homes(entries: Iterable["posix.pwd.struct_passwd"]) -> set[str]:
+    """Return the folders of these users; a line of NIS (`+`, `-@group`) names none."""
+    return {os.path.realpath(each.pw_dir) for each in entries if (each.pw_dir or "").startswith("/")} - {"/"}
 
 
 def _is_in(place: str, root: str) -> bool:

@@ -1,4 +1,7 @@
-"""Where programs are: in folders of PATH that no repository, no script and no other user can fill."""
+"""Where programs are: in folders of PATH that no repository, no script and no other user can fill.
+
+PATH may hold folders that this user cannot read, so nothing here asks by `Path.exists`, `is_dir` or `glob`.
+"""
 
 import os
 import re
@@ -7,6 +10,7 @@ import stat
 import sys
 from collections.abc import Sequence
 from functools import cache
+from glob import glob
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -87,7 +91,7 @@ def global_modules(path: str | None = None, workspace: Path | None = None) -> li
     node = find_program("node", path, workspace).path
     prefixes = ["/usr", "/usr/local", *([str(Path(node).parent.parent)] if node else [])]
     folders = (Path(prefix, "lib", "node_modules") for prefix in dict.fromkeys(prefixes))
-    return [folder for folder in folders if folder.is_dir()]
+    return [folder for folder in folders if os.path.isdir(folder)]
 
 
 def without_shims(path: str) -> str:
@@ -103,15 +107,15 @@ def shim_targets(path: str) -> list[str]:
     """Return the folders with all versions of the programs that the folders of shims in a PATH stand for."""
     roots = [Path(entry).parent for entry in path.split(os.pathsep) if Path(entry).name == "shims"]
     folders = [root / name for root in roots for name in ("versions", "installs")]
-    return [str(folder) for folder in folders if folder.is_dir()]
+    return [str(folder) for folder in folders if os.path.isdir(folder)]
 
 
 def _folders_behind(entry: str) -> list[str]:
     if Path(entry).name != "shims":
         return [entry]
     root = Path(entry).parent
-    tools = [root / "versions", *sorted(root.glob("installs/*"))]
-    versions = ([each.parent for each in tool.glob("*/bin")] for tool in tools)
+    tools = [root / "versions", *sorted(root / each for each in glob("installs/*", root_dir=root))]
+    versions = ([tool / Path(each).parent for each in glob("*/bin", root_dir=tool)] for tool in tools)
     return [str(each / "bin") for tool in versions for each in _by_preference(root, tool)] or [entry]
 
 
@@ -124,8 +128,8 @@ def _behind_shim(place: Path) -> str:
     root = place.parent.parent
     if place.parent.name != "shims":
         return str(place)
-    programs = (*root.glob(f"versions/*/bin/{place.name}"), *root.glob(f"installs/*/*/bin/{place.name}"))
-    versions = [program.parent.parent for program in programs]
+    folders = (*glob("versions/*/bin", root_dir=root), *glob("installs/*/*/bin", root_dir=root))
+    versions = [(root / each).parent for each in folders if os.path.exists(root / each / place.name)]
     return str(_by_preference(root, versions)[0] / "bin" / place.name) if versions else str(place)
 
 

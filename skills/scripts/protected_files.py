@@ -340,7 +340,7 @@ def own_entries(workspace: Path, path: str, folders: Iterable[Path]) -> tuple[st
     places = [*folders, *_package(), Path(sys.prefix), Path(sys.base_prefix)]
     for text in path.split(os.pathsep):
         place = Path(os.path.abspath(text))
-        is_environment = (place.parent / "pyvenv.cfg").exists() or place.parent.name == "node_modules"
+        is_environment = os.path.exists(place.parent / "pyvenv.cfg") or place.parent.name == "node_modules"
         places.append(place.parent if is_environment else place)
     root = os.path.realpath(workspace)
     insides = (os.path.relpath(os.path.realpath(place), root) for place in places)

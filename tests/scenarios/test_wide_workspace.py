@@ -1,6 +1,7 @@
 """A home folder as the workspace: only where somebody says so, and then without its secrets."""
 
 import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.tools.files import file_tools
 from skills_agent.graph.tools.workspace import Workspace
-from skills_agent.skills.policy.secret_places import KEEPERS, is_wide, secret_places
+from skills_agent.skills.policy.secret_places import KEEPERS, is_wide, obeyed_in_homes, secret_places
 from skills_agent.skills.scripts.bwrap import probe
 from skills_agent.skills.scripts.runner import ScriptRequest
 from tests.agents import call, calls
@@ -133,3 +134,15 @@ def test_a_question_shows_nothing_of_a_secret_that_a_call_would_replace(
     (question,) = agent.state.interrupts
     assert "write_file" in str(question.value)
     assert KEY not in str(question.value)
+
+
+def test_lines_of_nis_in_the_file_of_users_name_no_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As glibc reads `+`, `+@group::::::` and a line with a home."""
+    entry, other = pwd.getpwuid(0), home.parent / "other"
+    other.mkdir()
+    homes = [None, "", "relative", str(other)]
+    users = [pwd.struct_passwd((*entry[:5], each, entry[6])) for each in homes]  # type: ignore[arg-type]
+    monkeypatch.setattr(pwd, "getpwall", lambda: users)
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: users[0])
+    entries = obeyed_in_homes(home.parent, home)
+    assert entries == ("/home/.*", "/home/bin", "/other/.*", "/other/bin")

@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 
 from skills_agent.skills.errors import InterpreterMissingError
+from skills_agent.skills.policy.reading import is_shadowed
+from skills_agent.skills.policy.shell import take_apart
 from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.choice import choose_runner, isolation_here, wanted_programs
 from skills_agent.skills.scripts.controlled import ControlledRunner
-from skills_agent.skills.scripts.programs import find_program
+from skills_agent.skills.scripts.programs import find_program, global_modules, shim_targets, without_shims
+from skills_agent.skills.scripts.protected_files import own_entries
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.scripts.supervised import ISOLATED
+from tests.forked import run_forked
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
 needs_bwrap = pytest.mark.skipif(probe(SYSTEM).program is None, reason=probe(SYSTEM).reason)
@@ -262,3 +266,27 @@ def test_a_program_that_is_installed_later_is_found(elsewhere: Path) -> None:
     assert find_program("node", str(elsewhere)).path is None
     place = install(elsewhere, "node")
     assert find_program("node", str(elsewhere)).path == place
+
+
+@pytest.mark.parametrize("entry", ["shut", "shut/bin", "shut/shims", "shut/deep/shims"])
+def test_a_folder_of_path_that_cannot_be_read_is_one_without_programs(elsewhere: Path, entry: str) -> None:
+    """As under `sudo -u`, where PATH is another user's."""
+    is_root = os.geteuid() == 0
+    (elsewhere / "shut/deep").mkdir(parents=True)
+    (elsewhere / "shut").chmod(0o700 if is_root else 0)
+    path = f"{elsewhere / entry}:{SYSTEM}"
+
+    def look() -> None:
+        if is_root:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        assert find_program("sh", path, elsewhere).path
+        assert without_shims(path) == path
+        assert shim_targets(path) == []
+        assert is_shadowed(take_apart("ls") or (), path, str(elsewhere)) is False
+        assert f"/{Path(entry).parts[0]}" in own_entries(elsewhere, path, ())[-1]
+        global_modules(path, elsewhere)
+
+    assert run_forked(look) == 0
+    (elsewhere / "shut").chmod(0o700)
