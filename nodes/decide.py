@@ -55,7 +55,7 @@ def decide(
     hidden = policy.hidden(context) | _useless_tools(state, skills, policy)
     permission = policy.permission(state)
     rules = [text for text in (permission.allowed_now(), permission.forbidden_now()) if text]
-    note = prompt.step_note(messages, state, narrowed, rules)
+    note = prompt.step_note(messages, state, narrowed, rules) or prompt.found_text(messages, skills)
     if said := said_of_unloading(messages):  # A model would take it for a request.
         receipt = messages[-1].id
         own = AIMessage(said, id=f"said-{receipt}", name=agent_name() or None)

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -133,18 +134,18 @@ class Catalog:
         matches = self._index.search(query, limit) if self._index else []
         return [SearchHit(self.skills[match.position], match.score) for match in matches]
 
-    def fitting(self, query: str, left_out: Collection[str] = ()) -> SkillMetadata | None:
-        """Return the skill that a model may load and that matches best; None where it matches too little.
+    def fitting(self, query: str, left_out: Collection[str] = (), limit: int = 1) -> list[SkillMetadata]:
+        """Return the skills that a model may load and that match best, but for those that match too little.
 
         Search nearly always finds something. This is for where a request may be for no skill at all.
         """
         if self._index is None:
-            return None
-        for match in self._index.search(query, len(self.skills)):
-            skill = self.skills[match.position]
-            if skill.model_invocable and skill.name not in left_out:
-                return skill if self._index.fits(query, match) else None
-        return None
+            return []
+        matches = ((self.skills[each.position], each) for each in self._index.search(query, len(self.skills)))
+        open_to_models = (
+            (skill, match) for skill, match in matches if skill.model_invocable and skill.name not in left_out
+        )
+        return [skill for skill, match in islice(open_to_models, limit) if self._index.fits(query, match)]
 
     def terms(self, query: str, skill: SkillMetadata) -> "list[Term]":
         """Return where a skill of this catalog has the words, and the neighbouring words, of a query."""

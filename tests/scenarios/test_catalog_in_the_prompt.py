@@ -13,6 +13,7 @@ from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.nodes import prompt
 from skills_agent.skills.sources import MemorySource
+from skills_agent.state.context import Context
 from tests.agents import call, calls, write_skill
 from tests.conftest import MakeAgent
 
@@ -267,6 +268,43 @@ def test_every_thread_is_shown_the_same_catalog_whatever_is_asked_or_loaded(
     assert len(look.prompts) == 4
     assert len({str(prompt[0].content) for prompt in look.prompts}) == 1
     assert other.values["catalog"]["shown"] == agent.values["catalog"]["shown"]
+
+
+def test_what_search_finds_for_a_message_stands_at_its_end_and_stays_there(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    """In the second turn the skill that fits stood in the catalog by its name alone."""
+    for number in range(40):
+        write_skill(skills_dir, f"skill-{number:02}", f"Does thing {number}. " + "x" * 300)
+    write_skill(skills_dir, "zebra-count", "Counts zebras in <pictures>. " + "y" * 200)
+    look = Look("one", "two", calls(call("load_skill", name="zebra-count")), "three")
+    agent = make_agent(look.entries, catalog_budget=800)
+    asked = "How many zebras are in these pictures?"
+    for text in ("Hello!", "Thanks.", asked):
+        agent.say(text)
+    said = [[each.content for each in prompt if each.type == "human"] for prompt in look.prompts]
+    assert said[0] == ["Hello!"]
+    assert said[1] == ["Hello!", "Thanks."]
+    found = str(said[2][2])
+    assert found.startswith(f"{asked}\n\n")
+    assert "- zebra-count: Counts zebras in &lt;pictures&gt;. yyy" in found
+    assert "- skill-" not in found
+    assert said[3] == said[2]
+    assert [each.content for each in agent.values["messages"] if each.type == "human"][2] == asked
+
+
+@pytest.mark.parametrize("excluded", ["Skill(zebra-count)", "load_skill"])
+def test_what_a_caller_may_not_load_is_not_found_for_a_message(
+    make_agent: MakeAgent, skills_dir: Path, excluded: str
+) -> None:
+    for number in range(40):
+        write_skill(skills_dir, f"skill-{number:02}", f"Does thing {number}. " + "x" * 300)
+    write_skill(skills_dir, "zebra-count", "Counts zebras in pictures. " + "y" * 200)
+    look = Look("one")
+    make_agent(look.entries, catalog_budget=800).say(
+        "How many zebras?", context=Context(exclude_tools=(excluded,))
+    )
+    assert [each.content for each in look.prompts[0] if each.type == "human"] == ["How many zebras?"]
 
 
 def test_skills_that_all_fit_are_in_name_order(make_agent: MakeAgent, skills_dir: Path) -> None:

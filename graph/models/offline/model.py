@@ -114,8 +114,8 @@ class _Turn:
             return None
         message, catalog, left_out = self.message, self.shown.complete, self.shown.left_out
         for query in dict.fromkeys((message.query, message.words)):
-            if skill := catalog.fitting(query, left_out):
-                return skill.name
+            if fitting := catalog.fitting(query, left_out):
+                return fitting[0].name
         best = next((hit.skill for hit in catalog.search(message.query, 1)), None)
         is_named = best and best.model_invocable and not set(words(best.name)).isdisjoint(message.extensions)
         return best.name if best and is_named and best.name not in left_out else None

@@ -132,11 +132,8 @@ def test_a_search_finds_the_skill_for_an_everyday_request(
     ],
 )
 def test_a_skill_fits_an_everyday_request_for_it(request_text: str, name: str, tmp_path: Path) -> None:
-    skill = (
-        Registry(standard_sources(tmp_path / "project", tmp_path / "home")).refresh().fitting(request_text)
-    )
-    assert skill
-    assert skill.name == name
+    catalog = Registry(standard_sources(tmp_path / "project", tmp_path / "home")).refresh()
+    assert [skill.name for skill in catalog.fitting(request_text)] == [name]
 
 
 EVERYDAY = Path(__file__).parents[3] / "benchmarks" / "everyday_requests.txt"
@@ -145,7 +142,7 @@ EVERYDAY = Path(__file__).parents[3] / "benchmarks" / "everyday_requests.txt"
 @pytest.mark.parametrize("request_text", EVERYDAY.read_text(encoding="utf-8").splitlines())
 def test_no_skill_fits_small_talk_and_general_knowledge(request_text: str, tmp_path: Path) -> None:
     catalog = Registry(standard_sources(tmp_path / "project", tmp_path / "home")).refresh()
-    assert catalog.fitting(request_text) is None
+    assert catalog.fitting(request_text) == []
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: f"{path.parts[-3]}/{path.name}")

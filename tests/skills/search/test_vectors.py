@@ -211,9 +211,8 @@ def test_with_a_model_something_is_always_found_and_words_say_whether_it_fits() 
     shared = catalog(NGrams())
 
     assert shared.search("a subspreadsheet")
-    assert shared.fitting("a subspreadsheet") is None
-    fit = shared.fitting("release notes from the history")
-    assert fit
+    assert shared.fitting("a subspreadsheet") == []
+    (fit,) = shared.fitting("release notes from the history")
     assert fit.name == "release-notes"
     assert all(not term.fields for term in shared.terms("a subspreadsheet", fit))
 

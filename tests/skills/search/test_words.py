@@ -294,10 +294,7 @@ def test_terms_say_where_a_text_has_each_word_and_pair() -> None:
 def test_the_skill_that_fits_is_one_that_a_model_may_load() -> None:
     manual = skill("Counts herons.\ndisable-model-invocation: true")
     registry = Registry([MemorySource({"heron-count": manual, "marsh": skill("Counts herons in a marsh.")})])
-    fit = registry.refresh().fitting("count the herons")
-
-    assert fit
-    assert fit.name == "marsh"
+    assert [fit.name for fit in registry.refresh().fitting("count the herons")] == ["marsh"]
 
 
 # Instructions, trust, and what is indexed
