@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -25,10 +26,11 @@ from skills_agent.graph.cli.packages import (
     to,
     yes,
 )
-from skills_agent.graph.cli.printing import echo, print_json
+from skills_agent.graph.cli.printing import echo, line_of, print_json
 from skills_agent.graph.cli.review import Here, print_reviews, record_of, reviews_of, skills_here
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.packages.address import parse_address
+from skills_agent.skills.packages.errors import EntryError, OfferError, PackageError
 from skills_agent.skills.packages.fetch import fetch
 from skills_agent.skills.packages.installation import Change, check_locked, plan
 from skills_agent.skills.packages.installation import install as install_changes
@@ -36,6 +38,9 @@ from skills_agent.skills.packages.offer import Wanted
 from skills_agent.skills.packages.review import Review
 from skills_agent.skills.packages.target import Target
 from skills_agent.skills.text import count
+
+_SKIPPED: Final = 20
+"""Skills that are passed over, each said on a line."""
 
 
 @click.command(
@@ -51,6 +56,7 @@ from skills_agent.skills.text import count
     "--skill", "names", metavar="NAME", multiple=True, help="Only this skill of SOURCE. Repeatable."
 )
 @click.option("--all", "everything", is_flag=True, help="All skills of SOURCE.")
+@click.option("--strict", is_flag=True, help="Refuse SOURCE where one of its skills cannot be installed.")
 @click.option(
     "--frozen", "--locked", is_flag=True, help="Fail where SOURCE is not what skills.lock says, which stays."
 )
@@ -72,6 +78,7 @@ def install(
     sources: tuple[str, ...],
     names: tuple[str, ...],
     everything: bool,
+    strict: bool,
     frozen: bool,
     submodules: bool,
     dry: bool,
@@ -86,7 +93,7 @@ def install(
     """Install skills from SOURCE: a folder, an archive, a repository (owner/repo@ref), a URL or a name.
 
     First shows what is new, what changes and what it may do. What is shown is what is installed, and
-    skills.lock in the folder says from where.
+    skills.lock in the folder says from where. A skill that cannot be installed is named, and passed over.
     """
     if everything and names:
         raise click.UsageError("--all and --skill exclude each other.")
@@ -94,7 +101,7 @@ def install(
     addresses = [parse_address(each, Path.cwd()) for each in sources]
     target = target_of(settings, place)
     signatures = signers_of(settings).signatures()
-    here, asked = skills_here(settings, target), set[str]()
+    here, asked, passed_over = skills_here(settings, target), set[str](), PassedOver()
     with draft_of(target, dry=dry) as draft:
         offers = []
         for number, address in enumerate(addresses):
@@ -107,6 +114,7 @@ def install(
                 signatures=signatures,
                 headers=headers_of(settings),
                 submodules=submodules,
+                skip=None if strict else passed_over,
             )
             offers.append(fetch(wanted))
             asked |= chosen.asked
@@ -123,13 +131,37 @@ def install(
             install_changes(target, draft, changes, origin(), force=force, frozen=frozen)
             note_signed(settings, changes)
     if as_json:
-        print_json({"folder": str(target.folder), "dry_run": dry, "skills": list(map(record_of, reviews))})
+        skills, others = list(map(record_of, reviews)), passed_over.said
+        print_json({"folder": str(target.folder), "dry_run": dry, "skills": skills, "passed_over": others})
     elif todo:
         echo(
             "Nothing was written: --dry-run."
             if dry
             else f"Installed {count(len(todo), 'skill')} in {target.folder}."
         )
+
+
+class PassedOver:
+    """Says why skills cannot be installed, the first of them at once, and keeps it."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.said: list[str] = []
+
+    def __call__(self, reason: PackageError) -> None:
+        """Say which skill it is, and what is wrong with it: the place is not refused."""
+        match reason:
+            case EntryError():
+                said = f"{reason.entry}: {reason.reason}"
+            case OfferError():
+                said = reason.reason
+            case _:
+                said = str(reason)
+        self.said.append(said)
+        if len(self.said) <= _SKIPPED:
+            click.echo(f"warning: passed over: {line_of(said)}", err=True)
+        elif len(self.said) == _SKIPPED + 1:
+            click.echo("warning: passed over: more, which --json lists", err=True)
 
 
 @contextmanager

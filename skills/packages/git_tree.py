@@ -12,11 +12,12 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final, NamedTuple
 
 from skills_agent.skills.library.contents import ContentLimits
+from skills_agent.skills.library.snapshots import remove_tree
 from skills_agent.skills.packages.entry_names import EntryNames
 from skills_agent.skills.packages.errors import EntryError, OfferError
 from skills_agent.skills.packages.git_program import Git
 from skills_agent.skills.packages.manifest import PASSED_OVER
-from skills_agent.skills.packages.offer import Listed, OfferedSkill, Wanted
+from skills_agent.skills.packages.offer import OfferedSkill, Wanted
 from skills_agent.skills.packages.staging import stage
 
 _MAX_LISTING: Final = 30_000_000
@@ -95,22 +96,16 @@ class SkillsTree:
 
     def stage(self, wanted: Wanted) -> tuple[OfferedSkill, ...]:
         """Copy the wanted skills, as `staging.stage` does. Raises PackageError."""
-        names = [wanted.names]
-
-        def choose(asked: frozenset[str], listed: Sequence[Listed]) -> frozenset[str]:
-            names.append(wanted.choose(asked, listed) if wanted.choose else asked)
-            return names[-1]
-
+        for top, fault in self._faults.items():
+            remove_tree(self.folder / top)  # what is written of it
+            if not wanted.names or PurePosixPath(top).name in wanted.names:
+                wanted.pass_over([fault], self._tops - self._faults.keys())
         try:
-            skills = stage(self.folder, wanted._replace(choose=choose))
+            return stage(self.folder, wanted)
         except OfferError:
             for fault in self._faults.values():  # it may be the one that is missing
                 raise fault from None
             raise
-        for top, fault in self._faults.items():
-            if not names[-1] or PurePosixPath(top).name in names[-1]:
-                raise fault
-        return skills
 
     def read(self, path: str, limit: int) -> bytes | None:
         """Return a file of the commit; None where there is none. Raises OfferError and GitFailedError."""

@@ -113,24 +113,26 @@ class _Plugins:
         faults: list[PackageError] = []
         for number, plugin in enumerate(self._plugins):
             try:
-                for skill in self._skills_of(plugin, number):
+                for skill in self._skills_of(plugin, number, faults):
                     if (twin := skills.setdefault(skill.name, skill)).digest != skill.digest:
                         raise self._refused(f"two of its plugins have a skill {twin.name}, which differ")
             except PackageError as error:
                 faults.append(error)
+        if not self._wanted.names:
+            self._wanted.pass_over(faults, skills)
         listed = [_listed(skills[name]) for name in sorted(skills)]
         names = self._wanted.among(listed).names
         missing = sorted(names - skills.keys())
-        if faults and (missing or not names):
+        if faults and missing:
             raise faults[0]
         if missing:
             offered = list_names(sorted(skills)) if skills else "none"
             raise self._refused(f"there is no {missing[0]} in its plugins: they have {offered}")
         return Offer(self._wanted.address, tuple(skills[each] for each in sorted(names or skills)))
 
-    def _skills_of(self, plugin: _Plugin, number: int) -> Iterator[OfferedSkill]:
+    def _skills_of(self, plugin: _Plugin, number: int, faults: list[PackageError]) -> Iterator[OfferedSkill]:
         address, resolved = self._place(plugin)
-        inner = self._wanted._replace(names=frozenset())
+        inner = self._wanted._replace(names=frozenset(), skip=faults.append)
         offer = offer_of_named(address, inner, number, self._reach)
         below = self._chosen(plugin, address, offer)
         for each in offer.skills:

@@ -14,7 +14,7 @@ from skills_agent.skills.network.mcp_http import address_streams
 from skills_agent.skills.packages.credentials import split_credentials
 from skills_agent.skills.packages.download import SECONDS, Site
 from skills_agent.skills.packages.entry_names import EntryNames
-from skills_agent.skills.packages.errors import OfferError
+from skills_agent.skills.packages.errors import OfferError, PackageError
 from skills_agent.skills.packages.offer import Listed, Offer, Wanted
 from skills_agent.skills.packages.staging import stage
 from skills_agent.skills.sources.mcp_entries import EXTENSION, McpEntry
@@ -45,14 +45,22 @@ def from_mcp(wanted: Wanted) -> Offer:
         entries = [server.locked()]
     else:
         listed = server.list()
+        if not wanted.names:
+            faults = (OfferError(wanted.address.text, each.rstrip(".")) for each in listed.faults)
+            wanted.pass_over(faults, listed.entries)
         named = [Listed(each.name, str(each.frontmatter.get("description", ""))) for each in listed.entries]
-        wanted = wanted.among(named)
-        entries = _chosen(listed, wanted)
+        entries = _chosen(listed, wanted.among(named))
     tree = wanted.into / "server"
+    reasons: list[PackageError] = []
     for number, entry in enumerate(entries):
-        _write(server.files(entry), tree / str(number) / entry.name, wanted)
+        try:
+            _write(server.files(entry), tree / str(number) / entry.name, wanted)
+        except PackageError as error:
+            reasons.append(error)
+    wanted.pass_over(reasons, entries[len(reasons) :])
     resolved = {each.name: f"{each.uri}#{each.digest}" for each in entries}
-    skills = [each._replace(resolved=resolved[each.name], path="") for each in stage(tree, wanted)]
+    staged = stage(tree, wanted._replace(choose=None))
+    skills = [each._replace(resolved=resolved[each.name], path="") for each in staged]
     return Offer(wanted.address, tuple(skills))
 
 
@@ -142,8 +150,6 @@ def _chosen(listed: "McpList", wanted: Wanted) -> "list[McpEntry]":
         offered = f"it has {list_names(sorted(names))}" if names else "it has no skill"
         reasons = [f"there is no {missing[0]} in it: {offered}", *listed.faults[:1]]
         raise OfferError(package, "; ".join(reasons).rstrip("."))
-    if not wanted.names and listed.faults:
-        raise OfferError(package, f"{listed.faults[0].rstrip('.')}; name the skills that you want")
     if not chosen:
         raise OfferError(package, "the server publishes no skill")
     if twice := next((each.name for each in chosen if names.count(each.name) > 1), ""):

@@ -1,11 +1,12 @@
 """What a place of skills holds, as copies that nobody else writes: these are shown, and these installed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import NamedTuple
 
 from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.packages.address import Address
+from skills_agent.skills.packages.errors import PackageError
 from skills_agent.skills.packages.lock import Proposed
 from skills_agent.skills.packages.signatures import SignatureCheck, Signatures
 from skills_agent.skills.skill import SkillMetadata
@@ -15,7 +16,7 @@ class OfferedSkill(NamedTuple):
     """A skill of an offer."""
 
     name: str
-    """That of its frontmatter: letters, digits and hyphens, by the specification."""
+    """That of its frontmatter, or of its folder: letters, digits and hyphens, by the specification."""
     folder: Path
     """Its copy. Files are readable by everybody, and executable if they were."""
     digest: str
@@ -122,6 +123,15 @@ class Wanted(NamedTuple):
     """Whether those of a repository are fetched, too."""
     choose: Choose | None = None
     """Asked once it is known what the place has, and before anything is copied; what it raises ends it."""
+    skip: Callable[[PackageError], None] | None = None
+    """Told why a skill that nobody named is passed over; None: the first reason is raised."""
+
+    def pass_over(self, reasons: Iterable[PackageError], others: Sized) -> None:
+        """Go on with the other skills, or raise the first reason: for none, and for what was named."""
+        for reason in reasons:
+            if self.skip is None or self.names or not others:
+                raise reason
+            self.skip(reason)
 
     def among(self, listed: Sequence[Listed]) -> "Wanted":
         """Return what is wanted of a place that has these skills: whoever chooses has been asked then."""

@@ -25,6 +25,8 @@ from skills_agent.skills.packages.scan import ScanFinding, ScannedFile, near_nam
 from skills_agent.skills.packages.staging import files_of
 from skills_agent.skills.scripts.interpreter import KNOWN, candidates_for, names_of
 from skills_agent.skills.skill import Need
+from skills_agent.skills.text import cut
+from skills_agent.skills.visible import visible_line
 
 _ANY_SIZE: Final = ContentLimits(1 << 62, 1 << 31)
 """The copy was made within the limits."""
@@ -104,8 +106,12 @@ def review(
     members = list_contents(skill.folder, _ANY_SIZE)
     said = skill.metadata
     findings = scan(_texts(skill.folder, members))
-    near = near_name(skill.name, known)
+    own = said.name if said else skill.name
+    near = near_name(own, known)
     odd = [*([near] if near else ()), *_unsearched(skill.folder, members)]
+    if own != skill.name:
+        message = f"Is named {cut(visible_line(own), 80)}, and goes into a folder of another name"
+        odd.append(ScanFinding("SKILL.md", "name", "info", message))
     return Review(
         name=skill.name,
         change=origin.change,

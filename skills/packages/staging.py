@@ -28,7 +28,7 @@ from skills_agent.skills.library.contents import (
 from skills_agent.skills.library.discovery import Discovery
 from skills_agent.skills.library.index import SkillReading, Strictness
 from skills_agent.skills.packages.entry_names import EntryNames
-from skills_agent.skills.packages.errors import EntryError, OfferError
+from skills_agent.skills.packages.errors import EntryError, OfferError, PackageError
 from skills_agent.skills.packages.link_circles import ENDLESS, link_in_circle
 from skills_agent.skills.packages.manifest import (
     MANIFEST_FILE,
@@ -57,26 +57,36 @@ COPIES: Final = "skills"
 def stage(tree: Path, wanted: Wanted, *, is_ours: bool = False) -> tuple[OfferedSkill, ...]:
     """Copy the wanted skills of a tree into the folder of the offer, by name. Raises PackageError.
 
-    A skill in the folder of another one is a part of that. Of two with one name, the same files are one.
+    One that cannot be installed keeps out no other, as in discovery (`Wanted.skip`), unless it was named. A
+    skill in the folder of another one is a part of that. Of two with one name, the same files are one.
     With `is_ours` the tree was written by this process, in the folder of the offer, and holds what is a part
     of a skill alone: then it is moved, and not copied.
     """
     tree = tree.resolve()  # as discovery names what it finds
-    found = list(_found(tree / wanted.address.path, wanted))
-    listed = {each.name: _listed(each) for each in found if not each.fault}
-    wanted = wanted.among([listed[name] for name in sorted(listed)])
-    for each in found:
-        if each.fault and (not wanted.names or not wanted.names.isdisjoint({each.name, each.folder.name})):
-            raise EntryError(wanted.address.text, cut(visible_line(each.entry), _SHOWN), each.fault)
+    every = list(_found(tree / wanted.address.path, wanted))
+    found = [each for each in every if not each.fault]
+    faults = [
+        EntryError(wanted.address.text, cut(visible_line(each.entry), _SHOWN), each.fault)
+        for each in every
+        if each.fault and (not wanted.names or not wanted.names.isdisjoint({each.name, each.folder.name}))
+    ]
+    wanted.pass_over(faults, found)
+    listed = {each.name: _listed(each) for each in found}
+    named, wanted = wanted, wanted.among([listed[name] for name in sorted(listed)])
     names = {each.name for each in found}
     if missing := sorted(wanted.names - names):
         raise OfferError(
             wanted.address.text, f"there is no {missing[0]} in it{_other_names(missing[0], names)}"
         )
-    copies = []
+    copies: list[OfferedSkill] = []
+    reasons: list[PackageError] = []
     for name, places in groupby(sorted(found, key=attrgetter("name", "folder")), key=attrgetter("name")):
         if not wanted.names or name in wanted.names:
-            copies.append(_only(name, [each.folder for each in places], tree, wanted, is_ours))
+            try:
+                copies.append(_only(name, [each.folder for each in places], tree, wanted, is_ours))
+            except PackageError as error:
+                reasons.append(error)
+    named.pass_over(reasons, copies)
     if not copies:
         raise OfferError(wanted.address.text, "it has no skill: no folder with a SKILL.md")
     return tuple(copies)
@@ -123,12 +133,19 @@ def _found(folder: Path, wanted: Wanted) -> Iterator[_Found]:
         if any(str(above) in tops for above in place.parents):
             continue
         tops.add(str(place))
-        name = skill.metadata.name if skill.metadata is not None else place.name
+        name = _name(skill, place, folder)
         entry = _relative(Path(skill.entry.path), folder)
-        yield _Found(name, place, entry, _fault(skill, folder), skill)
+        yield _Found(name, place, entry, _fault(skill, name, folder), skill)
 
 
-def _fault(skill: SkillReading, tree: Path) -> str:
+def _name(skill: SkillReading, place: Path, tree: Path) -> str:
+    """Return the name to install it under: its own, or that of its folder where it is `A Title`."""
+    own = skill.metadata.name if skill.metadata is not None else place.name
+    is_title = own.isascii() and not is_spec_name(own) and place != tree and is_spec_name(place.name)
+    return place.name if is_title else own
+
+
+def _fault(skill: SkillReading, name: str, tree: Path) -> str:
     """Return why a skill is not installed as it is written; empty for one that is."""
     place = Path(skill.entry.path)
     if skill.metadata is None:
@@ -136,6 +153,8 @@ def _fault(skill: SkillReading, tree: Path) -> str:
         return _sentence(why) or "it cannot be read"
     if place.name != SKILL_FILE:
         return f"its name has to be {SKILL_FILE}"
+    if not is_spec_name(name):
+        return f"its name has to be {NAME_RULE}"
     if place.parent == tree and any(each.code in _WITHOUT_NAME for each in skill.diagnostics):
         return "it has no name, and no folder that gives it one"
     misread = next((each.message for each in skill.diagnostics if each.code in _MISREAD), "")
@@ -147,9 +166,6 @@ def _sentence(message: str) -> str:
 
 
 def _only(name: str, folders: list[Path], tree: Path, wanted: Wanted, is_ours: bool) -> OfferedSkill:
-    if not is_spec_name(name):
-        reason = f"its name has to be {NAME_RULE}"
-        raise EntryError(wanted.address.text, _relative(folders[0], tree), reason)
     first, *others = [
         _copied(folder, tree, wanted, wanted.into / COPIES / str(number) / name, is_ours)
         for number, folder in enumerate(folders)
@@ -171,14 +187,13 @@ def _copied(folder: Path, tree: Path, wanted: Wanted, target: Path, is_ours: boo
         if manifest := read_manifest(target):
             manifest.check(target.name, digest, files, target / MANIFEST_FILE)
         metadata = metadata_of(target)
-    except ManifestError as error:
-        path = _relative(folder / MANIFEST_FILE, tree)
-        raise EntryError(wanted.address.text, cut(visible_line(path), _SHOWN), error.reason) from error
-    except SnapshotError as error:
-        raise OfferError(wanted.address.text, error.reason) from error
+    except (EntryError, ManifestError, SnapshotError) as error:
+        inner = MANIFEST_FILE if isinstance(error, ManifestError) else getattr(error, "entry", "")
+        path = "/".join(filter(None, (visible_line(_relative(folder, tree)), inner))) or "."
+        raise EntryError(wanted.address.text, cut(path, 2 * _SHOWN), error.reason) from error
     except OSError as error:
         raise OfferError(wanted.address.text, error.strerror or str(error)) from error
-    if metadata is None or metadata.name != target.name:
+    if metadata is None or (is_spec_name(metadata.name) and metadata.name != target.name):
         raise OfferError(wanted.address.text, f"{_relative(folder, tree)} was changed while it was copied")
     return OfferedSkill(target.name, target, digest, files, _relative(folder, tree), metadata=metadata)
 

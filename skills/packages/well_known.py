@@ -24,6 +24,7 @@ from skills_agent.skills.packages.archive import offer_of_archive
 from skills_agent.skills.packages.credentials import split_credentials, without_secrets
 from skills_agent.skills.packages.download import Downloaded, Site, shown
 from skills_agent.skills.packages.entry_names import EntryNames
+from skills_agent.skills.packages.errors import PackageError
 from skills_agent.skills.packages.offer import Listed, Offer, OfferedSkill, Wanted
 from skills_agent.skills.packages.staging import stage
 from skills_agent.skills.packages.tar_archive import GZIP_MAGIC
@@ -116,24 +117,32 @@ class _WellKnown:
             raise self._site.refused(f"{url} lists no skills")
         if len(names) > MAX_FETCHED:
             raise self._site.refused(f"it lists {len(names):,} skills: name those that you want (--skill)")
-        is_new = "$schema" in index
-        return [
-            self._new(url, entries[name], number) if is_new else self._old(url, entries[name], number)
-            for number, name in enumerate(sorted(names))
-        ]
+        reach = self._new if "$schema" in index else self._old
+        skills: list[OfferedSkill] = []
+        reasons: list[PackageError] = []
+        for number, name in enumerate(sorted(names)):
+            try:
+                skills.append(reach(url, entries[name], number))
+            except PackageError as error:
+                reasons.append(error)
+        self._wanted.pass_over(reasons, skills)
+        return skills
 
     def _entries(self, url: str, listed: list[Any]) -> dict[str, _Entry]:
         entries: dict[str, _Entry] = {}
+        faults: list[str] = []
         for each in listed:
             try:
                 entry = msgspec.convert(each, _Entry)
             except msgspec.ValidationError as error:
-                raise self._site.refused(f"{url} has an entry that cannot be read ({error})") from error
+                faults.append(f"{url} has an entry that cannot be read ({error})")
+                continue
             if not is_spec_name(entry.name):
-                raise self._site.refused(f"{url} lists {shown(entry.name)}, which is no name of a skill")
-            if entry.name in entries:
+                faults.append(f"{url} lists {shown(entry.name)}, which is no name of a skill")
+            elif entries.setdefault(entry.name, entry) is not entry:
                 raise self._site.refused(f"{url} lists {entry.name} twice")
-            entries[entry.name] = entry
+        if not self._wanted.names:
+            self._wanted.pass_over(map(self._site.refused, faults), entries)
         return entries
 
     def _new(self, index: str, entry: _Entry, number: int) -> OfferedSkill:
@@ -221,7 +230,9 @@ class _WellKnown:
         into = self._wanted.into / f"skill-{number}"
         into.mkdir()
         address = self._wanted.address
-        return self._wanted._replace(into=into, names=frozenset(), resolved="", address=address, choose=None)
+        return self._wanted._replace(
+            into=into, names=frozenset(), resolved="", address=address, choose=None, skip=None
+        )
 
     def _checked(self, skills: Iterable[OfferedSkill], name: str) -> OfferedSkill:
         first, *others = skills

@@ -1,5 +1,6 @@
 """What install and update show before they ask, as a person and a program read it."""
 
+import shutil
 import textwrap
 from pathlib import Path
 
@@ -100,6 +101,23 @@ def test_of_several_skills_some_have_to_be_named(cli: CommandLine) -> None:
     assert "Installed 1 skill" in out
 
 
+def test_a_skill_that_cannot_be_installed_is_named_and_passed_over(cli: CommandLine) -> None:
+    offer(cli, "rain")
+    bad = offer(cli, "bad") / "SKILL.md"
+    bad.write_text(bad.read_text().replace("name: bad", "name: -bad"))
+    done = cli.run("skills", "install", "./shared", "--all", "--yes", "--strict")
+    assert (done.code, (cli.workspace / ".agent").exists()) == (1, False)
+    assert "bad/SKILL.md" in done.err
+    done = cli.run("skills", "install", "./shared", "--all", "--yes", "--json")
+    assert done.code == 0
+    assert [each["name"] for each in done.value["skills"]] == ["rain"]
+    assert [each.partition(":")[0] for each in done.value["passed_over"]] == ["bad/SKILL.md"]
+    assert "passed over: bad/SKILL.md" in done.err
+    assert cli.run("skills", "install", "./shared", "--skill", "bad", "--yes").code == 1
+    shutil.rmtree(cli.workspace / "shared" / "rain")
+    assert cli.run("skills", "install", "./shared", "--all", "--yes").code == 1
+
+
 @pytest.mark.slow
 def test_many_skills_have_a_line_each(cli: CommandLine) -> None:
     for number in range(300):
@@ -165,8 +183,9 @@ def test_nothing_that_cannot_be_seen_reaches_the_terminal(
 
 @pytest.mark.slow
 def test_a_person_chooses_by_number_and_no_leaves_nothing(cli: CommandLine) -> None:
-    for name in ("rain", "snow", "wind"):
+    for name in ("rain", "snow", "wind", "bad"):
         offer(cli, name)
+    (cli.workspace / "shared/bad/SKILL.md").write_text("")  # is passed over
     answers = [("Which?", "7\n"), ("none of them", "2-3\n"), ("Install 2 skills?", "n\n")]
     done = cli.on_terminal("skills", "install", "./shared", answers=answers)
     assert (done.code, "error: nothing was done" in done.out) == (1, True)

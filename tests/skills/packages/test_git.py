@@ -4,7 +4,7 @@ import os
 import socket
 import ssl
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.packages.address import parse_address
 from skills_agent.skills.packages.credentials import split_credentials
-from skills_agent.skills.packages.errors import EntryError, OfferError
+from skills_agent.skills.packages.errors import EntryError, OfferError, PackageError
 from skills_agent.skills.packages.fetch import fetch
 from skills_agent.skills.packages.offer import Offer, Wanted
 from tests.git_server import SKILL, Files, GitSite, Repository, git_daemon, serving_git
@@ -31,13 +31,18 @@ class Asking:
         self.number = 0
 
     def __call__(
-        self, address: str, *names: str, resolved: str = "", limits: ContentLimits = LIMITS
+        self,
+        address: str,
+        *names: str,
+        resolved: str = "",
+        limits: ContentLimits = LIMITS,
+        skip: Callable[[PackageError], None] | None = None,
     ) -> Offer:
         self.number += 1
         into = self.place / f"into-{self.number}"
         into.mkdir()
         parsed = parse_address(address, self.place)
-        return fetch(Wanted(parsed, into, frozenset(names), limits, resolved))
+        return fetch(Wanted(parsed, into, frozenset(names), limits, resolved, skip=skip))
 
 
 @pytest.fixture
@@ -373,6 +378,28 @@ def test_submodules_and_large_files_are_refused_where_a_skill_has_them(
     repository.commit({"greet/SKILL.md": GREET, "greet/assets/a.bin": pointer})
     with pytest.raises(EntryError, match=r"greet/assets/a\.bin: it is in Git LFS"):
         ask(repository.address)
+
+
+def test_what_git_cannot_give_of_one_skill_keeps_out_no_other(repository: Repository, ask: Asking) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+    repository.commit(
+        {
+            "skills/greet/SKILL.md": GREET,
+            "skills/large/SKILL.md": SKILL.format(name="large", text="x"),
+            "skills/large/a.bin": pointer,
+            "skills/con/SKILL.md": SKILL.format(name="con", text="x"),
+        }
+    )
+    said: list[PackageError] = []
+    [greet] = ask(repository.address, skip=said.append).skills
+    assert greet.name == "greet"
+    assert sorted(str(each).split(" is refused for ")[1].split(":")[0] for each in said) == [
+        "skills/con/SKILL.md",
+        "skills/large/a.bin",
+    ]
+    with pytest.raises(EntryError, match=r"a\.bin"):
+        ask(repository.address, "large", skip=said.append)
+    assert len(said) == 2
 
 
 def test_a_path_names_the_folder_to_look_in(repository: Repository, ask: Asking) -> None:

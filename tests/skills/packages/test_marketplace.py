@@ -3,14 +3,14 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from skills_agent.skills.packages.address import parse_address
-from skills_agent.skills.packages.errors import AddressError, EntryError, OfferError
+from skills_agent.skills.packages.errors import AddressError, EntryError, OfferError, PackageError
 from skills_agent.skills.packages.fetch import fetch
 from skills_agent.skills.packages.offer import Offer, Wanted
 from tests.git_server import SKILL, GitSite, Repository, serving_git
@@ -36,12 +36,18 @@ class Market:
         self.site.pages["/marketplace.json"] = raw
         return raw
 
-    def ask(self, address: str = "", *names: str, resolved: str = "") -> Offer:
+    def ask(
+        self,
+        address: str = "",
+        *names: str,
+        resolved: str = "",
+        skip: Callable[[PackageError], None] | None = None,
+    ) -> Offer:
         into = self.place / "into"
         shutil.rmtree(into, ignore_errors=True)
         into.mkdir()
         parsed = parse_address(address or f"{self.site.url}/marketplace.json", self.place)
-        return fetch(Wanted(parsed, into, frozenset(names), resolved=resolved))
+        return fetch(Wanted(parsed, into, frozenset(names), resolved=resolved, skip=skip))
 
 
 @pytest.fixture
@@ -145,6 +151,9 @@ def test_what_is_refused_does_not_matter_to_a_skill_that_is_named(market: Market
     assert [each.name for each in market.ask("", "greet").skills] == ["greet"]
     with pytest.raises(OfferError, match="npm"):
         market.ask("", "other")
+    said: list[PackageError] = []
+    assert [each.name for each in market.ask(skip=said.append).skills] == ["greet"]
+    assert ["npm" in str(each) for each in said] == [True]
 
 
 def test_an_archive_with_another_digest_is_refused(market: Market) -> None:

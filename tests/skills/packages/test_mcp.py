@@ -120,6 +120,13 @@ def test_a_server_that_lies_installs_nothing(server: Skills, fetched: Fetch, lie
         fetched()
 
 
+def test_a_skill_that_does_not_fit_keeps_out_no_other(server: Skills, fetched: Fetch) -> None:
+    server.skills["refunds"] = {**FILES, "con.txt": "x"}
+    said: list[PackageError] = []
+    assert [each.name for each in fetched(skip=said.append).skills] == ["greet"]
+    assert ["con.txt" in str(each) for each in said] == [True]
+
+
 def test_limits_are_those_of_the_list_before_anything_is_read(server: Skills, fetched: Fetch) -> None:
     for limits in (ContentLimits(max_bytes=5), ContentLimits(max_files=2)):
         with pytest.raises(OfferError, match="over the limits"):

@@ -53,7 +53,7 @@ class Decisions:
         """Note that the skill came in an archive that alice had signed, and take its manifest away."""
         key = self.signers.signatures.check(statement("greet", self.digest), self.signature).key
         check = SignatureCheck("good", "alice", "", "", key)
-        offer = Offer(Address("archive", "x.skill", "x.skill"), (), archive_check=check)
+        offer = Offer(Address("x.skill", "archive", "x.skill"), (), archive_check=check)
         self.known.note([(offer, OfferedSkill("greet", self.folder, self.digest, {}), check)])
         (self.folder / MANIFEST_FILE).unlink()
 
@@ -147,7 +147,7 @@ def test_signatures_of_something_else_vouch_for_nothing(tmp_path: Path) -> None:
 def test_what_was_noted_of_a_manifest_vouches_for_nothing_once_that_is_gone(tmp_path: Path) -> None:
     decisions = Decisions(tmp_path)
     skill = OfferedSkill("greet", decisions.folder, decisions.digest, {})
-    offer = Offer(Address("folder", "greet", "greet"), (skill,))
+    offer = Offer(Address("greet", "folder", "greet"), (skill,))
     check = check_offered(offer, skill, decisions.signers.signatures)
     decisions.known.note([(offer, skill, check)])
     assert decisions.signer() == "alice"

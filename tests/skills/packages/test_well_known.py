@@ -5,20 +5,21 @@ import io
 import json
 import shutil
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from skills_agent.skills.packages.address import parse_address
-from skills_agent.skills.packages.errors import EntryError, OfferError
+from skills_agent.skills.packages.errors import EntryError, OfferError, PackageError
 from skills_agent.skills.packages.fetch import fetch
 from skills_agent.skills.packages.offer import Offer, Wanted
 from skills_agent.skills.packages.well_known import MAX_ENTRIES, SCHEMA
 from tests.git_server import SKILL
 from tests.web_server import WebFolder, serving
 
+Skip = Callable[[PackageError], None]
 GREET = SKILL.format(name="greet", text="Hello.").encode()
 NEW, OLD = ".well-known/agent-skills", ".well-known/skills"
 
@@ -52,12 +53,12 @@ class Site:
     def lists(self, *skills: dict[str, Any], **more: Any) -> None:
         self.put(f"{NEW}/index.json", {"$schema": SCHEMA, "skills": list(skills), **more})
 
-    def ask(self, path: str = "", *names: str, resolved: str = "") -> Offer:
+    def ask(self, path: str = "", *names: str, resolved: str = "", skip: Skip | None = None) -> Offer:
         into = self.root.parent / "into"
         shutil.rmtree(into, ignore_errors=True)
         into.mkdir()
         address = parse_address(f"{self.web.url}{path}", self.root)
-        return fetch(Wanted(address, into, frozenset(names), resolved=resolved))
+        return fetch(Wanted(address, into, frozenset(names), resolved=resolved, skip=skip))
 
 
 @pytest.fixture
@@ -149,6 +150,15 @@ def test_an_entry_that_does_not_fit_is_refused(site: Site, change: dict[str, Any
     with pytest.raises(OfferError, match=reason) as refused:
         site.ask()
     assert str(refused.value).isprintable()
+
+
+def test_an_entry_that_does_not_fit_keeps_out_no_other(site: Site) -> None:
+    site.put(f"{NEW}/greet.md", GREET)
+    site.lists(entry(), {"name": 3}, entry(name="-x"), entry(name="wave"), entry(name="lost", url="gone.md"))
+    said: list[PackageError] = []
+    assert [each.name for each in site.ask(skip=said.append).skills] == ["greet"]
+    assert len(said) == 4
+    assert [each.name for each in site.ask("", "greet").skills] == ["greet"]
 
 
 def test_an_unknown_format_is_not_read(site: Site) -> None:
