@@ -190,8 +190,7 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         environment=process_environment(),
         proposing=proposing.tool() if proposing else None,
     )
-    search_path = process_environment().get("PATH", "")
-    places = Places(str(settings.workspace), search_path, closed=tuple(map(str, closed)))
+    places = Places(str(settings.workspace), closed=tuple(map(str, closed)))
     of_host = brought(tools)
     offered = OfferedTools(own, of_host.own, settings.tool_timeout, places, of_host.provider)
     if form and (taken := form.tools.keys() & {*offered, *of_host.provider, LOAD_SKILL}):

@@ -313,7 +313,7 @@ class _RunTools:
             stdin=stdin,
             stop=self._stop(),
             writable=self._approved_paths(request, runtime),
-            variables=call_attempt(runtime).variables,
+            variables={**request.variables, **call_attempt(runtime).variables},
             scratch=self.kept.scratch(runtime.config) if self.kept else None,
         )
 

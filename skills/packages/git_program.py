@@ -6,7 +6,6 @@ redirects are not followed. Credentials go by the environment: all users see arg
 """
 
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -19,6 +18,7 @@ from typing import IO, Final, NamedTuple
 
 from skills_agent.skills.packages.credentials import split_credentials
 from skills_agent.skills.packages.errors import OfferError
+from skills_agent.skills.scripts.programs import find_program
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 
@@ -108,10 +108,11 @@ class Git:
 
     def __init__(self, remote: Remote, folder: Path, package: str, max_bytes: int) -> None:
         """Name an empty folder of this process alone. Raises OfferError where there is no `git`."""
-        program = shutil.which("git")
+        program, elsewhere = find_program("git", os.environ.get("PATH"), Path.cwd())
         if program is None:
-            raise OfferError(package, "the program git is needed for that, and it is not installed")
-        self._program = str(Path(program).absolute())
+            reason = elsewhere or "it is not installed"
+            raise OfferError(package, f"the program git is needed for that, and {reason.rstrip('.')}")
+        self._program = program
         self._folder = folder
         self._package = package
         self._max_bytes = max_bytes

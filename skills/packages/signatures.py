@@ -6,7 +6,6 @@ the package `cryptography` knows it, for keys of Ed25519, ECDSA and RSA. And: do
 is for the files of signers (signer_files.py), read by one reader for both.
 """
 
-import shutil
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +21,7 @@ from skills_agent.skills.packages.sshsig import (
     fingerprint,
     parse_signature,
 )
+from skills_agent.skills.scripts.programs import find_program
 
 NAMESPACE: Final = "agent-skills"
 MAX_ARCHIVE: Final = 1_000_000_000
@@ -130,7 +130,7 @@ def signatures_here(files: SignerFiles, *, path: str | None = None) -> Signature
     from skills_agent.skills.packages.ssh_keygen import SshKeygen  # noqa: PLC0415 - it imports this module
     from skills_agent.skills.packages.ssh_library import Library  # noqa: PLC0415
 
-    program = shutil.which("ssh-keygen", path=path)
+    program = find_program("ssh-keygen", path, Path.cwd()).path
     return Signatures(SshKeygen(program) if program else Library(), files)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from typing import Final
 
 from skills_agent.skills.policy.commands import ANY, Words, is_of_folder, permits, touches_words
+from skills_agent.skills.policy.reading import may_write
 from skills_agent.skills.policy.shell import Redirection, SimpleCommand, cd_target
 from skills_agent.skills.policy.wrappers import is_harmless_variable, wrapped
 
@@ -66,7 +67,8 @@ def _permits_words(pattern: Words, command: SimpleCommand) -> bool:
     if not known or ("/" in known[0] and not known[0].startswith("/") and command.folders != ("",)):
         return False
     is_whole = len(known) == len(command.words)
-    return (is_whole or pattern[-1] == ANY) and permits(pattern, known)
+    fits = (is_whole or pattern[-1] == ANY) and permits(pattern, known)
+    return fits and not may_write(pattern, command)
 
 
 def _reads_below(redirection: Redirection) -> bool:

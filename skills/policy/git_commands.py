@@ -1,36 +1,31 @@
-"""Where git's commands write in a repository: a person is asked, and it is writable for that call alone.
+"""git's commands that write in a repository: each runs as one program by itself, and runs no other.
 
-A `.git` is protected, for git obeys what is in it. What a commit, a branch or a stash changes is not what git
-obeys: objects, references, the index. So that is opened, and its configuration, hooks and attributes are not.
+A `.git` is read-only for every script and every command line, because git obeys what is in it. A plain git
+command that a person approved is neither: no shell starts it, and what makes git run programs is off.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import dropwhile, pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from skills_agent.skills.policy.shell import SimpleCommand
+from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.policy.commands import is_option
+from skills_agent.skills.policy.shell import SimpleCommand, take_apart
 
 GIT: Final = ".git"
-STATE: Final = (
-    "AUTO_MERGE", "BISECT_ANCESTORS_OK", "BISECT_EXPECTED_REV", "BISECT_LOG", "BISECT_NAMES", "BISECT_START",
-    "BISECT_TERMS", "CHERRY_PICK_HEAD", "COMMIT_EDITMSG", "FETCH_HEAD", "HEAD", "MERGE_AUTOSTASH",
-    "MERGE_HEAD", "MERGE_MODE", "MERGE_MSG", "MERGE_RR", "NOTES_EDITMSG", "ORIG_HEAD", "REBASE_HEAD",
-    "REVERT_HEAD", "SQUASH_MSG", "TAG_EDITMSG", "gc.log", "index", "logs", "objects", "packed-refs",
-    "refs", "rr-cache", "shallow",
-)  # fmt: skip
-"""What git writes in a repository and runs nothing of. Source: gitrepository-layout(5)."""
 WRITES: Final = frozenset(
     {
-        "add", "am", "bisect", "branch", "checkout", "cherry-pick", "commit", "commit-tree", "config",
-        "fetch", "gc", "init", "merge", "mv", "notes", "pack-refs", "pull", "push", "read-tree", "rebase",
-        "reflog",
+        "add", "am", "branch", "checkout", "cherry-pick", "commit", "commit-tree", "config", "fetch", "gc",
+        "init", "merge", "mv", "notes", "pack-refs", "pull", "push", "read-tree", "rebase", "reflog",
         "remote", "repack", "replace", "reset", "restore", "revert", "rm", "stash", "switch", "symbolic-ref",
-        "tag", "update-index", "update-ref", "worktree", "write-tree",
+        "tag", "update-index", "update-ref", "write-tree",
     }
 )  # fmt: skip
+"""Programs of git itself, which no alias can replace. Others find a `.git` that is read-only."""
 _READS: Final[Mapping[str, frozenset[str]]] = {
-    "bisect": frozenset({"log", "view"}),
     "branch": frozenset(
         {"", "-a", "-r", "-v", "-vv", "-l", "--all", "--contains", "--list", "--merged", "--no-merged"}
         | {"--remotes", "--show-current", "--verbose"}
@@ -41,68 +36,119 @@ _READS: Final[Mapping[str, frozenset[str]]] = {
     "remote": frozenset({"", "-v", "--verbose", "show", "get-url"}),
     "stash": frozenset({"list", "show"}),
     "tag": frozenset({"", "-l", "-n", "--list"}),
-    "worktree": frozenset({"list"}),
 }
 """Commands that only read, by what comes first behind them."""
-_VALUED: Final = frozenset({"-c", "-C", "--git-dir", "--work-tree", "--namespace", "--config-env"})
-"""Options of git itself that take a value."""
-_VALUED_OF_COMMANDS: Final = frozenset({"-b", "-B", "--initial-branch", "--template", "--reason"})
-_TODO: Final = ("rebase-apply", "rebase-merge", "sequencer")
-_OBEYED: Final[Mapping[str, tuple[str, ...]]] = {
-    "config": ("config",),
-    "remote": ("config",),
-    "worktree": ("worktrees",),
-    **dict.fromkeys(("am", "cherry-pick", "pull", "rebase", "revert"), _TODO),
+_LEFT_OUT: Final[Mapping[str, tuple[str, ...]]] = {
+    "fetch": ("--upload-pack",),
+    "init": ("--bare", "--separate-git-dir", "--template"),
+    "pull": ("--upload-pack",),
+    "push": ("--exec", "--receive-pack"),
+    "rebase": ("--exec", "-x"),
 }
-"""What git obeys and these commands change all the same: an `exec` in a rebase is run when it goes on."""
-_HARMLESS: Final = frozenset({"cd", "echo", "git", "ls", "mkdir", "printf", "pwd", "touch", "true"})
+"""Options that run a program, or make what git obeys; git takes the beginning of a long one, too."""
+_VALUED: Final = frozenset({"--config-env", "--exec-path", "--git-dir", "--namespace", "--work-tree"})
+"""Options of git itself that may have their value behind them."""
+_OF_CONFIG: Final = frozenset({"--add", "--bool", "--local", "--replace-all", "--unset", "--unset-all"})
+_INERT: Final = re.compile(
+    r"(?:user|author|committer)\.(?:name|email)|init\.defaultbranch|pull\.(?:ff|rebase)"
+    r"|push\.(?:autosetupremote|default|followtags)|merge\.(?:conflictstyle|ff)"
+    r"|core\.(?:autocrlf|eol|filemode|ignorecase|quotepath|safecrlf)"
+    r"|(?:branch|remote)\..+\.(?:description|fetch|merge|pushurl|rebase|remote|url)",
+    re.IGNORECASE,
+)
+"""Configuration that names no program and no file."""
+_RUNS_PROGRAMS: Final = re.compile(
+    r"(?im)(?:^|\])\s*(alternateRefsCommand|clean|cmd|command|defaultKeyCommand|diffFilter|driver|external|helper"
+    r"|packObjectsHook|path|process|program|receivepack|smudge|textconv|uploadpack|vcs)\s*="
+)
+"""Settings of a repository that git runs, or reads more settings from, and that `_OFF` cannot turn off: what
+stands before them may be any name, as in `filter.x.clean`."""
+_OFF: Final[Mapping[str, str]] = {
+    "core.askPass": "", "core.attributesFile": os.devnull, "core.fsmonitor": "false",
+    "core.hooksPath": os.devnull, "core.pager": "cat", "core.sshCommand": "ssh", "credential.helper": "",
+    "commit.gpgSign": "false", "push.gpgSign": "false", "tag.gpgSign": "false", "gc.auto": "0",
+    "maintenance.auto": "false", "protocol.ext.allow": "never", "safe.bareRepository": "explicit",
+    "submodule.recurse": "false",
+}  # fmt: skip
+GIT_ENVIRONMENT: Final[Mapping[str, str]] = {
+    "GIT_ATTR_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_EDITOR": ":", "GIT_SEQUENCE_EDITOR": ":", "GIT_TEMPLATE_DIR": "", "GIT_TERMINAL_PROMPT": "0",
+}  # fmt: skip
+"""What turns the rest off: an editor that git itself takes for "leave it as it is", and no template."""
 
 
-def is_of_git_alone(line: Iterable[SimpleCommand]) -> bool:
-    """Return whether a line runs git, and nothing that could write beside it in what is opened for git."""
-    return all(each.program and Path(each.program).name in _HARMLESS for each in line)
+class GitWrite(NamedTuple):
+    """One git command that writes in a repository."""
+
+    name: str
+    inside: str
+    """Where it works, from the folder that it starts in: what `-C` says."""
+    repository: Path
+    """Its `.git`: absolute, links resolved."""
+    args: tuple[str, ...]
+    """What git gets: the command as it is written, and what turns other programs off."""
 
 
-def written_by(
-    command: SimpleCommand, folder: Path, workspace: Path, *, alone: bool
-) -> Iterator[tuple[str, Path | None]]:
-    """Yield what a git command writes of the repository that it works on, and its name for people.
+class _Spelled(NamedTuple):
+    """A command of git as it is written."""
 
-    `folder`: where it runs. `alone`: no other program runs in its line. Beside another one, what git obeys is
-    named or left closed, and a repository that is made is not opened (None): that program could write there
-    what git runs for the person. Nothing for a command that only reads, and for a repository outside of the
-    workspace, which no command sees.
+    name: str
+    rest: tuple[str, ...]
+    inside: str
+    settings: tuple[str, ...]
+    """What `-c` says."""
+    odd: str
+    """The first option of git itself beside these."""
+
+
+def git_write(command: str, start: Path, root: Path) -> GitWrite | None:
+    """Return the git command that a line is, and nothing else; None where it writes in no repository.
+
+    `start` is where it starts, and `root` the folder whose repositories count. Raises ScriptError where
+    another program is in the line, or where git would run one.
     """
-    if not command.program or Path(command.program).name != "git":
-        return
-    folder, words = _behind_options(folder, command.known[1:])
-    name, *rest = words or ("",)
-    operands = [
-        word
-        for before, word in pairwise(["", *rest])
-        if not word.startswith("-") and before not in _VALUED_OF_COMMANDS
-    ]
-    if name == "init":
-        yield f"{GIT} (git init)", folder.joinpath(*operands[:1]) / GIT if alone else None
-    elif name in WRITES and not _only_reads(name, rest, whole=len(command.known) == len(command.words)):
-        if repository := _repository(folder, workspace):
-            more = _OBEYED.get(name, ()) if alone else ()
-            yield from ((f"{GIT} (git {name})", repository / each) for each in (*STATE, *more))
-        if name == "worktree":
-            yield from (
-                (f"{GIT} (git {name})", folder / each / GIT if alone else None) for each in operands[1:]
+    line, top = take_apart(command) or (), os.path.realpath(root)
+    for each in line:
+        git = _spelled(each)
+        if git is None or each.folders is None:
+            continue
+        repositories = [_repository(git, start / folder, top) for folder in each.folders]
+        if not repositories or None in repositories:
+            continue
+        if len(line) > 1 or not _is_plain(each):
+            raise ScriptError(
+                f"Not run: git {git.name} writes in .git, and only one git command by itself may. Call "
+                "run_command once for each such command, with every word spelled out and nothing around it: "
+                "no other program, cd (use -C, or cwd), pipe or redirection."
             )
+        repository = Path(str(repositories[0]))
+        for fault in (*_odd(git), *_programs_of(repository)):
+            raise ScriptError(
+                f"Not run: git {git.name} writes only where nothing makes it run or obey something else, and "
+                f"here is {fault}. Leave that out, or ask the user to run the command."
+            )
+        return GitWrite(git.name, git.inside, repository, _arguments(git, start, repository))
+    return None
 
 
-def _behind_options(folder: Path, words: Sequence[str]) -> tuple[Path, list[str]]:
-    """Return where git works, and its command with what comes behind it."""
-    left = list(words)
+def _spelled(command: SimpleCommand) -> _Spelled | None:
+    """Return a command of git that writes; None for any other."""
+    if not command.program or Path(command.program).name != GIT[1:]:
+        return None
+    left, inside, settings, odd = list(command.known[1:]), "", [], ""
     while left and left[0].startswith("-"):
         option = left.pop(0)
-        if option in _VALUED and left:
-            value = left.pop(0)
-            folder = folder / value if option == "-C" else folder
-    return folder, left
+        if option == "-C" and left:
+            inside = os.path.join(inside, left.pop(0))  # noqa: PTH118 - `..` stays
+        elif option == "-c" and left:
+            settings.append(left.pop(0))
+        elif option not in {"--no-pager", "-P"}:
+            odd = odd or option
+            del left[: option in _VALUED]
+    name, *rest = left or ("",)
+    reads = _only_reads(name, rest, whole=len(command.known) == len(command.words))
+    known = name in WRITES and not reads
+    return _Spelled(name, tuple(rest), inside, tuple(settings), odd) if known else None
 
 
 def _only_reads(name: str, rest: Sequence[str], *, whole: bool) -> bool:
@@ -115,11 +161,60 @@ def _only_reads(name: str, rest: Sequence[str], *, whole: bool) -> bool:
     return first.partition("=")[0] in _READS.get(name, ())
 
 
-def _repository(folder: Path, workspace: Path) -> Path | None:
-    """Return the `.git` of a folder of the workspace; None for none, and for a file that names another."""
-    for each in (folder, *folder.parents):
-        if (each / GIT).is_dir():
-            return each / GIT
-        if each == workspace or (each / GIT).exists():
-            break
-    return None
+def _repository(git: _Spelled, start: Path, top: str) -> Path | None:
+    """Return the `.git` that a command works on: the nearest one; None for none beneath the top."""
+    folder = start / git.inside
+    if git.name == "init":
+        folder /= next(_operands(git.rest), "")
+    real = Path(os.path.realpath(folder))
+    if git.name == "init":
+        return real / GIT if real.is_relative_to(top) else None
+    above = (each for each in (real, *real.parents) if each.is_relative_to(top))
+    return next((each / GIT for each in above if os.path.lexists(each / GIT)), None)
+
+
+def _operands(words: Sequence[str]) -> Iterator[str]:
+    for before, word in pairwise(["", *words]):
+        if not word.startswith("-") and before not in {"-b", "--initial-branch"}:
+            yield word
+
+
+def _is_plain(command: SimpleCommand) -> bool:
+    """Return whether no shell is needed to run a command: its output is kept anyway."""
+    is_bare = not command.assignments and len(command.known) == len(command.words)
+    kept = all(each.is_harmless and each.operator[0] != "<" for each in command.redirections)
+    return is_bare and kept and command.program == GIT[1:]
+
+
+def _odd(git: _Spelled) -> Iterator[str]:
+    """Yield what a command says that git would run, or obey later."""
+    yield from [git.odd] if git.odd else []
+    yield from (f"-c {each}" for each in git.settings if not _INERT.fullmatch(each.partition("=")[0]))
+    for option in _LEFT_OUT.get(git.name, ()):
+        yield from (word for word in git.rest if is_option(word, option))
+    if git.name == "config":
+        key = next((each for each in git.rest if each[:1] != "-" and each not in {"set", "unset"}), "")
+        yield from (each for each in git.rest if each[:1] == "-" and each not in _OF_CONFIG)
+        yield from [] if _INERT.fullmatch(key) else [f"the setting {key}"]
+
+
+def _programs_of(repository: Path) -> Iterator[str]:
+    """Yield what makes git run a program in a repository, or work in another one."""
+    if repository.is_symlink() or (repository.exists() and not repository.is_dir()):
+        yield "a .git that is no folder"
+    if os.path.lexists(repository / "commondir"):
+        yield "a .git that leads to another"
+    for file in filter(Path.is_file, (repository / "config", repository / "config.worktree")):
+        for found in _RUNS_PROGRAMS.finditer(file.read_text(encoding="utf-8", errors="replace")):
+            yield f"the setting {found[1]} in .git/{file.name}"
+
+
+def _arguments(git: _Spelled, start: Path, repository: Path) -> tuple[str, ...]:
+    settings = (*git.settings, *(f"{key}={value}" for key, value in _OFF.items()))
+    places = [] if git.name == "init" else ["--git-dir", "--work-tree"]
+    inside = os.path.realpath(start / git.inside)
+    named = (
+        f"{option}={os.path.relpath(place, inside)}"
+        for option, place in zip(places, (repository, repository.parent), strict=False)
+    )
+    return ("--no-pager", *(word for each in settings for word in ("-c", each)), *named, git.name, *git.rest)

@@ -58,8 +58,6 @@ class Places(NamedTuple):
     """Folders that the paths of a command line are compared with."""
 
     workspace: str = ""
-    search_path: str = ""
-    """Where programs are looked for, as in PATH."""
     start: str = ""
     """Where the line begins; empty where that is not known: then no line is known to only read."""
     readable: tuple[str, ...] = ()
@@ -114,15 +112,10 @@ class Call(msgspec.Struct, frozen=True):
         """
         if self.spec.counts_as != "command" or not self.places.start or self.skill is not None:
             return self.spec.risk
-        from skills_agent.skills.policy.reading import (  # noqa: PLC0415 - as below
-            is_shadowed,
-            read_paths,
-            stays_inside,
-        )
+        from skills_agent.skills.policy.reading import read_paths, stays_inside  # noqa: PLC0415 - as below
 
-        line, paths = self.line, read_paths(self.line)
-        at = self.places
-        if line is None or paths is None or is_shadowed(line, at.search_path, at.workspace):
+        paths, at = read_paths(self.line), self.places
+        if paths is None:
             return self.spec.risk
         is_reading = stays_inside(paths, at.workspace, at.start, at.readable, at.closed)
         return "read" if is_reading else self.spec.risk

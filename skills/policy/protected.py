@@ -8,6 +8,7 @@ import posixpath
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from glob import iglob
@@ -15,7 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from skills_agent.skills.policy.git_commands import GIT, is_of_git_alone, written_by
+from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.policy.git_commands import GIT, git_write
 from skills_agent.skills.policy.reading import read_paths
 from skills_agent.skills.policy.shell import SimpleCommand, take_apart
 
@@ -89,7 +91,7 @@ class ProtectedPath(NamedTuple):
     entry: str
     """What protects it."""
     place: Path | None
-    """Where it is; None where a link leads to it, or it is outside of the workspace."""
+    """Where it is; None where no script may write: in a `.git`, behind a link, outside of the workspace."""
 
     @property
     def reader(self) -> str:
@@ -137,9 +139,8 @@ def protected_path(
     written = os.path.join(os.path.realpath(workdir or workspace), path)  # noqa: PTH118 - `..` stays
     plain, real = os.path.normpath(written), os.path.realpath(written)
     if entry := protected_by(_inside(plain, root, os.fspath(workspace)), more):
-        return ProtectedPath(
-            path, entry, Path(real) if plain == real and _inside(real, root) != real else None
-        )
+        is_open = plain == real and _inside(real, root) != real and entry != GIT
+        return ProtectedPath(path, entry, Path(real) if is_open else None)
     entry = protected_by(_inside(real, root), more)
     return ProtectedPath(path, entry, None) if entry else None
 
@@ -175,30 +176,23 @@ def protected_in_command(
     if line is None:
         yield from _perhaps(re.split(r"[\s;|&<>()]+", plain), workspace, more, top / cwd)
         return
-    alone = is_of_git_alone(line)
+    with suppress(ScriptError):  # it is said where the line is to be run
+        if git := git_write(command, top / cwd, top):
+            yield ProtectedPath(f"{GIT} (git {git.name})", GIT, git.repository)
     for each in line:
-        yield from _protected_of(each, workspace, more, top / cwd, alone=alone)
+        yield from _protected_of(each, workspace, more, top / cwd)
 
 
 def _protected_of(
-    command: SimpleCommand, workspace: Path, more: Iterable[str], workdir: Path, *, alone: bool
+    command: SimpleCommand, workspace: Path, more: Iterable[str], workdir: Path
 ) -> Iterator[ProtectedPath]:
     words = list(command.every_word)
     known = [word.text for word in words if word.text is not None]
     for folder in command.folders or ("",):
         yield from protected_in(known, workspace, more, workdir / folder)
-        yield from _of_git(command, workspace, workdir / folder, alone=alone)
         yield from _perhaps(
             [word.shape for word in words if word.text is None], workspace, more, workdir / folder
         )
-
-
-def _of_git(command: SimpleCommand, workspace: Path, folder: Path, *, alone: bool) -> Iterator[ProtectedPath]:
-    root = Path(os.path.realpath(workspace))
-    for shown, place in written_by(command, Path(os.path.realpath(folder)), root, alone=alone):
-        real = Path(os.path.realpath(place or root))
-        is_plain = real == place and _inside(str(real), str(root)) != str(real)
-        yield ProtectedPath(shown, GIT, place if is_plain else None)
 
 
 def _perhaps(

@@ -8,12 +8,13 @@ and vi, which can run commands; options that follow links (`grep -R`, `find -L`,
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Final, Literal, NamedTuple
 
+from skills_agent.skills.policy.commands import ANY, is_option
 from skills_agent.skills.policy.shell import Redirection, SimpleCommand, cd_target
-from skills_agent.skills.policy.wrappers import wrapped
+from skills_agent.skills.policy.wrappers import WRAPPERS, wrapped
 
 Operands = Literal["paths", "texts", "a text, then paths", "files"]
 """What stands beside options. `files`: paths of files, no folders."""
@@ -151,6 +152,19 @@ READING: Final[Mapping[str, Reading]] = {
 """By program, in the form of GNU's and of bash's builtins."""
 ALWAYS_READING: Final = frozenset({":", "true", "false", "[", "[[", "test"})
 """Builtins that only say yes or no: every word that looks like a path has to be one that may be read."""
+NAMED_BY_VERDICTS: Final = frozenset({*READING, *ALWAYS_READING, *WRAPPERS, "git"})
+"""Programs that are judged by their names: whoever runs a line sees to it that these are the system's."""
+WRITING_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "file": ("-C", "--compile"),
+    "git": ("--output", "--ext-diff"),
+    "git grep": ("-O", "--open-files-in-pager"),
+    "rg": ("--pre",),
+    "sort": ("-o", "--output", "--compress-program"),
+    "tree": ("-o",),
+}
+"""With what a program that reads writes a file, or runs a program: no `*` of a pattern takes it in."""
+_BEGINNING: Final = re.compile(r"[\w./]")
+"""How a word begins that is no option, whatever becomes of it."""
 FIND_TESTS: Final[Mapping[int, str]] = {
     0: "! ( ) , -a -and -o -or -not -true -false -depth -empty -executable -ls -mount -noleaf -print -print0 "
     "-prune -quit -readable -writable -xdev -nouser -nogroup -daystart",
@@ -165,6 +179,27 @@ _NO_TEXT: Final = frozenset({"-e", "--regexp", "--files"})
 MAX_WRAPPERS: Final = 8
 FILE: Final = "\0"
 """At the end of a path: it has to be a file, as the program would follow links in a folder."""
+
+
+def may_write(pattern: Sequence[str], command: SimpleCommand) -> bool:
+    """Return whether a command may have an option that writes, where a pattern speaks of reading.
+
+    A word that the pattern spells out is meant, and nothing behind `--` is an option.
+    """
+    program, second = str(command.program), pattern[1] if len(pattern) > 1 else ANY
+    if program == "git" and second == ANY:
+        return False
+    options = (*WRITING_OPTIONS.get(program, ()), *WRITING_OPTIONS.get(f"{program} {second}", ()))
+    for word in takewhile(lambda word: word.text != "--", command.words[1:] if options else ()):
+        if word.text is None and not _BEGINNING.match(word.shape):
+            return True
+        if any(is_option(word.text or "", option) for option in options) and word.text not in pattern:
+            return True
+    reading = READING.get(program)
+    if reading is None or not reading.at_most:
+        return False
+    parsed = _parsed(reading, command.known[1:])  # a further operand is written
+    return parsed is None or len(parsed[1]) > reading.at_most
 
 
 def read_paths(line: Sequence[SimpleCommand] | None) -> list[str] | None:
@@ -203,26 +238,6 @@ def stays_inside(
         if any(_is_in(real, shut) or _is_in(shut, real) for shut in map(os.path.realpath, closed)):
             return False
     return True
-
-
-def is_shadowed(line: Iterable[SimpleCommand], search_path: str, workspace: str, depth: int = 0) -> bool:
-    """Return whether a folder of the workspace that stands in PATH has a program of the name of a command."""
-    own = [
-        each
-        for each in search_path.split(os.pathsep)
-        if not each.startswith("/") or _is_in(os.path.realpath(each), os.path.realpath(workspace))
-    ]
-    for command in line if own else ():
-        inner, name = wrapped(command), command.program
-        if name and any(os.access(Path(workspace, folder, name), os.F_OK) for folder in own):
-            return True
-        if (
-            inner is None
-            or depth > MAX_WRAPPERS
-            or is_shadowed(inner.commands, search_path, workspace, depth + 1)
-        ):
-            return True
-    return False
 
 
 def _is_in(place: str, root: str) -> bool:
@@ -275,8 +290,13 @@ def _operand_paths(program: str, reading: Reading, words: Sequence[str]) -> list
         return None
     options, operands = parsed
     texts, paths = _split(reading, options, operands)
+    # Some programs take `@file` for the words in it, wherever it stands (binutils: `strings @file`).
+    is_spelled = reading.operands == "texts" or not any(
+        word.startswith("@") for word in words if word not in texts
+    )
     is_known = (
-        (reading.at_most is None or len(operands) <= reading.at_most)
+        is_spelled
+        and (reading.at_most is None or len(operands) <= reading.at_most)
         and (not reading.form or all(re.fullmatch(reading.form, text) for text in texts))
         and (not reading.without or not any(re.search(reading.without, text) for text in texts))
         and (not reading.only_with or bool(reading.only_with & set(options)))

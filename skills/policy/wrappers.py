@@ -287,3 +287,4 @@ _UNWRAP: Final[Mapping[str, _Unwrap]] = {
     "set": _set,
     "unset": _unset,
 }
+WRAPPERS: Final = frozenset(_UNWRAP)

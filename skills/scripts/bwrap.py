@@ -5,7 +5,6 @@ that every user of the machine can read.
 """
 
 import os
-import shutil
 import signal
 import stat
 import subprocess
@@ -241,11 +240,13 @@ class BwrapRunner(ControlledRunner):
         command = [
             *(*_isolation(), *(("--share-net",) if network else ())),
             *_system(copied, network=network),
+            *(_no_programs() if request.is_alone else ()),
             *("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
             *("--bind", str(places.temporary), str(INSIDE)),
             *work,
             *_hidden(hidden[1:]),
             *_read_only(_programs((inner.command[0], limiter), self.workspace, behind_shims)),
+            *_read_only(map(Path, (inner.command[0], limiter) if request.is_alone else ())),
             *_read_only([request.packages] if request.packages else []),
             *_node_modules(request.node_packages),
             *_proxy_places(request.proxy),
@@ -302,12 +303,6 @@ class BwrapRunner(ControlledRunner):
         if tried.program is None:
             raise SandboxMissingError(tried.reason)
         return tried.program
-
-    def _program_of(self, name: str) -> str:
-        """Take a project's own program, too: it runs inside, as it would when a script calls it."""
-        place = shutil.which(name, path=absolute_entries(self.environment.get("PATH", "")))
-        is_own = place is not None and Path(place).is_relative_to(self.workspace)
-        return place if place and is_own else super()._program_of(name)
 
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:
         if code == 1 and stderr.startswith("bwrap: "):
@@ -372,6 +367,13 @@ def _system(copied: Mapping[str, int], *, network: bool) -> Iterator[str]:
     yield from (word for path, target in links.items() for word in ("--symlink", target, path))
     yield from (word for path, number in copied.items() for word in ("--file", str(number), path))
     yield from _read_only(Path(path) for path in paths if path not in links and path not in copied)
+
+
+def _no_programs() -> Iterator[str]:
+    """Yield the options that leave no program to start, not even a shell."""
+    for folder in ("/usr/local", *(f"{top}{name}" for top in ("/usr", "") for name in ("/bin", "/sbin"))):
+        if os.path.isdir(folder) and not os.path.islink(folder):  # noqa: PTH112, PTH114 - paths are text here
+            yield from ("--tmpfs", folder)
 
 
 def _of_etc(*, network: bool) -> list[str]:

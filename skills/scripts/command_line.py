@@ -1,5 +1,6 @@
 """A command line: the request for it, and what a shell's exit code says of it."""
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,6 +9,7 @@ from signal import Signals
 from typing import Final
 
 from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.policy.git_commands import GIT_ENVIRONMENT, git_write
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from skills_agent.skills.text import clean_text, one_line
 
@@ -41,8 +43,10 @@ def command_request(
 ) -> ScriptRequest:
     """Return the request for a command line, which bash runs without any of its files of settings.
 
+    A git command that writes in a repository is started without a shell, as the one program of its run.
     `workdir` is a thread's folder, where it has one of its own. `cwd` is where it starts, from there or
-    absolute. Raises ScriptError for a line that no shell can run, and for a folder outside of the workspace.
+    absolute. Raises ScriptError for a line that no shell can run, for one in which git writes beside others,
+    and for a folder outside of the workspace.
     """
     if not command.strip():
         raise ScriptError("The command is empty.")
@@ -54,15 +58,19 @@ def command_request(
             "stdin, or into a file with write_file."
         )
     folder = workdir or workspace
+    if git := git_write(command, folder / (cwd or ""), folder):
+        cwd = os.path.join(cwd or "", git.inside)  # noqa: PTH118 - `..` stays
     return ScriptRequest(
         skill="",
         script=None,
-        args=(*SHELL, command),
+        args=("git", *git.args) if git else (*SHELL, command),
         stdin=None,
         workdir=folder,
         cwd=None if cwd is None else _start_in(cwd, folder, workspace),
         command=command,
         timeout=timeout,
+        variables=GIT_ENVIRONMENT if git else {},
+        is_alone=git is not None,
     )
 
 

@@ -14,6 +14,8 @@ from threading import BoundedSemaphore, Lock
 from typing import ClassVar
 
 from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.policy.git_commands import GIT
+from skills_agent.skills.policy.reading import NAMED_BY_VERDICTS
 from skills_agent.skills.scripts.environment import (
     FIXED,
     ScriptLimits,
@@ -25,7 +27,7 @@ from skills_agent.skills.scripts.environment import (
 from skills_agent.skills.scripts.growth import Growth, Written
 from skills_agent.skills.scripts.interpreter import command_for, program_for
 from skills_agent.skills.scripts.output import Capture
-from skills_agent.skills.scripts.programs import global_modules
+from skills_agent.skills.scripts.programs import find_program, global_modules, shadowed
 from skills_agent.skills.scripts.protected_files import ProtectedFiles, Watch, shown
 from skills_agent.skills.scripts.report import written_since
 from skills_agent.skills.scripts.run_folders import (
@@ -181,7 +183,8 @@ class ControlledRunner:
         What other runs of this agent may write is not taken for this one's. Yields also what is to be called
         again and again during the run.
         """
-        me, mine = object(), set(request.writable)
+        # A `.git` is git's own: what another run makes of it meanwhile is put aside all the same.
+        me, mine = object(), {path for path in request.writable if path.name != GIT}
         with self._lock:
             for others in self._named.values():
                 others.update(mine)
@@ -205,7 +208,7 @@ class ControlledRunner:
                     with self._lock:
                         named = self._named[me].copy()
                     for watch in watches:
-                        self._look_again(watch, moment, named)
+                        self._look_again(watch, moment, named.union(request.writable))
         finally:
             with self._lock:
                 del self._named[me]
@@ -295,6 +298,11 @@ class ControlledRunner:
             environment["PATH"] = os.pathsep.join(filter(None, programs))
         if packages := [*([modules] if modules else []), *self._global_modules]:
             environment["NODE_PATH"] = os.pathsep.join(map(str, packages))
+        if names := shadowed(NAMED_BY_VERDICTS, environment.get("PATH", ""), self.workspace):
+            programs = (self._systems_own(names, places), environment["PATH"])
+            environment["PATH"] = os.pathsep.join(programs)
+        if request.is_alone:
+            environment["PATH"] = str(Path(command[0]).parent)
         program = Path(command[0]).name
         if program == "uv" and (cache := uv_cache(self.environment)):
             environment["UV_CACHE_DIR"] = cache
@@ -318,6 +326,21 @@ class ControlledRunner:
         scratch = {"SKILL_SCRATCH": str(places.scratch)} if places.scratch else {}
         return {"HOME": str(home), "TMPDIR": str(inside), **scratch}
 
+    def _systems_own(self, names: Iterable[str], places: RunFolders) -> str:
+        """Return a folder of PATH, before those of the project, with the system's programs of some names."""
+        folder = places.temporary / ".system"
+        folder.mkdir()
+        for name in names:
+            found = find_program(name, self.environment.get("PATH"), self.workspace).path
+            if found:
+                (folder / name).symlink_to(found)
+                continue
+            (folder / name).write_text(
+                f"#!/bin/sh\necho 'Only the project has {name}: give its path.' >&2; exit 127\n"
+            )
+            (folder / name).chmod(0o700)
+        return str(self._temporary_inside(places) / folder.name)
+
     def _temporary_inside(self, places: RunFolders) -> Path:
         """Return where the script sees its temporary folder."""
         return places.temporary
@@ -329,15 +352,12 @@ class ControlledRunner:
     def _command(self, request: ScriptRequest, folder: Path | None) -> list[str]:
         if request.script is None:
             name, *args = request.args or ("",)
-            return [self._program_of(name), *args]
+            return [program_for(name, self.environment.get("PATH"), self.workspace), *args]
         script = request.script.absolute()
         path = self.environment.get("PATH")
         *program, _ = command_for(script, path, self.workspace, request.packages, request.python)
         inside = script.relative_to(request.folder or script.parent)
         return [*program, str((folder or script.parent) / inside), *request.args]
-
-    def _program_of(self, name: str) -> str:
-        return program_for(name, self.environment.get("PATH"), self.workspace)
 
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:  # noqa: ARG002
         return code
@@ -350,7 +370,8 @@ class ControlledRunner:
         if not refused and "read-only file system" not in errors:
             return ""
         closed = (
-            "The skill's folder is read-only, and so are paths that other programs obey (.git, .vscode, ...)."
+            "The skill's folder is read-only, and so are paths that other programs obey (.vscode, ...), and "
+            ".git but for run_command with one git command by itself."
         )
         return f"{closed} Write elsewhere in the workspace ({request.workdir}), or to $HOME."
 

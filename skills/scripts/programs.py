@@ -8,7 +8,7 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from glob import glob
 from pathlib import Path
@@ -56,6 +56,14 @@ def _first(name: str, path: str | None, workspace: Path | None) -> str:
                 return _behind_shim(Path(place))
             objection = objection or f"{name} is only in {folder}, which {cause}."
     raise LookupError(objection)
+
+
+def shadowed(names: Iterable[str], path: str, workspace: Path | None) -> list[str]:
+    """Return of some names those that a folder of the workspace has, where it stands in PATH."""
+    folders = [
+        each for each in path.split(os.pathsep) if workspace and _is_in(workspace, Path(each).resolve())
+    ]
+    return [name for name in names if any(os.path.lexists(f"{folder}/{name}") for folder in folders)]
 
 
 def _objection(folder: Path, workspace: Path | None) -> str:

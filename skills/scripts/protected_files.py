@@ -422,7 +422,7 @@ class Watch:
 
     def _above(self, path: str) -> str:
         """Return the folder that a file is made or replaced in; empty for what is a folder itself."""
-        if os.path.isdir(os.path.join(self._files.root, path)):
+        if _is_git(path) or os.path.isdir(os.path.join(self._files.root, path)):
             return ""
         folder = os.path.dirname(path)
         while folder and not os.path.isdir(os.path.join(self._files.root, folder)):

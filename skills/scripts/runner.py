@@ -44,6 +44,8 @@ class ScriptRequest:
     """It starts in the folder of its skill, as it sees that: what it writes there is not kept."""
     command: str = ""
     """The command line that `args` hand to a shell; empty where there is no shell."""
+    is_alone: bool = False
+    """It is one program of the system, which is to start none of anybody else."""
     timeout: float | None = None
     """Seconds; None: the runner's own limit."""
     source: str = ""

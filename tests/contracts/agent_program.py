@@ -8,8 +8,10 @@ import json
 import os
 import shlex
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from skills_agent.skills.scripts.bwrap import BwrapRunner
@@ -50,8 +52,29 @@ def main() -> None:
         request = replace(command_request(line, workspace=workspace, workdir=workdir), writable=writable)
     else:
         request = ScriptRequest("demo", script, args, None, workdir, writable=writable)
+    if asked["git"]:  # as it was approved
+        git = replace(as_git(asked["git"]), workdir=workdir)
+        if script.read_text():  # while the script runs
+            Thread(target=run_meanwhile, args=(runner, git)).start()
+        else:
+            request = git
     result = runner.run(request)
     print(json.dumps({**dataclasses.asdict(result), "level": result.level}))
+
+
+def as_git(asked: dict[str, Any]) -> ScriptRequest:
+    """Return the request for a command of git, as another process made it."""
+    cwd, writable = asked["cwd"] and Path(asked["cwd"]), tuple(map(Path, asked["writable"]))
+    more = {"variables": asked["variables"], "is_alone": True, "command": asked["command"]}
+    return ScriptRequest("", None, tuple(asked["args"]), None, Path(), cwd, writable=writable, **more)
+
+
+def run_meanwhile(runner: ControlledRunner, request: ScriptRequest) -> None:
+    """Run a command as soon as the script has made `made`, and tell the script by `done`."""
+    while not (request.workdir / "made").exists():
+        time.sleep(0.01)
+    runner.run(request)
+    (request.workdir / "done").touch()
 
 
 if __name__ == "__main__":

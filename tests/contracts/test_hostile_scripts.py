@@ -24,7 +24,9 @@ from typing import Any
 import pytest
 
 import skills_agent.skills as domain
+from skills_agent.skills.policy.protected import protected_in_command
 from skills_agent.skills.scripts.bwrap import probe
+from skills_agent.skills.scripts.command_line import command_request
 from tests.contracts import agent_program
 from tests.waiting import PATIENCE, until
 
@@ -40,6 +42,19 @@ AS_NOBODY = pytest.mark.skipif(
 )
 
 
+def approved(line: str, workspace: Path) -> dict[str, Any]:
+    """Return what a person approves with a command of git, for an agent's Python without any package."""
+    request = command_request(line, workspace=workspace)
+    found = protected_in_command(line, workspace)
+    return {
+        "args": request.args,
+        "cwd": str(request.cwd or ""),
+        "variables": dict(request.variables),
+        "command": request.command,
+        "writable": [str(each.place) for each in found if each.place],
+    }
+
+
 @dataclass
 class Host:
     """A machine with something to steal, and an agent on it."""
@@ -48,7 +63,7 @@ class Host:
     user: int
     level: str = "controlled"
     by: str = "script"
-    """`script`, or `command`: the same is tried by a command line, in a here-document."""
+    """`script`, or `command`: the same is tried by a command line, in a here-document; or `git`."""
     undumpable: bool = True
     network: list[str] = field(default_factory=list)
     path: str = PATH
@@ -73,9 +88,10 @@ class Host:
         timeout: float = 30,
         workdir: Path | None = None,
         writable: Sequence[str] = (),
+        git: str = "",
         **limits: int,
     ) -> "subprocess.Popen[str]":
-        """Start an agent that runs the script."""
+        """Start an agent that runs the script, and a command of git that somebody approved."""
         if self.level == "bwrap" and probe(PATH).program is None:
             pytest.skip(probe(PATH).reason)
         script = self.place / "skill" / ("script.py" if "import " in body else "script.sh")
@@ -94,6 +110,7 @@ class Host:
             "writable": list(writable),
             "records": str(self.records),
             "limits": limits,
+            "git": approved(git, self.work) if git else None,
         }
         other = self.user != os.geteuid()
         process: subprocess.Popen[str] = subprocess.Popen(  # type: ignore[call-overload]  # the user only sometimes

@@ -197,30 +197,32 @@ def test_the_model_and_the_record_are_told_what_was_put_aside(
     assert not (workspace / ".envrc").exists()
 
 
-OBEYED = ("config", "hooks/post-commit", "config.worktree", "commondir", "info/attributes")
-BUILD = f"for each in {' '.join(OBEYED)}; do echo x >.git/$each; done"
-
-
 @pytest.mark.skipif(probe(os.environ.get("PATH")).program is None, reason="no sandbox here")
-def test_an_approved_commit_is_made_and_opens_nothing_that_git_obeys(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
+def test_an_approved_commit_is_made_and_runs_nothing_else(make_agent: MakeAgent, workspace: Path) -> None:
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=workspace, capture_output=True, text=True, check=True)
         return done.stdout
 
     git("init", "-q")
-    (workspace / "build.sh").write_text(BUILD)
-    config = (workspace / ".git/config").read_text()
-    before = [(workspace / ".git" / each).exists() for each in OBEYED]
-    commit = "git add -A && git -c user.name=a -c user.email=a@b commit -q -m made && sh build.sh"
+    (workspace / ".git/hooks/post-commit").write_text("#!/bin/sh\ntouch ran\n")
+    (workspace / ".git/hooks/post-commit").chmod(0o755)
+    commit = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m made"
     agent = make_agent([calls(call("run_command", command=commit)), "done"], sandbox="require")
     agent.say("go")
     assert question_of(agent).count("`.git (git commit)` (version control)") == 1
-    agent.answer({"type": "approve"})
+    agent.answer({"type": "approve", "grant": {"scope": "thread"}})
     assert git("log", "--format=%s") == "made\n"
-    assert (workspace / ".git/config").read_text() == config
-    assert [(workspace / ".git" / each).exists() for each in OBEYED] == before
+    assert not (workspace / "ran").exists()
+
+
+@pytest.mark.parametrize("command", ["git add -A && git commit -m x", "git -c core.pager=./x commit -m x"])
+def test_git_that_would_write_beside_others_is_refused_and_nobody_is_asked(
+    make_agent: MakeAgent, workspace: Path, command: str
+) -> None:
+    (workspace / ".git").mkdir()
+    agent = make_agent([calls(call("run_command", command=command)), "done"], enable_run_command="on")
+    assert agent.say("go")["answer"] == "done"
+    assert "Not run: git " in agent.tool_messages("run_command")[0].text
 
 
 @pytest.mark.parametrize(

@@ -257,6 +257,20 @@ def test_without_git_a_sentence_says_so(
         ask(repository.address)
 
 
+@pytest.mark.parametrize("entry", ["tools", "{here}/tools"])
+def test_git_of_a_project_is_never_what_fetches(
+    repository: Repository, ask: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    (tmp_path / "project/tools").mkdir(parents=True)
+    (tmp_path / "project/tools/git").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    (tmp_path / "project/tools/git").chmod(0o755)
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setenv("PATH", entry.format(here=tmp_path / "project"))
+    with pytest.raises(OfferError, match="git is only in"):
+        ask(repository.address)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_ssh_says_why_and_asks_nothing(ask: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ssh = tmp_path / "ssh"
     ssh.write_text(

@@ -83,7 +83,7 @@ def test_a_name_speaks_of_our_tools_and_of_one_of_that_name(entry: str, tools: s
         ("Bash(git:*)", "cd sub && git status # main"),
         ("Bash(git:*)", "x=1; git log -$x"),
         ("Bash(git:*)", "LC_ALL=C git log"),
-        ("Bash(git log:*)", "git log $X *.md"),
+        ("Bash(git log:*)", "git log src/*.md -- $X *.md"),
         ("Bash(find:*)", "find . -name '*.py'"),
         ("Bash(bash:*)", 'bash -c "$X"'),
         ("Bash", "git log | wc -l; echo $HOME"),

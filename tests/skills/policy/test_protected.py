@@ -79,12 +79,12 @@ def test_folders_above_the_workspace_do_not_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", [".git/config", "--out=.git/config", "-o.git/config", "x:.git/config", "open('.git/config', 'w')"]
+    "word", [".husky/x", "--out=.husky/x", "-o.husky/x", "x:.husky/x", "open('.husky/x', 'w')"]
 )
 def test_a_path_inside_of_an_argument_is_found(tmp_path: Path, word: str) -> None:
     (found, *_) = protected_in(["first", word], tmp_path)
-    assert found.place in {tmp_path / ".git/config", None}
-    assert tmp_path / ".git/config" in {each.place for each in protected_in([word], tmp_path)}
+    assert found.place in {tmp_path / ".husky/x", None}
+    assert tmp_path / ".husky/x" in {each.place for each in protected_in([word], tmp_path)}
 
 
 @pytest.mark.parametrize(
@@ -128,10 +128,10 @@ def test_a_command_line_that_changes_none_is_not(tmp_path: Path, command: str) -
 
 
 def test_paths_count_from_where_the_line_begins(tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-    assert list(protected_in_command("rm config", tmp_path, cwd=".git"))
-    found = {each.place for each in protected_in_command("rm config", tmp_path, (), tmp_path / ".git")}
-    assert tmp_path / ".git/config" in found
+    (tmp_path / ".husky").mkdir()
+    assert list(protected_in_command("rm x", tmp_path, cwd=".husky"))
+    found = {each.place for each in protected_in_command("rm x", tmp_path, (), tmp_path / ".husky")}
+    assert tmp_path / ".husky/x" in found
 
 
 def test_a_wildcard_over_many_folders_is_judged_by_its_names_alone(tmp_path: Path) -> None:

@@ -9,12 +9,17 @@ from pathlib import Path
 import pytest
 
 from skills_agent.skills.errors import InterpreterMissingError
-from skills_agent.skills.policy.reading import is_shadowed
-from skills_agent.skills.policy.shell import take_apart
 from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.choice import choose_runner, isolation_here, wanted_programs
+from skills_agent.skills.scripts.command_line import command_request
 from skills_agent.skills.scripts.controlled import ControlledRunner
-from skills_agent.skills.scripts.programs import find_program, global_modules, shim_targets, without_shims
+from skills_agent.skills.scripts.programs import (
+    find_program,
+    global_modules,
+    shadowed,
+    shim_targets,
+    without_shims,
+)
 from skills_agent.skills.scripts.protected_files import own_entries
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.scripts.supervised import ISOLATED
@@ -190,13 +195,34 @@ def test_without_a_sandbox_a_program_of_the_project_is_refused_with_the_reason(w
         runner.preflight(ScriptRequest("", None, ("pytest",), None, workspace))
 
 
-@needs_bwrap
-@pytest.mark.parametrize("name", ["pytest", "{work}/.venv/bin/pytest"])
-def test_in_the_sandbox_a_command_of_the_project_runs(workspace: Path, name: str) -> None:
-    install(workspace / ".venv/bin", "pytest", "echo of the project")
-    runner = BwrapRunner(workspace=workspace, environment={"PATH": f"{workspace}/.venv/bin:{SYSTEM}"})
-    request = ScriptRequest("", None, (name.format(work=workspace),), None, workspace)
-    assert runner.run(request).stdout == "of the project\n"
+NAMES = ("cat", "git", "timeout", "ls", "bash", "env", "xargs", "made-up")
+
+
+@pytest.mark.parametrize("kind", [ControlledRunner, pytest.param(BwrapRunner, marks=needs_bwrap)])
+def test_what_verdicts_go_by_the_name_of_is_never_the_projects(
+    workspace: Path, kind: type[ControlledRunner]
+) -> None:
+    """A `cat` is not asked about, and a grant of `git log` is meant for git."""
+    for name in NAMES:
+        install(workspace / ".venv/bin", name, f"echo PLANTED {name}")
+    install(workspace / ".venv/bin", "jq", "echo PLANTED jq")
+    runner = kind(workspace=workspace, environment={"PATH": f"{workspace}/.venv/bin:{SYSTEM}"})
+    line = "cat x; git --version; timeout 5 ls; bash -c 'ls | xargs env cat'; made-up; jq"
+    result = runner.run(command_request(line, workspace=workspace))
+    planted = [each for each in result.stdout.splitlines() if "PLANTED" in each]
+    assert planted == ["PLANTED made-up"]
+    assert "git version" in result.stdout
+
+
+@pytest.mark.parametrize("kind", [ControlledRunner, pytest.param(BwrapRunner, marks=needs_bwrap)])
+def test_git_that_only_the_project_has_does_not_write(
+    workspace: Path, elsewhere: Path, kind: type[ControlledRunner]
+) -> None:
+    install(workspace / ".venv/bin", "git", "echo PLANTED")
+    (workspace / ".git").mkdir()
+    runner = kind(workspace=workspace, environment={"PATH": f"{workspace}/.venv/bin:tools:{elsewhere}"})
+    with pytest.raises(InterpreterMissingError, match="git is only in"):
+        ControlledRunner.preflight(runner, command_request("git commit -m x", workspace=workspace))
 
 
 @needs_bwrap
@@ -284,7 +310,7 @@ def test_a_folder_of_path_that_cannot_be_read_is_one_without_programs(elsewhere:
         assert find_program("sh", path, elsewhere).path
         assert without_shims(path) == path
         assert shim_targets(path) == []
-        assert is_shadowed(take_apart("ls") or (), path, str(elsewhere)) is False
+        assert shadowed(["ls"], path, elsewhere) == []
         assert f"/{Path(entry).parts[0]}" in own_entries(elsewhere, path, ())[-1]
         global_modules(path, elsewhere)
 
