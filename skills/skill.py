@@ -15,6 +15,10 @@ MCP_LABEL: Final = "mcp:"
 """What the label of a source begins with that is a server of MCP; its name in the settings follows."""
 
 
+LEARNED: Final = "a run that failed"
+"""Where a need is said that no file shows."""
+
+
 class SkillRef(NamedTuple):
     """Where a skill is: enough to read it again, small enough for a checkpoint."""
 
@@ -63,6 +67,8 @@ class Need(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Programs that do as well."""
     module: str = ""
     """Of a package that no author names: what a script imports."""
+    optional: bool = False
+    """Whether its scripts go on without it, as far as they show: it is told, and not installed unasked."""
     address: str = ""
     """Of a Node package that its author has from no registry: from where, as it is written there."""
     said: str = ""

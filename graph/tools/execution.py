@@ -22,7 +22,7 @@ from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.confined import make_folder_beneath, refusing_links
 from skills_agent.skills.library.registry import Library, Registry
-from skills_agent.skills.needs.failures import with_missing_module
+from skills_agent.skills.needs.failures import diagnosed
 from skills_agent.skills.needs.here import Machine
 from skills_agent.skills.needs.installation import Installation
 from skills_agent.skills.network.hosts import HostPattern, HostPatternError
@@ -209,7 +209,7 @@ class _RunTools:
         request = self._equipped(request, found, runtime)
         start = cwd or registry.load(ref).metadata.metadata.get("cwd")
         request = replace(request, in_skill=start == "skill", hosts=_patterns(network))
-        return self._run(request, stdin, runtime)
+        return self._run(request, stdin, runtime, found)
 
     def run_command(  # noqa: PLR0913, PLR0917 - they are what a model sends
         self,
@@ -236,14 +236,15 @@ class _RunTools:
             cwd=cwd,
             timeout=timeout or (longest if background else None),
         )
-        if skill:
-            registry, ref, is_confirmed = found = self._skill(skill, runtime)
+        found = self._skill(skill, runtime) if skill else None
+        if found:
+            registry, ref, is_confirmed = found
             request = of_skill(request, registry, ref, is_confirmed=is_confirmed)
             request = self._equipped(request, found, runtime)
         request = replace(request, hosts=_patterns(network))
         if background:
             return RunOutput(*self.background.start(self._prepared(request, stdin, runtime), runtime))
-        output = self._run(request, stdin, runtime)
+        output = self._run(request, stdin, runtime, found)
         hint = _hint(request, runtime) if output.artifact["exit_code"] else ""
         return output._replace(content=f"{output.content}\n[{hint}]") if hint else output
 
@@ -277,7 +278,9 @@ class _RunTools:
         if install and environments and is_own:
             Installation.of_record(install).carry_out(environments, needs, ref)
 
-    def _run(self, request: ScriptRequest, stdin: str | None, runtime: ThreadRuntime) -> RunOutput:
+    def _run(
+        self, request: ScriptRequest, stdin: str | None, runtime: ThreadRuntime, skill: "_FoundSkill | None"
+    ) -> RunOutput:
         tool = "run_command" if request.command else "run_script"
         live = live_output(self.background.watcher, runtime, tool, self.cancellation())
         request = self._prepared(request, stdin, runtime)
@@ -291,7 +294,10 @@ class _RunTools:
         finally:
             live.end()
         loaded = active_skills(runtime.state.get("skills_loaded"))
-        result = with_missing_module(explained(result, request), request, loaded)
+        ref = skill.ref if skill else None
+        result, learned = diagnosed(explained(result, request), request, ref, self.machine, loaded)
+        if skill and learned:
+            skill.registry.learn(skill.ref, learned)
         artifact = {
             "exit_code": result.exit_code,
             "level": result.level,

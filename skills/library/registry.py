@@ -223,10 +223,21 @@ class Registry:
             raise SkillUnreadableError(ref.path, cause_of(error)) from error
 
     def needs(self, ref: SkillRef) -> tuple[Need, ...]:
-        """Return what a skill needs of the machine, as its files show it. Raises as `snapshot` does."""
+        """Return what a skill needs of the machine, as its files and failed runs show it.
+
+        Raises as `snapshot` does.
+        """
+        from skills_agent.skills.needs.declared import merged  # noqa: PLC0415
         from skills_agent.skills.needs.gather import gather  # noqa: PLC0415
 
-        return gather(self.snapshot(ref).folder, _file_name(ref))
+        snapshot = self.snapshot(ref)
+        shown = gather(snapshot.folder, _file_name(ref), snapshot.plugin)
+        learned = self.snapshots.learned(snapshot.digest)
+        return merged([*learned, *shown]) if learned else shown
+
+    def learn(self, ref: SkillRef, needs: Iterable[Need]) -> None:
+        """Have `needs` return these, too, from now on. Raises as `snapshot` does."""
+        self.snapshots.learn(self.snapshot(ref).digest, needs)
 
     def read_resource(self, ref: SkillRef, path: str, limit: int = MAX_RESOURCE_BYTES) -> str:
         """Return a text file of a skill: line ends normalised, invisible characters removed.

@@ -26,6 +26,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
+
 from skills_agent.skills.confined import parts_of
 from skills_agent.skills.library.contents import (
     PLUGIN,
@@ -44,6 +46,7 @@ from skills_agent.skills.library.contents import (
     signature_of,
     too_large,
 )
+from skills_agent.skills.skill import Need
 from skills_agent.skills.sources.plugin import PLUGIN_ROOT, Plugin
 from skills_agent.skills.sources.protocol import SkillFile
 from skills_agent.skills.text import clean_text
@@ -54,6 +57,7 @@ _DIGEST_LENGTH: Final = 64
 _DRAFT: Final = ".draft-"
 _DRAFT_SECONDS: Final = 3600
 """A draft that is older was left behind by a process that was killed."""
+_MAX_LEARNED: Final = 20
 _TICK: Final = 2_000_000_000
 """Nanoseconds: the coarsest clock of a file system. A later change has another time then."""
 
@@ -213,8 +217,24 @@ class SnapshotStore:
                 if len(folder.name) == _DIGEST_LENGTH:
                     yield self._cached(folder)
 
+    def learn(self, digest: str, needs: Iterable[Need]) -> None:
+        """Note what a run of a version turned out to need, so that the next question can offer it."""
+        file = self._learned(digest)
+        with suppress(OSError):
+            draft = file.with_suffix(f".{os.getpid()}")
+            draft.write_bytes(msgspec.json.encode([*self.learned(digest), *needs][:_MAX_LEARNED]))
+            draft.replace(file)
+
+    def learned(self, digest: str) -> tuple[Need, ...]:
+        """Return what was noted so."""
+        try:
+            return msgspec.json.decode(self._learned(digest).read_bytes(), type=tuple[Need, ...])
+        except (OSError, msgspec.MsgspecError):
+            return ()
+
     def remove(self, digest: str) -> None:
         """Remove a snapshot, and what was noted of it."""
+        self._learned(digest).unlink(missing_ok=True)
         remove_tree(self.folder / digest)
         remove_tree(self._references(digest))
 
@@ -229,6 +249,9 @@ class SnapshotStore:
             age=max(0.0, time.time() - max(each.lstat().st_mtime for each in notes)),
             addresses=tuple(os.fsdecode(each.read_bytes()) for each in notes[1:]),
         )
+
+    def _learned(self, digest: str) -> Path:
+        return self.folder / f"{digest}.learned"
 
     def _references(self, digest: str) -> Path:
         return self.folder / f"{digest}.needed"

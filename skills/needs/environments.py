@@ -17,6 +17,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Final, NamedTuple, get_args
 
+from msgspec import structs
+
 from skills_agent.skills import posix
 from skills_agent.skills.needs import node_packages, python_packages
 from skills_agent.skills.needs.known import DISTRIBUTIONS, NODE_PACKAGES
@@ -28,7 +30,7 @@ from skills_agent.skills.needs.packages import (
     Resolved,
     platform_of,
 )
-from skills_agent.skills.skill import Need, SkillRef
+from skills_agent.skills.skill import LEARNED, Need, SkillRef
 from skills_agent.skills.trees import remove_tree
 
 COMPLETE: Final = "complete"
@@ -48,8 +50,11 @@ class Wanted(NamedTuple):
 
 
 def wanted(needs: Iterable[Need], kind: PackageKind, more: Iterable[str] = ()) -> Wanted:
-    """Return what an environment for these needs has to hold; `more` are requirements that a person adds."""
-    own = _of_kind(needs, kind)
+    """Return what an environment for these needs has to hold; `more` are requirements that a person adds.
+
+    What is optional is one of these.
+    """
+    own = [need for need in _of_kind(needs, kind) if not need.optional]
     return _wanted_of_node(own, more) if kind == "node" else _wanted_of_python(own, more)
 
 
@@ -150,6 +155,7 @@ class Environments:
         content = {
             "environment": resolved.digest,
             "needs": sorted(each.text for each in _of_kind(needs, resolved.kind)),
+            "learned": [structs.asdict(each) for each in needs if each.said == LEARNED],
             "skills": [{"name": skill.name, "path": skill.path}] if skill else [],
         }
         draft.write_text(json.dumps(content), encoding="utf-8")
@@ -176,7 +182,7 @@ def _of_kind(needs: Iterable[Need], kind: PackageKind) -> list[Need]:
 
 def _line_of(need: Need) -> str:
     text = requirement_text(need) if need.kind == "python" else node_requirement(need)
-    return f"{text} {need.module}" + (f" {need.address}" if need.address else "")
+    return f"{text} {need.module}" + (f" {need.address}" if need.address else "") + " ?" * need.optional
 
 
 def node_requirement(need: Need) -> str:

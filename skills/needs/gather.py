@@ -4,7 +4,7 @@ Nothing is run, and no link is followed. The files are a stranger's: what is rea
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -15,9 +15,10 @@ from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.format.frontmatter import parse, split
 from skills_agent.skills.format.rules import FrontmatterError
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError, list_contents
+from skills_agent.skills.needs.checks import packages_installed, programs_checked
 from skills_agent.skills.needs.declared import declared_needs, merged, need_of
 from skills_agent.skills.needs.imports import Import, imports_of
-from skills_agent.skills.needs.instructions import needs_shown
+from skills_agent.skills.needs.instructions import needs_shown, shell_lines
 from skills_agent.skills.needs.known import DISTRIBUTIONS
 from skills_agent.skills.needs.node_files import package_needs
 from skills_agent.skills.needs.node_imports import packages_imported
@@ -51,37 +52,44 @@ _NOT_RUN: Final = frozenset(
 _BROUGHT: Final = re.compile(r"(?:scripts/)?node_modules/((?:@[^/]+/)?[^/]+)/")
 """A Node package among the files of a skill."""
 _NODE_SCRIPTS: Final = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts")
+_PROGRAMS: Final = frozenset({".py", *KNOWN})
+"""Extensions of scripts that are read."""
 
 Read = Callable[[str], str]
 
 
 @lru_cache(maxsize=512)
-def gather(folder: Path, skill_file: str = "SKILL.md") -> tuple[Need, ...]:
+def gather(folder: Path, skill_file: str = "SKILL.md", plugin: Path | None = None) -> tuple[Need, ...]:
     """Return what the skill in a snapshot's folder needs, what is said most plainly first; bounded.
 
-    Kept for the process: a snapshot never changes.
+    What lies in its `plugin` is its own, too. Kept for the process: a snapshot never changes.
     """
-    return gather_now(folder, skill_file)
+    return gather_now(folder, skill_file, plugin)
 
 
-def gather_now(folder: Path, skill_file: str = "SKILL.md") -> tuple[Need, ...]:
+def gather_now(folder: Path, skill_file: str = "SKILL.md", plugin: Path | None = None) -> tuple[Need, ...]:
     """Return what the skill in a folder needs, as it is now. A folder that cannot be read needs nothing."""
     try:
         members = list_contents(folder, ContentLimits(max_bytes=_ANY_SIZE))
+        around = list_contents(plugin, ContentLimits(max_bytes=_ANY_SIZE)) if plugin else members
     except SnapshotError:
         return ()
+    own = {part.removesuffix(".py") for each in around for part in each.path.split("/")}
     paths = [each.path for each in members if each.kind != "link" and "node_modules/" not in each.path]
     read = _reader(folder)
     declared, instructions = _skill_file(read(skill_file))
     scripts = [path for path in paths if _NOT_RUN.isdisjoint(path.lower().split("/")[:-1])][:MAX_FILES]
+    shown = "\n".join(line.text for line in shell_lines(instructions))
     needs = [
         *declared,
         *_said_in_files(paths, read),
         *_programs_of_scripts(folder, scripts),
         *needs_shown(instructions, skill_file),
+        *programs_checked(shown, skill_file, is_shell=True),
     ]
-    needs += _imported(needs, paths, scripts, read)
-    needs += _imported_of_node(needs, scripts, read)
+    texts = {path: read(path) for path in scripts if Path(path).suffix.lower() in _PROGRAMS}
+    needs += _of_scripts(needs, own, texts)
+    needs += _imported_of_node(needs, texts)
     brought = {match[1] for each in members if (match := _BROUGHT.match(each.path))}
     return merged(need for need in needs if need.kind != "node" or need.name not in brought)
 
@@ -145,37 +153,46 @@ def _programs_of_scripts(folder: Path, paths: Iterable[str]) -> Iterator[Need]:
             yield Need("program", need.name, instead=tuple(rest), said=path)
 
 
-def _imported(
-    needs: Iterable[Need], paths: Iterable[str], scripts: Iterable[str], read: Read
-) -> Iterator[Need]:
-    """Yield PEP 723 blocks first, then what is imported and neither named so far nor a file of the skill."""
-    own = {part.removesuffix(".py") for path in paths for part in path.split("/")}
-    texts = {path: read(path) for path in scripts if path.endswith(".py")}
-    named = [*needs, *(need for path, text in texts.items() for need in script_needs(text, path))]
+def _of_scripts(needs: Iterable[Need], own: Collection[str], texts: Mapping[str, str]) -> Iterator[Need]:
+    """Yield PEP 723 blocks, what scripts look for and install, then what is imported and not named so far.
+
+    What is `own` to the skill is no need. A script that has Python look elsewhere has modules there, too.
+    """
+    imports = {path: imports_of(text) for path, text in texts.items() if path.endswith(".py")}
+    modules = {each.module for every in imports.values() for each in every}
+    named = [*needs]
+    for path, text in texts.items():
+        named += script_needs(text, path) if path in imports else ()
+        named += programs_checked(text, path, is_shell=path.endswith((".sh", ".bash")))
+        named += packages_installed(text, path, modules)
     yield from named
     known = {_plain(need.name) for need in named if need.kind == "python"}
-    for path, text in texts.items():
-        for each in imports_of(text):
+    for path, every in imports.items():
+        for each in every:
             distribution = DISTRIBUTIONS.get(each.module, each.module)
-            if each.module not in own and not {_plain(distribution), _plain(each.module)} & known:
+            is_own = each.module in own or ("sys.path" in texts[path] and each.module not in DISTRIBUTIONS)
+            if not is_own and not {_plain(distribution), _plain(each.module)} & known:
                 yield _import_need(each, distribution, path)
 
 
-def _imported_of_node(needs: Iterable[Need], scripts: Iterable[str], read: Read) -> Iterator[Need]:
+def _imported_of_node(needs: Iterable[Need], texts: Mapping[str, str]) -> Iterator[Need]:
     """Yield what scripts for Node import and nothing names so far; a package is imported by its name."""
     known = {need.name for need in needs if need.kind == "node"}
-    for path in scripts:
+    for path, text in texts.items():
         if path.endswith(_NODE_SCRIPTS):
-            for each in packages_imported(read(path)):
+            for each in packages_imported(text):
                 if each.module not in known and (need := need_of("node", each.module, f"{path}:{each.line}")):
-                    yield Need("node", need.name, module=each.module, said=need.said)
+                    yield Need(
+                        "node", need.name, module=each.module, optional=each.is_optional, said=need.said
+                    )
 
 
 def _import_need(each: Import, distribution: str, path: str) -> Need:
-    return Need("python", distribution, module=each.module, said=f"{path}:{each.line}")
+    said = f"{path}:{each.line}"
+    return Need("python", distribution, module=each.module, optional=each.is_optional, said=said)
 
 
 def _plain(name: str) -> str:
     """Return what two names of one package have in common: `psycopg2` and `psycopg2-binary`."""
-    name = name.removesuffix("-headless").removesuffix("-binary")
-    return name.lower().replace("_", "-").replace(".", "-")
+    name = name.lower().replace("_", "-").replace(".", "-")
+    return name.removesuffix("-headless").removesuffix("-binary").removeprefix("python-")

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from skills_agent.skills.errors import PackagesMissingError, PythonVersionError
 from skills_agent.skills.needs.environments import KINDS, Environments, wanted
 from skills_agent.skills.needs.imports import certain_sources, imports_of
-from skills_agent.skills.needs.known import DISTRIBUTIONS, FROM_NPM, FROM_PYPI, PROGRAMS
+from skills_agent.skills.needs.known import DISTRIBUTIONS, FROM_NPM, FROM_PYPI, PROGRAMS, is_known
 from skills_agent.skills.needs.node_imports import packages_imported
 from skills_agent.skills.needs.packages import PackageKind
 from skills_agent.skills.needs.python_packages import packages_in
@@ -67,7 +67,7 @@ class Missing(NamedTuple):
     @property
     def text(self) -> str:
         """Name it as a sentence does: `pandas>=2 (1.5 is here)`."""
-        named = " or ".join((self.need.text, *self.need.instead))
+        named = " or ".join((self.need.text, *self.need.instead)) + ", optional" * self.need.optional
         return f"{named} ({self.present})" if self.present else named
 
 
@@ -139,7 +139,8 @@ class Machine:
         kinds: list[PackageKind] = []
         for kind in KINDS:
             asked = wanted(needs, kind)
-            known = {need for need in needs if need.kind == kind} - {*asked.guesses, *asked.elsewhere}
+            named = {need for need in needs if need.kind == kind and not need.optional}
+            known = named - {*asked.guesses, *asked.elsewhere}
             if asked.requirements and absent & known and self.environment_of(needs, kind) is None:
                 kinds.append(kind)
         return tuple(kinds)
@@ -201,7 +202,7 @@ class Machine:
         if not request.packages and not request.python:  # a package in development: only its finder knows
             absent = [each for each in absent if each not in sys.modules and find_spec(each) is None]
         # What is beside the script may be a module to it.
-        return [each for each in absent if not any(root.rglob(f"{each}*"))]
+        return [each for each in absent if not own_module(root, each)]
 
     def _absent_of_node(self, request: ScriptRequest, script: Path) -> list[str]:
         """Node looks in every folder above the script, and a script may name another place itself."""
@@ -228,8 +229,11 @@ class Machine:
         for each in missing:
             by_kind.setdefault(each.need.kind, []).append(each.need)
         remedies = []
-        if by_kind.keys() & {"python", "node"}:
-            remedies.append(install_command(skill.name, skill.source, Path(skill.path).parent))
+        if packages := [*by_kind.get("python", []), *by_kind.get("node", [])]:
+            command = install_command(skill.name, skill.source, Path(skill.path).parent)
+            known = [need for need in packages if need.optional and is_known(need)]
+            more = [f"--with {'npm:' * (need.kind == 'node')}{need.name}" for need in known]
+            remedies.append(" ".join([command, *more]))
         programs = {need.name: need.specifier for need in by_kind.get("program", [])}
         if version := programs.pop("python", ""):
             remedies.append(f"install Python {version}, so that PATH has it as python3.N")
@@ -290,6 +294,13 @@ def site_folders(python: str) -> tuple[str, ...]:
     """Return the folders with the packages of a Python that is not the agent's."""
     prefix = Path(python).resolve().parent.parent
     return (*map(str, prefix.glob("lib/python3*/site-packages")), "/usr/lib/python3/dist-packages")
+
+
+def own_module(folder: Path | None, module: str) -> str:
+    """Return the path of a module that lies in the folder of a skill; empty where there is none."""
+    places = folder.rglob(f"{module}*") if folder else ()
+    found = [place for place in places if place.name == module or place.name.startswith(f"{module}.")]
+    return str(found[0].relative_to(folder)) if folder and found else ""
 
 
 def _list(texts: Sequence[str]) -> str:

@@ -39,6 +39,8 @@ class Import(NamedTuple):
     """From 1."""
     is_certain: bool
     """Whether every run of the script comes to it: it stands in no function, no `if` and no `try`."""
+    is_optional: bool = False
+    """Whether it stands in a `try` whose `except` goes on without it."""
 
 
 class _Block(NamedTuple):
@@ -51,10 +53,10 @@ class _Block(NamedTuple):
 def imports_of(source: str) -> list[Import]:
     """Return the imports of modules that are not of Python itself, each module once, the certain ones first.
 
-    Left out are those for type checkers alone, and those in a `try` whose `except` goes on without them.
+    Left out are those for type checkers alone, and what an `except` imports in place of another one.
     """
     lines = [line[:_MAX_WIDTH] for line in _OPAQUE.sub(_blank, source).split("\n")[:MAX_LINES]]
-    imports = sorted(_all(lines), key=lambda each: (not each.is_certain, each.line))
+    imports = sorted(_all(lines), key=lambda each: (not each.is_certain, each.is_optional, each.line))
     kept: dict[str, Import] = {}
     for each in imports:
         if each.module not in sys.stdlib_module_names and each.module != "__future__":
@@ -78,14 +80,15 @@ def _all(lines: list[str]) -> Iterator[Import]:
             blocks.pop()
         if match := _IMPORT.match(line):
             words = [block.word for block in blocks]
-            if "TYPE_CHECKING" in words or any(goes_on(each) for each in blocks if each.word == "try"):
+            if "TYPE_CHECKING" in words or "except" in words:
                 continue
-            is_certain = not set(words) - {"try", "with"}
+            is_optional = any(goes_on(each) for each in blocks if each.word == "try")
+            is_certain = not (is_optional or set(words) - {"try", "with"})
             names = [match["module"]] if match["module"] else match["names"].split(",")
             for name in names:
                 module = name.split(".")[0].split()
                 if module and module[0].isidentifier() and module[0].isascii():
-                    yield Import(module[0], number + 1, is_certain)
+                    yield Import(module[0], number + 1, is_certain, is_optional)
         elif text.rstrip().endswith(":") or text.startswith("try:"):
             word = "TYPE_CHECKING" if "TYPE_CHECKING" in text else re.split(r"\W", text, maxsplit=1)[0]
             blocks.append(_Block(indent, word, number))

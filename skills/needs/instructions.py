@@ -87,12 +87,13 @@ def needs_shown(text: str, file: str) -> Iterator[Need]:
 def _packages_of(command: str, said: str) -> Iterator[Need]:
     """Yield the packages that a command installs for all of this machine's scripts; most install none."""
     if match := _PIP.match(command):
-        yield from (need for each in _words(match["rest"]) if (need := requirement(each, said)))
+        yield from (need for each in words_of(match["rest"]) if (need := requirement(each, said)))
     elif match := _NPM.match(command):
-        yield from (need for each in _words(match["rest"]) if (need := node_package(each, said)))
+        yield from (need for each in words_of(match["rest"]) if (need := node_package(each, said)))
 
 
-def _words(text: str) -> list[str]:
+def words_of(text: str) -> list[str]:
+    """Return the names among the words behind `pip install`, as a shell splits them."""
     try:
         words = shlex.split(text, comments=True)
     except ValueError:

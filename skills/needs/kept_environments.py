@@ -5,10 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import convert
+
+from skills_agent.skills.needs.declared import merged
 from skills_agent.skills.needs.environments import COMPLETE, KINDS, Environments
 from skills_agent.skills.needs.gather import gather_now
 from skills_agent.skills.needs.packages import PackageKind
 from skills_agent.skills.scripts.run_folders import weigh
+from skills_agent.skills.skill import Need
 from skills_agent.skills.trees import empty
 
 
@@ -87,7 +91,8 @@ def _is_needed(approval: _Approval, environments: Environments) -> bool:
         path = Path(skill["path"])
         if not path.is_absolute():  # of a store or a server: nobody knows
             return True
-        needs = gather_now(path.parent, path.name) if path.exists() else ()
+        learned = [convert(each, Need) for each in approval.record.get("learned", [])]
+        needs = merged([*learned, *gather_now(path.parent, path.name)]) if path.exists() else ()
         if any(environments.record_of(needs, kind) == approval.file for kind in KINDS):
             return True
     return False

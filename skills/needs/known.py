@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+from skills_agent.skills.skill import Need
+
 _OF_THEIR_MODULE: Final = """
 aeon aiofiles aiohttp altair anndata anthropic anyio arviz arxiv astropy attrs bibtexparser
 black boto3 celery certifi chardet chromadb click colorama cryptography cssselect dash
@@ -75,6 +77,8 @@ DISTRIBUTIONS: Final[Mapping[str, str]] = {
     "umap": "umap-learn",
 }  # fmt: skip
 """Distributions by the module that a script imports. What is not here may be anybody's package."""
+
+_DISTRIBUTIONS: Final = frozenset(DISTRIBUTIONS.values())
 
 _OF_NODE: Final = """
 @anthropic-ai/sdk @google/generative-ai @modelcontextprotocol/sdk @mozilla/readability @octokit/rest
@@ -161,6 +165,12 @@ PROGRAMS: Final[Mapping[str, tuple[str, str]]] = {
     "unzip": ("unzip", "unzip"),
 }  # fmt: skip
 """Packages of Debian and of Homebrew, by the program that they bring; empty: it has none."""
+
+
+def is_known(need: Need) -> bool:
+    """Return whether a package is what its name says: another of that name may be anybody's."""
+    return need.name in (NODE_PACKAGES if need.kind == "node" else _DISTRIBUTIONS)
+
 
 FROM_PYPI: Final = frozenset({"uv", "uvx", "poetry", "yt-dlp"})
 """Programs that are Python packages of that name (`uvx` is of uv), where no other package brings them."""

@@ -45,10 +45,10 @@ BUILTIN: Final = frozenset(_OF_NODE.split())
 def packages_imported(source: str) -> list[Import]:
     """Return the packages that a script imports, each once, the certain ones first.
 
-    Left out are those for types alone, and those in a `try` that goes on without them.
+    Left out are those for types alone.
     """
     kept: dict[str, Import] = {}
-    for each in sorted(_all(source), key=lambda each: (not each.is_certain, each.line)):
+    for each in sorted(_all(source), key=lambda each: (not each.is_certain, each.is_optional, each.line)):
         if each.module not in BUILTIN:
             kept.setdefault(each.module, each)
     return list(kept.values())
@@ -62,8 +62,9 @@ def _all(source: str) -> Iterator[Import]:
             blocks.append([] if token["open"] != "{" else None)
         elif token["close"]:
             inner = blocks.pop() if blocks else None
-            if inner and not _goes_on(source, token.end()):
-                yield from inner
+            if inner:
+                is_optional = _goes_on(source, token.end())
+                yield from (each._replace(is_optional=is_optional) for each in inner)
         elif match := _PACKAGE.match(token["name"] or token["named"] or ""):
             name = match[0]
             if token["clause"] and not _FROM.search(token["clause"][-600:]):

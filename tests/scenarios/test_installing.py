@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from skills_agent.graph.machine import machine_of
+from skills_agent.skills.needs.environments import Environments
+from skills_agent.skills.needs.kept_environments import kept_environments
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
 from tests.skills.needs.registry import needs_npm, npm_registry
@@ -34,10 +36,14 @@ def packed(skills_dir: Path) -> Path:
     return write_skill(skills_dir, "packed", "Packed.", scripts__run_py=OUTER, requirements_txt="outer\n")
 
 
+def environments(agent: Agent) -> Environments:
+    found = machine_of(agent.settings).environments
+    assert found
+    return found
+
+
 def kept(agent: Agent) -> list[str]:
-    environments = machine_of(agent.settings).environments
-    assert environments
-    return [each.name for each in environments.folder.glob("*/complete")]
+    return [each.name for each in environments(agent).folder.glob("*/complete")]
 
 
 def question(agent: Agent) -> Mapping[str, Any]:
@@ -70,6 +76,33 @@ def test_the_question_shows_the_list_and_a_yes_installs_it(
     assert "Installed first" not in question(agent)["description"]
     agent.answer(APPROVE)
     assert "outer 1.0 inner 2.5" in result(agent)
+
+
+@pytest.mark.slow
+def test_a_failed_run_becomes_the_question_that_brings_what_it_lacked(
+    skills_dir: Path, index: Path, make_agent: MakeAgent
+) -> None:
+    """Nothing said so before: a model wrote the import, as the instructions show it."""
+    make_wheel(index, "qrcode")
+    write_skill(skills_dir, "packed", "Packed.", "Write Python with qrcode.")
+    code = "import qrcode; print('qrcode', qrcode.VERSION)"
+    run = call("run_command", skill="packed", command=f'python3 -c "{code}"')
+    agent = make_agent([calls(LOAD), calls(run), calls(run), "Done."])
+    agent.say("Run it.")
+    assert "Installed first" not in question(agent)["description"]
+    agent.answer(APPROVE)
+    assert (
+        "the question to the person then offers to install qrcode"
+        in agent.tool_messages("run_command")[-1].text
+    )
+    assert "qrcode 1.0  sha256:" in question(agent)["description"]
+    again = make_agent(
+        [calls(LOAD), calls(run), calls(run), "Done."], checkpointer=agent.checkpointer
+    )  # another process
+    again.answer(APPROVE)
+    assert "stdout:\nqrcode 1.0" in again.tool_messages("run_command")[-1].text
+    (kept_one,) = kept_environments(environments(agent))
+    assert (kept_one.is_used, kept_one.needs) == (True, ["qrcode"])
 
 
 def test_a_no_installs_nothing_and_the_model_is_told(

@@ -166,6 +166,39 @@ def test_a_traceback_names_what_brings_the_module(skills_dir: Path, make_agent: 
     ) in str(result.content)
 
 
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import subprocess; subprocess.run(['tesseract'])", "sudo apt-get install tesseract-ocr"),
+        ("import os; os.system('nobody-has-it') and exit(1)", "install nobody-has-it as its makers say"),
+    ],
+)
+def test_a_program_that_is_not_found_is_named_with_what_brings_it(
+    skills_dir: Path, make_agent: MakeAgent, source: str, said: str
+) -> None:
+    if shutil.which("tesseract") or not shutil.which("apt-get"):
+        pytest.skip("tesseract is here, or no apt-get")
+    write_skill(skills_dir, "late", "Late.", scripts__run_py=source)
+    load, run = call("load_skill", name="late"), call("run_script", skill="late", path="scripts/run.py")
+    agent = make_agent([calls(load), calls(run), "Done."], require_approval_for=frozenset())
+    agent.say("Run it.")
+    while agent.state.interrupts:
+        agent.answer({"type": "approve"})
+    assert said in agent.tool_messages("run_script")[-1].text
+
+
+def test_a_module_of_the_skill_is_not_advised_as_a_package(skills_dir: Path, make_agent: MakeAgent) -> None:
+    write_skill(skills_dir, "late", "Late.", scripts__run_py="", lib__sanitize_core_py="")
+    load = call("load_skill", name="late")
+    run = call("run_command", skill="late", command="python3 -c 'import sanitize_core'")
+    agent = make_agent([calls(load), calls(run), "Done."])
+    agent.say("Run it.")
+    agent.answer({"type": "approve"})
+    result = agent.tool_messages("run_command")[-1].text
+    assert "the skill's own lib/sanitize_core.py" in result
+    assert "--with" not in result
+
+
 @pytest.mark.skipif(not shutil.which("node"), reason="there is no node here")
 @pytest.mark.parametrize(
     ("name", "source", "is_refused"),

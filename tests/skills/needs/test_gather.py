@@ -56,6 +56,38 @@ def test_every_place_is_read_and_named(tmp_path: Path) -> None:
     }
 
 
+def test_what_lies_in_the_skill_or_its_plugin_is_no_need(tmp_path: Path) -> None:
+    plugin = tmp_path / "plugin"
+    skill = write(
+        plugin / "skills/s",
+        {
+            "scripts/run.py": "import sanitize_core\nimport linked\nimport above\nimport stranger\n",
+            "lib/sanitize_core.py": "",
+            "scripts/elsewhere.py": "import sys\nsys.path.append('../..')\nimport shared_core\nimport yaml\n",
+        },
+    )
+    (plugin / "lib").mkdir()
+    (plugin / "lib/above.py").touch()
+    (skill / "scripts/linked.py").symlink_to("../lib/sanitize_core.py")
+    needs = {need.name for need in gather_now(skill, plugin=plugin) if need.kind == "python"}
+    assert needs == {"stranger", "pyyaml"}
+
+
+def test_what_a_script_does_without_is_optional_and_what_it_installs_names_its_module(tmp_path: Path) -> None:
+    skill = write(
+        tmp_path,
+        {
+            "scripts/run.py": "try:\n    import fitz\nexcept ImportError:\n    fitz = None\nimport hcl2\n"
+            "if not shutil.which('dot'): sys.exit('pip install python-hcl2')\n",
+        },
+    )
+    assert [(need.name, need.optional) for need in gather_now(skill)] == [
+        ("dot", False),
+        ("python-hcl2", False),
+        ("pymupdf", True),
+    ]
+
+
 def test_only_names_and_versions_are_taken_of_requirements() -> None:
     text = (
         "--index-url https://evil.example/simple\n-r ../../../etc/passwd\n-e .\n"

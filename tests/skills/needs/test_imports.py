@@ -40,14 +40,20 @@ def late():
 
 
 def test_what_a_script_cannot_do_without_is_certain() -> None:
-    found = [(each.module, each.line, each.is_certain) for each in imports_of(SCRIPT)]
+    found = [(each.module, each.line, each.is_certain, each.is_optional) for each in imports_of(SCRIPT)]
     assert found == [
-        ("numpy", 5, True),
-        ("PIL", 5, True),
-        ("yaml", 6, True),
-        ("pandas", 19, True),
-        ("requests", 26, False),
+        ("numpy", 5, True, False),
+        ("PIL", 5, True, False),
+        ("yaml", 6, True, False),
+        ("pandas", 19, True, False),
+        ("requests", 26, False, False),
+        ("orjson", 15, False, True),
     ]
+
+
+def test_what_is_imported_in_place_of_another_module_is_no_import() -> None:
+    source = "try:\n    import tomllib\nexcept ImportError:\n    import tomli as tomllib\n"
+    assert imports_of(source) == []
 
 
 def test_a_text_that_would_crash_a_compiler_is_read() -> None:
