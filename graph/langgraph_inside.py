@@ -640,6 +640,9 @@ class ChatOpenAIHooks:
     def after_result(self, result: ChatResult, before: Any) -> None:
         """Look at what was made of a whole reply, with what `before_result` returned."""
 
+    def before_chunk(self, part: Mapping[str, Any]) -> None:
+        """Look at a part of a streamed reply, or change it, before anything is made of it."""
+
     def check_chunk(self, part: Mapping[str, Any], chunk: ChatGenerationChunk) -> None:
         """Look at what was made of a part of a streamed reply, beside that part; it may change it."""
 
@@ -657,7 +660,9 @@ class ChatOpenAIHooks:
 
     def _convert_chunk_to_generation_chunk(self, *args: Any, **kwargs: Any) -> ChatGenerationChunk | None:
         with self.reading():
+            part = args[0] if args else kwargs["chunk"]
+            self.before_chunk(part)
             chunk: ChatGenerationChunk | None = super()._convert_chunk_to_generation_chunk(*args, **kwargs)  # type: ignore[misc]
             if chunk is not None:
-                self.check_chunk(args[0] if args else kwargs["chunk"], chunk)
+                self.check_chunk(part, chunk)
         return chunk

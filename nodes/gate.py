@@ -75,9 +75,7 @@ def gate(
             messages.append(refusal(call_id, call.tool, record["reason"]))
     fault = fault_of(last_ai(state["messages"]))
     for unreadable in open_unreadable_calls(state["messages"]):
-        text = f"The arguments of this call are not valid JSON: {unreadable['error'] or 'unreadable'}"
-        if fault:
-            text = f"This call was {fault}; nothing of it ran. {_ADVICE}"
+        text = f"This call was {fault}; nothing of it ran. {_ADVICE}" if fault else judge.unread(unreadable)
         messages.append(refusal(unreadable["id"] or "", unreadable["name"] or "", text))
     update = AgentUpdate(verdicts=verdicts)
     if messages:

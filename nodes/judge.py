@@ -1,5 +1,6 @@
 """The judge of the calls of one step: a verdict on each, and its reason as people and the model read it."""
 
+import json
 import shlex
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -7,12 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
+from langchain_core.messages import InvalidToolCall
 from langgraph.runtime import Runtime
 from msgspec import structs
 
 from skills_agent.nodes.effects import effect_of
+from skills_agent.nodes.no_tool import instead_of
 from skills_agent.nodes.policy import Policy
-from skills_agent.skills.errors import PackagesMissingError, SkillError
+from skills_agent.nodes.reply import strict_arguments
+from skills_agent.skills.errors import PackagesMissingError, SkillError, UnknownSkillError
+from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.needs.here import sentence
 from skills_agent.skills.needs.packages import PackageKind
@@ -42,7 +47,7 @@ from skills_agent.skills.sources.plugin import PLUGIN_ROOT
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 from skills_agent.state.context import Context, caller_of
-from skills_agent.state.records import GrantRecord, LoadedSkill, VerdictRecord, active_skills, not_loaded_text
+from skills_agent.state.records import GrantRecord, LoadedSkill, VerdictRecord, active_skills
 from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import LOAD_SKILL, answered_ids
 
@@ -69,6 +74,9 @@ class Judge:
         grants = (state.get("grants") or {}).items()
         self._grants = [grant for name, grant in grants if self._codes.confirms("grant", grant, name)]
         self._permission = policy.permission(state)
+        catalog = state.get("catalog")
+        self._digest = catalog["digest"] if catalog else ""
+        self._resources = state.get("skill_resources") or {}
         self._messages = state.get("messages") or []
 
     @classmethod
@@ -260,11 +268,7 @@ class Judge:
         tool = policy.tools.get(call.tool)
         absent = policy.absent().get(call.tool)
         if tool is None or absent:
-            names = ", ".join(sorted(set(policy.tools) - policy.hidden(self._context)))
-            why = f": {absent}" if absent else ""
-            reason = policy.unreached(call.tool)
-            text = f"There is no tool {call.tool!r}{why}.{reason and f' {reason}'} Tools: {names}."
-            return Verdict("deny", text, "error")
+            return Verdict("deny", self.no_tool(call.tool), "error")
         if refused := policy.refusal(self._context, call):
             return refused
         if policy.is_left_out(tool.name, self._context):
@@ -276,11 +280,65 @@ class Judge:
             return Verdict("deny", f"The arguments of {tool.name} are not valid: {fault}", "error")
         return self._unloaded(call)
 
+    def no_tool(self, name: str) -> str:
+        """Say why a tool is not there, and what to call instead."""
+        policy = self._policy
+        tools = sorted({*policy.tools} - policy.hidden(self._context))
+        why = policy.absent().get(name) or policy.unreached(name)
+        if why:
+            return f"There is no tool {name!r}: {why.rstrip('.')}. Tools: {', '.join(tools)}."
+        skills = self._loadable()
+        offered = [*tools, LOAD_SKILL] if skills else tools
+        loaded = {each: self._resources.get(each) for each in self.loaded}
+        way = instead_of(name, skills, loaded, offered, policy.grammar)
+        return way or f"There is no tool {name!r}. Tools: {', '.join(tools)}."
+
+    def unread(self, call: InvalidToolCall) -> str:
+        """Say what is wrong with a call whose arguments cannot be read, and how it is made."""
+        name = call["name"] or ""
+        tool = self._policy.tools.get(name)
+        if tool is None and name != LOAD_SKILL:
+            return self.no_tool(name)
+        try:
+            strict_arguments(call["args"] or "")
+            fault = call["error"] or "they are not whole"
+        except ValueError as error:
+            fault = str(error)
+        schema = self._policy.schema(tool) if tool else None
+        fields = schema.model_fields.items() if schema else ()
+        needed = [field for field, each in fields if each.is_required()] if tool else ["name"]
+        form = json.dumps(dict.fromkeys(needed, "..."))
+        return f"Not run: the arguments of {name} cannot be read ({fault}). They are one JSON object: {form}"
+
+    @property
+    def _catalog(self) -> Catalog:
+        return self.registry.get(self._digest) or self.registry.refresh()
+
+    def _loadable(self) -> list[str]:
+        """Return the names of the skills that the model may load here: a refusal names no other."""
+        policy, context = self._policy, self._context
+        if not context.enable_skills or policy.is_left_out(LOAD_SKILL, context):
+            return []
+        left_out = policy.skills_left_out(self._catalog, context)
+        return [
+            each.name for each in self._catalog.skills if each.model_invocable and each.name not in left_out
+        ]
+
     def _unloaded(self, call: Call) -> Verdict | None:
-        """Refuse to run what is of a skill that is not loaded: an approval could not make it run."""
-        if call.spec.counts_as not in {"script", "command"} or not call.skill or call.skill in self.loaded:
+        """Refuse what is of a skill that is not loaded: an approval could not make it run."""
+        if call.spec.counts_as is None or not call.skill or call.skill in self.loaded:
             return None
-        return Verdict("deny", not_loaded_text(call.skill, self.loaded), "error")
+        loadable = self._loadable()
+        try:
+            skill = self._catalog.find(call.skill, is_told=lambda each: each.name in loadable)
+        except UnknownSkillError as error:
+            return Verdict("deny", str(error), "error")
+        text = f"Skill {skill.name} is not loaded"
+        if skill.name in self.loaded:
+            text = f"The loaded skill is named {skill.name}"
+        elif skill.name in loadable:
+            text += f". Call {LOAD_SKILL} with name {skill.name} first"
+        return Verdict("deny", f"{text}.", "error")
 
     def _answer(self, call: Call) -> Verdict | None:
         policy, risk, words = self._policy, call.risk, _risk_text(call)

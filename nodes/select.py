@@ -38,6 +38,7 @@ from skills_agent.state.records import (
     SkillPlace,
     VerdictRecord,
     active_skills,
+    not_loaded_text,
     tombstone,
 )
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -153,8 +154,7 @@ def _unload(state: AgentState, catalog: Catalog) -> tuple[list[AnyMessage], dict
     call = tool_call(name=UNLOAD_SKILL, args={"name": name}, id=f"unload-{state['usage']['turn']}-{name}")
     asked = _own_message([call])
     if name not in active:
-        text = f"Skill {name!r} is not loaded. Loaded skills: {', '.join(sorted(active)) or 'none'}."
-        return [asked, refusal(call["id"] or "", UNLOAD_SKILL, text)], {}
+        return [asked, refusal(call["id"] or "", UNLOAD_SKILL, not_loaded_text(name, active))], {}
     text = f"The user unloaded {name}. Its instructions are out of the conversation."
     receipt = ToolMessage(text, tool_call_id=call["id"], name=UNLOAD_SKILL, id=f"receipt-{call['id']}")
     return [asked, receipt], {name: tombstone(active[name])}

@@ -3,6 +3,7 @@
     SkillsAgentError                the root; threads, models, settings, audit ... have branches of their own
     └── SkillError                     skill-error            a refusal of the domain
         ├── UnknownSkillError          unknown-skill          no skill of that name in the catalog
+        │   └── SkillElsewhereError    skill-elsewhere        of the source that was named, but of another
         ├── SkillUnreadableError       skill-unreadable       SKILL.md vanished or cannot be opened
         ├── SkillVersionGoneError      skill-version-gone     what a thread has loaded is nowhere any more
         ├── SkillTooLargeError         skill-too-large        SKILL.md is over the size limit
@@ -109,6 +110,13 @@ class UnknownSkillError(DetailedError, SkillError):
     sentence = "There is no skill named {name!r}. Known skills: {known}."
     name: str
     known: Sequence[str]
+
+
+class SkillElsewhereError(UnknownSkillError):
+    sentence = "Skill {skill} is there from {places}, and not from {source!r}: name one of these, or none."
+    skill: str
+    source: str
+    places: Sequence[str]
 
 
 class SkillSkippedError(UnknownSkillError):

@@ -89,9 +89,8 @@ def active_skills(ledger: Mapping[str, LoadedSkill] | None) -> dict[str, LoadedS
 
 
 def not_loaded_text(name: str, loaded: Collection[str]) -> str:
-    """Say that a call needs a skill that is not loaded, and which are."""
-    named = ", ".join(sorted(loaded)) or "none"
-    return f"Skill {name} is not loaded. Call load_skill first. Loaded skills: {named}."
+    """Say that a skill is not loaded, and which are."""
+    return f"Skill {name!r} is not loaded. Loaded skills: {', '.join(sorted(loaded)) or 'none'}."
 
 
 def tombstone(skill: LoadedSkill) -> LoadedSkill:

@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from types import FunctionType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, get_origin
 
 import msgspec
 import openai
@@ -114,6 +114,12 @@ class CompatibleChatOpenAI(ChatOpenAIHooks, ChatOpenAI):
                 generation.message = with_strict_calls(generation.message, choice.calls)
 
     @override
+    def before_chunk(self, part: Mapping[str, Any]) -> None:
+        """Make texts of the arguments and ids of calls: LangChain takes no other."""
+        for choice in part.get("choices") or ():
+            _as_texts((choice.get("delta") or {}).get("tool_calls"))
+
+    @override
     def check_chunk(self, part: Mapping[str, Any], chunk: ChatGenerationChunk) -> None:
         """Keep the text of a refusal: langchain-openai does so for whole replies only."""
         choices = part.get("choices") or ()
@@ -158,7 +164,8 @@ class _AsItCame(openai.BaseModel):
 class _DirectPost:
     """A client's method for requests that makes little of one whose messages nobody looks at.
 
-    Its body is encoded by msgspec, in a tenth of the time; the JSON of a whole reply is returned as it came.
+    Its body is encoded by msgspec, in a tenth of the time; the JSON of a reply, or of a part of one, is returned
+    as it came.
     """
 
     def __init__(self, post: Callable[..., Any]) -> None:
@@ -174,7 +181,9 @@ class _DirectPost:
             request["content"] = msgspec.json.encode({**(body or {}), **options["extra_json"]})
             request["options"] = {name: each for name, each in options.items() if name != "extra_json"}
             del request["body"]
-        return self._post(path, cast_to=cast_to if request.get("stream") else _AsItCame, **request)
+        if request.get("stream"):
+            request["stream_cls"] = get_origin(request["stream_cls"])[_AsItCame]
+        return self._post(path, cast_to=_AsItCame, **request)
 
 
 class _StreamEnd:
@@ -209,17 +218,32 @@ def _is_own(client: Any, method: str) -> bool:
 
 
 def _take_arguments(choice: Any) -> list[RawCall]:
-    taken = []
-    for call in _part(_part(choice, "message"), "tool_calls") or ():
+    taken, calls = [], _part(_part(choice, "message"), "tool_calls") or ()
+    _as_texts(calls)
+    for call in calls:
         function = _part(call, "function")
         arguments = _part(function, "arguments")
         if isinstance(arguments, str):
             taken.append(RawCall(_part(function, "name") or "", _part(call, "id"), arguments))
-            if isinstance(function, dict):
-                function["arguments"] = "{}"
-            else:
-                function.arguments = "{}"
+            _put(function, "arguments", "{}")
     return taken
+
+
+def _as_texts(calls: Any) -> None:
+    """Make texts of what some servers give otherwise: the arguments as an object, and the id as a number."""
+    for call in calls or ():
+        function = _part(call, "function")
+        if isinstance(arguments := _part(function, "arguments"), dict):
+            _put(function, "arguments", msgspec.json.encode(arguments).decode())
+        if isinstance(call_id := _part(call, "id"), int):
+            _put(call, "id", str(call_id))
+
+
+def _put(whole: Any, name: str, value: Any) -> None:
+    if isinstance(whole, dict):
+        whole[name] = value
+    else:
+        setattr(whole, name, value)
 
 
 def _part(whole: Any, name: str) -> Any:

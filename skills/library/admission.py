@@ -7,7 +7,7 @@ requests cannot exceed a limit together. The graph's `select` node uses it.
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Literal, NamedTuple
 
-from skills_agent.skills.errors import SkillError, UnknownSkillError, list_names
+from skills_agent.skills.errors import SkillElsewhereError, SkillError, UnknownSkillError, list_names
 from skills_agent.skills.format.requirements import meets, requirement_of, version_text
 from skills_agent.skills.format.rules import MAX_NAME, Finding, diagnostic
 from skills_agent.skills.library.catalog import Catalog
@@ -84,7 +84,7 @@ class AdmissionControl:
         """
         if not isinstance(name, str) or not isinstance(source, str | None):
             raise NotAdmittedError("load_skill needs `name`, the name of a skill, as text.")
-        skill = self._find(name, source, asker)
+        skill = self._find(name, source or None, asker)
         if skill.name in self._loaded and asker != "operator":
             raise LoadedAlreadyError(skill)
         if skill.name in self._taken:
@@ -117,6 +117,10 @@ class AdmissionControl:
     def _find(self, name: str, source: str | None, asker: Asker) -> SkillMetadata:
         try:
             skill = self._catalog.find(name, source, is_told=_is_offered)
+        except SkillElsewhereError as error:
+            if asker != "model" or len(error.places) > 1:
+                raise NotAdmittedError(str(error)) from error
+            skill = self._catalog.find(error.skill)  # Small models make up a source.
         except UnknownSkillError as error:
             raise NotAdmittedError(str(error)) from error
         if asker == "model" and not skill.model_invocable:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from skills_agent.skills.errors import SkillSkippedError, UnknownSkillError
+from skills_agent.skills.errors import SkillElsewhereError, SkillSkippedError, UnknownSkillError
 from skills_agent.skills.format.rules import Finding, diagnostic, lookalikes_among
 from skills_agent.skills.format.values import name_from_folder, safe_name
 from skills_agent.skills.library.index import SkillReading
@@ -97,17 +97,23 @@ class Catalog:
         """Return the skill of that name, or of `name@source`.
 
         Raises UnknownSkillError, which carries the names that there are and may be told;
-        SkillSkippedError for one that was found and cannot be used.
+        SkillSkippedError for one that cannot be used, SkillElsewhereError for one of another source.
         """
         wanted = name if source is None else f"{name}@{source}"
-        if source is None and "@" in name:
-            name, _, source = name.rpartition("@")
+        if "@" in name:
+            name, _, own = name.rpartition("@")
+            source = own if source is None else source
         found = self._lookup(name, source)
         if found is None:
             skipped = next((each for each in self.entries if _is_skipped(each, name, source)), None)
             if skipped:
                 raise SkillSkippedError(wanted, self._names_like(name, is_told), skipped.reason)
-            raise UnknownSkillError(wanted, self._names_like(name, is_told))
+            known = self._names_like(name, is_told)
+            others = {each: self._lookup(name, each) for each in self._by_source}
+            places = [each for each, skill in others.items() if skill and is_told(skill)]
+            if source is not None and places:
+                raise SkillElsewhereError(wanted, known, name, source, places)
+            raise UnknownSkillError(wanted, known)
         return found
 
     def hidden_by(self, name: str, source: str) -> tuple[str, ...]:

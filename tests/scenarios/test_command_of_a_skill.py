@@ -46,7 +46,7 @@ def test_its_home_is_that_of_its_scripts(make_agent: MakeAgent) -> None:
 
 
 def test_a_skill_that_is_not_loaded_is_refused(make_agent: MakeAgent) -> None:
-    assert "Skill beta is not loaded." in told(ran(make_agent, command="ls", skill="beta"))
+    assert "There is no skill named 'beta'." in told(ran(make_agent, command="ls", skill="beta"))
 
 
 def test_who_leaves_the_skill_out_is_told_where_its_file_is(make_agent: MakeAgent) -> None:

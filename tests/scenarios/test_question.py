@@ -168,4 +168,4 @@ def test_nobody_is_asked_about_a_call_of_a_skill_that_is_not_loaded(
     agent.say("go")
     assert not agent.state.interrupts
     (refused,) = agent.tool_messages(asked_for["name"])
-    assert refused.content == "Skill beta is not loaded. Call load_skill first. Loaded skills: none."
+    assert refused.content == "Skill beta is not loaded. Call load_skill with name beta first."

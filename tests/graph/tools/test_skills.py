@@ -299,7 +299,7 @@ def test_a_skill_that_is_not_loaded_gives_nothing(cli: CommandLine, tool: str) -
     cli.add_skill("demo", files={"scripts/echo.py": ECHO})
     answer = cli.call(tool, skill="demo", path="scripts/echo.py")
     assert answer.status == "error"
-    assert "load_skill" in text_of(answer)
+    assert "'demo' is not loaded" in text_of(answer)
 
 
 @pytest.mark.parametrize("tool", ["read_resource", "run_script", "unload_skill"])

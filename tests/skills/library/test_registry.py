@@ -16,6 +16,7 @@ from skills_agent.skills.errors import (
     ResourceNotTextError,
     ResourceOutsideError,
     ResourceTooLargeError,
+    SkillElsewhereError,
     SkillInvalidError,
     SkillTooLargeError,
     SkillUndecodableError,
@@ -107,7 +108,7 @@ def test_of_two_in_one_source_the_one_in_a_folder_of_its_name_wins(tmp_path: Pat
     assert Registry([DirectorySource(tmp_path, "user")]).refresh().find("one").path == str(own)
 
 
-@pytest.mark.parametrize("wanted", ["missing", "a@user", "a@", "@", ""])
+@pytest.mark.parametrize("wanted", ["missing", "c@user", "c@", "@", ""])
 def test_an_unknown_skill_is_refused_with_the_names_there_are(wanted: str) -> None:
     catalog = Registry([memory("a", "b")]).refresh()
 
@@ -116,6 +117,20 @@ def test_an_unknown_skill_is_refused_with_the_names_there_are(wanted: str) -> No
 
     assert caught.value.known == ("a", "b")
     assert "a, b" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "source"), [("a@user", None), ("a@", None), ("a", "user"), ("a@user", "user")]
+)
+def test_a_skill_of_another_source_is_not_said_to_be_unknown(name: str, source: str | None) -> None:
+    catalog = Registry([memory("a", "b")]).refresh()
+    (place,) = catalog.sources
+
+    with pytest.raises(SkillElsewhereError, match=f"Skill a is there from {place}") as caught:
+        catalog.find(name, source)
+
+    assert caught.value.places == (place,)
+    assert catalog.find(f"a@{place}", place).name == "a"
 
 
 def test_of_many_names_those_most_like_the_wanted_one_come_first() -> None:

@@ -1,0 +1,186 @@
+"""Calls that small models get wrong: each is answered with the call that is right."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, ToolMessage
+
+from skills_agent.graph.models.compatible import CompatibleChatOpenAI
+from skills_agent.state.context import Context
+from tests.agents import call, calls, write_skill
+from tests.conftest import MakeAgent
+from tests.openai_server import KEY, OpenAIServer, Raw, openai_server
+
+COLORS = "brand-colors is a skill, not a tool: call load_skill with name brand-colors."
+
+
+@pytest.fixture(autouse=True)
+def _skills(skills_dir: Path) -> None:
+    write_skill(skills_dir, "brand-colors", "The colors.", scripts__show_py="print(1)", palette_md="# Red")
+    write_skill(skills_dir, "for-people", "Secret.\ndisable-model-invocation: true")
+
+
+def answered(agent: Any, *wanted: Any, **context: Any) -> list[str]:
+    agent.say("go", context=Context(**context) if context else None)
+    return [str(each.text) for each in agent.transcript if isinstance(each, ToolMessage)][-len(wanted) :]
+
+
+# The name of a tool
+
+
+@pytest.mark.parametrize("name", ["brand-colors", "brand_colors", "Brand Colors"])
+@pytest.mark.parametrize("args", [{}, {"name": "brand-colors"}, {"anything": [1]}])
+def test_a_skill_that_is_called_as_a_tool_names_the_call_that_loads_it(
+    make_agent: MakeAgent, name: str, args: dict[str, Any]
+) -> None:
+    wanted = {**call(name), "args": args}
+    assert answered(make_agent([calls(wanted), "done"]), wanted) == [COLORS]
+
+
+def test_so_does_one_whose_arguments_cannot_be_read(make_agent: MakeAgent) -> None:
+    unreadable = {"name": "brand-colors", "args": "{", "id": "c1", "error": None, "type": "invalid_tool_call"}
+    agent = make_agent([AIMessage("", invalid_tool_calls=[unreadable]), "done"])
+    assert answered(agent, unreadable) == [COLORS]
+
+
+def test_a_loaded_skill_and_its_files_name_what_to_call(make_agent: MakeAgent) -> None:
+    wanted = [call("brand-colors"), call("show.py"), call("show"), call("palette.md")]
+    agent = make_agent([calls(call("load_skill", name="brand-colors")), calls(*wanted), "done"])
+    loaded, script, stem, resource = answered(agent, *wanted)
+    assert "it is loaded: follow its instructions" in loaded
+    assert (
+        script
+        == stem
+        == (
+            "scripts/show.py is a file of the skill brand-colors: "
+            "call run_script with this skill and this path."
+        )
+    )
+    assert "call read_resource" in resource
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("read_files", "read_file"),
+        ("grep_search", "grep"),
+        ("TodoWrite", "update_plan"),
+        ("Skill", "load_skill"),
+    ],
+)
+def test_a_name_near_to_that_of_a_tool_names_it(make_agent: MakeAgent, name: str, right: str) -> None:
+    wanted = call(name)
+    assert answered(make_agent([calls(wanted), "done"]), wanted) == [
+        f"There is no tool '{name}': call {right}."
+    ]
+
+
+def test_a_name_near_to_nothing_is_answered_with_the_tools(make_agent: MakeAgent) -> None:
+    (text,) = answered(make_agent([calls(call("xyzzy")), "done"]), "xyzzy")
+    assert text.startswith("There is no tool 'xyzzy'. Tools: ")
+
+
+@pytest.mark.parametrize("name", ["for-people", "brand-colors"])
+def test_a_skill_that_the_model_may_not_load_is_not_named(make_agent: MakeAgent, name: str) -> None:
+    agent = make_agent([calls(call(name)), "done"])
+    (text,) = answered(agent, name, exclude_tools=["Skill(brand-colors)"])
+    assert text.startswith(f"There is no tool '{name}'.")
+
+
+# The name of a skill
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"name": "brand-colors@bundled"},
+        {"name": "brand-colors", "source": "default"},
+        {"name": "brand-colors", "source": ""},
+        {"name": "brand-colors@project", "source": "bundled"},
+    ],
+)
+def test_a_source_that_is_made_up_does_not_keep_from_the_one_skill_of_that_name(
+    make_agent: MakeAgent, args: dict[str, Any]
+) -> None:
+    wanted = {**call("load_skill"), "args": args}
+    agent = make_agent([calls(wanted), "done"])
+    (text,) = answered(agent, wanted)
+    assert text.startswith("Loaded brand-colors")
+    assert "brand-colors" in agent.values["skills_loaded"]
+
+
+def test_of_two_the_refusal_names_their_sources(make_agent: MakeAgent, tmp_path: Path) -> None:
+    write_skill(tmp_path / "more", "brand-colors", "Others.")
+    wanted = call("load_skill", name="brand-colors", source="default")
+    agent = make_agent([calls(wanted), "done"], skills_dirs=(tmp_path / "more",))
+    (text,) = answered(agent, wanted)
+    assert text.startswith("Skill brand-colors is there from ")
+    assert "and not from 'default'" in text
+    assert not agent.values["skills_loaded"]
+
+
+def test_a_caller_who_names_a_source_gets_no_other(make_agent: MakeAgent) -> None:
+    agent = make_agent(["done"])
+    agent.say("go", skills=["brand-colors@bundled"])
+    (refused,) = agent.tool_messages("load_skill")
+    assert str(refused.text).startswith("Skill brand-colors is there from ")
+    assert not agent.values["skills_loaded"]
+
+
+@pytest.mark.parametrize("tool", ["run_script", "read_resource"])
+def test_load_skill_is_named_only_for_a_skill_that_there_is(make_agent: MakeAgent, tool: str) -> None:
+    wanted = [call(tool, skill=name, path="x.py") for name in ("brand-colors", "notes.txt", "for-people")]
+    there, nowhere, shut = answered(make_agent([calls(*wanted), "done"]), *wanted)
+    assert there == "Skill brand-colors is not loaded. Call load_skill with name brand-colors first."
+    assert nowhere == "There is no skill named 'notes.txt'. Known skills: brand-colors."
+    assert shut == "Skill for-people is not loaded."
+
+
+# Arguments and ids
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
+    with openai_server() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        yield server
+
+
+def reply(message: dict[str, Any], finish: str, *, streamed: bool) -> Raw:
+    """Return an answer of a server that does as it likes."""
+    part = "delta" if streamed else "message"
+    choice = {"index": 0, part: {"role": "assistant", "content": "", **message}, "finish_reason": finish}
+    body = json.dumps(
+        {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+    )
+    if not streamed:
+        return Raw(200, body.encode())
+    return Raw(200, f"data: {body}\n\ndata: [DONE]\n\n".encode(), "text/event-stream")
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("call_id", [7, None, "call_1"])
+@pytest.mark.parametrize("arguments", [{"path": "notes.txt"}, '{"path": "notes.txt"}'])
+def test_arguments_as_an_object_and_an_id_as_a_number_are_read(
+    make_agent: MakeAgent, workspace: Path, server: OpenAIServer, arguments: Any, call_id: Any, streamed: bool
+) -> None:
+    (workspace / "notes.txt").write_text("buy milk\n")
+    made = {"index": 0, "id": call_id, "type": "function"}
+    made["function"] = {"name": "read_file", "arguments": arguments}
+    server.answers += [
+        reply({"tool_calls": [made]}, "tool_calls", streamed=streamed),
+        reply({"content": "Milk."}, "stop", streamed=streamed),
+    ]
+    agent = make_agent(CompatibleChatOpenAI(model="some-model", streaming=streamed, max_retries=0))
+    assert agent.say("What is there?")["answer"] == "Milk."
+    (result,) = agent.tool_messages("read_file")
+    assert "buy milk" in str(result.text)
+    (asked,) = [each for each in server.requests[-1].body["messages"] if each.get("tool_calls")]
+    (sent,) = asked["tool_calls"]
+    assert json.loads(sent["function"]["arguments"]) == {"path": "notes.txt"}
+    assert sent["id"] == result.tool_call_id
+    assert isinstance(sent["id"], str)
