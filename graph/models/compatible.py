@@ -164,8 +164,7 @@ class _AsItCame(openai.BaseModel):
 class _DirectPost:
     """A client's method for requests that makes little of one whose messages nobody looks at.
 
-    Its body is encoded by msgspec, in a tenth of the time; the JSON of a reply, or of a part of one, is returned
-    as it came.
+    Its body is encoded by msgspec, in a tenth of the time; the JSON of a reply is returned as it came.
     """
 
     def __init__(self, post: Callable[..., Any]) -> None:
