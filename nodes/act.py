@@ -330,10 +330,15 @@ class _Attempt:
                     return self._not_beside_itself()
                 return self._first(entry, invocation)
             runs = entry.is_unknown and entry.attempt_key in effects
+            # What a turn has ended with runs again only where somebody went back to an earlier step.
+            is_replay = entry.settled and entry.call_id == self.id
             entry = self._claim(entry, invocation)
         if entry.is_unknown:
             return self._again(entry, invocation, runs=runs)
         produced = invocation.produced(entry)
+        if is_replay:
+            text = f"This call ran at {entry.clock}, before the conversation went back to this step."
+            produced = _with_note(produced, f"[{text} It was not run again; its result was:]")
         for message in tool_messages(produced):  # For the audit: this call itself did nothing.
             message.additional_kwargs = {"skills_agent": {"reused": entry.started}}
         return self.outputs(produced)

@@ -56,6 +56,7 @@ from skills_agent.graph.threads.errors import (
     AnsweredError,
     EarlyAnswerError,
     JournalError,
+    ReplayedAnswerError,
     ThreadError,
     UnnamedAnswerError,
 )
@@ -259,6 +260,8 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
 
     def _received(self, given: Any, whole: StateSnapshot, config: RunnableConfig | None) -> "_Received":
         """Return what an answer, or a request with an id, is for a thread that stands so."""
+        if isinstance(given, Command) and self._whole(config)["configurable"].get("checkpoint_id"):
+            return _replayed(given, whole)
         if isinstance(given, Command):
             return _addressed(given, whole, self._current(whole, config), config)
         request = request_in(given)
@@ -507,13 +510,23 @@ class _Received(NamedTuple):
 
 def _needs_state(message: Any, thread: _Thread) -> bool:
     """Return whether the state says what an input is: an answer, or a request that may have come before."""
-    is_newest = thread.is_root and not thread.is_addressed
-    return is_newest and (_is_answer(message, thread) or request_in(message) is not None)
+    is_answer = isinstance(message, Command) and message.resume is not None
+    is_request = not thread.is_addressed and request_in(message) is not None
+    return thread.is_root and (is_answer or is_request)
 
 
-def _is_answer(message: Any, thread: _Thread) -> bool:
-    is_newest = thread.is_root and not thread.is_addressed
-    return is_newest and isinstance(message, Command) and message.resume is not None
+def _replayed(command: Command[Any], step: StateSnapshot) -> _Received:
+    """Return an answer to a question of a step that its config names.
+
+    LangGraph goes on with what came of the first answer, whatever a second one says. Raises
+    ReplayedAnswerError.
+    """
+    closed = {each.id for task in step.tasks if task.result is not None for each in task.interrupts}
+    is_open = [each.id for each in step.interrupts if each.id not in closed]
+    named = closed.intersection(command.resume) if isinstance(command.resume, dict) else set()
+    if named or (closed and not is_open):
+        raise ReplayedAnswerError(step.config["configurable"]["thread_id"], sorted(named or closed), is_open)
+    return _Received(command)
 
 
 def _addressed(

@@ -110,6 +110,15 @@ class UnnamedAnswerError(AnsweredError):
     attempt: int
 
 
+class ReplayedAnswerError(AnsweredError):
+    """An answer to a question of an earlier step, which was answered there."""
+
+    sentence = (
+        "The question at this step of thread {thread!r} was answered already, and what came of that stands. "
+        "To answer it otherwise, run the step again without an answer, invoke(None, config), and answer then."
+    )
+
+
 class RequestIdError(DetailedError, ThreadError):
     """A request has the id of another message of its thread. Nothing was run."""
 

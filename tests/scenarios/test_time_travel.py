@@ -1,12 +1,15 @@
 """Going on from an earlier step with LangGraph's own calls, in the same thread."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.types import Command
 
+from skills_agent.graph.threads.errors import ReplayedAnswerError
 from tests.agents import Agent, call, calls, write_skill
 from tests.conftest import MakeAgent
 
@@ -95,6 +98,45 @@ def test_a_run_from_an_old_checkpoint_asks_again_and_leaves_the_old_branch(agent
     assert result["answer"] == "written"
     assert len(agent.tool_messages("write_file")) == 1
     assert agent.graph.get_state(newest.config).values["messages"] == newest.values["messages"]
+
+
+REJECT, APPROVE = ({"decisions": [{"type": each}]} for each in ("reject", "approve"))
+
+
+def test_an_answer_at_a_step_that_was_answered_is_refused_and_not_dropped(agent: Agent) -> None:
+    """LangGraph goes on with what came of the first one: a rejected call would have its result."""
+    step = before(agent, "approve")
+    (question,) = step.interrupts
+    newest = agent.state
+    for answer in (REJECT, {question.id: REJECT}):
+        with pytest.raises(ReplayedAnswerError):
+            agent.graph.invoke(Command(resume=answer), step.config)
+    assert agent.state.config == newest.config
+    fork = agent.graph.update_state(step.config, None)
+    agent.graph.invoke(None, fork)
+    agent.graph.invoke(Command(resume=REJECT), fork)
+    (told,) = agent.tool_messages("write_file")
+    assert "a person rejected this call" in told.text
+
+
+async def test_it_is_so_for_ainvoke(make_agent: MakeAgent) -> None:
+    agent = make_agent([calls(call("write_file", path="out.txt", content="x")), "written", "another"])
+    await agent.graph.ainvoke({"messages": [HumanMessage("Write it")]}, agent.config)
+    step = await agent.graph.aget_state(agent.config)
+    await agent.graph.ainvoke(Command(resume=APPROVE), step.config)  # the newest step, by its name
+    with pytest.raises(ReplayedAnswerError):
+        await agent.graph.ainvoke(Command(resume=REJECT), step.config)
+
+
+def test_a_result_of_before_the_way_back_is_told_as_one(agent: Agent, workspace: Path) -> None:
+    step = before(agent, "approve")
+    for _ in range(2):
+        (workspace / "out.txt").unlink(missing_ok=True)
+        agent.graph.invoke(None, step.config)
+        agent.answer({"type": "approve"})
+        (told,) = agent.tool_messages("write_file")
+        assert told.text.count("before the conversation went back to this step. It was not run again") == 1
+        assert not (workspace / "out.txt").exists()
 
 
 def test_a_plain_turn_costs_three_checkpoints(agent: Agent) -> None:

@@ -141,7 +141,7 @@ def test_lines_of_nis_in_the_file_of_users_name_no_home(home: Path, monkeypatch:
     entry, other = pwd.getpwuid(0), home.parent / "other"
     other.mkdir()
     homes = [None, "", "relative", str(other)]
-    users = [pwd.struct_passwd((*entry[:5], each, entry[6])) for each in homes]  # type: ignore[arg-type]
+    users = [pwd.struct_passwd((*entry[:5], each, entry[6])) for each in homes]
     monkeypatch.setattr(pwd, "getpwall", lambda: users)
     monkeypatch.setattr(pwd, "getpwuid", lambda _: users[0])
     entries = obeyed_in_homes(home.parent, home)
