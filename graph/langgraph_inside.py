@@ -7,6 +7,7 @@ what to do when a release changes one; pyproject.toml bounds the releases.
 
 import asyncio
 import re
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -586,6 +587,14 @@ def server_access() -> ServerAccess:
 
     has_users = bool(config.LANGGRAPH_AUTH) or config.LANGGRAPH_AUTH_TYPE != "noop"
     return ServerAccess(config.CORS_CONFIG or {}, has_users)
+
+
+def is_development_server() -> bool:
+    """Return whether this process is a `langgraph dev`: it imports what lies in the folder that it starts in.
+
+    It alone has this package, and nothing of the server's configuration says so.
+    """
+    return "langgraph_runtime_inmem" in sys.modules
 
 
 class InnerModel:

@@ -1,7 +1,7 @@
 """What the nodes work with, made once from the settings and from what a host brings."""
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,6 @@ from skills_agent.graph.mcp.client import make_servers
 from skills_agent.graph.mcp.offer import offer_tools
 from skills_agent.graph.models.provider import default_model, make_models, model_name, stated_window
 from skills_agent.graph.places import (
-    cache_folder,
     closed_places,
     make_state_folder,
     process_environment,
@@ -40,6 +39,7 @@ from skills_agent.graph.settings import (
     refuse_missing_workspace,
 )
 from skills_agent.graph.shared_folders import shared_folders
+from skills_agent.graph.start_up import protected_entries
 from skills_agent.graph.system_prompt import SystemPrompt, system_prompt_of
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.locks import ThreadLocks
@@ -62,18 +62,15 @@ from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.packages.signed import Signers
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar, Places
 from skills_agent.skills.policy.risk import RISKS, Risk
-from skills_agent.skills.policy.secret_places import obeyed_in_homes
 from skills_agent.skills.policy.tool_spec import PROPOSE_SKILL, SHELL_TOOLS
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.policy.verdict import AnswerRefusedError, Approver
 from skills_agent.skills.posix import MISSING
 from skills_agent.skills.scripts.choice import Offer, choose_runner, why_no_shell
 from skills_agent.skills.scripts.environment import ScriptLimits, make_undumpable
-from skills_agent.skills.scripts.protected_files import own_entries
 from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.search.vectors import Embedder
 from skills_agent.skills.sources import Source
-from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.text import cut
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.transcript import LOAD_SKILL
@@ -315,20 +312,6 @@ def _excluded(settings: Settings, grammar: Grammar) -> tuple[Entry, ...]:
         return tuple(grammar.parse_named(text) for text in settings.exclude_tools)
     except EntryNotUnderstoodError as error:
         raise SettingsError(f"Setting exclude_tools: {error}") from error
-
-
-def protected_entries(settings: Settings, sources: Iterable[Source]) -> tuple[str, ...]:
-    """Return what is protected beside `PROTECTED`: the operator's list, and what the agent runs and reads.
-
-    What is closed is among it: where nothing is, a script could make it (`.ssh/config`).
-    """
-    of_skills = [each for each in sources if isinstance(each, DirectorySource)]
-    plugins = filter(None, (each.plugin_folder for each in of_skills))
-    own = (cache_folder(settings), user_state_folder(settings), *closed_places(settings))
-    folders = [*settings.skills_dirs, *(each.folder for each in of_skills), *plugins, *own]
-    path = process_environment().get("PATH", "")
-    of_homes = obeyed_in_homes(settings.workspace, settings.home)
-    return (*settings.protected_paths, *of_homes, *own_entries(settings.workspace, path, folders))
 
 
 def make_runner(

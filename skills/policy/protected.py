@@ -47,6 +47,7 @@ READERS: Final[Mapping[str, tuple[str, ...]]] = {
         ".pyenv", ".rbenv", ".nvm", ".asdf", ".rvmrc", ".gdbearlyinit", ".octaverc", ".iex.exs", ".ocamlinit",
         ".byebugrc", ".perldb", ".psysh.php", ".mailcap",
     ),
+    "the agent's server": (".env", "langgraph*.json", ".langgraph_api"),
     "hooks and build servers": (
         ".husky", ".github", ".gitlab", ".gitlab-ci.yml", ".circleci", ".buildkite", ".woodpecker*",
         ".drone.yml", ".travis.yml", "Jenkinsfile", "azure-pipelines.yml", "bitbucket-pipelines.yml",

@@ -306,7 +306,7 @@ def test_what_was_approved_becomes_writable_and_nothing_beside_it(
 
 def test_without_an_approval_nothing_protected_is_writable(make_agent: MakeAgent, workspace: Path) -> None:
     (workspace / ".envrc").write_text("as it was")
-    answer = run(make_agent, {**FREE, "sandbox": "require"}, command="x=.env; y=rc; echo new > $x$y; ls -a")
+    answer = run(make_agent, {**FREE, "sandbox": "require"}, command="x=.en; y=vrc; echo new > $x$y; ls -a")
     assert (workspace / ".envrc").read_text() == "as it was"
     assert "Read-only file system" in answer.text
 

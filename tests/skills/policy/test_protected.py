@@ -36,6 +36,10 @@ def test_every_spelling_of_git_is_protected(path: str) -> None:
         (".pre-commit-config.yaml", ".pre-commit-config.y*ml"),
         ("claude.md", "CLAUDE.md"),
         (".bashrc", ".bashrc"),
+        ("sub/.env", ".env"),
+        ("langgraph.json", "langgraph*.json"),
+        ("langgraph.server.json", "langgraph*.json"),
+        (".langgraph_api/store.pckl", ".langgraph_api"),
     ],
 )
 def test_what_other_programs_obey_is_protected(path: str, entry: str) -> None:
@@ -44,7 +48,7 @@ def test_what_other_programs_obey_is_protected(path: str, entry: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["src/a.py", ".gitignore", "git/x", "README.md", "...", ".env", ".agent/work/t/out.csv", "", "a.git"],
+    ["src/a.py", ".gitignore", "git/x", "README.md", "...", ".env.x", ".agent/work/t/out.csv", "", "a.git"],
 )
 def test_nothing_else_is(path: str) -> None:
     assert protected_by(path) is None
