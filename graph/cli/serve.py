@@ -53,7 +53,9 @@ def serve(
         from skills_agent.graph.mcp.serving import skills_server
     except ImportError as error:
         raise click.ClickException("the SDK of MCP is missing: pip install 'skills-agent[mcp]'") from error
-    server = skills_server(Publisher(registry, frozenset(names)), version("skills-agent"))
+    publisher = Publisher(registry, frozenset(names))
+    publisher.skills()  # says what is not published before anybody asks
+    server = skills_server(publisher, version("skills-agent"))
     if not http:
         _end_at_signals()
         asyncio.run(_on_stdio(server))

@@ -4,12 +4,13 @@ import hashlib
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import SkillError
+from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.json_fields import json_fields
-from skills_agent.skills.format.rules import is_spec_name
+from skills_agent.skills.format.rules import NAME_RULE, is_spec_name
 from skills_agent.skills.library.contents import ContentLimits, Member, list_contents
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillMetadata
@@ -39,6 +40,8 @@ class Publisher:
         self._names = names
         self._known: dict[str, PublishedSkill] = {}
         """By the digest of the skill."""
+        self._said: set[tuple[str, str]] = set()
+        """Which skills were said not to be published, with why: lists are asked for again and again."""
 
     def skills(self) -> Mapping[str, PublishedSkill]:
         """Return what is published now, by URI. What cannot be is left out, and logged."""
@@ -60,20 +63,42 @@ class Publisher:
                 )
             yield self._known[snapshot.digest]
         except (SkillError, OSError) as error:
-            logger.warning("skill %s is not published: %s", skill.name, error)
+            if (skill.name, str(error)) not in self._said:
+                self._said.add((skill.name, str(error)))
+                logger.warning("skill %s is not published: %s", skill.name, error)
 
 
 def _entry(name: str, folder: Path) -> McpEntry:
     """Describe a skill's folder. Raises SkillError."""
     files = dict(_files(name, folder))
     fields = json_fields(read_beneath(folder, "SKILL.md", MAX_BYTES))
-    if not is_spec_name(name) or fields.get("name") != name:
-        raise SkillError("its frontmatter has no name by the specification")
+    if fault := _fault(name, fields):
+        raise SkillError(f"{fault}, by the specification: clients refuse a whole list for one that is not")
     if len(files) > MAX_FILES or sum(each.size for each in files.values()) > MAX_BYTES:
         raise SkillError(
             f"it has more than {MAX_FILES} files, or {MAX_BYTES:,} bytes, which MCP does not take"
         )
     return McpEntry(uri_of(name), fields, files)
+
+
+def _fault(name: str, fields: Mapping[str, Any]) -> str:
+    """Say what a frontmatter has to be and is not; empty for nothing."""
+    if not is_spec_name(name) or fields.get("name") != name:
+        return f"its name has to be {NAME_RULE}"
+    if "description" not in fields:
+        return "it has to have a description"
+    for row in FIELDS:
+        value = fields.get(row.name)
+        if not row.in_spec or row.name not in fields:
+            continue
+        if row.name == "metadata":
+            if not (isinstance(value, dict) and all(isinstance(each, str) for each in value.values())):
+                return "its metadata has to be texts by their names"
+        elif not isinstance(value, str):
+            return f"its {row.name} has to be one text"
+        elif row.limit is not None and not (value.strip() and len(value) <= row.limit):
+            return f"its {row.name} has to have 1 to {row.limit:,} characters"
+    return ""
 
 
 def _files(name: str, folder: Path) -> Iterator[tuple[str, McpFile]]:

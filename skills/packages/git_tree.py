@@ -12,13 +12,13 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final, NamedTuple
 
 from skills_agent.skills.library.contents import ContentLimits
-from skills_agent.skills.library.snapshots import remove_tree
 from skills_agent.skills.packages.entry_names import EntryNames
 from skills_agent.skills.packages.errors import EntryError, OfferError
 from skills_agent.skills.packages.git_program import Git
 from skills_agent.skills.packages.manifest import PASSED_OVER
 from skills_agent.skills.packages.offer import OfferedSkill, Wanted
 from skills_agent.skills.packages.staging import stage
+from skills_agent.skills.trees import remove_tree
 
 _MAX_LISTING: Final = 30_000_000
 """Bytes of the list of files: some 300,000 of them."""

@@ -5,6 +5,7 @@ and none says that a skill is safe. The patterns go over hostile text, so they a
 time.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import groupby, islice
@@ -173,6 +174,29 @@ def _is_negated(text: str, match: Any) -> bool:
     return any(word in sentence for word in ("never", "not ", "n't", "cannot", "avoid", "no "))
 
 
+def _has_its_program(text: str, match: Any) -> bool:
+    """Return whether what the pipe leads to runs another program, and reads the download as data.
+
+    That is `json.tool`, a script that is named, and code on the line that does not run what it reads.
+    """
+    rest = text[match.end() : match.end() + _PROGRAM_CHARACTERS]
+    own = re.match(_OWN_PROGRAM, rest, re.DOTALL)
+    if own is None or "|" not in match[0] or match[0].endswith(("sh", "iex")):
+        return False
+    is_piped_on = re.match(rf"[^\n]*\|\s*{_INTERPRETERS}", rest[own.end() :])
+    return not (is_piped_on or re.search(_RUNS_MORE, own["code"] or ""))
+
+
+_OWN_PROGRAM: Final = (
+    r"\s+(?:-m\s+json\.tool\b|-\w*[cenpr]\s+(?P<quote>[\"'])(?P<code>.*?)(?P=quote)"
+    r"|[\w.~$/{}-]+\.\w+(?![\w/:.]))"
+)
+_PROGRAM_CHARACTERS: Final = 1_000
+_RUNS_MORE: Final = (
+    r"exec|eval|compile|system|popen|spawn|import_?module|__import__|subprocess|require|runpy|pickle|marshal|\bsh\b"
+    r"|bash|`|\$\("
+)
+
 _PROGRAM: Final = frozenset[Role]({"program"})
 _PROSE: Final = frozenset[Role]({"prose"})
 _BOTH: Final = _PROGRAM | _PROSE
@@ -238,6 +262,7 @@ _RULES: Final[Sequence[_Rule]] = (
         r"|\b(?:exec|eval)\s*\([^\n]{0,80}(?:urlopen\(|requests\.get\(|httpx\.get\()"
         r"|(?i:\b(?:iex|Invoke-Expression)\b[^\n]{0,60}(?:iwr|irm|DownloadString|Invoke-WebRequest|Invoke-RestMethod))"
         r"|(?i:\b(?:iwr|irm)\b[^\n|]{0,200}\|\s*iex\b)",
+        _has_its_program,
     ),
     _Rule(
         "addresses-skills", "warning", _PROSE, "Tells the model what to do about other skills",

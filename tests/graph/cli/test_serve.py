@@ -18,6 +18,8 @@ from urllib.request import urlopen
 import pytest
 from pydantic import ConfigDict
 
+from skills_agent.graph.settings import Settings, registry_of
+from skills_agent.skills.library.published import Publisher
 from skills_agent.skills.sources.mcp_entries import EXTENSION
 from tests.agents import write_skill
 from tests.graph.cli.command_line import CommandLine
@@ -377,6 +379,30 @@ async def test_skills_of_other_servers_are_not_passed_on(cli: CommandLine) -> No
         assert other.requests == []
 
 
+UNLISTED = {
+    "long": f"{'Much. ' * 200}",
+    "tools": "Tools.\nallowed-tools: [Read, Write]",
+    "compatible": f"Fits.\ncompatibility: {'x' * 501}",
+    "numbers": "Counts.\nmetadata: {version: 1}",
+    "licensed": "Licensed.\nlicense: [MIT]",
+}
+
+
+def test_what_clients_would_refuse_is_not_published_and_said_once(
+    cli: CommandLine, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = cli.workspace / ".agent" / "skills"
+    write_skill(folder, "notes", "Takes notes.\nlicense: MIT\nmetadata: {version: '1'}")
+    for name, head in UNLISTED.items():
+        write_skill(folder, name, head)
+    registry = registry_of(Settings(workspace=cli.workspace, home=cli.home, bundled_skills=False), ())
+    publisher = Publisher(registry)
+    assert [each.entry.name for each in publisher.skills().values()] == ["notes"]
+    publisher.skills()
+    said = [line for line in caplog.messages if "is not published" in line]
+    assert sorted(line.split()[1] for line in said) == sorted(UNLISTED)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["http", "stdio"])
 async def test_fastmcps_client_lists_and_reads_what_is_published(
@@ -386,7 +412,9 @@ async def test_fastmcps_client_lists_and_reads_what_is_published(
     from fastmcp.client.transports import StdioTransport  # noqa: PLC0415
     from fastmcp.skills.client import SkillsClientExtension  # noqa: PLC0415
 
-    skills_of(cli)
+    folder = skills_of(cli)
+    for name, head in UNLISTED.items():
+        write_skill(folder, name, head)
 
     async def check(transport: Any) -> None:
         async with fastmcp.Client(transport, extensions=[SkillsClientExtension()]) as client:

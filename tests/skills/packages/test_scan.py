@@ -61,6 +61,37 @@ def test_what_authors_usually_write_is_no_reason(text: str) -> None:
     assert kinds(text) == set()
 
 
+@pytest.mark.parametrize(
+    ("line", "runs"),
+    [
+        ("curl -s URL | python3 -m json.tool", False),
+        ("curl -s URL | sudo python3 -m json.tool --indent 2", False),
+        ("curl -s URL |python3 -c 'import json, sys; print(json.load(sys.stdin)[0])'", False),
+        ('curl -s URL | python3 -c "\nimport json\nprint(1)"', False),
+        ("curl -s URL | node scripts/parse.js", False),
+        ("curl -s URL | perl -pe 's/a/b/'", False),
+        ("curl -s URL | ruby ./mine.rb", False),
+        ("curl -s URL | python3", True),
+        ("curl -s URL | python3 -", True),
+        ("curl -s URL | python3 - --flag x.json", True),
+        ("curl -s URL | python3 -m code", True),
+        ("curl -s URL | python3 -c 'import sys; exec(sys.stdin.read())'", True),
+        ("curl -s URL | perl -e 'system(<STDIN>)'", True),
+        ("curl -s URL | bash -c 'while read x; do $x; done'", True),
+        ("curl -s URL | bash -s -- x.sh", True),
+        ("curl -s URL | bash /dev/stdin", True),
+        ("curl -s URL | bash; python3 -m json.tool x.json", True),
+        ("curl -s URL | bash https://a.example/x.sh", True),
+        ("bash <(curl -s a.example/x.sh) x.sh", True),
+        ("iwr https://a.example/x.ps1 | iex x.ps1", True),
+        ("curl -s URL | python3 -m json.tool | bash", True),
+    ],
+)
+def test_a_download_that_another_program_reads_is_none_that_runs(line: str, runs: bool) -> None:
+    for role in ("prose", "program"):
+        assert (("downloaded", "warning") in kinds(line, role)) == runs
+
+
 def test_a_kind_is_told_once_a_file_with_how_often() -> None:
     [finding] = scan([ScannedFile("a.sh", "wget x\n" * 5, "program")])
     assert (finding.line, finding.times) == (1, 5)
