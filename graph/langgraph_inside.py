@@ -340,11 +340,6 @@ def whole_checkpoint(
     return checkpoint
 
 
-def whole_value(stored: Any) -> Any:
-    """Return the value of a channel that a checkpoint holds whole, whether it is a delta channel or not."""
-    return stored.value if isinstance(stored, _DeltaSnapshot) else stored
-
-
 def with_write(graph: CompiledStateGraph[Any, Any, Any, Any], name: str, value: Any, write: Any) -> Any:
     """Return the value of a channel after a write, as at the end of a step; one without a reducer stays."""
     channel = graph.channels.get(name)

@@ -60,7 +60,6 @@ def ask(
     from skills_agent.graph.cli.chat import unknown_command
     from skills_agent.graph.cli.progress import Progress
     from skills_agent.graph.cli.thread import open_thread, person_says, print_turn, run_once
-    from skills_agent.graph.cli.threads import earlier_threads
 
     with open_thread(thread, newest=newest, quiet=as_json, **chosen) as current:
         if fault := unknown_command(current, text):
@@ -72,8 +71,6 @@ def ask(
             raise click.UsageError(str(error)) from error
         progress = Progress({}, quiet=as_json)
         progress.did("thread", current.name)
-        if offer := earlier_threads(current.agent.services.settings):
-            progress.did("note", offer)
         said = person_says(with_attached(text, piped, current.workspace), skills, request_id)
         if turn := current.earlier_turn(said):
             if turn.is_over:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,7 +12,6 @@ from skills_agent.graph.cli.printing import (
     ask_for_yes,
     echo,
     is_terminal,
-    line_of,
     local_time,
     print_json,
     table,
@@ -22,11 +21,9 @@ from skills_agent.graph.threads.errors import AgeError, list_first
 from skills_agent.skills.evals.result import is_eval_thread
 from skills_agent.skills.text import count
 
-OFFER: Final = "skills-agent threads import (or import --decline)"
 T = TypeVar("T")
 
 if TYPE_CHECKING:
-    from skills_agent.graph.settings import Settings
     from skills_agent.graph.threads.threads import Threads
 
 
@@ -44,7 +41,6 @@ def list_threads(with_evals: bool, as_json: bool, **database: Any) -> None:
     with open_threads(**database) as opened:
         every = _shown(opened, opened.list())
         summaries = [each for each in every if with_evals or not is_eval_thread(each.thread)]
-        settings = opened.graph.services.settings
     if as_json:
         print_json([summary._asdict() for summary in summaries])
         return
@@ -58,8 +54,6 @@ def list_threads(with_evals: bool, as_json: bool, **database: Any) -> None:
     )
     if hidden := len(every) - len(summaries):
         click.echo(f"Not listed: {count(hidden, 'thread')} of eval cases (--evals).")
-    if offer := earlier_threads(settings):
-        click.echo(offer)
 
 
 @threads.command(
@@ -193,46 +187,6 @@ def delete(thread: str, yes: bool, as_json: bool, **database: Any) -> None:
         opened.check(thread)
         _remove(opened, [thread], f"Delete thread {thread}?", yes=yes)
     print_json({"threads": [thread]}) if as_json else echo(f"Removed thread {thread}.")
-
-
-@threads.command("import", epilog=options.examples("threads import", "threads import --decline"))
-@click.option("--decline", is_flag=True, help="Import nothing, and offer these threads no more.")
-@options.database
-@options.as_json
-def import_earlier(decline: bool, as_json: bool, **database: Any) -> None:
-    """Import the threads that an earlier version kept in .agent/threads.sqlite of the workspace.
-
-    Only what was said comes along, because the file may have come with the workspace: approvals, grants,
-    loaded skills, open questions, plans and the journal are left behind. The file stays as it is.
-    """
-    from skills_agent.graph.threads import earlier
-
-    with open_threads(**database, create=True) as opened:
-        settings = opened.graph.services.settings
-        if decline:
-            earlier.decline(settings)
-            echo("Nothing was imported. These threads are not offered again.")
-            return
-        done = earlier.import_threads(settings, opened.graph)
-    if as_json:
-        print_json(done._asdict())
-        return
-    names = f": {list_first(done.threads, '--json')}" if done.threads else ""
-    echo(f"Imported {count(len(done.threads), 'thread')}{names}.")
-    for thread, fault in done.passed_over.items():
-        echo(f"Passed over {line_of(thread, 64)}: {line_of(fault)}.")
-    if done.threads:
-        echo(
-            "Left behind: approvals and grants, loaded skills, open questions, plans, and the journal. "
-            f"You can remove {earlier.FILE} now."
-        )
-
-
-def earlier_threads(settings: "Settings") -> str:
-    """Return the line that offers threads of an earlier version; nothing where there are none."""
-    from skills_agent.graph.threads.earlier import FILE, has_earlier_threads
-
-    return f"{FILE} has threads of an earlier version: {OFFER}" if has_earlier_threads(settings) else ""
 
 
 def open_threads(

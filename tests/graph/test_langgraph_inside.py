@@ -78,7 +78,6 @@ from skills_agent.graph.langgraph_inside import (
     thread_ids,
     values_parts,
     whole_checkpoint,
-    whole_value,
     with_write,
 )
 from skills_agent.graph.serialisation import strict_saver
@@ -457,7 +456,7 @@ def test_every_code_of_the_serializer_is_known() -> None:
         packed = ormsgpack.packb(ormsgpack.Ext(code, ormsgpack.packb(["os", "system", "x", "y"])))
         assert serializer.loads_typed(("msgpack", packed)) == FORMS.get(code, "unknown")
     packed = ormsgpack.packb(ormsgpack.Ext(SNAPSHOT_CODE, ormsgpack.packb([1])))
-    assert whole_value(serializer.loads_typed(("msgpack", packed))) == [1]
+    assert serializer.loads_typed(("msgpack", packed)).value == [1]
 
 
 def test_savers_are_known_by_kind_and_their_copies_by_what_they_share(tmp_path: Path) -> None:
