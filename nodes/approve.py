@@ -19,12 +19,13 @@ from skills_agent.nodes.asking import (
     unknown_text,
     with_words,
 )
+from skills_agent.nodes.effects import JournalEntry
 from skills_agent.nodes.installing import list_of
 from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.question import describe_question
 from skills_agent.skills.policy.grants import Scope, grant_fault
-from skills_agent.skills.policy.patterns import Grammar
+from skills_agent.skills.policy.patterns import Call, Grammar
 from skills_agent.skills.policy.question import Content
 from skills_agent.state.context import Context
 from skills_agent.state.records import GrantRecord, VerdictRecord
@@ -84,7 +85,7 @@ def approve(state: AgentState, runtime: Runtime[Context], *, policy: Policy) -> 
     messages: list[AnyMessage] = []
     grants: dict[str, GrantRecord] = {}
     for (call_id, question), decision in zip(questions.items(), answer.decisions, strict=True):
-        verdict = _verdict(question, decision, judge, policy)
+        verdict = _verdict(question, decision, judge, policy, _begun(call_id, question, policy))
         verdicts[call_id] = judge.signed(call_id, verdict)
         grants[call_id] = judge.signed_grant(_grant(call_id, verdict, decision, judge))
         if verdict["decision"] == "deny":
@@ -141,42 +142,69 @@ def _check_grants(
     return decisions
 
 
+def _begun(call_id: str, question: VerdictRecord, policy: Policy) -> JournalEntry | None:
+    """Return what the journal has of a call that began already, in a run that was lost."""
+    invocation, digest = policy.running(), question.get("digest", "")
+    entry = invocation.known(call_id, question["tool"], digest) if invocation else None
+    return entry if entry and entry.digest == digest else None
+
+
 def _verdict(
-    question: VerdictRecord, decision: PersonDecision, judge: Judge, policy: Policy
+    question: VerdictRecord,
+    decision: PersonDecision,
+    judge: Judge,
+    policy: Policy,
+    begun: JournalEntry | None,
 ) -> VerdictRecord:
     call = judge.call(question["tool"], question["args"])
     verdict = VerdictRecord(**{**question, "by": "approval", "decision": "allow", "reason": "approved"})
     if isinstance(decision, Reject):
-        verdict["decision"] = "deny"
-        verdict["reason"] = with_words("Not run: a person rejected this call", decision.message)
-        if cut_off := question.get("cut_off"):
-            said = with_words("A person decided not to run it again", decision.message)
-            verdict["reason"] = unknown_text(cut_off["text"], said)
+        verdict["decision"], verdict["reason"] = "deny", _rejected(decision, question, begun)
     elif "digest" in question and judge.digest(call) != question["digest"]:
         verdict["decision"], verdict["by"] = "deny", "error"
         verdict["reason"] = changed_text(question["tool"])
-    elif (change := policy.change(call)) and change.digest != question.get("target", change.digest):
+    elif not (begun and isinstance(decision, Approve)) and (path := _changed_path(call, question, policy)):
         verdict["decision"], verdict["by"] = "deny", "error"
         verdict["reason"] = (
-            f"Not run: {change.path} changed after a person was asked, so this call would not do what they "
+            f"Not run: {path} changed after a person was asked, so this call would not do what they "
             "saw. Read it again, and repeat the call if it still makes sense."
         )
     elif isinstance(decision, Edit):
-        action = decision.edited_action
-        args = policy.fitted(action.name, action.args)
-        verdict["tool"], verdict["args"], verdict["reason"] = action.name, args, "edited"
-        new_call = judge.call(action.name, args)
-        if new_call.skill != question.get("skill"):
-            verdict.pop("install", None)  # it was approved for the scripts of another one
-        verdict["digest"], verdict["skill"] = judge.digest(new_call), new_call.skill
-        for name in ("target", "measured"):  # they are of what the call was before
-            verdict.pop(name, None)  # type: ignore[misc]
-        if changed := policy.change(new_call):
-            verdict["target"] = changed.digest
-        again = judge.verdict(new_call)
-        if again.decision == "deny":
-            verdict["decision"], verdict["reason"], verdict["by"] = "deny", again.reason, again.by
+        _edit(verdict, decision.edited_action, judge, policy)
     return verdict
+
+
+def _rejected(decision: Reject, question: VerdictRecord, begun: JournalEntry | None) -> str:
+    if begun and not begun.is_unknown:
+        ran = f"This call ran at {begun.clock}, in a run that was cut off. A person rejected it afterwards"
+        return f"{with_words(ran, decision.message)} Check what it changed."
+    cut_off = begun.description if begun else question.get("cut_off", {}).get("text")
+    if cut_off:
+        said = with_words("A person decided not to run it again", decision.message)
+        return unknown_text(cut_off, said)
+    return with_words("Not run: a person rejected this call", decision.message)
+
+
+def _changed_path(call: Call, question: VerdictRecord, policy: Policy) -> str:
+    """Return the file that a call would change and that is not as a person saw it; empty for none."""
+    change = policy.change(call)
+    return change.path if change and change.digest != question.get("target", change.digest) else ""
+
+
+def _edit(verdict: VerdictRecord, action: Action, judge: Judge, policy: Policy) -> None:
+    args, old_skill = policy.fitted(action.name, action.args), verdict.get("skill")
+    verdict["tool"], verdict["args"], verdict["reason"] = action.name, args, "edited"
+    new_call = judge.call(action.name, args)
+    if new_call.skill != old_skill:
+        verdict.pop("install", None)  # it was approved for the scripts of another one
+    verdict["digest"], verdict["skill"] = judge.digest(new_call), new_call.skill
+    for name in ("target", "measured"):  # they are of what the call was before
+        verdict.pop(name, None)  # type: ignore[misc]
+    if changed := policy.change(new_call):
+        verdict["target"] = changed.digest
+    again = judge.verdict(new_call)
+    if again.decision == "deny":
+        verdict["decision"], verdict["reason"], verdict["by"] = "deny", again.reason, again.by
 
 
 def _grant(call_id: str, verdict: VerdictRecord, decision: PersonDecision, judge: Judge) -> GrantRecord:

@@ -1,6 +1,8 @@
 """An effect takes place once: what is done is not done again, and what is unknown is asked about."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -29,6 +31,7 @@ from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
 from tests.agents import Agent, assert_asked_again, call, calls, produced, write_skill
 from tests.conftest import MakeAgent
+from tests.forked import run_forked
 
 RUN = call("run_script", skill="alpha", path="scripts/run.py", args=["x"])
 NOTE = call("note", text="n")
@@ -569,3 +572,32 @@ def test_a_thread_in_memory_is_over_with_its_saver(make_agent: MakeAgent, tmp_pa
         second.say("go")
         assert second.answer({"type": "approve"})["answer"] == "done"
     assert notes.taken == ["n", "n"]
+
+
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_a_file_that_was_written_in_a_lost_run_is_no_reason_against_its_own_call(
+    make_agent: MakeAgent, workspace: Path, tmp_path: Path, decision: str
+) -> None:
+    """Killed after its approval, before anything of it is stored: the file differs from what was asked."""
+
+    def kill(_: Any) -> str:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return ""
+
+    def run(resume: Any, reply: Any) -> Any:
+        with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
+            write = call("write_file", path="notes.txt", content="n")
+            agent = make_agent([calls(write), reply, "done"], checkpointer=saver)
+            agent.graph.invoke(resume, agent.config, durability="exit")
+            return agent.state
+
+    state = run({"messages": [HumanMessage("go")]}, "")
+    answer: Any = Command(resume={state.interrupts[0].id: {"decisions": [{"type": "approve"}]}})
+    assert run_forked(run, answer, kill) == -signal.SIGKILL
+    assert (workspace / "notes.txt").read_text() == "n"
+    state = run(Command(resume={state.interrupts[0].id: {"decisions": [{"type": decision}]}}), "done")
+    (told,) = [each for each in state.values["messages"] if isinstance(each, ToolMessage)]
+    if decision == "approve":
+        assert told.text == "Wrote notes.txt: 1 bytes, 1 line."
+    else:
+        assert "in a run that was cut off. A person rejected it afterwards." in told.text
