@@ -1,9 +1,10 @@
 """The locks of `npx skills` (1.7), read: what it installed here, from where, and if that is so still.
 
-A project has `skills-lock.json`, and the skills in `.agents/skills/NAME`; the home folder has
-`.agents/.skill-lock.json`. Its own tool never checks its hashes. `computedHash` is the SHA-256 of each file's
-path and bytes, one after the other, with nothing between: `a` + `bc` is `ab` + `c`, and modes do not count.
-So it finds changes by accident, and vouches for nothing; only a skill's digest does.
+A project has `skills-lock.json`, and the home folder `.agents/.skill-lock.json`. The skills are in
+`.agents/skills/NAME`, or in the folder of the one agent that `-a` named: `.claude/skills/NAME`. Its own tool
+never checks its hashes. `computedHash` is the SHA-256 of the path and bytes of each file in turn, with
+nothing between: `a` + `bc` is `ab` + `c`, and modes do not count. So it finds changes by accident, and
+vouches for nothing; only a skill's digest does.
 """
 
 import hashlib
@@ -17,11 +18,11 @@ import msgspec
 
 from skills_agent.skills.confined import open_beneath, read_beneath
 from skills_agent.skills.packages.errors import LockFileError
+from skills_agent.skills.sources.directory import STANDARD_FOLDERS
 from skills_agent.skills.visible import visible_line
 
 PROJECT_LOCK: Final = "skills-lock.json"
 USER_LOCK: Final = ".agents/.skill-lock.json"
-_FOLDER: Final = ".agents/skills"
 _MAX_BYTES: Final = 8_000_000
 _NAME: Final = re.compile(r"[a-z0-9_-][a-z0-9._-]{0,254}")
 _SKIPPED: Final = frozenset({".git", "node_modules"})
@@ -47,7 +48,8 @@ class NpxSkill(NamedTuple):
     """A skill that `npx skills` has in a lock."""
 
     name: str
-    folder: Path
+    folders: tuple[Path, ...]
+    """Where it is, of the folders that skills are found in; copies and links alike."""
     source: str
     """As it names the place: `acme/skills`."""
     address: str
@@ -57,12 +59,12 @@ class NpxSkill(NamedTuple):
 
     def state(self) -> Literal["same", "changed", "missing", "unknown"]:
         """Compare what is there with its hash; `unknown` without one, and for names beyond ASCII."""
-        if not self.folder.is_dir():
+        found = {computed_hash(folder) for folder in self.folders}
+        if not found:
             return "missing"
-        found = computed_hash(self.folder)
-        if not (found and self.computed_hash):
+        if "" in found or not self.computed_hash:
             return "unknown"
-        return "same" if found == self.computed_hash else "changed"
+        return "same" if found == {self.computed_hash} else "changed"
 
 
 def read_npx_lock(base: Path, name: str = PROJECT_LOCK) -> tuple[NpxSkill, ...]:
@@ -106,7 +108,9 @@ def computed_hash(folder: Path) -> str:
 
 
 def _skill(base: Path, name: str, entry: _Entry) -> NpxSkill:
-    return NpxSkill(name, base / _FOLDER / name, entry.source, _address(entry), entry.computed_hash)
+    places = [base / folder / name for folder in STANDARD_FOLDERS]
+    folders = tuple(each for each in places if each.is_dir())
+    return NpxSkill(name, folders, entry.source, _address(entry), entry.computed_hash)
 
 
 def _address(entry: _Entry) -> str:

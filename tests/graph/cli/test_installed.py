@@ -240,10 +240,12 @@ def npx_lock(cli: CommandLine, computed_hash: str) -> None:
     cli.write("skills-lock.json", json.dumps({"version": 1, "skills": {"rain-gauge": entry}}))
 
 
-def test_what_npx_installed_is_recognised_and_taken_over(cli: CommandLine) -> None:
+@pytest.mark.parametrize("folder", [".agents/skills", ".claude/skills"])
+def test_what_npx_installed_is_recognised_and_taken_over(cli: CommandLine, folder: str) -> None:
     shutil.copytree(cli.write_skill(), cli.workspace / "my-npx-skills")
-    there = cli.workspace / ".agents" / "skills" / "rain-gauge"
+    there = cli.workspace / folder / "rain-gauge"
     shutil.copytree(cli.workspace / "my-npx-skills" / "rain-gauge", there)
+    assert str(there) in cli.run("skills", "list", "--json").out
     npx_lock(cli, computed_hash(there))
     done = cli.run("skills", "verify")
     assert done.code == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skills_agent.skills.packages.errors import LockFileError
-from skills_agent.skills.packages.npx_lock import computed_hash, read_npx_lock
+from skills_agent.skills.packages.npx_lock import NpxSkill, computed_hash, read_npx_lock
 
 HASH = "e9a257c6f5d9d95037b96ece13ce466e60d5daa341b5007147bdbaea76d80bee"
 """Of the files below; by a program for node that sorts by `localeCompare`."""
@@ -33,15 +33,35 @@ def test_the_hash_is_that_of_npx(tmp_path: Path) -> None:
 
 def test_a_skill_is_recognised_and_compared(tmp_path: Path) -> None:
     write_lock(tmp_path)
-    (skill,) = read_npx_lock(tmp_path)
-    assert (skill.name, skill.source, skill.address) == ("alpha", "acme/skills", "acme/skills#main")
-    assert skill.state() == "missing"
+
+    def skill() -> NpxSkill:
+        return read_npx_lock(tmp_path)[0]
+
+    read = skill()
+    assert (read.name, read.source, read.address) == ("alpha", "acme/skills", "acme/skills#main")
+    assert read.state() == "missing"
     folder = write_skill(tmp_path)
-    assert skill.state() == "same"
+    assert skill().state() == "same"
     (folder / "b.md").write_text("changed")
-    assert skill.state() == "changed"
+    assert skill().state() == "changed"
     (folder / "é.md").touch()
-    assert skill.state() == "unknown"
+    assert skill().state() == "unknown"
+
+
+def test_it_is_looked_for_wherever_skills_are_found(tmp_path: Path) -> None:
+    write_lock(tmp_path)
+    claude = tmp_path / ".claude" / "skills"
+    claude.parent.mkdir()
+    folder = write_skill(tmp_path)
+    folder.parent.rename(claude)  # as `npx skills add acme/skills -a claude-code` does
+    assert read_npx_lock(tmp_path)[0].state() == "same"
+    (tmp_path / ".agents" / "skills").mkdir()
+    folder.symlink_to(claude / "alpha")  # and as with two agents, if the other way round
+    assert read_npx_lock(tmp_path)[0].state() == "same"
+    folder.unlink()
+    other = write_skill(tmp_path)
+    (other / "b.md").write_text("changed")
+    assert read_npx_lock(tmp_path)[0].state() == "changed"
 
 
 @pytest.mark.parametrize(
