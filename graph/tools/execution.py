@@ -33,6 +33,7 @@ from skills_agent.skills.scripts.command_line import command_request, explained
 from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.request import as_arguments, of_skill, script_request
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner, Stop
+from skills_agent.skills.scripts.spelling import SkillFiles, read_spelling
 from skills_agent.skills.skill import Need, SkillRef
 from skills_agent.state.call_attempt import call_attempt
 from skills_agent.state.context import caller_of
@@ -353,19 +354,19 @@ def _hint(request: ScriptRequest, runtime: ThreadRuntime) -> str:
     if not request.skill and _SKILL_VARIABLE.search(request.command):
         return "$SKILL_DIR is that of the skill that the argument skill names, and none was named"
     line = take_apart(request.command or "") or ()
-    words = [word.removeprefix("./") for command in line for word in command.known]
-    files = {
-        resource["path"]: name
-        for name in active_skills(runtime.state.get("skills_loaded"))
-        for resource in (runtime.state.get("skill_resources") or {}).get(name, {}).get("files", [])
-    }
-    meant = next((word for word in words if word in files and not (request.start / word).exists()), None)
-    if meant is None:
-        return ""
-    return (
-        f"{meant} is a file of the skill {files[meant]}, not of the workspace: use run_script, or "
-        f'run_command with skill="{files[meant]}" and "$SKILL_DIR/{meant}"'
-    )
+    written = (word.text or word.raw for command in line for word in command.words)
+    words = [word for word in written if not (request.start / word).exists()]
+    resources = runtime.state.get("skill_resources") or {}
+    for name, record in active_skills(runtime.state.get("skills_loaded")).items():
+        paths = {resource["path"] for resource in resources.get(name, {}).get("files", [])}
+        files = SkillFiles((name, Path(record["path"]).parent.name), paths.__contains__, ())
+        for meant in (read_spelling(word.removeprefix("./"), (), files).path for word in words):
+            if meant in paths:
+                return (
+                    f"{meant} is a file of the skill {name}, not of the workspace: use run_script, or "
+                    f'run_command with skill="{name}" and "$SKILL_DIR/{meant}"'
+                )
+    return ""
 
 
 def _size(text: str) -> int:

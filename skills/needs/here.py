@@ -25,6 +25,7 @@ from skills_agent.skills.scripts.interpreter import (
     HEAD_BYTES,
     JAVASCRIPT,
     KNOWN,
+    OWN_PYTHON,
     OWN_VERSION,
     TYPESCRIPT,
     inline_dependencies,
@@ -180,9 +181,9 @@ class Machine:
         specifiers.append(python_required(script))
         chosen = python_meeting(specifiers, *places)
         texts = tuple((each.name, source) for each, source in sources.items())
-        fault = syntax_fault(chosen or sys.executable, texts)
+        fault = syntax_fault(chosen or OWN_PYTHON, texts)
         if fault is None:
-            return "" if chosen in {None, sys.executable} else str(chosen)
+            return "" if chosen in {None, OWN_PYTHON} else str(chosen)
         newer = [each for each in other_pythons(*places) if each.minor > sys.version_info.minor]
         if able := next((each.path for each in newer if not syntax_fault(each.path, texts)), None):
             return able

@@ -204,11 +204,13 @@ def _perhaps(
     for shape in filter(_WILDCARD.search, shapes):
         parts = re.split(r"[/=:,]", shape)
         is_wide = sum(map(bool, map(_WILDCARD.search, parts))) > MAX_WILDCARDS
-        for part in parts:
+        for part in (each.rstrip(". ") for each in parts):
             is_open = part.startswith(_OPEN) and not is_wide
             is_any = not _WILDCARD.sub("", part)
+            # Of `*.code-workspace` nothing stands in a word whose end is not known: `== $name`.
+            ends = names if not part.endswith("*") else tuple(each for each in names if each[0] != "*")
             if entry := next(
-                (each for each in names if not (is_open or is_any) and _overlap(part, each)), None
+                (each for each in ends if not (is_open or is_any) and _overlap(part, each)), None
             ):
                 yield ProtectedPath(shape, entry, None)
         if not is_wide:

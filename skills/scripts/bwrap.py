@@ -23,7 +23,7 @@ from skills_agent.skills.network.addresses import IsAllowed, is_public
 from skills_agent.skills.scripts.closed_network import NO_RETRIES, closed_network_text, open_network_text
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import is_granted, is_root
-from skills_agent.skills.scripts.interpreter import packages_of
+from skills_agent.skills.scripts.interpreter import OWN_PYTHON, packages_of
 from skills_agent.skills.scripts.programs import absolute_entries, find_program, shim_targets
 from skills_agent.skills.scripts.protected_files import Watch
 from skills_agent.skills.scripts.run_folders import RunFolders
@@ -403,7 +403,7 @@ def _node_modules(packages: Path | None) -> Iterator[str]:
 
 
 def _forwarding() -> tuple[str, ...]:
-    return (sys.executable, "-I", "-S", str(FORWARDER), str(PROXY / forwarder.SOCKET))
+    return (OWN_PYTHON, "-I", "-S", str(FORWARDER), str(PROXY / forwarder.SOCKET))
 
 
 def _work_folders(workspace: Path, watches: Sequence[Watch], skill_folder: Path | None) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Which program runs a script: from its extension, then from its `#!` line, never from the exec bit."""
 
+import os
 import re
 import shlex
 import sys
@@ -32,7 +33,9 @@ OWN_VERSION: Final = ".".join(map(str, sys.version_info[:3]))
 OLDEST_PYTHON: Final = 8
 NEWEST_PYTHON: Final = 16
 """Minor versions that are looked for."""
-UV_SAFE = ("uv", "run", "--quiet", "--no-config", "--python", sys.executable)
+OWN_PYTHON: Final = os.path.abspath(sys.executable)  # noqa: PTH100 - links stay: they lead to its packages
+"""As a sandbox can show it: a `..` leads through folders that are not there."""
+UV_SAFE = ("uv", "run", "--quiet", "--no-config", "--python", OWN_PYTHON)
 """uv would take the index of packages, and even Python, from files of the workspace: uv.toml, .venv."""
 UV_RUN = (*UV_SAFE, "--script")
 UV_OWN = re.compile(r"\s(?:(?:-p|--python)[\s=]\S+|--script|-s|--quiet|-q)(?=\s|$)")
@@ -58,7 +61,7 @@ def command_for(
     candidates = candidates_for(script)
     if candidates[-1] in PYTHON or candidates[0][:2] == UV_RUN[:2]:
         python = _python_of(script, python, path, workspace)
-        if packages and python != sys.executable:  # they were installed for the agent's own
+        if packages and python != OWN_PYTHON:  # they were installed for the agent's own
             raise PythonVersionError(script.name, python_required(script) or Path(python).name, OWN_VERSION)
     if packages and (candidates[-1] in PYTHON or candidates == (UV_RUN,)):
         return [str(packages / "bin" / "python"), str(script)]
@@ -155,7 +158,7 @@ def python_meeting(
     What is no specifier is left out.
     """
     if is_met(specifiers, OWN_VERSION):
-        return sys.executable
+        return OWN_PYTHON
     others = other_pythons(path, workspace)
     return next((each.path for each in others if is_met(specifiers, each.version)), None)
 
@@ -202,7 +205,7 @@ def _python_of(script: Path, chosen: str, path: str | None, workspace: Path | No
     """
     required = python_required(script)
     if chosen or not required:
-        return chosen or sys.executable
+        return chosen or OWN_PYTHON
     python = python_meeting([required], path, workspace)
     if python is None:
         raise PythonVersionError(script.name, required, OWN_VERSION)

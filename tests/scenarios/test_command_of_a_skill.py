@@ -23,6 +23,8 @@ def ran(make_agent: MakeAgent, **args: object) -> Agent:
         enable_run_command="on",
     )
     agent.say("go")
+    if agent.state.interrupts:
+        agent.answer({"type": "approve"})
     return agent
 
 
@@ -54,6 +56,22 @@ def test_who_leaves_the_skill_out_is_told_where_its_file_is(make_agent: MakeAgen
     assert "scripts/hello.py is a file of the skill alpha, not of the workspace: use run_script" in told(
         agent
     )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 skills/alpha/scripts/hello.py",
+        "node skills/alpha/scripts/hello.py",
+        "bash skills/alpha/scripts/hello.py",
+        "sh ~/.claude/skills/alpha/scripts/hello.py",
+        "cd skills/alpha && node scripts/hello.py",
+    ],
+)
+def test_it_is_told_whatever_program_and_path_other_clients_would_use(
+    make_agent: MakeAgent, command: str
+) -> None:
+    assert "scripts/hello.py is a file of the skill alpha" in told(ran(make_agent, command=command))
 
 
 def test_a_file_of_the_workspace_gives_no_hint(make_agent: MakeAgent, workspace: Path) -> None:

@@ -122,6 +122,8 @@ def test_a_command_line_that_may_change_a_protected_path_is_found(tmp_path: Path
         "rm $X/$Y", "rm '.g*t'",
         "echo git > x", "grep -r x .git", "cp a b; for x in *.txt; do mv $x $x.bak; done", "rm '*/config'",
         "echo $((a + 1))",
+        'for f in a b; do echo "== $f =="; touch x; done', 'echo "Done: $f."; touch x',
+        'echo "## $n/$m"; touch x',
     ],
 )  # fmt: skip
 def test_a_command_line_that_changes_none_is_not(tmp_path: Path, command: str) -> None:

@@ -1,6 +1,7 @@
 """Where a script sees the folder of its skill: the bytes of a snapshot, at the skill's own path."""
 
 import os
+import subprocess
 import sys
 import threading
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.interpreter import OWN_PYTHON
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from tests.waiting import until
 
@@ -263,3 +265,28 @@ def test_no_script_can_write_the_agents_own_python_where_that_is_the_workspace(
     with pytest.raises(ScriptError):
         runner.run(ScriptRequest("", None, ("touch", "planted.txt"), None, workspace))
     assert not (workspace / "planted.txt").exists()
+
+
+RUNS_ONE = """
+import os, sys
+from pathlib import Path
+from skills_agent.skills.scripts.bwrap import BwrapRunner
+from skills_agent.skills.scripts.runner import ScriptRequest
+
+assert ".." in sys.executable
+place = Path(sys.argv[1])
+request = ScriptRequest("demo", place / "skill/x.py", (), None, place / "work")
+print(BwrapRunner(workspace=place / "work", environment=dict(os.environ)).run(request).stdout)
+"""
+
+
+@needs_bwrap
+def test_a_python_that_was_started_through_folders_that_no_sandbox_shows_runs_scripts(tmp_path: Path) -> None:
+    for folder in ("skill", "work", "hidden"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "skill/x.py").write_text("print('ran')")
+    hidden = tmp_path / "hidden"
+    python = os.path.relpath(OWN_PYTHON, hidden)
+    command = [python, "-c", RUNS_ONE, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=hidden)
+    assert "ran" in done.stdout, done.stderr
