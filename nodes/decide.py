@@ -86,13 +86,14 @@ def _is_in_journal(invocation: Invocation | None, call_id: str) -> bool:
 
 
 def _useless_tools(state: AgentState, skills: ShownSkills | None, policy: Policy) -> frozenset[str]:
-    """Return the tools that this thread has no use for yet. One that it had a use for stays."""
+    """Return the tools that this thread has no use for yet. One that it had a use for stays.
+
+    Those for loaded skills are there from the start: tools are the beginning of a prompt, so to offer them
+    at the first load would cost the whole of it again (benchmarks/prompt_bill.py).
+    """
     useless = set() if has_background_commands(state.get("messages") or []) else {*OF_BACKGROUND}
-    of_skills = {name for name in policy.tools if policy.grammar.spec(name).needs_skills}
     if skills is None:
-        return frozenset(useless | of_skills)
-    if not state.get("skills_loaded"):
-        useless |= of_skills
-    if skills.catalog.listing.is_whole:
-        return frozenset(useless | {SEARCH_SKILLS})
-    return frozenset(useless - {SEARCH_SKILLS})
+        useless |= {name for name in policy.tools if policy.grammar.spec(name).needs_skills}
+    elif skills.catalog.listing.is_whole:
+        useless.add(SEARCH_SKILLS)
+    return frozenset(useless)
