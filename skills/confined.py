@@ -98,6 +98,20 @@ def open_folder_beneath(root: Path, relative: str) -> int:
     return _open_at(os.fspath(root), parts_of(relative), _FOLDER)
 
 
+@contextmanager
+def held_open(folder: Path) -> Iterator[Path]:
+    """Yield a path to what a folder is now, whatever is put in its place meanwhile. May raise OSError.
+
+    Where the system names open folders by no path (macOS), it is the folder's own.
+    """
+    descriptor = os.open(folder, _FOLDER)
+    try:
+        held = f"/proc/self/fd/{descriptor}"
+        yield Path(held) if os.path.isdir(held) else folder  # noqa: PTH112 - a text
+    finally:
+        os.close(descriptor)
+
+
 def make_folder_beneath(root: Path, relative: str, mode: int = 0o777) -> int:
     """Open a folder beneath `root` as `open_folder_beneath` does, with what is missing made on the way.
 

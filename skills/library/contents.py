@@ -105,8 +105,7 @@ def list_contents(folder: Path, limits: ContentLimits, skipped: list[str] | None
     file and no folder.
     """
     try:
-        real = os.path.realpath(folder, strict=True)
-        members = list(islice(_members(real, skipped), limits.max_files + 1))
+        members = list(islice(_members(os.fspath(folder), skipped), limits.max_files + 1))
     except OSError as error:
         raise SnapshotError(folder, error.strerror or type(error).__name__) from error
     if any(each.path.count("/") > _MAX_DEPTH for each in members):
@@ -266,7 +265,7 @@ def pieces_of(folder: Path, member: Member) -> Iterator[bytes]:
 
 
 def _members(root: str, skipped: list[str] | None) -> Iterator[Member]:
-    waiting = [""]
+    real, waiting = os.path.realpath(root, strict=True), [""]
     while waiting:
         prefix = waiting.pop()
         with os.scandir(f"{root}/{prefix}") as entries:
@@ -276,7 +275,7 @@ def _members(root: str, skipped: list[str] | None) -> Iterator[Member]:
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(f"{relative}/")
-                elif member := _member(root, relative, entry):
+                elif member := _member(real, relative, entry):
                     yield member
                 elif skipped is not None:
                     skipped.append(relative)

@@ -24,11 +24,11 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from skills_agent.skills.confined import parts_of
+from skills_agent.skills.confined import held_open, parts_of
 from skills_agent.skills.library.contents import (
     PLUGIN,
     SKILL,
@@ -37,6 +37,7 @@ from skills_agent.skills.library.contents import (
     Member,
     Mentions,
     SnapshotError,
+    SnapshotTooLargeError,
     list_contents,
     measure,
     mentions_in,
@@ -58,8 +59,12 @@ _DRAFT: Final = ".draft-"
 _DRAFT_SECONDS: Final = 3600
 """A draft that is older was left behind by a process that was killed."""
 _MAX_LEARNED: Final = 20
+_TRIES: Final = 5
+"""Times that a folder is read which changes meanwhile."""
 _TICK: Final = 2_000_000_000
 """Nanoseconds: the coarsest clock of a file system. A later change has another time then."""
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -138,8 +143,8 @@ class SnapshotStore:
         if folder is None:
             self._be_temporary()
         self._limits = limits
-        self._digests: dict[str, tuple[str, str]] = {}
-        """Of folders, by path: the signature of the contents that were measured, and their digest."""
+        self._digests: dict[str, str] = {}
+        """By the signature of the contents of a folder, and the path of the skill in it."""
         self._mentions: dict[str, Mentions] = {}
         """Of skills, by their digest: what their files name above them."""
 
@@ -149,8 +154,12 @@ class SnapshotStore:
         With a plugin above it, the snapshot is of that, where the skill names it. Raises SnapshotError, of
         which SnapshotTooLargeError names the files that weigh most.
         """
-        measured = self._measure(root, plugin)
-        return self.open(measured.digest) or self._make(partial(self._copy, measured.folder, measured.skill))
+
+        def copy(measured: Measured) -> Snapshot:
+            fill = partial(self._copy, measured)
+            return self.open(measured.digest) or self._make(fill, measured.digest)
+
+        return self._of_one_version(root, plugin, copy)
 
     def put(self, files: Iterable[SkillFile]) -> Snapshot:
         """Return the snapshot of files that come from elsewhere. Raises SnapshotError."""
@@ -175,7 +184,7 @@ class SnapshotStore:
 
         `plugin` as in `take`. Raises SnapshotError.
         """
-        return self._measure(root, plugin).digest
+        return self._of_one_version(root, plugin, lambda measured: measured.digest)
 
     def names_plugin(self, folder: Path, place: Path, plugin: Plugin) -> bool:
         """Return whether a file in the copy of a skill, which expects to be at `place`, names its plugin.
@@ -256,20 +265,42 @@ class SnapshotStore:
     def _references(self, digest: str) -> Path:
         return self.folder / f"{digest}.needed"
 
+    def _of_one_version(self, root: Path, plugin: Plugin | None, use: Callable[[Measured], T]) -> T:
+        """Return what is made of a folder, and of no two versions of it.
+
+        An installer, `git` or `mv` may put another folder in its place meanwhile: the one that was opened is
+        read to its end. What changes in that one is read again.
+        """
+        outer = plugin.folder if plugin is not None and plugin.state == "apart" else root
+        for tries in range(_TRIES, 0, -1):
+            try:
+                with held_open(outer) as held:
+                    own = plugin and plugin._replace(folder=held)
+                    return use(self._measure(held / root.relative_to(outer), own))
+            except OSError as error:
+                if tries == 1:
+                    raise SnapshotError(root, error.strerror or type(error).__name__) from error
+            except SnapshotError as error:
+                if tries == 1 or isinstance(error, SnapshotTooLargeError):
+                    raise type(error)(root, error.reason) from error
+        raise AssertionError
+
     def _measure(self, root: Path, plugin: Plugin | None) -> Measured:
         return measure(root, plugin, self._limits, mentions=self._mentions_in, read=self._read)
 
     def _read(self, root: Path, members: list[Member], skill: str) -> str:
-        signature, key = signature_of(members), f"{root}\0{skill}"
-        last_signature, digest = self._digests.get(key, ("", ""))
-        if last_signature == signature:
-            return digest
-        digest = read_digest(root, members, skill)
-        # Nobody can set `ctime` back: where the newest is old enough, a later change has another one.
-        changed = max((each.status.st_ctime_ns for each in members), default=0)
-        if changed < self._clock() - _TICK and self._signature(root) == signature:
-            self._digests[key] = (signature, digest)
-        return digest
+        signature = signature_of(members)
+        key = f"{signature} {skill}"
+        if key not in self._digests:
+            digest = read_digest(root, members, skill)
+            if self._signature(root) != signature:
+                raise SnapshotError(root, "it changes while it is read")
+            # Nobody can set `ctime` back: where the newest is old enough, a later change has another one.
+            changed = max((each.status.st_ctime_ns for each in members), default=0)
+            if changed >= self._clock() - _TICK:
+                return digest
+            self._digests[key] = digest
+        return self._digests[key]
 
     def _mentions_in(self, folder: Path, members: list[Member]) -> Mentions:
         digest = self._read(folder, members, "")
@@ -280,16 +311,17 @@ class SnapshotStore:
     def _signature(self, root: Path) -> str:
         return signature_of(list_contents(root, self._limits))
 
-    def _make(self, fill: Callable[[Path], None]) -> Snapshot:
+    def _make(self, fill: Callable[[Path], None], expected: str = "") -> Snapshot:
         draft: Path | None = None
         try:
             draft = self._draft()
             fill(draft)
             digest = read_digest(draft, list_contents(draft, self._limits))
+            if expected and digest != expected:
+                raise SnapshotError(self.folder, "it changes while it is copied")
             snapshot = self._put_in_place(draft, digest)
             # Nobody else writes here, so what `stat` tells now needs no time to settle.
-            place = self.folder / digest
-            self._digests[f"{place}\0"] = (self._signature(place), digest)
+            self._digests[f"{self._signature(self.folder / digest)} "] = digest
         except OSError as error:
             raise SnapshotError(self.folder, error.strerror or type(error).__name__) from error
         finally:
@@ -329,17 +361,17 @@ class SnapshotStore:
         self.folder = Path(tempfile.mkdtemp(prefix="skills-agent-snapshots-"))
         weakref.finalize(self, remove_tree, self.folder)
 
-    def _copy(self, root: Path, skill: str, draft: Path) -> None:
-        if skill:
-            (draft / SKILL).symlink_to(f"{PLUGIN}/{skill}")
+    def _copy(self, measured: Measured, draft: Path) -> None:
+        if measured.skill:
+            (draft / SKILL).symlink_to(f"{PLUGIN}/{measured.skill}")
             draft /= PLUGIN
-        for member in list_contents(root, self._limits):
+        for member in measured.members:
             target = draft / member.path
             if member.kind == "link":
                 target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 target.symlink_to(os.path.relpath(member.target, os.path.dirname(member.path) or "."))  # noqa: PTH120
             else:
-                _write(target, pieces_of(root, member), executable=member.kind == "exec")
+                _write(target, pieces_of(measured.folder, member), executable=member.kind == "exec")
 
     def _write_all(self, files: Iterable[SkillFile], draft: Path) -> None:
         sizes: dict[str, int] = {}

@@ -19,6 +19,7 @@ from skills_agent.skills.library.contents import (
     read_digest,
 )
 from skills_agent.skills.library.snapshots import SnapshotStore
+from skills_agent.skills.sources.plugin import Plugin
 from skills_agent.skills.sources.protocol import SkillFile
 from tests.agents import write_skill
 
@@ -285,6 +286,51 @@ def test_a_process_that_swaps_files_yields_a_true_copy_or_an_error(skill: Path, 
     (skill / "link").unlink(missing_ok=True)
     assert store.take(skill).digest == fresh.digest_of(skill)
     assert not list(store.folder.glob(".draft-*"))
+
+
+EXCHANGER = """
+import ctypes, os, sys
+folder, libc = sys.argv[1], ctypes.CDLL(None)
+here, exchange = -100, 2
+print("ready", flush=True)
+while True:
+    for version in ("one", "two"):
+        os.symlink(version, f"{folder}/next")
+        os.replace(f"{folder}/next", f"{folder}/link")
+        if libc.renameat2(here, f"{folder}/rain".encode(), here, f"{folder}/other".encode(), exchange):
+            raise SystemExit("no exchange")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="renameat2 is Linux's")
+@pytest.mark.parametrize("place", ["rain", "link", "rain/skills/x"])
+def test_folders_that_are_exchanged_give_one_version_or_the_other(tmp_path: Path, place: str) -> None:
+    """As an installer, `git` or `mv` exchanges them: body 36 must not run script 37."""
+    skills = tmp_path / "skills"
+    names = [f"{folder}/f{number}.txt" for folder in ("scripts", "references") for number in range(10)]
+    for name in ("rain", "other", "one", "two"):
+        number = "1" if name in {"rain", "one"} else "2"
+        inner = skills / name / ("skills/x" if "/" in place else ".")
+        for path in ("SKILL.md", *names):
+            (inner / path).parent.mkdir(parents=True, exist_ok=True)
+            (inner / path).write_text(f"{number} ../../plugin.txt")
+        (skills / name / "plugin.txt").write_text(number)
+    root = skills / place
+    plugin = Plugin(skills / "rain", "apart") if "/" in place else None
+    (skills / "link").symlink_to("one")
+    exchanger = subprocess.Popen([sys.executable, "-c", EXCHANGER, skills], stdout=subprocess.PIPE)
+    assert exchanger.stdout is not None
+    try:
+        exchanger.stdout.readline()
+        for turn in range(60):
+            snapshot = SnapshotStore(tmp_path / f"cache{turn}").take(root, plugin)
+            contents = {content[:1] for content in files_of(snapshot.plugin or snapshot.folder).values()}
+            assert len(contents) == 1
+        assert exchanger.poll() is None
+    finally:
+        exchanger.kill()
+        exchanger.wait()
+        exchanger.stdout.close()
 
 
 def test_drafts_that_a_killed_process_left_are_removed(skill: Path, store: SnapshotStore) -> None:
