@@ -46,6 +46,7 @@ _LEFT_OUT: Final[Mapping[str, tuple[str, ...]]] = {
     "rebase": ("--exec", "-x"),
 }
 """Options that run a program, or make what git obeys; git takes the beginning of a long one, too."""
+_QUOTING: Final = str.maketrans("", "", "\"'\\")
 _VALUED: Final = frozenset({"--config-env", "--exec-path", "--git-dir", "--namespace", "--work-tree"})
 """Options of git itself that may have their value behind them."""
 _OF_CONFIG: Final = frozenset({"--add", "--bool", "--local", "--replace-all", "--unset", "--unset-all"})
@@ -107,7 +108,9 @@ def git_write(command: str, start: Path, root: Path) -> GitWrite | None:
     `start` is where it starts, and `root` the folder whose repositories count. Raises ScriptError where
     another program is in the line, or where git would run one.
     """
-    line, top = take_apart(command) or (), os.path.realpath(root)
+    # Most lines have no git in them, and need not be taken apart.
+    line = take_apart(command) or () if GIT[1:] in command.translate(_QUOTING) else ()
+    top = os.path.realpath(root)
     for each in line:
         git = _spelled(each)
         if git is None or each.folders is None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from pathlib import Path
 from shutil import copytree
 from threading import BoundedSemaphore, Lock
@@ -235,6 +236,7 @@ class ControlledRunner:
                     f"Since a script was cut off with the agent, {shown(young)} came or changed in "
                     f"{run.folder}. Other programs obey it: look at what is in it, if that was not you."
                 )
+            self._look_for_ways(watch, run.moment, run.last)
             notices += watch.notices
         for notice in notices:
             logger.warning(notice)
@@ -262,8 +264,22 @@ class ControlledRunner:
             outcome = self._deal_with(made, watch)
             text = f"The script made {shown(made)}, which other programs obey in this folder. {outcome}"
             watch.notices.append(text)
+        self._look_for_ways(watch, moment)
         for notice in watch.notices:
             logger.warning(notice)
+
+    def _look_for_ways(self, watch: Watch, moment: int, last: float = inf) -> None:
+        """Look for what leads a person's programs out of the folder, or to other code than they see."""
+        if links := watch.links_out(self.workspace, moment, last):
+            named = shown([f"{path} (to {target})" for path, target in links.items()])
+            watch.notices.append(
+                f"The script made links out of the folder: {named}. {self._remove(links, watch)}"
+            )
+        if cached := watch.cached_since(moment):
+            self._remove(cached, watch)
+
+    def _remove(self, paths: Iterable[str], watch: Watch) -> str:  # noqa: ARG002
+        return "Look where they lead before you write there."
 
     def _deal_with(self, made: Sequence[str], watch: Watch) -> str:  # noqa: ARG002
         return "Look at what is in it before you open the folder."

@@ -15,6 +15,7 @@ from functools import cache
 from glob import escape
 from hashlib import file_digest
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
@@ -22,12 +23,15 @@ from skills_agent.skills.confined import open_folder_beneath
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.protected import is_protected_name, protected_by
 from skills_agent.skills.scripts.git_config import MAX_CONFIGS, global_configs, named_in
+from skills_agent.skills.scripts.programs import SYSTEM
 from skills_agent.skills.scripts.quarantine import put_aside
 from skills_agent.skills.text import clean_text, one_line
-from skills_agent.skills.trees import give_rights, walk
+from skills_agent.skills.trees import give_rights, remove_tree, walk
 
 SKIPPED: Final = frozenset({"node_modules", "__pycache__", "site-packages", ".tox", ".nox", ".mypy_cache"})
 """Folders of other people's packages, or of what can be made again."""
+CACHE: Final = "__pycache__"
+"""What Python runs in the place of the code beside it."""
 MAX_FOLDERS: Final = 20_000
 """Folders of a look before a run, the nearest to the top first."""
 MAX_FOLDERS_AFTER: Final = 200_000
@@ -70,6 +74,10 @@ class Findings(NamedTuple):
     """Folders of `SKIPPED`."""
     repositories: tuple[str, ...] = ()
     """After a run, those in folders that were skipped before it; nobody knows which were there."""
+    links: tuple[str, ...] = ()
+    """After a run, all that are no protected files."""
+    caches: tuple[str, ...] = ()
+    """After a run, all that is called `CACHE`."""
 
 
 class _FolderLook(NamedTuple):
@@ -80,6 +88,8 @@ class _FolderLook(NamedTuple):
     inner: tuple[str, ...]
     skipped: tuple[str, ...]
     protected: tuple[str, ...]
+    links: tuple[str, ...]
+    caches: tuple[str, ...]
 
 
 class ProtectedFiles:
@@ -116,7 +126,15 @@ class ProtectedFiles:
                     self._add(f"{folder}/{name}", places, before)
         skipped = (path for look in seen.values() for path in look.skipped)
         repositories = (path for look in hidden.values() for path in look.protected)
-        return Findings(places, unseen, frozenset(skipped), tuple(filter(_is_of_git, repositories)))
+        looks = (*seen.values(), *hidden.values()) if before else ()
+        return Findings(
+            places,
+            unseen,
+            frozenset(skipped),
+            tuple(filter(_is_of_git, repositories)),
+            tuple(path for look in looks for path in look.links),
+            tuple(path for look in looks for path in look.caches),
+        )
 
     def _walk(
         self, tops: Iterable[str], before: Findings | None, limit: int
@@ -151,7 +169,7 @@ class ProtectedFiles:
                 os.close(above)
         inner: list[str] = []
         skipped: list[str] = []
-        protected, names = [], set()
+        protected, links, names = [], [], set()
         with os.scandir(path) as entries:
             for entry in entries:
                 here = f"{folder}/{entry.name}" if folder else entry.name
@@ -162,9 +180,14 @@ class ProtectedFiles:
                     protected.append(here)
                 elif entry.is_dir(follow_symlinks=False):
                     (skipped if entry.name in SKIPPED else inner).append(here)
+                elif entry.is_symlink():
+                    links.append(here)
         if "HEAD" in names and names & {"objects", "commondir"}:
             protected += [f"{folder}/{name}".lstrip("/") for name in _GIT_FOLDER if name in names]
-        return _FolderLook(status.st_ctime_ns, tuple(inner), tuple(skipped), tuple(protected))
+        caches = (f"{folder}/{CACHE}".lstrip("/"),) if CACHE in names else ()
+        return _FolderLook(
+            status.st_ctime_ns, tuple(inner), tuple(skipped), tuple(protected), tuple(links), caches
+        )
 
     def _is_protected(self, name: str, path: str) -> bool:
         if is_protected_name(name, self._more):
@@ -246,8 +269,7 @@ class ProtectedFiles:
             return ""
         full = os.path.join(self.root, start, target)
         real = os.path.realpath(full) if os.path.exists(full) else ""
-        is_inside = real.startswith(self.root.rstrip(os.sep) + os.sep)
-        return os.path.relpath(real, self.root) if is_inside else ""
+        return os.path.relpath(real, self.root) if real != self.root and _is_in(real, self.root) else ""
 
 
 def made_since(
@@ -296,6 +318,19 @@ def _has_changed(path: str, moment: int) -> bool:
     with suppress(OSError):
         return any(os.lstat(each).st_ctime_ns >= moment for each in (path, *inner))
     return True
+
+
+def _leads_out(path: str, roots: Iterable[str]) -> bool:
+    real = os.path.realpath(path)
+    systems = (*SYSTEM, os.path.realpath(sys.base_prefix))
+    is_program = (
+        any(_is_in(real, each) for each in systems) and os.path.isfile(real) and os.access(real, os.X_OK)
+    )
+    return not is_program and not any(_is_in(real, root) for root in roots)
+
+
+def _is_in(real: str, root: str) -> bool:
+    return real == root or real.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def _is_git(path: str) -> bool:
@@ -378,7 +413,7 @@ class Watch:
         insides = [os.path.relpath(path, files.root) for path in named if path.is_relative_to(files.root)]
         self.allowed = [each for each in insides if each != "."]
         self._opened = [above for each in self.allowed if (above := self._above(each))]
-        self.before = before or files.look(self._opened)
+        self.before = self._after = before or files.look(self._opened)
 
     def mounts(self) -> list[tuple[Path, bool]]:
         """Return what is to be mounted in the folder, and whether to write; the outermost first."""
@@ -407,13 +442,48 @@ class Watch:
         """Return the protected paths that the run made or replaced, but those that any run may write now."""
         root = self._files.root
         allowed = [os.path.relpath(path, root) for path in named if path.is_relative_to(root)]
-        after = self._files.look(self._opened, self.before)
+        after = self._after = self._files.look(self._opened, self.before)
         if after.unseen > self.before.unseen:
             self.notices.append(
                 f"{after.unseen:,} folders that the script made were not looked at: they are too many, too "
                 "deep or not readable. They may hold a .git that makes git run programs."
             )
         return list(made_since(root, self.before, after, allowed, moment))
+
+    def links_out(self, workspace: Path | None, moment: int, last: float = inf) -> dict[str, str]:
+        """Return the links that the run made until `last` and that lead out, with what is in them.
+
+        Programs of the system are no way out: every virtual environment has a link to its Python.
+        """
+        root, found = self._files.root, {}
+        roots = {root, os.path.realpath(workspace or root)}
+        for path in self._after.links:
+            full = os.path.join(root, path)
+            with suppress(OSError):  # it is gone
+                if moment <= os.lstat(full).st_ctime_ns <= last and _leads_out(full, roots):
+                    found[path] = os.readlink(full)
+        return found
+
+    def cached_since(self, moment: int) -> list[str]:
+        """Return what the run left in caches of Python, or for one."""
+        found: list[str] = []
+        for path in self._after.caches:
+            full = os.path.join(self._files.root, path)
+            with suppress(OSError):  # it is gone
+                is_new = os.lstat(full).st_ctime_ns >= moment
+                if os.path.islink(full) or not os.path.isdir(full):
+                    found += [path] * is_new
+                    continue
+                with os.scandir(full) as entries:
+                    for entry in entries:
+                        changed = entry.stat(follow_symlinks=False).st_ctime_ns
+                        if not entry.is_dir(follow_symlinks=False) and (is_new or changed >= moment):
+                            found.append(f"{path}/{entry.name}")
+        return found
+
+    def remove(self, workspace: Path, paths: Iterable[str]) -> None:
+        """Remove what a run made. Raises OSError for what stays."""
+        remove_tree(Path(self.put_aside(workspace, paths)))
 
     def put_aside(self, workspace: Path, paths: Iterable[str]) -> str:
         """Move them into the agent's quarantine; return the folder."""

@@ -15,7 +15,7 @@ from threading import Thread
 from typing import Any
 
 from skills_agent.skills.scripts.bwrap import BwrapRunner
-from skills_agent.skills.scripts.command_line import command_request
+from skills_agent.skills.scripts.command_line import SHELL
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import ScriptLimits, make_undumpable
 from skills_agent.skills.scripts.protected_files import own_entries
@@ -49,7 +49,8 @@ def main() -> None:
         program = "python3" if script.suffix == ".py" else "bash"
         words = shlex.join([program, *(["-s"] if program == "bash" else ["-"]), *args])
         line = f"{words} <<'END OF PROBE'\n{script.read_text()}\nEND OF PROBE"
-        request = replace(command_request(line, workspace=workspace, workdir=workdir), writable=writable)
+        # As command_request makes it, whose grammar is a package that this Python may not have.
+        request = ScriptRequest("", None, (*SHELL, line), None, workdir, command=line, writable=writable)
     else:
         request = ScriptRequest("demo", script, args, None, workdir, writable=writable)
     if asked["git"]:  # as it was approved

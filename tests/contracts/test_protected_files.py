@@ -284,6 +284,82 @@ def test_an_approved_path_may_be_made_where_nothing_was(repository: Host) -> Non
     assert not (repository.work / ".github/evil.yml").exists()
 
 
+WAYS_OUT = {
+    "out": "/etc", "deep/out": "../../outside/made", "shell": "../home/.bashrc", "tmp": "/tmp/x",
+    "node_modules/a/out": "/etc/passwd", "new/__pycache__/out": "/etc", "chain": "out/hosts",
+    "key": "../home/.ssh/id_rsa", "folder": "..", "src/up": "../..", "name with blank": "/root",
+    ".agent-out": "/etc", "library": "/usr/lib",
+}  # fmt: skip
+WAYS_IN = {"in": "src", "src/in": "../deep/nested", "dangling": "nowhere", "python": "/usr/bin/env"}
+
+
+def test_a_link_that_leads_out_is_told_and_not_left(repository: Host) -> None:
+    (repository.work / "mine").symlink_to("/etc")
+    links = [
+        f"mkdir -p '{Path(name).parent}'; ln -s '{to}' '{name}'" for name, to in (WAYS_OUT | WAYS_IN).items()
+    ]
+    result = repository.run("\n".join(links) + "\necho yes > in/written")
+    assert [name for name in WAYS_OUT if os.path.lexists(repository.work / name)] == []
+    assert [name for name in WAYS_IN if not os.path.lexists(repository.work / name)] == []
+    assert (repository.work / "mine").readlink() == Path("/etc")
+    assert (repository.work / "src/written").exists()
+    (notice,) = result["notices"]
+    assert "links out of the folder" in notice
+    assert "chain (to out/hosts)" in notice
+    assert "mine" not in notice
+    repository.run("rm mine; ln -s /etc/hosts mine")
+    assert not (repository.work / "mine").is_symlink()
+
+
+def test_a_link_out_of_a_threads_own_folder_is_not_left_either(host: Host) -> None:
+    host.level = "bwrap"
+    work = host.work / ".agent/work/mine"
+    (host.work / "data").write_text("of the workspace")
+    result = host.run("ln -s /etc out; ln -s ../../../data data", workdir=work)
+    assert names_in(work) == ["data"]
+    assert "out (to /etc)" in result["notices"][0]
+
+
+def test_without_a_sandbox_a_link_out_is_told(repository: Host) -> None:
+    repository.level = "controlled"
+    result = repository.run("ln -s /etc out")
+    assert "out (to /etc)" in result["notices"][0]
+
+
+@pytest.mark.parametrize(
+    "folder", ["src/__pycache__", "node_modules/a/__pycache__", "lib/site-packages/b/__pycache__"]
+)
+def test_what_a_script_writes_into_caches_of_python_is_not_left(repository: Host, folder: str) -> None:
+    """Python would run it in the place of the code that a person sees."""
+    cache, other = repository.work / folder, repository.work / "deep/__pycache__"
+    for each in (cache, other):
+        each.mkdir(parents=True)
+        (each / "m.cpython-311.pyc").write_text("mine")
+    above = cache.parent
+    (above / "m.py").write_text("x = 1")
+    result = repository.run(
+        f"printf evil > {folder}/m.cpython-311.pyc; mkdir -p new/__pycache__ linked evil\n"
+        "echo evil > new/__pycache__/n.pyc; chmod 000 new/__pycache__\n"
+        "ln -s ../evil linked/__pycache__; echo evil > evil/m.pyc"
+    )
+    assert not names_in(cache)
+    assert not names_in(repository.work / "new/__pycache__")
+    assert not os.path.lexists(repository.work / "linked/__pycache__")
+    assert (other / "m.cpython-311.pyc").read_text() == "mine"
+    assert result["notices"] == []
+    assert not list((repository.work / ".agent/quarantine").glob("2*"))
+
+
+def test_a_program_of_python_leaves_no_cache(repository: Host) -> None:
+    (repository.work / "m.py").write_text("x = 1")
+    body = (
+        "import os, subprocess, sys; sys.path.insert(0, '.'); import m\n"
+        "del os.environ['PYTHONDONTWRITEBYTECODE']; subprocess.run(['python3', '-c', 'import m'])"
+    )
+    assert repository.run(body)["exit_code"] == 0
+    assert not (repository.work / "__pycache__").exists() or not names_in(repository.work / "__pycache__")
+
+
 def test_what_is_too_deep_to_be_looked_at_is_said(repository: Host) -> None:
     body = "import os\nfor _ in range(40): os.mkdir('d' * 200); os.chdir('d' * 200)\nos.mkdir('.git')"
     result = repository.run(body)
@@ -350,7 +426,8 @@ def test_nothing_outside_is_moved_or_opened_when_another_script_swaps_a_folder(
 def killed_in_a_run(host: Host) -> None:
     """Have a script plant what git and a shell obey, and kill its agent meanwhile."""
     process = host.start(
-        f"{PLANT}cp -r .git src/.git; plant src/.git; echo evil > .envrc; touch made; sleep 600",
+        f"{PLANT}cp -r .git src/.git; plant src/.git; echo evil > .envrc; ln -s /etc out\n"
+        "touch made; sleep 600",
         timeout=PATIENCE,
     )
     until((host.work / "made").exists)
@@ -366,6 +443,8 @@ def test_what_a_script_made_while_its_agent_was_killed_is_put_aside_at_the_next_
     assert is_safe(repository)
     assert not (repository.work / ".envrc").exists()
     assert not (repository.work / "src/.git").exists()
+    assert not (repository.work / "out").is_symlink()
+    assert "out (to /etc)" in result["notices"][1]
     assert "cut off with the agent made .envrc, src/.git" in result["notices"][0]
     assert "put aside" in result["notices"][0]
     assert repository.run("echo again")["notices"] == []
