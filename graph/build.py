@@ -48,6 +48,7 @@ EDGES: Final = (
     ("select", "the skill has changed", "approve"),
     ("select", "other calls wait", "gate"),
     ("select", "nothing to load", "decide"),
+    ("select", "denied again and again", "answer"),
     ("load", "other calls wait", "gate"),
     ("load", "loaded", "decide"),
     ("decide", "history too long", "summarize"),

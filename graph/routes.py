@@ -54,7 +54,9 @@ def after_select(state: AgentState) -> list[Send | Any]:
     ]
     if _has_open_question(state):
         ways.append("the skill has changed")
-    return ways or ["other calls wait" if wants_tools(state["messages"]) else "nothing to load"]
+    if not ways and wants_tools(state["messages"]):
+        ways.append("other calls wait")
+    return ways or ["denied again and again" if refused_too_often(state["messages"]) else "nothing to load"]
 
 
 def after_load(state: AgentState) -> list[Literal["other calls wait", "loaded"]]:

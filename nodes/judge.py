@@ -46,10 +46,11 @@ from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.sources.plugin import PLUGIN_ROOT
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
+from skills_agent.state.budget import MAX_SAME_RESULTS
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.records import GrantRecord, LoadedSkill, VerdictRecord, active_skills
 from skills_agent.state.schema import AgentState
-from skills_agent.state.transcript import LOAD_SKILL, answered_ids
+from skills_agent.state.transcript import LOAD_SKILL, answered_ids, same_results
 
 MAX_PATH: Final = 300
 """Characters of a path in a sentence."""
@@ -278,7 +279,20 @@ class Judge:
             return Verdict("deny", refusal, "skill")
         if fault := policy.fault(tool, call.args):
             return Verdict("deny", f"The arguments of {tool.name} are not valid: {fault}", "error")
-        return self._unloaded(call)
+        return self._unloaded(call) or self._repeated(call)
+
+    def _repeated(self, call: Call) -> Verdict | None:
+        """Refuse a call that gave one result again and again, and nothing was changed in between."""
+        spec_of = self._policy.grammar.spec
+        same = same_results(
+            self._messages,
+            lambda each: each["name"] == call.tool and self.call(call.tool, each["args"]).args == call.args,
+            lambda name: spec_of(name).polls or spec_of(name).risk != "read",
+        )
+        if same < MAX_SAME_RESULTS or call.spec.polls:
+            return None
+        text = f"Not run: {call.tool} gave the same result {same} times; you have it already. Answer with it."
+        return Verdict("deny", text, "error")
 
     def no_tool(self, name: str) -> str:
         """Say why a tool is not there, and what to call instead."""

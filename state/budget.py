@@ -44,6 +44,9 @@ class Limits:
 MAX_SAME_REFUSALS = 3
 """A call that was refused this often in a turn ends it: the model does not read its refusals."""
 
+MAX_SAME_RESULTS = 2
+"""A call that gave the same result this often, one after the other, is not run again: the model has it."""
+
 STEPS_OF_A_ROUND = 8
 """Supersteps that must remain to go round once more: select, load, gate, approve, act, decide, answer."""
 

@@ -1,7 +1,7 @@
 """Questions about the transcript, as pure functions of its messages."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby, takewhile
 from typing import Any, Final
 
@@ -166,6 +166,40 @@ def alike_calls(messages: Sequence[AnyMessage], call: ToolCall) -> list[str]:
         if isinstance(message, AIMessage)
         for each in calls_of(message)
         if (each["name"], each["args"]) == (call["name"], call["args"]) and each["id"] != call["id"]
+    ]
+
+
+def same_results(
+    messages: Sequence[AnyMessage], is_alike: Callable[[ToolCall], bool], changes: Callable[[str], bool]
+) -> int:
+    """Count the steps of this turn, from the newest back, whose call like one gave the same result.
+
+    `changes` tells of a tool by its name whether a call of it may change what others find: no look goes
+    behind one that succeeded. Calls alike in one step count once.
+    """
+    count, newest = 0, None
+    for step in reversed(_steps_of_turn(messages)):
+        ran = [(call, result) for call, result in step if not (result.id or "").startswith("refused-")]
+        same = [result for call, result in ran if is_alike(call)]
+        newest = newest or next(iter(same), None)
+        if any((each.status, each.content) != ("success", newest and newest.content) for each in same):
+            break
+        if any(
+            changes(call["name"]) and not is_alike(call) and each.status == "success" for call, each in ran
+        ):
+            break
+        count += bool(same)
+    return count
+
+
+def _steps_of_turn(messages: Sequence[AnyMessage]) -> list[list[tuple[ToolCall, ToolMessage]]]:
+    """Return the calls of each AI message since the newest human one, with their results."""
+    turn = [*takewhile(lambda each: not isinstance(each, HumanMessage), reversed(messages))][::-1]
+    answers = zip(turn, answers_by_step(turn), strict=True)
+    return [
+        [(call, results[call["id"] or ""]) for call in calls_of(message) if call["id"] in results]
+        for message, results in answers
+        if isinstance(message, AIMessage)
     ]
 
 

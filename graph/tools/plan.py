@@ -61,9 +61,7 @@ def _summary(plan: PlanRecord) -> str:
     done = sum(step["status"] == "completed" for step in plan["steps"])
     now = next((step["title"] for step in plan["steps"] if step["status"] == "in_progress"), None)
     count = len(plan["steps"])
-    text = (
-        f"Plan, revision {plan['revision']}: {done} of {count} {'step' if count == 1 else 'steps'} completed"
-    )
+    text = f"Plan: {done} of {count} {'step' if count == 1 else 'steps'} completed"
     if done == count:
         return f"{text}. Answer the user now."
     return f"{text}; now: {now}." if now else f"{text}."

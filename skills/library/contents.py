@@ -326,11 +326,12 @@ def resource_type(path: str) -> ResourceType:
 
 
 def list_resources(files: Iterable[tuple[str, int]], limit: int = MAX_LISTED) -> ResourceListing:
-    """List files, given as path and size in bytes, in path order.
+    """List files, given as path and size in bytes, in path order; those of its evals are not for its users.
 
     Of too many, those of no known type are left out first.
     """
-    resources = [Resource(path, resource_type(path), size) for path, size in files]
+    own = (each for each in files if not each[0].startswith("evals/"))
+    resources = [Resource(path, resource_type(path), size) for path, size in own]
     first = sorted(resources, key=lambda resource: (_RANKS.index(resource.type), resource.path))[:limit]
     first.sort(key=lambda resource: resource.path)
     return ResourceListing(tuple(first), omitted=len(resources) - len(first))

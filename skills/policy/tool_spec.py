@@ -42,6 +42,8 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A person is asked about every call: nothing that was said in advance answers, and no rule of a host."""
     repeatable: bool = False
     """A second attempt at a call does nothing that the first has done: after a crash nobody is asked."""
+    polls: bool = False
+    """A call looks at what goes on by itself: the same call again may find something else."""
     names_elsewhere: tuple[str, ...] = ()
     """What `allowed-tools` of other clients call the tool, in lower case."""
     view: Callable[[Mapping[str, Any]], str] | None = None
@@ -99,10 +101,11 @@ _OWN: Final = (
     ),
     # They reach the commands of this run alone, which were allowed when they were started.
     ToolSpec(
-        name="command_output", risk="read", framework=True, names_elsewhere=("bashoutput", "taskoutput")
+        name="command_output", risk="read", framework=True, polls=True,
+        names_elsewhere=("bashoutput", "taskoutput"),
     ),
     ToolSpec(
-        name="stop_command", risk="read", framework=True,
+        name="stop_command", risk="read", framework=True, polls=True,
         names_elsewhere=("killshell", "killbash", "taskstop"),
     ),
     ToolSpec(

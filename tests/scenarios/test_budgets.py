@@ -15,11 +15,12 @@ LOOK = calls(call("list_dir"))
 
 
 def endless(prompts: list[Any], tail: str = "best effort") -> list[Any]:
-    """Return replies that go on asking until no tools are offered: then the status says so."""
+    """Return replies that ask for more and more until no tools are offered: the prompt says so then."""
 
     def reply(messages: Any) -> Any:
         prompts.append(messages)
-        return tail if "is spent" in str(messages[-1].content) else LOOK
+        more = calls(call("list_dir", path="./" * len(prompts)))
+        return tail if "is spent" in str(messages[-1].content) else more
 
     return [reply] * 200
 

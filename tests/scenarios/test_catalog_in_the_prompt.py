@@ -220,7 +220,7 @@ def test_a_plan_is_kept_shown_and_revised(make_agent: MakeAgent) -> None:
     assert (plan["goal"], plan["revision"]) == ("count", 2)
     assert [step["status"] for step in plan["steps"]] == ["completed", "in_progress"]
     assert plan["assumptions"] == ["few"]
-    assert look.end == "Plan, revision 2: 1 of 2 steps completed; now: tell."
+    assert look.end == "Plan: 1 of 2 steps completed; now: tell."
 
 
 def test_two_plans_in_one_message_do_not_crash_and_the_last_one_stands(make_agent: MakeAgent) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import tool
 
 from skills_agent.graph.models.compatible import CompatibleChatOpenAI
+from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.state.context import Context
 from tests.agents import call, calls, write_skill
 from tests.conftest import MakeAgent
@@ -184,3 +186,94 @@ def test_arguments_as_an_object_and_an_id_as_a_number_are_read(
     assert json.loads(sent["function"]["arguments"]) == {"path": "notes.txt"}
     assert sent["id"] == result.tool_call_id
     assert isinstance(sent["id"], str)
+
+
+# The same call again and again
+
+PLAN = call("update_plan", goal="Read", steps=[{"id": "1", "title": "Read", "status": "completed"}])
+
+
+def test_a_third_call_with_the_same_result_is_not_run_and_the_turn_ends(make_agent: MakeAgent) -> None:
+    agent = make_agent([calls(PLAN)] * 5 + ["That is the plan."], max_model_calls=20)
+    result = agent.say("go")
+    texts = [str(each.text) for each in agent.tool_messages("update_plan")]
+    assert texts[0] == texts[1]
+    assert [each.startswith("Not run: update_plan gave the same result 2 times") for each in texts] == (
+        [False] * 2 + [True] * 3
+    )
+    assert result["answer"] == "That is the plan."
+    assert agent.values["plan"]["revision"] == 2
+
+
+def test_calls_in_turns_count_where_nothing_is_changed(make_agent: MakeAgent, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("one\n")
+    read = call("read_file", path="a.txt")
+    agent = make_agent([*[calls(read), calls(PLAN)] * 3, "done"], max_model_calls=20)
+    agent.say("go")
+    assert [each.status for each in agent.tool_messages("read_file")] == ["success", "success", "error"]
+
+
+def test_a_result_that_differs_may_be_looked_at_again(make_agent: MakeAgent, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("0\n")
+
+    def read(_: Any) -> Any:
+        count = int((workspace / "a.txt").read_text())
+        (workspace / "a.txt").write_text(f"{count + 1}\n")
+        return calls(call("read_file", path="a.txt"))
+
+    agent = make_agent([*[read] * 5, "done"], max_model_calls=20)
+    agent.say("go")
+    assert [each.status for each in agent.tool_messages("read_file")] == ["success"] * 5
+
+
+def test_a_change_in_between_lets_the_same_call_run(make_agent: MakeAgent, workspace: Path) -> None:
+    """Tests that pass are run again after each edit."""
+    look, write = call("read_file", path="a.txt"), call("write_file", path="b.txt", content="x")
+    (workspace / "a.txt").write_text("one\n")
+    agent = make_agent(
+        [calls(look), calls(look), calls(write), calls(look), "done"], require_approval_for=frozenset()
+    )
+    agent.say("go")
+    assert [each.status for each in agent.tool_messages("read_file")] == ["success"] * 3
+
+
+def test_what_looks_at_a_job_may_look_again(make_agent: MakeAgent) -> None:
+    @tool
+    def job() -> str:
+        """Tell of a job."""
+        return "pending"
+
+    @tool
+    def facts() -> str:
+        """Tell what is so."""
+        return "so"
+
+    job.metadata = {"spec": ToolSpec(name="job", risk="read", polls=True)}
+    facts.metadata = {"risk": "read"}
+    agent = make_agent([calls(call("job"), call("facts"))] * 4 + ["done"], tools=[job, facts])
+    agent.say("go")
+    assert [each.status for each in agent.tool_messages("job")] == ["success"] * 4
+    assert len([each for each in agent.tool_messages("facts") if each.status == "success"]) == 4
+
+
+def test_a_new_turn_begins_anew(make_agent: MakeAgent) -> None:
+    agent = make_agent([calls(PLAN), calls(PLAN), "done", calls(PLAN), "done"])
+    agent.say("go")
+    agent.say("again")
+    assert [each.status for each in agent.tool_messages("update_plan")] == ["success"] * 3
+
+
+def test_a_request_for_a_loaded_skill_again_and_again_ends_the_turn(make_agent: MakeAgent) -> None:
+    load = calls(call("load_skill", name="brand-colors"))
+    agent = make_agent([load] * 4 + ["Red."], max_model_calls=20)
+    assert agent.say("go")["answer"] == "Red."
+    assert len(agent.tool_messages("load_skill")) == 4
+
+
+def test_the_files_of_a_skills_evals_are_not_listed(make_agent: MakeAgent, skills_dir: Path) -> None:
+    (skills_dir / "brand-colors" / "evals").mkdir()
+    (skills_dir / "brand-colors" / "evals" / "check.py").write_text("print(1)")
+    agent = make_agent([calls(call("load_skill", name="brand-colors")), "done"])
+    agent.say("go")
+    files = agent.values["skill_resources"]["brand-colors"]["files"]
+    assert [each["path"] for each in files] == ["palette.md", "scripts/show.py"]

@@ -442,7 +442,7 @@ def test_a_plan_is_kept_whole(cli: CommandLine) -> None:
         "revision": 1,
     }
     (answer,) = answers(state)
-    assert text_of(answer) == "Plan, revision 1: 1 of 3 steps completed; now: Count rows."
+    assert text_of(answer) == "Plan: 1 of 3 steps completed; now: Count rows."
 
 
 def test_a_revised_plan_is_newer(cli: CommandLine) -> None:
