@@ -379,7 +379,9 @@ def found_text(messages: Sequence[AnyMessage], skills: ShownSkills | None) -> st
         return ""
     found = skills.complete.fitting(typed_text(said)[:MAX_REQUEST], skills.left_out, MAX_FOUND)
     lines = [_catalog_line(each, shortened(one_line(each.described), MAX_FOUND_TEXT)) for each in found]
-    return "\n".join(["Skills that may be for this:", *lines]) if lines else ""
+    # A small model that read the lines alone named the skill, or called it as a tool, in three of three.
+    asked = "Call load_skill first with the name of the skill that is for the task."
+    return "\n".join(["Found for this:", *lines, asked]) if lines else ""
 
 
 def plan_text(plan: PlanRecord) -> str:

@@ -1,5 +1,6 @@
 """One eval case is run: a fresh workspace, the agent as it is, and an outcome for whatever happens."""
 
+import json
 import re
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
 from msgspec import structs
 from pydantic import Field
@@ -239,6 +241,11 @@ class Seen(ScriptedChatModel):
     """Plays replies, and keeps what it was sent."""
 
     requests: list[tuple[str, frozenset[str]]] = Field(default_factory=list)
+    schemas: list[str] = Field(default_factory=list)
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        self.schemas.append(json.dumps([convert_to_openai_tool(tool) for tool in tools]))
+        return super().bind_tools(tools, **kwargs)
 
     def reply(self, messages: Any, tools: frozenset[str], records: Any) -> Any:
         self.requests.append((message_to_text(messages), tools))
@@ -270,6 +277,7 @@ def test_a_case_shows_the_model_the_prompt_that_a_question_shows_it(setup: Setup
     place = re.compile(r"/\S*/skills-agent-eval-[A-Za-z0-9_]+/work")
     here = str(settings.workspace)
     assert [(place.sub(here, text), tools) for text, tools in evaluated.requests] == asked.requests
+    assert [place.sub(here, text) for text in evaluated.schemas] == asked.schemas
 
 
 @needs_bwrap
