@@ -1,8 +1,7 @@
 """The same cases in two ways: what differs, and whether so many cases can show it.
 
-A difference is shown only where its interval leaves out 0 and, for shares, the exact test says so, too, after
-an adjustment for all that was tested. Costs have no test: their intervals are wider, the more of them there
-are. Below six cases, or six that differ, there is no test.
+A difference is shown only where its interval leaves out 0 and the exact test says so, too, after an
+adjustment for all that was tested, of shares and of costs. Below six cases, or six that differ, none.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,13 @@ from skills_agent.skills.evals.case import EvalCase
 from skills_agent.skills.evals.choices import choice_score
 from skills_agent.skills.evals.result import EvalResult
 from skills_agent.skills.evals.scores import ALL, ScoredRun, Scores
-from skills_agent.skills.evals.statistics import MIN_DISCORDANT, holm, mcnemar, paired_bootstrap
+from skills_agent.skills.evals.statistics import (
+    MIN_DISCORDANT,
+    holm,
+    mcnemar,
+    median_interval,
+    paired_bootstrap,
+)
 from skills_agent.skills.evals.summary import Delta, Verdict
 
 ARMS: Final = "with - without"
@@ -70,10 +75,15 @@ def same_cases(now: ScoredRun, before: ScoredRun) -> frozenset[str]:
 def deltas(comparisons: Iterable[Comparison], seed: int) -> tuple[Delta, ...]:
     """Return what differs, adjusted over all; a metric that no case has on both sides is left out."""
     pairs = [(each, diffs) for each in comparisons if (diffs := differences(each.ours, each.theirs))]
-    costs = sum(each.metric not in _SHARES and any(diffs) for each, diffs in pairs)
-    found = [_delta(each, diffs, seed, max(1, costs)) for each, diffs in pairs]
-    adjusted = iter(holm([delta.p for delta in found if delta.p is not None]))
-    return tuple(_judged(delta, None if delta.p is None else next(adjusted)) for delta in found)
+    found = [_delta(each, diffs, seed) for each, diffs in pairs]
+    families = [
+        [delta.p for delta in found if delta.p is not None and _is_share(delta) == one] for one in (0, 1)
+    ]
+    costs, shares = (iter(holm(family)) for family in families)
+    return tuple(
+        _judged(delta, None if delta.p is None else next(shares if _is_share(delta) else costs))
+        for delta in found
+    )
 
 
 def differences(ours: Scores, theirs: Scores) -> tuple[float, ...]:
@@ -90,9 +100,13 @@ def differences(ours: Scores, theirs: Scores) -> tuple[float, ...]:
     return tuple(found)
 
 
-def _delta(each: Comparison, found: Sequence[float], seed: int, costs: int) -> Delta:
+def _is_share(delta: Delta) -> bool:
+    return delta.metric in _SHARES
+
+
+def _delta(each: Comparison, found: Sequence[float], seed: int) -> Delta:
     of_shares = each.metric in _SHARES
-    interval = paired_bootstrap(found, seed, of_shares=of_shares, together=1 if of_shares else costs)
+    interval = paired_bootstrap(found, seed) if of_shares else median_interval(found)
     more, less = sum(one > 0 for one in found), sum(one < 0 for one in found)
     wins, losses = (more, less) if of_shares else (less, more)
     return Delta(
@@ -106,7 +120,7 @@ def _delta(each: Comparison, found: Sequence[float], seed: int, costs: int) -> D
         wins=wins,
         losses=losses,
         ties=interval.n - wins - losses,
-        p=mcnemar(wins, losses) if of_shares and wins + losses >= MIN_DISCORDANT else None,
+        p=mcnemar(wins, losses) if wins + losses >= MIN_DISCORDANT else None,
         verdict="no difference shown",
     )
 
@@ -116,14 +130,12 @@ def _judged(delta: Delta, p: float | None) -> Delta:
 
 
 def _verdict(delta: Delta, p: float | None) -> Verdict:
-    is_share = delta.metric in _SHARES
-    differing = delta.wins + delta.losses
-    if delta.n < MIN_CASES or (is_share and 0 < differing < MIN_DISCORDANT):
+    if delta.n < MIN_CASES or 0 < delta.wins + delta.losses < MIN_DISCORDANT:
         return "too few cases"
     leaves_out_nothing = delta.low > 0 or delta.high < 0
-    if not leaves_out_nothing or (is_share and (p is None or p > MAX_P)):
+    if not leaves_out_nothing or p is None or p > MAX_P:
         return "no difference shown"
-    return "better" if (delta.value > 0) == is_share else "worse"
+    return "better" if (delta.value > 0) == _is_share(delta) else "worse"
 
 
 def _only(found: Mapping[str, Sequence[_Any]], names: frozenset[str]) -> dict[str, Sequence[_Any]]:

@@ -1,8 +1,9 @@
 """Read `evals.json` as it is out there, and sets of trigger requests: whatever the names of fields are.
 
 Of 528 public files 362 are bare lists, mostly with `question`, `expected_skill` and `expected_behavior`
-(NVIDIA), and 156 are objects with `evals`: `prompt` with `expectations` (Anthropic's skill-creator) or
-`assertions` (the guide of the specification). What is not understood is kept in `more`, or said.
+(NVIDIA, whose other files are `{skills, resources, expects: [{query, checks}]}`), and 156 are objects with
+`evals`: `prompt` with `expectations` (Anthropic's skill-creator) or `assertions` (the guide of the
+specification). What is not understood is kept in `more`, or said.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +26,7 @@ from skills_agent.skills.evals.wild_files import requests_of, wild_files
 
 LISTS: Final = (
     "evals", "cases", "tests", "test_cases", "eval_cases", "trigger_evals", "trigger_cases", "trigger_tests",
-    "triggers", "queries", "evaluations", "scenarios", "examples", "train", "test", "validation",
+    "triggers", "queries", "evaluations", "scenarios", "examples", "train", "test", "validation", "expects",
 )  # fmt: skip
 _POSITIVE: Final = ("should_trigger", "positive", "positives", "trigger")
 _NEGATIVE: Final = ("should_not_trigger", "negative", "negatives", "no_trigger")
@@ -86,7 +87,9 @@ def read_evals(place: EvalPlace, root: object) -> EvalSet:
     """Return the cases of an `evals.json` or a set of triggers. Raises EvalFileError."""
     skill = place.skill
     if isinstance(root, Mapping):
-        skill = next((name for key in _SKILL if (name := _skill_text(root.get(key)))), skill)
+        named = [skill_name_of(each) for each in texts_of(root.get("skills"))]  # those that it needs
+        about = skill if skill in named or not named else named[0]
+        skill = next((name for key in _SKILL if (name := _skill_text(root.get(key)))), about)
     items = list(_items(root))
     if not items:
         if isinstance(root, list) or (isinstance(root, Mapping) and any(key in root for key in LISTS)):

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
+from skills_agent.skills.evals.case import EvalCase
 from skills_agent.skills.evals.comparing import MIN_CASES, same_cases
 from skills_agent.skills.evals.excerpts import listed
 from skills_agent.skills.evals.scores import BROKEN_OFF, ScoredRun
@@ -23,7 +24,7 @@ def notes_of(run: ScoredRun) -> Iterator[str]:
         yield f"{count(run.strays, 'result')} of cases that the run does not have: left out."
     yield from _broken_off(run)
     yield from _undecided(run)
-    if any(arm == "without" for _, arm in run.runs):
+    if "without" in run.head.arms:
         yield from _arms(run)
     if 0 < len(run.cases) < MIN_CASES:
         yield f"With {count(len(run.cases), 'case')} no difference can be shown: {MIN_CASES} are the least."
@@ -95,17 +96,27 @@ def _undecided(run: ScoredRun) -> Iterator[str]:
 
 
 def _arms(run: ScoredRun) -> Iterator[str]:
-    yield (
-        "With and without are compared by what came out (answers, files, scripts, rubrics, limits), "
-        "not by the skills that are chosen and the calls that are made."
-    )
     without = {name for (_, arm), found in run.runs.items() if arm == "without" for name in found}
+    if without:
+        yield (
+            "With and without are compared by what came out (answers, files, scripts, rubrics, limits), "
+            "not by the skills that are chosen and the calls that are made."
+        )
     alone = [name for name in run.cases if name in without and not run.kinds(name, "without")]
     if alone:
         yield f"Left out of that, with no such check: {count(len(alone), 'case')} ({listed(alone, 5)})."
-    single = [name for name, case in run.cases.items() if name not in without and case.kind == "task"]
-    if single:
-        yield f"Without the skill did not run: {count(len(single), 'case')} ({listed(single, 5)})."
+    reasons: dict[str, list[str]] = {}
+    for name, case in run.cases.items():
+        if name not in without:
+            reasons.setdefault(_why_alone(case), []).append(name)
+    for why, names in reasons.items():
+        yield f"Without the skill did not run: {count(len(names), 'case')} ({listed(names, 5)}): {why}."
+
+
+def _why_alone(case: EvalCase) -> str:
+    if case.kind == "trigger":
+        return "which skill is chosen is asked of what is there"
+    return "nothing came of it" if case.skill else "they name no skill (`skill`) to go without"
 
 
 def _is(names: list[str]) -> str:

@@ -5,8 +5,9 @@ The unit is the case: runs of the same case are averaged first, and never counte
 
 import math
 import random
+from bisect import bisect_right
 from collections.abc import Sequence
-from statistics import NormalDist
+from statistics import NormalDist, median
 from typing import Final
 
 from skills_agent.skills.evals.summary import Interval
@@ -59,33 +60,38 @@ def holm(ps: Sequence[float]) -> tuple[float, ...]:
     return tuple(adjusted)
 
 
-def paired_bootstrap(
-    differences: Sequence[float],
-    seed: int,
-    *,
-    of_shares: bool = False,
-    together: int = 1,
-    resamples: int = RESAMPLES,
-) -> Interval:
-    """Return the mean of the differences of at least one case, with the interval of resampled cases.
+def median_interval(differences: Sequence[float]) -> Interval:
+    """Return the median of the differences of at least one case, with its exact interval (Thompson 1936).
+
+    It holds in 95 % at least, whatever the differences are: costs are skewed, and resampled means of them
+    hold in 83 to 88 %. Of fewer than six it is from the least to the most, which holds in less.
+    """
+    ordered, n = sorted(differences), len(differences)
+    ranks = range(1, n // 2 + 1)
+    rank = bisect_right(ranks, 1 - LEVEL, key=lambda rank: mcnemar(rank - 1, n - rank + 1))
+    low, high = ordered[max(rank, 1) - 1], ordered[n - max(rank, 1)]
+    return Interval(value=round(median(ordered), _DIGITS), low=low, high=high, n=n)
+
+
+def paired_bootstrap(differences: Sequence[float], seed: int, *, resamples: int = RESAMPLES) -> Interval:
+    """Return the mean of the differences of the shares of cases, with the interval of resampled cases.
 
     The percentiles are a little wider apart than 2.5 and 97.5, as Student's t is wider than the normal
     distribution: those promise 95 % and hold 90 % for ten cases (Hesterberg 2015, "expanded percentile").
 
-    `of_shares`: all differences lie between -1 and 1. Where all are the same, resampling has nothing to say;
-    then the interval is what other cases, as many as Wilson's of none allows, could make of the mean.
-    `together`: how many intervals hold at once, all of them in 95 % (Bonferroni's: each is wider).
+    All differences, of at least one case, lie between -1 and 1. Where all are the same, resampling has
+    nothing to say; then the interval is what other cases, as many as Wilson's of none allows, could make of
+    the mean.
     """
     n = len(differences)
     mean = round(math.fsum(differences) / n, _DIGITS)
     if min(differences) == max(differences):
-        unseen = wilson(0, n).high if of_shares else 0.0
+        unseen = wilson(0, n).high
         low, high = mean - unseen * (mean + 1), mean + unseen * (1 - mean)
         return Interval(value=mean, low=round(low, _DIGITS), high=round(high, _DIGITS), n=n)
     choices = random.Random(seed).choices  # noqa: S311 - the same figures every time
     means = sorted(sum(choices(differences, k=n)) / n for _ in range(resamples))
-    z = NormalDist().inv_cdf(1 - (1 - LEVEL) / 2 / together)
-    tail = NormalDist().cdf(-math.sqrt(n / (n - 1)) * _t(n - 1, z))
+    tail = NormalDist().cdf(-math.sqrt(n / (n - 1)) * _t(n - 1))
     low, high = _quantile(means, tail), _quantile(means, 1 - tail)
     return Interval(value=mean, low=round(low, _DIGITS), high=round(high, _DIGITS), n=n)
 
@@ -108,10 +114,9 @@ def pass_every(k: int, passed: int, runs: int) -> float:
     return math.comb(passed, k) / math.comb(runs, k)
 
 
-def _t(freedom: int, z: float) -> float:
-    """Return the quantile of Student's t that `z` is of the normal distribution (Abramowitz and Stegun
-    26.7.5): from 5 on within 0.2 % for one interval, and 0.5 % for four together.
-    """
+def _t(freedom: int) -> float:
+    """Return the quantile of Student's t (Abramowitz and Stegun 26.7.5): from 5 on within 0.2 %."""
+    z = _Z
     return (
         z
         + (z**3 + z) / (4 * freedom)

@@ -110,7 +110,7 @@ class Delta(Frozen, frozen=True, kw_only=True):
     metric: str
     """`passed`, `chosen`, `tokens`, `seconds`, `calls`, `usd`."""
     value: float
-    """The mean of the differences of the cases."""
+    """Of shares the mean of the differences of the cases, of costs the median: these are skewed."""
     low: float
     high: float
     n: int
@@ -118,7 +118,7 @@ class Delta(Frozen, frozen=True, kw_only=True):
     losses: int
     ties: int
     p: float | None
-    """McNemar's exact test of wins and losses, after Holm; None below six, and for what is no share."""
+    """McNemar's exact test of wins and losses, after Holm; None below six."""
     verdict: Verdict
 
 

@@ -31,7 +31,6 @@ _LARGE_FILE: Final = b"version https://git-lfs.github.com/spec/"
 _SKILL_FILE: Final = "SKILL.MD"
 _SUBMODULE: Final = "160000"
 """The mode of one."""
-from skills_agent.skills.trees import remove_tree
 
 Links = Sequence[tuple[str, str]]
 """Paths of submodules, with the commits that they name."""

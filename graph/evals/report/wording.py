@@ -180,12 +180,13 @@ def change(delta: Delta) -> str:
     if delta.metric in SHARES:
         value, low, high = (_signed_points(each) for each in (delta.value, delta.low, delta.high))
         return f"{value} points, 95 % interval {low} to {high}"
-    return f"{signed(delta.value)}, 95 % interval {signed(delta.low)} to {signed(delta.high)}"
+    range_of = "95 % interval" if delta.n >= MIN_CASES else "from least to most"
+    return f"{signed(delta.value)}, {range_of} {signed(delta.low)} to {signed(delta.high)}"
 
 
 def short_change(delta: Delta) -> str:
     """Return the same for a table: `+12 points (+3 to +21)`."""
-    return change(delta).replace(", 95 % interval ", " (") + ")"
+    return change(delta).replace(", 95 % interval ", " (").replace(", from least to most ", " (") + ")"
 
 
 def compared(delta: Delta) -> str:

@@ -63,6 +63,30 @@ def test_the_form_of_skill_creator(skill: Path) -> None:
     ]
 
 
+def test_the_form_of_nvidia(skill: Path) -> None:
+    value = {
+        "skills": ["other-tools", "csv-tools"],
+        "resources": {"platforms": {"local": {"modes": ["existing-server"]}}},
+        "env": "Needs a server.",
+        "expects": [
+            {
+                "query": "Check the server.",
+                "checks": ["The answer names its URL", "It calls scripts/report.py"],
+            },
+            {"query": "List the agents.", "checks": ["Each agent is there"], "_phrasing": "short"},
+        ],
+    }
+    read_cases = read(skill, value, "basic.json")
+    first, second = read_cases.cases
+    assert read_cases.skipped == ()
+    assert (first.turns, first.skill, first.kind) == (("Check the server.",), "csv-tools", "task")
+    assert first.expect.rubric
+    assert first.expect.rubric.points == ("The answer names its URL", "It calls scripts/report.py")
+    assert second.turns == ("List the agents.",)
+    (skill / "SKILL.md").unlink()
+    assert {case.skill for case in read(skill, value, "basic.json").cases} == {"other-tools"}
+
+
 def test_a_chat_of_langsmith_has_its_answer_as_messages(skill: Path) -> None:
     row = {
         "inputs": {"messages": [{"role": "user", "content": "Sum sales.csv"}]},

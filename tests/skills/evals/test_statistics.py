@@ -1,6 +1,7 @@
 """Figures of few cases, against published ones."""
 
 import random
+from statistics import median
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from skills_agent.skills.evals.statistics import (
     holm,
     mcnemar,
+    median_interval,
     paired_bootstrap,
     pass_at,
     pass_every,
@@ -95,6 +97,36 @@ def test_an_interval_of_ten_cases_holds_what_it_promises() -> None:
     assert 0.92 <= held / 400 <= 0.98
 
 
+@pytest.mark.parametrize(
+    ("n", "rank"),
+    [(1, 1), (5, 1), (6, 1), (8, 1), (9, 2), (12, 3), (20, 6), (25, 8), (50, 18)],  # as tables have them
+)
+def test_the_interval_of_a_median_is_from_the_published_ranks(n: int, rank: int) -> None:
+    interval = median_interval(list(map(float, range(n, 0, -1))))
+    assert (interval.low, interval.value, interval.high) == (rank, (n + 1) / 2, n + 1 - rank)
+
+
+@pytest.mark.parametrize("n", [6, 10, 20, 50])
+def test_an_interval_of_skewed_costs_holds_what_it_promises(n: int) -> None:
+    chance = random.Random(7)
+
+    def cost(of_the_case: float, factor: float) -> float:
+        return of_the_case * factor * chance.lognormvariate(0, 0.3)
+
+    def differences(cases: int) -> list[float]:
+        sizes = [chance.lognormvariate(8, 1) for _ in range(cases)]
+        return [cost(size, 1.5) - cost(size, 1) for size in sizes]
+
+    true = median(differences(100_000))
+    intervals = [median_interval(differences(n)) for _ in range(1_000)]
+    assert sum(each.low <= true <= each.high for each in intervals) >= 940
+
+
+def test_the_interval_of_many_cases_is_found_at_once() -> None:
+    interval = median_interval([float(each) for each in range(2_000)])
+    assert (interval.low, interval.high) == (955, 1_044)
+
+
 def test_of_normal_differences_it_is_that_of_students_t() -> None:
     chance = random.Random(5)
     differences = [chance.gauss(0, 1) for _ in range(30)]
@@ -110,15 +142,15 @@ def test_of_normal_differences_it_is_that_of_students_t() -> None:
     [(0.0, -0.16, 0.16), (1.0, 0.68, 1.0), (-1.0, -1.0, -0.68), (0.5, 0.26, 0.58)],
 )
 def test_cases_that_all_differ_alike_promise_nothing_of_others(value: float, low: float, high: float) -> None:
-    interval = paired_bootstrap([value] * 20, 0, of_shares=True)
+    interval = paired_bootstrap([value] * 20, 0)
     assert (interval.value, round(interval.low, 2), round(interval.high, 2)) == (value, low, high)
-    assert paired_bootstrap([value] * 20, 0).low == value
 
 
 def test_sums_of_thirds_that_are_nothing_are_nothing() -> None:
-    interval = paired_bootstrap([1 / 3, -1 / 3, 2 / 3, -2 / 3, 1 / 3, -1 / 3], 0)
-    assert interval.value == 0.0
-    assert interval.low < 0 < interval.high
+    differences = [1 / 3, -1 / 3, 2 / 3, -2 / 3, 1 / 3, -1 / 3]
+    for interval in (paired_bootstrap(differences, 0), median_interval(differences)):
+        assert interval.value == 0.0
+        assert interval.low < 0 < interval.high
 
 
 @pytest.mark.parametrize(("n", "visible"), [(20, 0.22), (80, 0.11)])
@@ -160,8 +192,8 @@ def test_mcnemar_does_not_care_which_side_is_which(wins: int, losses: int) -> No
 
 @given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=1, max_size=30))
 def test_an_interval_holds_its_mean_and_turns_with_it(differences: list[float]) -> None:
-    interval = paired_bootstrap(differences, 0, of_shares=True, resamples=500)
+    interval = paired_bootstrap(differences, 0, resamples=500)
     assert -1 <= interval.low <= interval.value <= interval.high <= 1
     assert interval.low < interval.high
-    turned = paired_bootstrap([-one for one in differences], 0, of_shares=True, resamples=500)
+    turned = paired_bootstrap([-one for one in differences], 0, resamples=500)
     assert (turned.low, turned.high) == pytest.approx((-interval.high, -interval.low), abs=1e-9)

@@ -230,7 +230,7 @@ def test_more_runs_on_one_side_make_no_difference() -> None:
     assert (found.ties, found.value) == (8, 0.0)
 
 
-def test_what_costs_less_is_better_and_has_no_p() -> None:
+def test_what_costs_less_is_better() -> None:
     many = cases(8)
     results = [
         answered(case.id, right=True, spent=Spent(input_tokens=1_000 + at, seconds=1.0))
@@ -242,14 +242,14 @@ def test_what_costs_less_is_better_and_has_no_p() -> None:
     ]
     summary = summarise(head(many, arms=("with", "without")), results)
     tokens = delta(summary, "tokens")
-    assert (tokens.value, tokens.losses, tokens.p, tokens.verdict) == (503.5, 8, None, "worse")
+    assert (tokens.value, tokens.losses, tokens.p, tokens.verdict) == (503.5, 8, 2 / 2**8, "worse")
     assert delta(summary, "seconds").verdict == "no difference shown"
     assert not [each for each in summary.deltas if each.metric == "usd"]
 
 
 def test_of_many_costs_that_differ_each_has_to_differ_more() -> None:
     many = cases(8)
-    more = (5, 3, 4, -1, 2, 3, -1, 1)
+    more = (5, 3, 4, 1, 2, 3, 1, 0)
 
     def tokens_of(*, seconds_differ: bool) -> Delta:
         results = [
@@ -267,10 +267,21 @@ def test_of_many_costs_that_differ_each_has_to_differ_more() -> None:
         ]
         return delta(summarise(head(many, arms=("with", "without")), results), "tokens")
 
-    alone, together = tokens_of(seconds_differ=False), tokens_of(seconds_differ=True)
-    assert (alone.value, alone.verdict) == (2, "worse")
-    assert (together.value, together.verdict) == (2, "no difference shown")
-    assert together.low < 0 < alone.low
+    alone, both = tokens_of(seconds_differ=False), tokens_of(seconds_differ=True)
+    assert (alone.value, alone.p, both.value, both.p) == (2.5, 2 / 2**7, 2.5, 4 / 2**7)
+    assert (alone.low, alone.high) == (both.low, both.high) == (0, 5)
+
+
+def test_one_case_that_costs_much_more_shows_nothing_of_the_others() -> None:
+    many = cases(20)
+    results = [
+        answered(case.id, right=True, spent=Spent(input_tokens=100_000 if at == 7 else 90 + at))
+        for at, case in enumerate(many)
+    ]
+    results += [answered(case.id, right=True, arm="without", spent=Spent(input_tokens=100)) for case in many]
+    tokens = delta(summarise(head(many, arms=("with", "without")), results), "tokens")
+    assert abs(tokens.value) < 5
+    assert tokens.verdict == "no difference shown"
 
 
 def test_of_five_cases_no_cost_is_shown_to_differ() -> None:
@@ -552,3 +563,14 @@ def test_any_results_make_a_summary(
         assert each.low <= each.value <= each.high
         assert each.p is None or each.wins + each.losses >= 6
     assert summary == summarise(*one, (msgspec.structs.replace(other[0], id="old"), other[1]))
+
+
+def test_cases_that_run_in_one_arm_alone_are_named_with_why() -> None:
+    nameless = [msgspec.structs.replace(task(f"n{number}"), skill="") for number in range(2)]
+    asked = [*nameless, trigger("t", "a")]
+    results = [answered(case.id, right=True) for case in asked]
+    notes = summarise(head(asked, arms=("with", "without")), results).notes
+    assert [note for note in notes if "n0, n1" in note and "name no skill" in note]
+    assert [note for note in notes if "(t)" in note and "Without the skill did not run" in note]
+    assert not [note for note in notes if "compared" in note]
+    assert not [note for note in summarise(head(asked), results).notes if "Without the skill" in note]
