@@ -65,6 +65,16 @@ def conversation(messages: Sequence[AnyMessage], own_name: str = "") -> list[Any
     return made
 
 
+def with_words(messages: Sequence[AnyMessage], text: str) -> list[AnyMessage]:
+    """Return messages with a text at the end of the last one, or behind a reply: roles alternate."""
+    last = messages[-1] if messages else None
+    if not isinstance(last, HumanMessage | ToolMessage):
+        return [*messages, HumanMessage(text)]
+    content: Any = last.content
+    own = f"{content}\n\n{text}" if isinstance(content, str) else [*content, {"type": "text", "text": text}]
+    return [*messages[:-1], last.model_copy(update={"content": own})]
+
+
 def _results_first(messages: Sequence[AnyMessage]) -> Iterator[AnyMessage]:
     """Yield what came between calls and their results after the results."""
     waiting: set[str | None] = set()

@@ -22,8 +22,9 @@ from typing_extensions import override
 from skills_agent.nodes import RegistryOf, prompt
 from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.cancellation import Cancellation
+from skills_agent.nodes.conversation import with_words
 from skills_agent.nodes.effects import Invocations
-from skills_agent.nodes.no_answer import asked_again, no_answer
+from skills_agent.nodes.no_answer import no_answer
 from skills_agent.nodes.prompt import ShownCatalog, ShownSkills
 from skills_agent.nodes.prompt_cache import BreakpointStyle, with_breakpoints, with_tool_breakpoint
 from skills_agent.nodes.reply import (
@@ -275,10 +276,10 @@ class ModelRequests:
                 if useless is None:
                     return Reply(message, attempt, watch.usage)
                 if was_asked_again or attempt >= min(calls, MAX_TRIES):
-                    raise self.models.no_answer(useless.fault, model)
+                    raise self.models.no_answer(f"{useless.fault}{useless.advice}", model)
                 was_asked_again = True
                 self._observer.withdrawn(state, watch.message_id, useless.fault, 0.0)
-                waiting = waiting._replace(input=asked_again(waiting.input, useless.hint))
+                waiting = waiting._replace(input=with_words(waiting.input, useless.hint))
                 continue
             except self.models.failure as error:
                 is_last = has_failed or attempt >= min(calls, MAX_TRIES)

@@ -2,11 +2,11 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage
 
 from skills_agent.state.endings import NOTE, fault_of
 
@@ -24,6 +24,10 @@ _CALL: Final = re.compile(
 )
 """How models write calls: as JSON, alone, in a fence, or in the marks of their own templates."""
 _ARGUMENTS: Final = ("arguments", "parameters", "args", "input")
+_ADVICE: Final = (
+    ". Its server has to read the model's calls: llama.cpp needs --jinja; vLLM --enable-auto-tool-choice and "
+    "--tool-call-parser NAME; Ollama a model whose template knows tools"
+)
 _AGAIN: Final = "Answer the question, or call a tool."
 
 
@@ -33,6 +37,8 @@ class NoAnswer(NamedTuple):
     fault: str
     hint: str
     """What the model is told when it is asked again."""
+    advice: str = ""
+    """What helps where it goes on so."""
 
 
 def no_answer(message: AIMessage, is_callable: Callable[[str], bool]) -> NoAnswer | None:
@@ -56,21 +62,7 @@ def no_answer(message: AIMessage, is_callable: Callable[[str], bool]) -> NoAnswe
         f"Your last reply was a call of {name} written as text, and nothing ran. Write it as a tool call, "
         "not as text. If this JSON is the answer, put a sentence before it."
     )
-    fault = (
-        "it writes its tool calls as text, and its server does not read them. llama.cpp needs --jinja; vLLM "
-        "--enable-auto-tool-choice and --tool-call-parser NAME; Ollama a model whose template knows tools"
-    )
-    return NoAnswer(fault, hint)
-
-
-def asked_again(prompt: Sequence[AnyMessage], hint: str) -> list[AnyMessage]:
-    """Return a prompt with a hint at the end of its last message: one more might be refused."""
-    *before, last = prompt
-    if not isinstance(last, HumanMessage | ToolMessage):
-        return [*prompt, HumanMessage(hint)]
-    content: Any = last.content
-    told = f"{content}\n\n{hint}" if isinstance(content, str) else [*content, {"type": "text", "text": hint}]
-    return [*before, last.model_copy(update={"content": told})]
+    return NoAnswer("its reply was a tool call written as text, which nothing runs", hint, _ADVICE)
 
 
 def _called(text: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 
-from skills_agent.nodes.conversation import conversation, part_system
+from skills_agent.nodes.conversation import conversation, part_system, with_words
 from skills_agent.skills.format.instructions import cut, fill_in
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.listing import CatalogListing, shortened
@@ -204,23 +204,13 @@ def with_notes(messages: Sequence[AnyMessage], note: str) -> list[AnyMessage]:
     """Return messages with what the agent said at the end of each that a reply answers, and of the last.
 
     A reply keeps the note that it was asked for with, so that every later prompt begins with the same bytes.
-    Behind another reply it is a message of its own: roles alternate.
     """
     shown: list[AnyMessage] = []
     for message in (*messages, None):
         said = note if message is None else note_of(message) if isinstance(message, AIMessage) else ""
-        if said and shown and isinstance(shown[-1], HumanMessage | ToolMessage):
-            shown[-1] = _with_note(shown[-1], said)
-        elif said:
-            shown.append(HumanMessage(said))
+        shown = with_words(shown, said) if said else shown
         shown += [message] if message else []
     return shown
-
-
-def _with_note(message: AnyMessage, note: str) -> AnyMessage:
-    content: Any = message.content
-    own = f"{content}\n\n{note}" if isinstance(content, str) else [*content, {"type": "text", "text": note}]
-    return message.model_copy(update={"content": own})
 
 
 def _receipt(message: AnyMessage, texts: dict[str, list[str]]) -> AnyMessage:
