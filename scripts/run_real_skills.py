@@ -60,8 +60,8 @@ class Case(msgspec.Struct, forbid_unknown_fields=True):
     """Hosts that it cannot do without."""
     ends_with: tuple[int, ...] = (0,)
     """Exit codes of its calls that mean that it worked: a linter ends with 1 where it found something."""
-    drawn: bool = False
-    """Whether it was drawn at random, and nobody had looked at it before."""
+    draw: int = 0
+    """Which draw it is of: nobody had looked at it before. 0: it was chosen."""
 
 
 class Cases(msgspec.Struct):
@@ -98,19 +98,19 @@ def main() -> None:
     )
     parser.add_argument("checkouts", type=Path)
     parser.add_argument("--only", default="", help="cases whose path contains this")
-    parser.add_argument("--drawn", action="store_true", help="those that were drawn at random alone")
+    parser.add_argument("--draw", type=int, help="those of this draw alone; 0: those that were chosen")
     parser.add_argument("--trace", action="store_true", help="print what the tools returned")
     chosen = parser.parse_args()
     listed = msgspec.yaml.decode(CASES.read_bytes(), type=Cases)
     outcomes = []
     print("| skill | of | outcome | reason |\n|---|---|---|---|")
     for case in listed.cases:
-        if chosen.only in case.path and case.drawn >= chosen.drawn:
+        if chosen.only in case.path and chosen.draw in {None, case.draw}:
             checkout = checked_out(case.repository, listed.commits[case.repository], chosen.checkouts)
             outcomes.append(outcome_of(case, checkout / case.path, trace=chosen.trace))
             print(row(outcomes[-1]), flush=True)
     user = "root" if os.geteuid() == 0 else "an ordinary user"
-    drawn = [each for each in outcomes if each.case.drawn]
+    drawn = [each for each in outcomes if each.case.draw]
     for title, group in (("All", outcomes), ("Drawn at random", drawn)):
         counts = Counter(each.outcome for each in group)
         print(f"\n| {title}, as {user} | skills |\n|---|---:|")
@@ -186,8 +186,9 @@ def attempt_at(
 def fault_of(case: Case, messages: Sequence[ToolMessage], workspace: Path) -> str:
     """Return why the results are not what the case wants; empty if they are."""
     for each in messages:
-        code = (each.artifact or {}).get("exit_code", 0)
-        if each.status == "error" or code not in (*case.ends_with, 0):
+        # What ran is judged by its exit code; -1: nothing ran.
+        code = (each.artifact or {}).get("exit_code", -1 if each.status == "error" else 0)
+        if code not in (*case.ends_with, 0):
             return summary(each)
     if len(messages) < len(case.calls):
         return "the turn ended before its last call"

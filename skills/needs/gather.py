@@ -156,7 +156,7 @@ def _programs_of_scripts(folder: Path, paths: Iterable[str]) -> Iterator[Need]:
 def _of_scripts(needs: Iterable[Need], own: Collection[str], texts: Mapping[str, str]) -> Iterator[Need]:
     """Yield PEP 723 blocks, what scripts look for and install, then what is imported and not named so far.
 
-    What is `own` to the skill is no need. A script that has Python look elsewhere has modules there, too.
+    What is `own` to the skill is no need.
     """
     imports = {path: imports_of(text) for path, text in texts.items() if path.endswith(".py")}
     modules = {each.module for every in imports.values() for each in every}
@@ -170,8 +170,7 @@ def _of_scripts(needs: Iterable[Need], own: Collection[str], texts: Mapping[str,
     for path, every in imports.items():
         for each in every:
             distribution = DISTRIBUTIONS.get(each.module, each.module)
-            is_own = each.module in own or ("sys.path" in texts[path] and each.module not in DISTRIBUTIONS)
-            if not is_own and not {_plain(distribution), _plain(each.module)} & known:
+            if each.module not in own and not {_plain(distribution), _plain(each.module)} & known:
                 yield _import_need(each, distribution, path)
 
 

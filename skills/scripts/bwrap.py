@@ -50,6 +50,8 @@ ETC: Final = (
     "ca-certificates/extracted",
 )
 ETC_OF_NETWORK: Final = ("resolv.conf", "hosts", "gai.conf")
+LOOPBACK: Final = b"127.0.0.1 localhost\n::1 localhost\n"
+"""What a closed network knows by name: scripts start servers, and wait for `localhost`."""
 OWN_FOLDER: Final = ".agent"
 """It holds the agent's settings and checkpoints: hidden."""
 INSIDE: Final = Path("/tmp")  # noqa: S108 - where a script sees its temporary folder
@@ -343,10 +345,15 @@ def _filter_descriptors() -> tuple[int, ...]:
     program = seccomp_program(os.uname().machine)
     if not program:
         return ()
+    return (_piped(program),)
+
+
+def _piped(content: bytes) -> int:
+    """Return a descriptor that these bytes, which fit into a pipe, are read from."""
     reading, writing = os.pipe()
-    os.write(writing, program)
+    os.write(writing, content)
     os.close(writing)
-    return (reading,)
+    return reading
 
 
 def _filter_options(descriptors: Iterable[int]) -> Iterator[str]:
@@ -356,7 +363,7 @@ def _filter_options(descriptors: Iterable[int]) -> Iterator[str]:
 
 def _copied(*, network: bool) -> dict[str, int]:
     """Open the small files of `/etc` that a sandbox gets a copy of: a mount takes ten times as long."""
-    opened: dict[str, int] = {}
+    opened = {} if network else {"/etc/hosts": _piped(LOOPBACK)}
     for path in _of_etc(network=network):
         with suppress(OSError):
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

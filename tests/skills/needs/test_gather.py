@@ -63,14 +63,13 @@ def test_what_lies_in_the_skill_or_its_plugin_is_no_need(tmp_path: Path) -> None
         {
             "scripts/run.py": "import sanitize_core\nimport linked\nimport above\nimport stranger\n",
             "lib/sanitize_core.py": "",
-            "scripts/elsewhere.py": "import sys\nsys.path.append('../..')\nimport shared_core\nimport yaml\n",
         },
     )
     (plugin / "lib").mkdir()
     (plugin / "lib/above.py").touch()
     (skill / "scripts/linked.py").symlink_to("../lib/sanitize_core.py")
     needs = {need.name for need in gather_now(skill, plugin=plugin) if need.kind == "python"}
-    assert needs == {"stranger", "pyyaml"}
+    assert needs == {"stranger"}
 
 
 def test_what_a_script_does_without_is_optional_and_what_it_installs_names_its_module(tmp_path: Path) -> None:

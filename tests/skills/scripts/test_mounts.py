@@ -267,6 +267,15 @@ def test_no_script_can_write_the_agents_own_python_where_that_is_the_workspace(
     assert not (workspace / "planted.txt").exists()
 
 
+@needs_bwrap
+def test_a_server_of_a_script_is_found_by_the_name_of_this_machine(workspace: Path) -> None:
+    """The network is closed, and so is what tells names, but for this one."""
+    program = "import socket; print(socket.getaddrinfo('localhost', 80)[0][4][0])"
+    request = ScriptRequest("", None, ("python3", "-I", "-c", program), None, workspace)
+    result = BwrapRunner(workspace=workspace, environment=ENVIRONMENT).run(request)
+    assert result.stdout in {"127.0.0.1\n", "::1\n"}, result.stderr
+
+
 RUNS_ONE = """
 import os, sys
 from pathlib import Path
