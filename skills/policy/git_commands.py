@@ -47,8 +47,6 @@ _LEFT_OUT: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Options that run a program, or make what git obeys; git takes the beginning of a long one, too."""
 _QUOTING: Final = str.maketrans("", "", "\"'\\")
-_VALUED: Final = frozenset({"--config-env", "--exec-path", "--git-dir", "--namespace", "--work-tree"})
-"""Options of git itself that may have their value behind them."""
 _OF_CONFIG: Final = frozenset({"--add", "--bool", "--local", "--replace-all", "--unset", "--unset-all"})
 _INERT: Final = re.compile(
     r"(?:user|author|committer)\.(?:name|email)|init\.defaultbranch|pull\.(?:ff|rebase)"
@@ -60,7 +58,7 @@ _INERT: Final = re.compile(
 """Configuration that names no program and no file."""
 _RUNS_PROGRAMS: Final = re.compile(
     r"(?im)(?:^|\])\s*(alternateRefsCommand|clean|cmd|command|defaultKeyCommand|diffFilter|driver|external|helper"
-    r"|packObjectsHook|path|process|program|receivepack|smudge|textconv|uploadpack|vcs)\s*="
+    r"|\w*Hook|path|process|program|receivepack|smudge|textconv|uploadpack|vcs)\s*="
 )
 """Settings of a repository that git runs, or reads more settings from, and that `_OFF` cannot turn off: what
 stands before them may be any name, as in `filter.x.clean`."""
@@ -68,14 +66,15 @@ _OFF: Final[Mapping[str, str]] = {
     "core.askPass": "", "core.attributesFile": os.devnull, "core.fsmonitor": "false",
     "core.hooksPath": os.devnull, "core.pager": "cat", "core.sshCommand": "ssh", "credential.helper": "",
     "commit.gpgSign": "false", "push.gpgSign": "false", "tag.gpgSign": "false", "gc.auto": "0",
-    "maintenance.auto": "false", "protocol.ext.allow": "never", "safe.bareRepository": "explicit",
-    "submodule.recurse": "false",
+    "maintenance.auto": "false", "safe.bareRepository": "explicit", "submodule.recurse": "false",
 }  # fmt: skip
 GIT_ENVIRONMENT: Final[Mapping[str, str]] = {
-    "GIT_ATTR_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_EDITOR": ":", "GIT_SEQUENCE_EDITOR": ":", "GIT_TEMPLATE_DIR": "", "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ALLOW_PROTOCOL": "http:https:ssh:git", "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_EDITOR": ":",
+    "GIT_SEQUENCE_EDITOR": ":", "GIT_TEMPLATE_DIR": "", "GIT_TERMINAL_PROMPT": "0",
 }  # fmt: skip
-"""What turns the rest off: an editor that git itself takes for "leave it as it is", and no template."""
+"""What turns the rest off: an editor that git itself takes for "leave it as it is", no template, and no other
+repository of this machine, whose hooks a push would run."""
 
 
 class GitWrite(NamedTuple):
@@ -108,22 +107,21 @@ def git_write(command: str, start: Path, root: Path) -> GitWrite | None:
     `start` is where it starts, and `root` the folder whose repositories count. Raises ScriptError where
     another program is in the line, or where git would run one.
     """
-    # Most lines have no git in them, and need not be taken apart.
-    line = take_apart(command) or () if GIT[1:] in command.translate(_QUOTING) else ()
-    top = os.path.realpath(root)
-    for each in line:
+    if GIT[1:] not in command.translate(_QUOTING):  # as in most lines, which need not be taken apart
+        return None
+    line, top, words = take_apart(command), os.path.realpath(root), tuple(command.split(maxsplit=2)[:2])
+    meant = _Spelled(words[-1], (), "", (), "")  # -m "$(cat <<END …)"
+    if line is None and words[0] == GIT[1:] and meant.name in WRITES and _repository(meant, start, top):
+        raise _beside(meant.name)
+    for each in line or ():
         git = _spelled(each)
         if git is None or each.folders is None:
             continue
         repositories = [_repository(git, start / folder, top) for folder in each.folders]
         if not repositories or None in repositories:
             continue
-        if len(line) > 1 or not _is_plain(each):
-            raise ScriptError(
-                f"Not run: git {git.name} writes in .git, and only one git command by itself may. Call "
-                "run_command once for each such command, with every word spelled out and nothing around it: "
-                "no other program, cd (use -C, or cwd), pipe or redirection."
-            )
+        if line is None or len(line) > 1 or not _is_plain(each):
+            raise _beside(git.name)
         repository = Path(str(repositories[0]))
         for fault in (*_odd(git), *_programs_of(repository)):
             raise ScriptError(
@@ -132,6 +130,14 @@ def git_write(command: str, start: Path, root: Path) -> GitWrite | None:
             )
         return GitWrite(git.name, git.inside, repository, _arguments(git, start, repository))
     return None
+
+
+def _beside(name: str) -> ScriptError:
+    return ScriptError(
+        f"Not run: git {name} writes in .git, and only one git command by itself may. Call run_command once "
+        "for each such command, with every word spelled out and nothing around it: no other program, cd (use "
+        "-C, or cwd), pipe, redirection or $(...)."
+    )
 
 
 def _spelled(command: SimpleCommand) -> _Spelled | None:
@@ -147,7 +153,6 @@ def _spelled(command: SimpleCommand) -> _Spelled | None:
             settings.append(left.pop(0))
         elif option not in {"--no-pager", "-P"}:
             odd = odd or option
-            del left[: option in _VALUED]
     name, *rest = left or ("",)
     reads = _only_reads(name, rest, whole=len(command.known) == len(command.words))
     known = name in WRITES and not reads

@@ -100,13 +100,29 @@ def test_hooks_do_not_run(repository: Host) -> None:
     assert not (repository.work / "canary").exists()
 
 
-CONFIGURED = (
-    "[core]\n\tfsmonitor = ./evil", "[core]\n\thooksPath = src", "[core]\n\teditor = ./evil",
-    "[core]\n\tpager = ./evil", "[core]\n\tsshCommand = ./evil", "[core]\n\tattributesFile = src/attributes",
-    "[sequence]\n\teditor = ./evil", "[commit]\n\tgpgSign = true\n[gpg]\n\tformat = ssh",
-    '[submodule "x"]\n\tupdate = !./evil', "[core]\n\tworktree = /", "[init]\n\ttemplateDir = src",
-    "[core]\n\tbare = true", '[alias]\n\tcommit = !./evil\n\tadd = !./evil',
-)  # fmt: skip
+PROGRAMS = """
+[core]
+    fsmonitor = ./evil
+    hooksPath = src
+    editor = ./evil
+    pager = ./evil
+    sshCommand = ./evil
+    askPass = ./evil
+    attributesFile = src/attributes
+[sequence]
+    editor = ./evil
+[commit]
+    gpgSign = true
+[gpg]
+    format = ssh
+[init]
+    templateDir = src
+[alias]
+    commit = !./evil
+    add = !./evil
+[submodule "x"]
+    update = !./evil"""
+CONFIGURED = (PROGRAMS, "[core]\n\tworktree = /", "[core]\n\tbare = true")
 
 
 @pytest.mark.parametrize("config", CONFIGURED)
@@ -197,6 +213,16 @@ def test_other_commands_of_git_find_a_repository_that_is_read_only(repository: H
     before = {path: path.lstat().st_mtime_ns for path in Path(repository.work, ".git").rglob("*")}
     repository.run(line)
     assert {path: path.lstat().st_mtime_ns for path in Path(repository.work, ".git").rglob("*")} == before
+
+
+def test_a_push_runs_no_hook_of_a_repository_in_the_workspace(repository: Host) -> None:
+    repository.level = "controlled"
+    git(repository, "init", "-q", "--bare", "other.git")
+    (repository.work / "other.git/hooks").mkdir(exist_ok=True)
+    (repository.work / "other.git/hooks/post-receive").symlink_to("../../evil")
+    for line in ("git push -q other.git main", "git fetch -q ./other.git", "git push -q 'ext::./evil' main"):
+        assert "not allowed" in as_git(repository, line)["stderr"]
+    assert not (repository.work / "canary").exists()
 
 
 def test_without_a_sandbox_git_runs_nothing_else_either(repository: Host) -> None:

@@ -75,7 +75,8 @@ def test_nothing_else_opens_a_repository(repository: Path, command: str) -> None
 @pytest.mark.parametrize(
     "command",
     [
-        "git config user.name x && git commit -qam y", "git commit -qam x; python3 tools/lint.py",
+        "git config user.name x && git commit -qam y", "git commit -m \"$(cat <<'E'\nx\nE\n)\"",
+        "git commit -m x; f() { ls; }", "git commit -qam x; python3 tools/lint.py",
         "git add -A && git commit -m x", "git add x; sh build.sh", "./x | git commit -F -", "$X; git add x",
         "git add $(./x)", "git branch $NAME", "git add *.py", "git commit -F - <<< x", "git commit -m x > y",
         "git commit -F - < x", "GIT_DIR=x git commit -m x", "if ./x; then git commit -m x; fi",
@@ -91,8 +92,8 @@ def test_beside_another_program_and_a_shell_git_does_not_write(repository: Path,
     "command",
     [
         "git -c core.fsmonitor=./x add y", "git -c alias.add='!./x' add y", "git -c filter.x.clean=./x add y",
-        "git --exec-path=. commit -m x", "git --exec-path . commit -m x", "git --git-dir=x commit -m x",
-        "git --git-dir x commit -m x", "git --work-tree=/ add x", "git --config-env=core.pager=X add x",
+        "git --exec-path=. commit -m x", "git --git-dir=x commit -m x",
+        "git --work-tree=/ add x", "git --config-env=core.pager=X add x",
         "git --bare add x", "git rebase --exec ./x main", "git rebase -x ./x main",
         "git rebase --ex=./x main",
         "git rebase -ix ./x main", "git fetch --upload-pack=./x o", "git fetch --up ./x o",
