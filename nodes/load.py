@@ -136,6 +136,8 @@ def _read(ref: SkillRef, registry: Registry, policy: Policy, context: Context) -
     listing = registry.resources(ref._replace(digest=skill.digest))
     extra = {"skill": ref.name, "source": ref.source, "resources": len(listing.resources)}
     logger.info("skill loaded", extra=extra)
+    if ignored := skill.metadata.without_effect:  # on the command line nobody sees the receipt
+        logger.warning("%s of %s: no effect here", ", ".join(ignored), ref.name)
     return skill, listing
 
 
@@ -145,6 +147,8 @@ def _receipt(skill: Skill, listing: ResourceListing) -> str:
     text = f"Loaded {facts.name}: {count(skill.lines, 'line')}, {files}."
     said = (("License", facts.license), ("Compatibility", facts.compatibility))
     notes = [f"{label}: {one_line(value, _MAX_NOTE).rstrip('.')}." for label, value in said if value]
+    if facts.without_effect:
+        notes.append(f"No effect here: {', '.join(facts.without_effect)}; follow the instructions yourself.")
     return " ".join([text, *map(escape_markup, notes)])
 
 

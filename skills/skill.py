@@ -115,6 +115,8 @@ class SkillMetadata(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     model_invocable: bool = True
     """False for `disable-model-invocation: true`: hidden from the model, open to the user."""
     user_invocable: bool = True
+    without_effect: tuple[str, ...] = ()
+    """Fields of its frontmatter that do nothing here, and something in other clients: `context`, `hooks`."""
     trusted: bool = True
     """Whether the operator vouches for its source."""
 

@@ -126,7 +126,10 @@ def read_fields(frontmatter: Frontmatter, findings: list[Finding]) -> dict[str, 
     What was odd is added to the findings.
     """
     values: dict[str, Any] = {}
-    for field, key in _keys_of_fields(frontmatter, findings).items():
+    keys = _keys_of_fields(frontmatter, findings)
+    if ignored := tuple(field for field in keys if _BY_NAME[field].effect == "none"):
+        values["without_effect"] = ignored
+    for field, key in keys.items():
         row = _BY_NAME[field]
         if row.read is None:
             continue

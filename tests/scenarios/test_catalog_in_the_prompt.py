@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
@@ -139,6 +139,35 @@ def test_license_and_compatibility_are_in_the_receipt_and_cost_the_catalog_nothi
     assert "\n- alpha: Counts apples.\n- beta: Counts pears. Use it for fruit.\n</av" in look.system
     (receipt,) = agent.tool_messages("load_skill")
     assert "License: MIT. Compatibility: Needs &lt;git&gt;." in receipt.text
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        (
+            "context: fork\nagent: Explore\nmodel: opus\nhooks:\n  Stop: []",
+            ("context", "agent", "model", "hooks"),
+        ),
+        ("license: MIT", ()),
+    ],
+)
+def test_fields_without_effect_are_in_the_receipt_for_the_model_and_the_person(
+    make_agent: MakeAgent,
+    skills_dir: Path,
+    head: str,
+    said: tuple[str, ...],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    write_skill(skills_dir, "alpha", f"Counts apples.\n{head}")
+    look = Look(calls(call("load_skill", name="alpha")), "done")
+    agent = make_agent(look.entries)
+    agent.say("hi")
+    (receipt,) = agent.tool_messages("load_skill")
+    (read,) = [each for each in look.prompts[-1] if isinstance(each, ToolMessage)]
+    logged = "\n".join(each for each in caplog.messages if "no effect" in each)
+    for text in (receipt.text, read.text, logged):
+        assert ("o effect here" in text) == bool(said)
+        assert all(field in text for field in said)
 
 
 def test_a_skill_of_a_weaker_source_can_be_asked_for(
