@@ -28,6 +28,7 @@ from skills_agent.graph.cli.packages import (
 )
 from skills_agent.graph.cli.printing import echo, line_of, print_json
 from skills_agent.graph.cli.review import Here, print_reviews, record_of, reviews_of, skills_here
+from skills_agent.graph.places import user_state_folder
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.packages.address import parse_address
 from skills_agent.skills.packages.errors import EntryError, OfferError, PackageError
@@ -35,6 +36,7 @@ from skills_agent.skills.packages.fetch import fetch
 from skills_agent.skills.packages.installation import Change, check_locked, plan
 from skills_agent.skills.packages.installation import install as install_changes
 from skills_agent.skills.packages.offer import Wanted
+from skills_agent.skills.packages.origins import note_typed
 from skills_agent.skills.packages.review import Review
 from skills_agent.skills.packages.target import Target
 from skills_agent.skills.text import count
@@ -118,6 +120,7 @@ def install(
             )
             offers.append(fetch(wanted))
             asked |= chosen.asked
+        note_typed(user_state_folder(settings), addresses)
         changes = plan(target, offers, signatures)
         check_required(settings, changes, required=require_signature)
         if frozen:

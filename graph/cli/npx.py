@@ -5,13 +5,14 @@ from pathlib import Path
 from skills_agent.graph.cli.install import show_changes
 from skills_agent.graph.cli.packages import check_required, confirm, note_signed, origin, signers_of
 from skills_agent.graph.cli.printing import echo, print_json
+from skills_agent.graph.places import user_state_folder
 from skills_agent.graph.settings import Settings
-from skills_agent.skills.packages.address import parse_address
 from skills_agent.skills.packages.errors import OfferError
 from skills_agent.skills.packages.fetch import fetch
 from skills_agent.skills.packages.installation import install, plan
 from skills_agent.skills.packages.npx_lock import computed_hash, read_npx_lock
 from skills_agent.skills.packages.offer import Wanted
+from skills_agent.skills.packages.origins import parse_locked, typed_hosts
 from skills_agent.skills.packages.target import Target
 from skills_agent.skills.text import count
 
@@ -21,6 +22,7 @@ def install_npx(
 ) -> None:
     """Fetch the skills of a lock, check its hashes, show what changes, ask, install. Raises PackageError."""
     signatures = signers_of(settings).signatures()
+    hosts = typed_hosts(user_state_folder(settings))
     with target.draft() as draft:
         offers = []
         for number, skill in enumerate(read_npx_lock(file.parent, file.name)):
@@ -30,7 +32,7 @@ def install_npx(
                 )
             into = draft / str(number)
             into.mkdir()
-            address = parse_address(skill.address, file.parent)
+            address = parse_locked(skill.address, file.parent, hosts)
             wanted = Wanted(address, into, frozenset({skill.name}), target.limits, signatures=signatures)
             offer = fetch(wanted)
             found = computed_hash(offer.skills[0].folder)

@@ -15,7 +15,9 @@ if TYPE_CHECKING:  # `skills sync` with nothing to do imports none of it
 
     from skills_agent.skills.packages.installation import Change, Origin
     from skills_agent.skills.packages.offer import Headers
+    from skills_agent.skills.packages.signatures import Signatures
     from skills_agent.skills.packages.signed import Signers
+    from skills_agent.skills.packages.syncing import Place
     from skills_agent.skills.packages.target import Target
 
 SKILLS = Path(".agent", "skills")
@@ -75,6 +77,21 @@ def target_of(settings: Settings, place: str) -> "Target":
     from skills_agent.skills.packages.target import Target
 
     return Target(folder_of(settings, place), user_state_folder(settings), content_limits(settings))
+
+
+def place_of(
+    settings: Settings, target: "Target", place: str, into: Path, signatures: "Signatures | None" = None
+) -> "Place":
+    """Return where the skills of a lock are fetched, of which `place` is what `--to` says.
+
+    The lock of the user's own folder came with no repository: what is in it was typed.
+    """
+    from skills_agent.skills.packages.origins import typed_hosts
+    from skills_agent.skills.packages.syncing import Place
+
+    hosts = None if place == "user" else typed_hosts(user_state_folder(settings))
+    market, headers = market_of(settings), headers_of(settings)
+    return Place(target.folder, into, target.limits, market, signatures, headers, hosts)
 
 
 def market_of(settings: Settings) -> str:

@@ -12,9 +12,8 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.packages import (
     confirm,
     folder_of,
-    headers_of,
-    market_of,
     origin,
+    place_of,
     require_signature,
     signers_of,
     target_of,
@@ -87,7 +86,7 @@ def sync(
         lock = read_expected_lock(target.folder, always=True)
         if require_signature:
             _check_signed(settings, target, lock)
-        _check(target, lock, settings, as_json=as_json)
+        _check(target, lock, settings, place, as_json=as_json)
         return
     folder, state, limits = folder_of(settings, place), user_state_folder(settings), content_limits(settings)
     if not require_signature and (stamp := read_stamp(state, folder, limits)):
@@ -102,7 +101,7 @@ def sync(
     drifted = drifts(target, lock)
     todo = [each for each in drifted if each.locked.proposed is None]
     if todo:
-        _restore(settings, target, todo, yes=yes, required=require_signature, as_json=as_json)
+        _restore(settings, target, place, todo, yes=yes, required=require_signature, as_json=as_json)
     elif not drifted:
         write_stamp(state, folder, lock.skills, limits, looked_at)
     if require_signature:
@@ -149,6 +148,7 @@ def _change_of(name: str, todo: Sequence["Drift"]) -> str:
 def _restore(
     settings: Settings,
     target: "Target",
+    place: str,
     todo: Sequence["Drift"],
     *,
     yes: bool,
@@ -158,15 +158,13 @@ def _restore(
     from skills_agent.graph.cli.review import print_reviews
     from skills_agent.skills.packages.review import Origin, review
     from skills_agent.skills.packages.signed import check_offered, require, said
-    from skills_agent.skills.packages.syncing import Place, fetch_locked, restore
+    from skills_agent.skills.packages.syncing import fetch_locked, restore
 
     signers = signers_of(settings)
     signatures = signers.signatures()
     with target.draft() as draft:
-        place = Place(
-            target.folder, draft, target.limits, market_of(settings), signatures, headers_of(settings)
-        )
-        fetched = fetch_locked((each.locked for each in todo), place)
+        where = place_of(settings, target, place, draft, signatures)
+        fetched = fetch_locked((each.locked for each in todo), where)
         signed = []
         for one in fetched:
             assert one.offer is not None and one.skill is not None  # noqa: S101, PT018 - else it has raised
@@ -200,8 +198,8 @@ def _restore(
     signers.note(signed)
 
 
-def _check(target: "Target", lock: "SkillsLock", settings: Settings, *, as_json: bool) -> None:
-    differences = list(_differences(target, lock, settings))
+def _check(target: "Target", lock: "SkillsLock", settings: Settings, place: str, *, as_json: bool) -> None:
+    differences = list(_differences(target, lock, settings, place))
     if as_json:
         print_json({"folder": str(target.folder), "differences": differences})
     else:
@@ -213,8 +211,8 @@ def _check(target: "Target", lock: "SkillsLock", settings: Settings, *, as_json:
         raise click.exceptions.Exit(1)
 
 
-def _differences(target: "Target", lock: "SkillsLock", settings: Settings) -> Iterator[str]:
-    from skills_agent.skills.packages.syncing import Place, fetch_current
+def _differences(target: "Target", lock: "SkillsLock", settings: Settings, place: str) -> Iterator[str]:
+    from skills_agent.skills.packages.syncing import fetch_current
     from skills_agent.skills.packages.verification import verify
 
     for check in verify(target, lock).checks:
@@ -222,11 +220,5 @@ def _differences(target: "Target", lock: "SkillsLock", settings: Settings) -> It
             files = ", ".join(f"{each.kind} {each.path}" for each in check.differences)
             yield f"{check.name}: {check.reason or files or check.state} in {target.folder}"
     with tempfile.TemporaryDirectory() as folder:
-        place = Place(
-            target.folder,
-            Path(folder),
-            target.limits,
-            market_of(settings),
-            headers=headers_of(settings),
-        )
-        yield from filter(None, (each.difference() for each in fetch_current(lock.skills.values(), place)))
+        where = place_of(settings, target, place, Path(folder))
+        yield from filter(None, (each.difference() for each in fetch_current(lock.skills.values(), where)))

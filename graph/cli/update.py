@@ -15,10 +15,9 @@ from skills_agent.graph.cli.packages import (
     diff,
     dry_run,
     force,
-    headers_of,
-    market_of,
     note_signed,
     origin,
+    place_of,
     require_signature,
     signers_of,
     target_of,
@@ -31,7 +30,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.skills.packages.errors import InstalledError, OfferError
 from skills_agent.skills.packages.installation import install, plan
 from skills_agent.skills.packages.lock import LockedSkill, SkillsLock, read_lock
-from skills_agent.skills.packages.syncing import Fetched, Place, fetch_current, offers_of
+from skills_agent.skills.packages.syncing import Fetched, fetch_current, offers_of
 from skills_agent.skills.text import count
 
 _SHORT = 12
@@ -48,9 +47,7 @@ def outdated(place: str, workspace: Path | None, as_json: bool) -> None:
     target = target_of(settings, place)
     lock = read_lock(target.folder)
     with tempfile.TemporaryDirectory() as folder:
-        market, headers = market_of(settings), headers_of(settings)
-        there = Place(target.folder, Path(folder), target.limits, market, headers=headers)
-        fetched = fetch_current(lock.skills.values(), there)
+        fetched = fetch_current(lock.skills.values(), place_of(settings, target, place, Path(folder)))
     if as_json:
         records = [
             {
@@ -113,9 +110,7 @@ def update(
     target, signatures = target_of(settings, place), signers_of(settings).signatures()
     wanted = _wanted(read_lock(target.folder), names)
     with draft_of(target, dry=dry) as draft:
-        market, headers = market_of(settings), headers_of(settings)
-        where = Place(target.folder, draft, target.limits, market, signatures, headers)
-        fetched = fetch_current(wanted, where)
+        fetched = fetch_current(wanted, place_of(settings, target, place, draft, signatures))
         lost = [each for each in fetched if _state(each) == "unknown"]
         for each in lost:
             print_error(f"{each.locked.name}: {each.reason}")

@@ -18,7 +18,7 @@ The order of the rules is that of `npx skills` 1.7, where it has one: what its u
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import SplitResult, urlsplit
@@ -58,10 +58,26 @@ class Address:
     """A branch, a tag or a commit of a repository; of a market the versions that will do."""
     path: str = ""
     """A folder within; relative, with `/`; empty for all of it."""
+    typed: str = field(default="", compare=False)
+    """The place that a person typed, and that led here: its host may be a private one. Empty: nobody did."""
+
+    def named_by(self, other: "Address") -> "Address":
+        """Return the address as one that was found at another, which is as far as a person's word goes."""
+        return replace(self, typed=other.typed)
+
+    @property
+    def is_near(self) -> bool:
+        """Return whether it is on this machine."""
+        return self.kind in {"folder", "archive"} or self.place.startswith("file:")
 
 
 def parse_address(text: str, base: Path) -> Address:
     """Take apart what a person typed; relative paths are those of `base`. Raises AddressError."""
+    address = _taken_apart(text, base)
+    return replace(address, typed=address.place)
+
+
+def _taken_apart(text: str, base: Path) -> Address:
     shown = _shown(without_secrets(text))
     if not text.strip() or len(text) > _MAX or text.startswith("-") or not text.isprintable():
         raise AddressError(shown or "An empty text", "write a folder, an archive, owner/repo or a URL")

@@ -8,16 +8,24 @@ service of a cloud is out of reach in any case. Credentials go to their own sche
 import hashlib
 import ipaddress
 import os
+import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Final, NamedTuple
 
 from skills_agent.skills.errors import NetworkError
-from skills_agent.skills.network.addresses import IsAllowed, is_public
+from skills_agent.skills.network.addresses import (
+    AddressRefusedError,
+    HostUnknownError,
+    IsAllowed,
+    is_public,
+    resolve,
+)
 from skills_agent.skills.network.get import MAX_REDIRECTS, Answer, FetchError, Way, following, get
-from skills_agent.skills.network.hosts import Url, UrlError, parse_url
+from skills_agent.skills.network.hosts import Target, Url, UrlError, parse_url
+from skills_agent.skills.packages.address import Address
 from skills_agent.skills.packages.archive import offer_of_archive
 from skills_agent.skills.packages.credentials import split_credentials, without_secrets
 from skills_agent.skills.packages.errors import OfferError
@@ -27,6 +35,7 @@ from skills_agent.skills.visible import visible_line
 
 SECONDS: Final = 300.0
 """For everything that one address leads to."""
+_RESOLVE_SECONDS: Final = 10.0
 MAX_SIGNATURE: Final = 65_536
 _OK: Final = 200
 _GONE: Final = frozenset({404, 410})
@@ -46,11 +55,11 @@ class Downloaded(NamedTuple):
 class Site:
     """What may be asked while one address is fetched."""
 
-    def __init__(self, wanted: Wanted) -> None:
-        """Take the host that a person typed from what is wanted. Raises OfferError."""
-        self._package = wanted.address.text
+    def __init__(self, address: Address, package: str = "") -> None:
+        """Take the host that a person typed from an address; errors name the package. Raises OfferError."""
+        self._package = package or address.text
         self._end = monotonic() + SECONDS
-        typed, self._authorization = split_credentials(wanted.typed or wanted.address.place)
+        typed, self._authorization = split_credentials(address.typed)
         self._typed: Url | None = None
         if typed.startswith(("https://", "http://")):
             self._typed = self._parsed(typed)
@@ -95,11 +104,27 @@ class Site:
         typed = self._typed
         return typed is not None and (place.scheme, place.target) == (typed.scheme, typed.target)
 
-    def place_of(self, url: str) -> Url:
-        """Return a URL in its parts, if it may be asked. Raises OfferError."""
+    def check(self, url: str) -> None:
+        """Refuse a URL that others will ask, and that may not be asked. Raises OfferError."""
         place = self._parsed(split_credentials(url).url)
-        self._addresses_for(place)
-        return place
+        allowed = self._addresses_for(place)
+        if not self.is_typed(place):
+            with suppress(HostUnknownError):  # behind a proxy nobody here knows names
+                self.check_target(place.target, allowed)
+
+    def check_target(self, target: Target, is_allowed: IsAllowed = is_public) -> None:
+        """Refuse a host that is at an address that is not allowed. Raises OfferError, HostUnknownError."""
+        try:
+            resolve(target, is_allowed=is_allowed, seconds=_RESOLVE_SECONDS)
+        except AddressRefusedError as error:
+            raise self.refused(f"{str(error).rstrip('.')}{self._advice}") from error
+
+    @property
+    def _advice(self) -> str:
+        if self._typed:
+            return ""
+        command = f"skills-agent skills install {shlex.quote(self._package)} --dry-run"
+        return f". A lock names it, and nobody has typed it on this machine. If you mean it: {command}"
 
     @contextmanager
     def _answer(self, url: str) -> Iterator[tuple[Url, Answer]]:
@@ -115,7 +140,8 @@ class Site:
             except FetchError as error:
                 raise self.refused(f"{error.url}: {error.reason}") from error
             except NetworkError as error:
-                raise self.refused(str(error).rstrip(".")) from error
+                advice = self._advice if isinstance(error, AddressRefusedError) else ""
+                raise self.refused(f"{str(error).rstrip('.')}{advice}") from error
             place = leads_to
         raise self.refused(f"it redirects more than {MAX_REDIRECTS} times")
 
@@ -138,7 +164,7 @@ class Site:
         if self.is_typed(place):
             return is_no_metadata
         if place.scheme != "https":
-            raise self.refused(f"{place} is no https://, and is not what was typed")
+            raise self.refused(f"{place} is no https://, and is not what was typed{self._advice}")
         return is_public
 
     def _parsed(self, url: str) -> Url:
@@ -150,7 +176,7 @@ class Site:
 
 def from_url(wanted: Wanted) -> Offer:
     """Offer the skills of an archive at a URL, with the signature beside it. Raises PackageError."""
-    site = Site(wanted)
+    site = Site(wanted.address)
     url = split_credentials(wanted.address.place).url
     return site.archive(url, wanted)
 

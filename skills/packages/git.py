@@ -12,6 +12,7 @@ from skills_agent.skills.packages.errors import OfferError
 from skills_agent.skills.packages.git_program import Git, GitFailedError, Remote, sentence
 from skills_agent.skills.packages.git_tree import Links, SkillsTree
 from skills_agent.skills.packages.offer import Offer, Wanted
+from skills_agent.skills.packages.origins import check_host
 from skills_agent.skills.packages.submodules import submodules_of
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
@@ -59,6 +60,7 @@ def file_of(tree: SkillsTree, path: str, limit: int, wanted: Wanted) -> bytes | 
 def fetch_tree(wanted: Wanted) -> tuple[SkillsTree, str]:
     """Fetch a commit, and return what it holds, of which nothing is written yet, with its full name."""
     address = wanted.address
+    check_host(address, address.text)
     folder = wanted.into / "git"
     folder.mkdir()
     git = Git(Remote.of(address.place), folder, address.text, wanted.limits.max_bytes)

@@ -12,6 +12,7 @@ but the one of the setting `market`: a name is never looked up elsewhere.
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
@@ -158,7 +159,7 @@ def from_market(wanted: Wanted, reach: Fetch) -> Offer:
         raise OfferError(address.text, reason)
     is_near = not wanted.market.startswith(("https://", "http://"))
     kinds = _NEAR if is_near else _AFAR
-    named = wanted._replace(names=frozenset({address.place}), typed=wanted.market)
+    named = wanted._replace(address=replace(address, typed=wanted.market), names=frozenset({address.place}))
     if wanted.names - {address.place}:
         raise OfferError(address.text, f"it is the skill {address.place}, and no other one")
     if wanted.resolved:
@@ -204,8 +205,7 @@ def _normal(version: str) -> Version | None:
 
 def _read(place: str, name: str) -> bytes:
     if place.startswith(("https://", "http://")):
-        wanted = Wanted(Address(name, "market", place), Path())
-        found = Site(wanted).read(place, MAX_BYTES)
+        found = Site(Address(name, "market", place, typed=place)).read(place, MAX_BYTES)
         if found is None:
             raise OfferError(name, "there is no market at that URL")
         return found.body

@@ -66,7 +66,7 @@ def from_marketplace(wanted: Wanted, reach: Fetch) -> Offer:
     """Offer the skills of the plugins that a marketplace at a URL lists. Raises PackageError."""
     if wanted.resolved:
         return offer_of_pinned(wanted, ("git", "url"), reach)
-    found = Site(wanted).read(wanted.address.place, MAX_BYTES)
+    found = Site(wanted.address).read(wanted.address.place, MAX_BYTES)
     if found is None:
         raise OfferError(wanted.address.text, "there is nothing at that URL")
     return _Plugins(found.body, wanted, reach).offer()

@@ -39,7 +39,7 @@ def from_mcp(wanted: Wanted) -> Offer:
     parts = urlsplit(url)
     if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOCAL):
         raise OfferError(wanted.address.text, "write mcp+https://; mcp+http:// is for this machine alone")
-    Site(wanted).place_of(url)
+    Site(wanted.address).check(url)
     server = _Server(url, _headers(url, authorization, wanted), wanted)
     if wanted.resolved:
         entries = [server.locked()]

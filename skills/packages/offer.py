@@ -111,8 +111,6 @@ class Wanted(NamedTuple):
     resolved: str = ""
     """Fetch exactly this, which an `Offer.resolved` of the address was: of a repository the commit, whatever
     the ref means by now; of an index the URL. A source that has it no more raises OfferError."""
-    typed: str = ""
-    """The URL that a person typed, where an index there named this address; empty: this one was typed."""
     signatures: Signatures | None = None
     """Checks those of archives; None: they are not checked."""
     market: str = ""

@@ -17,8 +17,8 @@ from skills_agent.skills.packages.credentials import without_secrets
 from skills_agent.skills.packages.download import shown
 from skills_agent.skills.packages.errors import AddressError, OfferError
 from skills_agent.skills.packages.git_program import Git, GitFailedError
-from skills_agent.skills.packages.named_places import check_host
 from skills_agent.skills.packages.offer import Wanted
+from skills_agent.skills.packages.origins import check_host
 
 MAX_SUBMODULES: Final = 16
 """Of one repository, that are fetched."""
@@ -91,7 +91,7 @@ def _address(path: str, url: str, commit: str, git: Git, wanted: Wanted) -> Addr
     if address.kind != "git" or address.ref != commit:
         raise OfferError(package, refusal)
     try:
-        check_host(address, wanted._replace(typed=wanted.typed or wanted.address.place))
+        check_host(address.named_by(wanted.address), package)
     except OfferError as error:
         raise OfferError(package, f"of its submodule {shown(path)}: {error.reason}") from error
     return address

@@ -1,17 +1,18 @@
 """From a lock to what it names: fetch each source as it was when it was locked, and as it is now."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from skills_agent.skills.library.contents import ContentLimits
-from skills_agent.skills.packages.address import Address, parse_address
+from skills_agent.skills.packages.address import Address
 from skills_agent.skills.packages.errors import InstalledError, OfferError, PackageError
 from skills_agent.skills.packages.fetch import fetch
 from skills_agent.skills.packages.lock import LockedSkill, SkillsLock, read_lock
 from skills_agent.skills.packages.offer import Headers, Offer, OfferedSkill, Wanted, no_headers
+from skills_agent.skills.packages.origins import parse_locked
 from skills_agent.skills.packages.signatures import Signatures
 from skills_agent.skills.packages.target import Copy, Target
 from skills_agent.skills.packages.verification import manifest_differences
@@ -37,6 +38,8 @@ class Place(NamedTuple):
     """As in `Wanted`."""
     headers: Headers = no_headers
     """As in `Wanted`."""
+    hosts: Collection[str] | None = ()
+    """As in `parse_locked`."""
 
     def wanted(self, address: Address, into: Path, names: Iterable[str], resolved: str = "") -> Wanted:
         """Return what is asked of one source."""
@@ -103,7 +106,7 @@ def fetch_locked(skills: Iterable[LockedSkill], place: Place) -> tuple[Fetched, 
     if proposed := next((each for each in skills if each.proposed is not None), None):
         raise OfferError(proposed.source, f"{proposed.name}: {NOTHING_TO_FETCH}")
     for number, (source, resolved, group) in enumerate(_groups(skills, pinned=True)):
-        address = parse_address(source, place.base)
+        address = parse_locked(source, place.base, place.hosts)
         names = (each.name for each in group)
         wanted = place.wanted(address, _folder(place, number), names, resolved)
         offer = fetch(wanted._replace(submodules=group[0].submodules))
@@ -145,7 +148,7 @@ def offers_of(fetched: Iterable[Fetched]) -> tuple[Offer, ...]:
 def _fetched(group: list[LockedSkill], place: Place, into: Path) -> list[Fetched]:
     into.mkdir()
     try:
-        address = parse_address(group[0].source, place.base)
+        address = parse_locked(group[0].source, place.base, place.hosts)
         wanted = place.wanted(address, into, (each.name for each in group))
         offer = fetch(wanted._replace(submodules=group[0].submodules))
     except PackageError as error:

@@ -70,7 +70,7 @@ def from_well_known(wanted: Wanted) -> Offer:
 class _WellKnown:
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
-        self._site = Site(wanted)
+        self._site = Site(wanted.address)
 
     def offer(self) -> Offer:
         wanted = self._wanted
