@@ -51,6 +51,7 @@ from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.skills.skill import SkillRef
+from skills_agent.skills.text import cut
 from skills_agent.state.budget import Limits, counts_of_turn, spent_on_calls
 from skills_agent.state.call_attempt import CALL_ATTEMPT, CallAttempt, key_of
 from skills_agent.state.calls import call_request
@@ -71,7 +72,8 @@ Reply = ToolMessage | Command[Any] | list[ToolMessage | Command[Any]]
 
 _REPLIES: Final = "__skills_agent_replies"
 """Where the list stands, in `configurable`, that a tool's reply is kept in. It stays out of checkpoints."""
-
+_LONGEST_FINDING: Final = 10_000
+"""Characters of what a tool says of a call that was cut off."""
 
 logger = logging.getLogger(__name__)
 
@@ -436,18 +438,15 @@ class _Attempt:
         """Ask what becomes of an effect that was started and whose outcome is unknown."""
         if self.objection:
             text = f"It is not run again. {self.objection.removeprefix('Not run: ')}"
-            return self._close(entry, text, invocation)
+            return self._leave(entry, text, invocation)
         begun, again = f"[{entry.beginning}. ", entry.again(invocation, self.checkpoint)
-        if not runs and self.is_approved and (self.spec.repeatable or self._is_idempotent()):
-            why = "which repeats nothing" if self.spec.repeatable else "as its skill declares it idempotent"
-            note = f"{begun}It ran again, {why}.]"
-            self.skip_answers(entry.answers)
-            return self._start(again, invocation, note)
+        if not runs and (recovered := self._recovered(entry, again, invocation)):
+            return recovered
         if not runs and self._is_answered(entry):
             self.skip_answers(entry.answers)
             return self._start(again, invocation, f"{begun}A person had it run again.]")
         if self.policy.approval == "deny":
-            return self._close(entry, "It was not run again: nobody is asked here.", invocation)
+            return self._leave(entry, "It was not run again: nobody is asked here.", invocation)
         if self.policy.approval == "fail":
             raise ApprovalNeededError(self.spec.name, entry.description)
         decision = self._ask(entry, runs=runs).decisions[0]
@@ -455,7 +454,7 @@ class _Attempt:
         self.observer.answered(self.request, entry.description, again=is_repeated, message=message)
         if not is_repeated:
             said = with_words("A person decided not to run it again", message)
-            return self._close(entry, said, invocation)
+            return self._leave(entry, said, invocation)
         if runs:
             raise CallRunsError(self.spec.name)
         again = replace(again, answers=entry.attempt + 1)
@@ -480,8 +479,11 @@ class _Attempt:
         invocation.announced.discard(self.id)
         return replace(self, invocation=invocation, entry=started, note=note)
 
-    def _close(self, entry: JournalEntry, decision: str, invocation: Invocation) -> Outputs:
-        produced = {"messages": [answer_unknown(self.id, entry, decision)]}
+    def _leave(self, entry: JournalEntry, decision: str, invocation: Invocation) -> Outputs:
+        return self._close(entry, answer_unknown(self.id, entry, decision), invocation)
+
+    def _close(self, entry: JournalEntry, answer: ToolMessage, invocation: Invocation) -> Outputs:
+        produced = {"messages": [answer]}
         invocation.journal.put(replace(entry.done(produced), run=invocation.id, checkpoint=self.checkpoint))
         return self.outputs(produced)
 
@@ -503,6 +505,37 @@ class _Attempt:
         told = record.get("cut_off")
         is_told = told is not None and told["started"] == entry.started != ""
         return is_told and record["by"] == "approval" and self.is_approved
+
+    def _recovered(
+        self, entry: JournalEntry, again: JournalEntry, invocation: Invocation
+    ) -> "_Attempt | Outputs | None":
+        """Return what its tool, or its skill, has declared to become of the call; None: a person is asked."""
+        recovery, begun = self.spec.recovery, f"[{entry.beginning}."
+        why = "as its skill declares it idempotent" if self._is_idempotent() else ""
+        if recovery == "retry":
+            why = "which repeats nothing"
+        elif recovery != "ask" and not entry.key:  # The journal has lost it.
+            return None
+        elif recovery == "by key":
+            why = "and who does its work knows it by its key"
+        elif callable(recovery):
+            try:
+                found = recovery(self.call.args, entry.key)
+            except Exception as error:
+                logger.warning(
+                    "a tool cannot say what it did", extra={"tool": self.spec.name}, exc_info=error
+                )
+                return None
+            if found is not None:
+                text = f"{begun} It did its work, as was found afterwards:]\n{cut(found, _LONGEST_FINDING)}"
+                name = self.spec.name
+                answer = ToolMessage(text, tool_call_id=self.id, name=name, id=f"found-{self.id}")
+                return self._close(entry, answer, invocation)
+            why = "as it had not done its work"
+        if not (why and self.is_approved):
+            return None
+        self.skip_answers(entry.answers)
+        return self._start(again, invocation, f"{begun} It ran again, {why}.]")
 
     def _is_idempotent(self) -> bool:
         if self.skill is None or self.spec.counts_as != "script":

@@ -77,7 +77,7 @@ def spec_of(tool: BaseTool) -> ToolSpec:
         risk: Risk = next((risk for risk in RISKS if risk == metadata.get("risk")), "network")
         usual = TOOL_SPECS.get(tool.name) or ToolSpec(name=tool.name)
         plain = replace(usual, risk=risk, framework=False, needs_skills=False, counts_as=None, view=None)
-        return replace(plain, always_asks=False, repeatable=False)
+        return replace(plain, always_asks=False, recovery="ask")
     if not isinstance(spec, ToolSpec) or spec.name != tool.name or spec.risk not in RISKS:
         text = f'The tool {tool.name} needs metadata={{"spec": ToolSpec(name="{tool.name}", risk=...)}}.'
         raise SettingsError(text)

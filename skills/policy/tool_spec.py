@@ -13,6 +13,12 @@ import msgspec
 
 from skills_agent.skills.policy.risk import Risk
 
+Look = Callable[[Mapping[str, Any], str], str | None]
+"""Says, by the arguments and the idempotency key of a call, what came of it; None where it did nothing."""
+Recovery = Literal["ask", "retry", "by key"] | Look
+"""`ask` a person; `retry`: a second attempt does nothing that the first has done; `by key`: the receiver
+knows the key of the first one; or look whether it took place, and run it where it did not."""
+
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The nature of one tool."""
@@ -40,8 +46,8 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What the agent's own runner or library does for a call. A script counts for `max_script_runs`."""
     always_asks: bool = False
     """A person is asked about every call: nothing that was said in advance answers, and no rule of a host."""
-    repeatable: bool = False
-    """A second attempt at a call does nothing that the first has done: after a crash nobody is asked."""
+    recovery: Recovery = "ask"
+    """What becomes of a call that was cut off, and of which nobody knows whether it did its work."""
     polls: bool = False
     """A call looks at what goes on by itself: the same call again may find something else."""
     names_elsewhere: tuple[str, ...] = ()
@@ -129,7 +135,7 @@ _OWN: Final = (
         names_elsewhere=("askuserquestion", "request_user_input", "ask_followup_question"),
     ),
     ToolSpec(
-        name=PROPOSE_SKILL, risk="write", always_asks=True, repeatable=True,
+        name=PROPOSE_SKILL, risk="write", always_asks=True, recovery="retry",
         view=lambda args: f"{PROPOSE_SKILL} {args.get('name')}",
     ),
     ToolSpec(name="fetch_url", url_argument="url", names_elsewhere=_FETCH),
