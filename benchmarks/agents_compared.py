@@ -1,7 +1,6 @@
 """Two agents with the same skills and the same model: this project's graph, and `create_agent` with
 deepagents' SkillsMiddleware."""
 
-import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -16,11 +15,9 @@ from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from pydantic import Field
 from typing_extensions import override
 
 from skills_agent.graph import Settings, build_graph
@@ -30,10 +27,7 @@ TURNS = 5
 
 
 class Answering(BaseChatModel):
-    """Answers every prompt with one sentence, and counts what it was shown."""
-
-    characters: list[int] = Field(default_factory=list)
-    """Of each prompt: its messages, and the schemas of the tools."""
+    """Answers every prompt with one sentence."""
 
     @property
     def _llm_type(self) -> str:
@@ -41,14 +35,12 @@ class Answering(BaseChatModel):
 
     @override
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
-        return self.bind(schemas=len(json.dumps([convert_to_openai_tool(tool) for tool in tools])))
+        return self
 
     @override
     def _generate(
         self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
-        shown = sum(len(str(message.text)) for message in messages)
-        self.characters.append(shown + kwargs.get("schemas", 0))
         return ChatResult(generations=[ChatGeneration(message=AIMessage("That is done."))])
 
 
@@ -82,13 +74,6 @@ def ask(agent: Any, thread: str) -> None:
     agent.invoke(
         {"messages": [("user", "What did we ship this week?")]}, {"configurable": {"thread_id": thread}}
     )
-
-
-def prompt_characters(kind: Agents, folder: Path | None) -> int:
-    """Return the characters of the first prompt of a thread, with the schemas of its tools."""
-    model = Answering()
-    ask(kind.make(folder, model, InMemorySaver()), "thread")
-    return model.characters[0]
 
 
 def checkpoint_bytes(kind: Agents, folder: Path, scratch: Path) -> int:

@@ -39,18 +39,20 @@ TASKS = (
     ("A",),
     ("LRA",),
     ("LRSSA",),
-    ("RRRA", "RSA"),
+    ("RRRA", "RRA"),
     ("LRRRSSRSA", "A"),
     ("LRRSSA", "RRSSRRA"),
     ("LSA", "RA", "LSSA", "RSA", "RRA"),
 )
 """The turns of each: what the model does, call by call. L loads the next skill, R reads a file, S runs a
 script, A answers."""
-FILE = "".join(
+LINES = "".join(
     f"Line {number}: what was sold in the north, the south and the west.\n" for number in range(30)
 )
-SCRIPT = "for number in range(12): print('row', number, 'total', 17 * number)\n"
+SCRIPT = "import sys\nfor number in range(12): print('row', number, 'total', number * int(sys.argv[1]))\n"
 BODY = "Read the file, run `python scripts/total.py`, and tell the total. Name each step.\n" * 20
+FAILED = ("Not run", "not loaded", "No such file", "Traceback")
+"""What tells that a call did not do its work."""
 ASKED = "What was sold in the north this week, and what is the total?"
 
 Step = tuple[str, dict[str, Any]]
@@ -64,20 +66,21 @@ class Kind(NamedTuple):
     make: Callable[[Path, ChatOpenAI], Any]
     """Returns a compiled agent, given the folder with `skills/`."""
     load: Callable[[str], Step]
-    read: Step
-    run: Callable[[str], Step]
+    read: Callable[[int], Step]
+    run: Callable[[str, int], Step]
+    """Takes the name of a skill, and a number: no call is made twice."""
 
     def steps(self, task: Sequence[str], skills: Iterator[str]) -> Iterator[Step | None]:
         """Yield what the model does in a task; None for an answer."""
         name = ""
-        for action in "".join(task):
+        for number, action in enumerate("".join(task)):
             name = next(skills) if action == "L" else name
             if action == "L":
                 yield self.load(name)
             elif action == "S":
-                yield self.run(name)
+                yield self.run(name, number)
             else:
-                yield self.read if action == "R" else None
+                yield self.read(number) if action == "R" else None
 
 
 def _ours(place: Path, model: ChatOpenAI) -> Any:
@@ -121,27 +124,34 @@ def _deepagents(place: Path, model: ChatOpenAI) -> Any:
     return create_deep_agent(model, backend=backend, skills=["/skills/"], checkpointer=InMemorySaver())
 
 
+def _command(name: str, number: int) -> str:
+    return f"python3 skills/{name}/scripts/total.py {number}"
+
+
 KINDS = (
     Kind(
         "skills-agent",
         _ours,
         lambda name: ("load_skill", {"name": name}),
-        ("read_file", {"path": "sales.txt"}),
-        lambda name: ("run_script", {"skill": name, "path": "scripts/total.py"}),
+        lambda number: ("read_file", {"path": f"sales-{number}.txt"}),
+        lambda name, number: (
+            "run_script",
+            {"skill": name, "path": "scripts/total.py", "args": [str(number)]},
+        ),
     ),
     Kind(
         "create_agent",
         _create_agent,
         lambda name: ("load_skill", {"name": name}),
-        ("read_file", {"path": "sales.txt"}),
-        lambda name: ("run_command", {"command": f"python3 skills/{name}/scripts/total.py"}),
+        lambda number: ("read_file", {"path": f"sales-{number}.txt"}),
+        lambda name, number: ("run_command", {"command": _command(name, number)}),
     ),
     Kind(
         "deepagents",
         _deepagents,
         lambda name: ("read_file", {"file_path": f"/skills/{name}/SKILL.md"}),
-        ("read_file", {"file_path": "/sales.txt"}),
-        lambda name: ("execute", {"command": f"python3 skills/{name}/scripts/total.py"}),
+        lambda number: ("read_file", {"file_path": f"/sales-{number}.txt"}),
+        lambda name, number: ("execute", {"command": _command(name, number)}),
     ),
 )
 
@@ -225,7 +235,8 @@ def _in_common(one: str, other: str) -> int:
 
 def write_place(place: Path, skills: int) -> None:
     """Write a workspace with a file and some skills."""
-    (place / "sales.txt").write_text(FILE)
+    for number in range(max(map(len, map("".join, TASKS)))):
+        (place / f"sales-{number}.txt").write_text(f"Week {number}.\n{LINES}")
     for number in range(skills):
         folder = place / "skills" / f"report-kind-{number:03}"
         (folder / "scripts").mkdir(parents=True)
@@ -253,6 +264,8 @@ def requests_of(kind: Kind, skills: int) -> list[str]:
                 said = {"messages": [("user", f"{ASKED} ({number}.{turn})")]}
                 agent.invoke(said, {"configurable": {"thread_id": str(number)}})
             assert not server.replies, (kind.name, task)
+        failed = [each for each in FAILED if each in "".join(server.requests)]
+        assert not failed, (kind.name, failed)
         return server.requests
 
 

@@ -13,7 +13,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from itertools import cycle, islice
@@ -24,7 +24,7 @@ from time import process_time
 from typing import Any, NamedTuple
 
 import skills_ref  # type: ignore[import-untyped]
-from agents_compared import Agents, checkpoint_bytes, prompt_characters, turn
+from agents_compared import Agents, checkpoint_bytes, turn
 from deepagents.backends import FilesystemBackend
 from deepagents.middleware.skills import SkillsMiddleware
 from skills_ref.errors import SkillError  # type: ignore[import-untyped]
@@ -265,24 +265,8 @@ def print_reading(folders: Mapping[int, Path], rounds: int) -> None:
 
 
 def print_agents(folders: Mapping[int, Path], scratch: Path, rounds: int) -> None:
-    """Print what skills cost an agent: characters of its prompt, bytes of its checkpoints, time of a turn."""
+    """Print what skills cost an agent: bytes of its checkpoints, time of a turn."""
     kinds = (Agents.ours, Agents.deepagents)
-    line = len(next(iter(catalog_lines(folders[1]))))
-    without = [prompt_characters(kind, None) for kind in kinds]
-    prompts = {
-        size: [prompt_characters(kind, folder) - none for kind, none in zip(kinds, without, strict=True)]
-        for size, folder in folders.items()
-    }
-    each = [(ten - one) / 9 for one, ten in zip(prompts[1], prompts[10], strict=True)]
-    print_row(
-        f"characters in the prompt for one skill more (`- name: description` is {line})",
-        *(f"{characters:.0f} ({characters / line:.2f})" for characters in each),
-        "",
-    )
-    for size in SIZES:
-        print_row(
-            f"characters that {size:,} skills add to the prompt", *map("{:,}".format, prompts[size]), ""
-        )
     for size in SIZES:
         stored = [checkpoint_bytes(kind, folders[size], scratch) for kind in kinds]
         print_row(f"bytes of checkpoint a turn, {size:,} skills", *map("{:,}".format, stored), "")
@@ -290,12 +274,6 @@ def print_agents(folders: Mapping[int, Path], scratch: Path, rounds: int) -> Non
     times = cpu_times(turns, 8 * rounds)
     ratios = [f"{many / few:.2f}" for few, many in zip(times[::2], times[1::2], strict=True)]
     print_row("CPU of a first turn with 100 skills, ratio to 5 skills", *ratios, "")
-
-
-def catalog_lines(folder: Path) -> Iterator[str]:
-    """Yield the shortest line that tells a model of a skill."""
-    for skill in Registry([DirectorySource(folder, "folder")]).refresh().skills:
-        yield f"- {skill.name}: {skill.description}\n"
 
 
 def print_all(corpus: Path, rounds: int) -> None:
@@ -306,7 +284,7 @@ def print_all(corpus: Path, rounds: int) -> None:
     with TemporaryDirectory() as temporary:
         scratch = Path(temporary)
         print_hostile(scratch)
-        folders = {size: write_skills(scratch / f"skills-{size}", size) for size in (1, 5, *SIZES)}
+        folders = {size: write_skills(scratch / f"skills-{size}", size) for size in (5, *SIZES)}
         print_reading(folders, rounds)
         print_agents(folders, scratch, rounds)
 
