@@ -71,7 +71,7 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
         fetch_tool(environment),
         *([proposing] if proposing else []),
         # Last, what is offered in the course of a thread.
-        *skill_tools(library, left_out=left_out, images=images),
         run_script,
+        *skill_tools(library, left_out=left_out, images=images),
         *of_background,
     ]

@@ -68,7 +68,7 @@ class UserAnswer(Answer):
 
 
 def ask_user(question: str, choices: list[str]) -> str:
-    """Ask the person what you cannot find out or decide yourself."""
+    """Ask the person what you cannot find out."""
     (decision,) = put_question(request_of(question, choices), UserAnswer).decisions
     match decision:
         case Respond(message=words) | Fill(edited_action=FilledAction(args=FilledArguments(answer=words))):

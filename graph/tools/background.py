@@ -35,8 +35,10 @@ MAX_LAST: Final = 1_000
 LIVES: Final = "It ends with this run at the latest: when you answer, and when a person is asked."
 ALONE: Final = " No other command reaches a port of it: each has a network of its own in the sandbox."
 
-Id = Annotated[str, Field(description="From run_command")]
-Wait = Annotated[float | None, Field(ge=0, description="Seconds to wait")]
+Id = str
+"""What run_command returned."""
+Wait = Annotated[float | None, Field(ge=0)]
+"""Seconds."""
 
 
 class RunWatcher(Protocol):

@@ -17,9 +17,9 @@ MAX_QUOTED: Final = 80
 class Replacement(BaseModel):
     """One exact replacement: models know the names from Claude Code."""
 
-    old_string: Annotated[str, Field(description="Is in the file once")]
+    old_string: str
     new_string: str
-    replace_all: Annotated[bool, Field(description="In all places")] = False
+    replace_all: bool = False
 
 
 def _as_list(value: object) -> object:

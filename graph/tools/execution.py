@@ -41,12 +41,11 @@ from skills_agent.state.records import active_skills
 
 WORK_FOLDER: Final = Path(".agent", "work")
 
-Command = Annotated[str, Field(description="E.g. git log | head -5")]
 _SKILL_VARIABLE: Final = re.compile(r"\$\{?(?:CLAUDE_)?(?:SKILL_DIR|PLUGIN_ROOT)\b")
 OfSkill = Annotated[str | None, Field(description="Loaded skill; its folder is $SKILL_DIR")]
-Cwd = Annotated[str | None, Field(description="Folder")]
 InBackground = Annotated[bool, Field(description="Return at once, for servers")]
-Timeout = Annotated[float | None, Field(gt=0, description="Seconds")]
+Timeout = Annotated[float | None, Field(gt=0)]
+"""Seconds."""
 
 
 def _patterns(texts: Sequence[str]) -> tuple[HostPattern, ...]:
@@ -65,7 +64,7 @@ def _hosts(texts: Sequence[str]) -> Sequence[str]:
 Hosts = Annotated[
     Sequence[str],
     AfterValidator(_hosts),
-    Field(description="Hosts to reach, e.g. api.github.com"),
+    Field(description="Hosts that it has to reach"),
 ]
 
 
@@ -106,9 +105,8 @@ class RunOutput(NamedTuple):
     """JSON: what the audit keeps. The output itself is in the content alone."""
 
 
-ScriptCwd = Annotated[
-    Literal["workspace", "skill"] | None, Field(description="skill: its own folder, read-only")
-]
+ScriptCwd = Literal["workspace", "skill"] | None
+"""Where it starts; its own folder is read-only."""
 
 
 class RunScriptArguments(BaseModel):
@@ -214,10 +212,10 @@ class _RunTools:
 
     def run_command(  # noqa: PLR0913, PLR0917 - they are what a model sends
         self,
-        command: Command,
+        command: str,
         runtime: ThreadRuntime,
         skill: OfSkill = None,
-        cwd: Cwd = None,
+        cwd: str | None = None,
         timeout: Timeout = None,
         stdin: str | None = None,
         background: InBackground = False,

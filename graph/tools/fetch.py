@@ -40,7 +40,7 @@ class _FetchTool:
     is_allowed: IsAllowed
 
     def fetch_url(self, url: PageUrl, start: Start = None, lines: Lines = None) -> str:
-        """Get a web page as text, or so many lines of it from start."""
+        """Get a web page by its http address."""
         return _shown(fetch(url, environment=self.environment, is_allowed=self.is_allowed), start, lines)
 
 

@@ -1,10 +1,9 @@
 """The tools for files of the workspace: read_file, list_dir, grep, write_file, edit_file."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from langchain_core.tools import BaseTool, ToolException
-from pydantic import Field
 
 from skills_agent.graph.tools.content import Lines, Start, excerpt, image_content, image_type
 from skills_agent.graph.tools.declare import declare
@@ -15,7 +14,8 @@ from skills_agent.graph.tools.workspace import Workspace
 MAX_FILE_BYTES: Final = 10_000_000
 MAX_ENTRIES: Final = 500
 
-Glob = Annotated[str | None, Field(description="E.g. docs/**/*.md")]
+Glob = str | None
+"""Of paths, such as docs/**/*.md."""
 
 
 def file_tools(workspace: Workspace, *, images: bool = False, grep_seconds: float = 5) -> list[BaseTool]:
@@ -34,7 +34,7 @@ class _FileTools:
     grep_seconds: float
 
     def read_file(self, path: str, start: Start = None, lines: Lines = None) -> str | list[dict[str, Any]]:
-        """Read a file, or so many lines of it from line start."""
+        """Read a file of the working folder."""
         raw = self.workspace.read(path, MAX_FILE_BYTES)
         if self.images and (kind := image_type(raw)):
             return image_content(path, raw, kind)
@@ -59,7 +59,7 @@ class _FileTools:
         )
 
     def write_file(self, path: str, content: str) -> str:
-        """Write a text file, new or in place of the old one."""
+        """Write a whole text file."""
         raw = content.encode("utf-8", errors="replace")
         if len(raw) > MAX_FILE_BYTES:
             raise ToolException(
@@ -72,7 +72,7 @@ class _FileTools:
         return f"{'Wrote' if new else 'Replaced'} {path}: {len(raw):,} bytes, {counted}."
 
     def edit_file(self, path: str, edits: list[Replacement]) -> str:
-        """Replace exact texts in a file: all edits or none."""
+        """Replace texts in a file; each old_string has to be in it once, exactly."""
         with self.workspace.changing:
             new = Edited.of(self.workspace.read(path, MAX_EDITED), edits, path)
             self.workspace.write(path, new.text.encode())

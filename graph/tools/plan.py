@@ -9,6 +9,7 @@ from langchain_core.tools import ToolException
 from langgraph.prebuilt import ToolRuntime
 from langgraph.types import Command
 from pydantic import BaseModel, BeforeValidator
+from pydantic.json_schema import SkipJsonSchema
 
 from skills_agent.state.records import PlanRecord, PlanStep
 
@@ -16,7 +17,7 @@ from skills_agent.state.records import PlanRecord, PlanStep
 class Step(BaseModel):
     """One step of the plan."""
 
-    id: Annotated[str, BeforeValidator(str)] = ""
+    id: SkipJsonSchema[Annotated[str, BeforeValidator(str)]] = ""
     """Its number where the model gives none."""
     title: str
     status: Literal["pending", "in_progress", "completed"] = "pending"
@@ -29,7 +30,7 @@ def update_plan(
     assumptions: list[str] = [],  # noqa: B006 - a schema default, never changed
     constraints: list[str] = [],  # noqa: B006
 ) -> Command[None]:
-    """Make or replace the plan of a large task; send all its steps."""
+    """Set the plan of a large task, with all its steps."""
     ids = [step.id or str(number) for number, step in enumerate(steps, 1)]
     repeated = [name for name, count in Counter(ids).items() if count > 1]
     if repeated:

@@ -37,7 +37,7 @@ LeftOut = Callable[[Catalog, Context], frozenset[str]]
 def skill_tools(library: Library, *, left_out: LeftOut | None = None, images: bool = False) -> list[BaseTool]:
     """Return the three tools; with `images`, read_resource shows images to the model."""
     tools = _SkillTools(library, left_out, images)
-    return [declare(tools.search_skills), declare(tools.unload_skill), declare(tools.read_resource)]
+    return [declare(tools.read_resource), declare(tools.search_skills), declare(tools.unload_skill)]
 
 
 def loaded_skill(runtime: ThreadRuntime, name: str) -> LoadedSkill:
@@ -90,7 +90,7 @@ class _SkillTools:
         start: Start = None,
         lines: Lines = None,
     ) -> str | list[dict[str, Any]]:
-        """Read a file of a loaded skill: all, the section of a heading, or so many lines from start."""
+        """Read a file of a loaded skill; a section by its heading."""
         ref = SkillRef.of(loaded_skill(runtime, skill))
         registry = self._registry(runtime)
         try:

@@ -32,6 +32,6 @@ def test_tools_are_bound_once_for_all_turns_and_threads_that_are_shown_the_same(
     say("one")
     say("two")
     assert len(bound) == 1
-    write_skill(tmp_path / "skills", "beta", "Counts pears.")
+    write_skill(tmp_path / "skills", "beta", "Counts pears.\narguments: [place]")
     say("one")
-    assert len(bound) == 2
+    assert len(bound) == 2  # load_skill has a field more.

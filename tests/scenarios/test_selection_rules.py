@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage, RemoveMessage
+from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage
 
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from tests.agents import Agent, call, calls, write_skill
@@ -334,7 +334,7 @@ def test_long_instructions_are_cut_at_a_section_and_the_rest_can_be_read(
     assert "1201 lines" in agent.tool_messages("load_skill")[0].text
 
 
-def offered(agent: Agent) -> set[str]:
+def offered(agent: Agent, asked: Any = None) -> set[str]:
     """Run a turn and return the names of the tools that its first model call was offered."""
     seen: list[set[str]] = []
     reply = ScriptedChatModel.reply
@@ -345,7 +345,7 @@ def offered(agent: Agent) -> set[str]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ScriptedChatModel, "reply", spy)
-        agent.say("go")
+        agent.run(asked or {"messages": [HumanMessage("go")]})
     return seen[0]
 
 
@@ -370,16 +370,20 @@ def test_without_skills_no_tool_for_skills_is_offered_and_the_others_are(make_ag
     assert offered(make_agent(["done"], enable_run_command="off")) == expected
 
 
-def test_the_offered_tools_do_not_depend_on_what_is_loaded(make_agent: MakeAgent, skills_dir: Path) -> None:
+def test_the_offered_tools_change_in_no_turn_and_unloading_is_one_of_the_next(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
     """Tools are the beginning of a prompt: with another list a provider's cache holds nothing of it."""
     write_skill(skills_dir, "alpha", "Counts apples.")
     before = offered(make_agent(["done"]))
-    assert {"load_skill", "unload_skill", "read_resource", "run_script", "update_plan"} <= before
+    assert {"load_skill", "read_resource", "run_script", "update_plan"} <= before
+    assert "unload_skill" not in before
     loaded = make_agent(["one", "two", "three"])
-    loaded.say("hi", skills=["alpha"])
-    assert offered(loaded) == before
+    asked: Any = {"messages": [HumanMessage("hi")], "skills": ["alpha"]}
+    assert offered(loaded, asked) == before
+    assert offered(loaded) == before | {"unload_skill"}
     loaded.say("/unload alpha")
-    assert offered(loaded) == before
+    assert offered(loaded) == before | {"unload_skill"}
 
 
 def test_what_reads_commands_in_the_background_is_offered_once_one_was_started(make_agent: MakeAgent) -> None:
