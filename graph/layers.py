@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from skills_agent.graph.setting_names import with_own_names
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.policy.patterns import GRAMMAR, EntryNotUnderstoodError
@@ -185,7 +186,7 @@ class ConfigFile(NamedTuple):
             raise ValueError("it is nested too deeply") from error
         if not isinstance(values, dict):
             raise ValueError("it must hold an object of settings")  # noqa: TRY004 - of the file, not of us
-        return values
+        return with_own_names(values)
 
 
 def read_workspace_files(workspace: Path) -> list[ConfigFile]:

@@ -161,7 +161,14 @@ def test_a_toml_file_says_the_same(tmp_path: Path) -> None:
         ({"max_model_calls": 0}, ["max_model_calls", ">= 1"]),
         ({"max_model_calls": True}, ["max_model_calls"]),
         ({"script_timeout": -1}, ["script_timeout"]),
-        ({"skill_roots": ["x"]}, ["skill_roots", "Did you mean skills_dirs?"]),
+        ({"skill_folders": ["x"]}, ["skill_folders", "Did you mean skills_dirs?"]),
+        ({"skill_roots": ["x"], "skills_dirs": ["y"]}, ["skills_dirs twice"]),
+        ({"security": {"nonsense": 1}}, ["nonsense"]),
+        ({"security": {"home": "/"}}, ["home"]),
+        ({"security": {"trusted_sources": ["project"]}}, ["skills-agent trust"]),
+        ({"security": {"max_skill_body_lines": "9"}}, ["max_skill_body_lines", "int"]),
+        ({"other.max_model_calls": 1}, ["other.max_model_calls"]),
+        ({"model": {"provider": "openai", "parameters": []}}, ["model_parameters"]),
         ({"sandbox": "of"}, ["sandbox", "'of'", "Values: auto, require, off."]),
         ({"skills_dirs": "here"}, ["skills_dirs"]),
         ({"model_parameters": []}, ["model_parameters"]),
@@ -177,6 +184,35 @@ def test_an_unknown_or_ill_typed_value_of_a_trusted_file_is_refused_with_its_nam
         Settings.load()
     for part in [*says, "config.json"]:
         assert part in str(refused.value)
+
+
+SEED = {
+    "skill_roots": ["more"],
+    "model": {"provider": "openai", "name": "gpt-5-mini", "temperature": 0},
+    "execution": {"require_approval_for": ["run"], "sandbox": "require", "timeout": 7.5},
+    "security": {"max_skill_body_lines": 9, "block_angle_brackets_in_frontmatter": True},
+    "budgets": {"max_turns": 4, "max_tool_calls": 5},
+}
+"""The configuration of the designs that this project grows out of (cases.md, "Config file")."""
+
+
+@pytest.mark.parametrize("is_dotted", [False, True])
+def test_the_names_of_earlier_designs_are_read_with_their_meaning(tmp_path: Path, is_dotted: bool) -> None:
+    dotted = {
+        f"{table}.{name}": value
+        for table, values in SEED.items()
+        if isinstance(values, dict)
+        for name, value in values.items()
+    }
+    written = {"skill_roots": ["more"], **dotted} if is_dotted else SEED
+    config(tmp_path, json.dumps(written))
+    settings = Settings.load()
+    assert settings.skills_dirs == (settings.workspace / "more",)
+    assert (settings.model, settings.model_parameters) == ("openai:gpt-5-mini", {"temperature": 0})
+    assert (settings.require_approval_for, settings.sandbox) == ({"run"}, "require")
+    assert (settings.script_timeout, settings.max_skill_body_lines) == (7.5, 9)
+    assert settings.block_angle_brackets_in_frontmatter
+    assert (settings.max_model_calls, settings.max_tool_calls) == (4, 5)
 
 
 @pytest.mark.parametrize("text", ["{not json", "[1]", "\xff", '{"model": "a", "model": "b"}'])
