@@ -247,7 +247,7 @@ def test_what_was_recorded_is_played_without_a_key(evals: CommandLine) -> None:
     with openai_server() as server:
         server.respond = lambda body: (
             Completion(calls=[Call("load_skill", {"name": "rain-gauge"}, "c1")])
-            if "rain" in json.dumps(body["messages"][-2])
+            if "rain" in json.dumps(body["messages"][-1])
             else Completion("hello")
         )
         variables = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}
