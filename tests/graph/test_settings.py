@@ -209,7 +209,8 @@ def test_the_names_of_earlier_designs_are_read_with_their_meaning(tmp_path: Path
     settings = Settings.load()
     assert settings.skills_dirs == (settings.workspace / "more",)
     assert (settings.model, settings.model_parameters) == ("openai:gpt-5-mini", {"temperature": 0})
-    assert (settings.require_approval_for, settings.sandbox) == ({"run"}, "require")
+    assert settings.require_approval_for == {"run"}
+    assert settings.sandbox == "require"
     assert (settings.script_timeout, settings.max_skill_body_lines) == (7.5, 9)
     assert settings.block_angle_brackets_in_frontmatter
     assert (settings.max_model_calls, settings.max_tool_calls) == (4, 5)

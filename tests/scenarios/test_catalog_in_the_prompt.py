@@ -11,6 +11,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.graph.settings import make_registry
 from skills_agent.nodes import prompt
 from skills_agent.skills.sources import MemorySource
 from skills_agent.state.context import Context
@@ -184,6 +185,34 @@ def test_a_skill_of_a_weaker_source_can_be_asked_for(
     assert "OF THE USER" in other.values["skills_loaded"]["alpha"]["instructions"]
     assert agent.values["catalog"]["sources"][-1] == "project"
     assert any("alpha" in each["message"] for each in agent.values["catalog"]["diagnostics"])
+
+
+def test_the_sources_of_a_name_that_is_there_twice_are_shown_and_of_no_other(
+    make_agent: MakeAgent, skills_dir: Path, tmp_path: Path
+) -> None:
+    """cases.md 8: small models fill in every field that there is, so it is there only then."""
+    home = tmp_path / "home"
+    write_skill(skills_dir, "alpha", "Counts apples.")
+    write_skill(skills_dir, "beta", "Counts pears.")
+    settings = Settings(workspace=skills_dir.parent.parent, home=home, bundled_skills=False, index=False)
+
+    def fields() -> dict[str, Any]:
+        catalog = make_registry(settings).refresh()
+        schema = prompt.load_skill_schema(catalog, [each.name for each in catalog.skills])
+        properties: dict[str, Any] = schema["function"]["parameters"]["properties"]
+        return properties
+
+    assert fields().keys() == {"name"}
+    write_skill(home / ".agent" / "skills", "alpha", "Counts apples.", "OF THE USER")
+    said = fields()["source"]["description"]
+    assert ("alpha: project, user" in said, "beta" in said) == (True, False)
+    wrong = calls(call("load_skill", name="alpha", source="nowhere"))
+    agent = make_agent([wrong, "done"])
+    agent.say("hi")
+    (refused,) = agent.tool_messages("load_skill")
+    assert refused.status == "error"
+    assert "project" in refused.text
+    assert "user" in refused.text
 
 
 def test_names_and_descriptions_cannot_break_out_of_the_catalog(
