@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import Final
 
 from skills_agent.skills.needs.declared import need_of
@@ -11,25 +12,32 @@ from skills_agent.skills.needs.python_files import requirement
 from skills_agent.skills.skill import Need
 
 _NAME: Final = r"[A-Za-z][\w.+-]{0,63}"
-_COMMAND: Final = r"(?:command[ \t]+-[vV]|which|type[ \t]+-[pP]|hash)[ \t]+"
+_COMMAND: Final = r"(?:command[ \t]{1,9}-[vV]|which|type[ \t]{1,9}-[pP]|hash)[ \t]{1,9}"
 _CHECKS: Final = re.compile(
     rf"""(?m)
     (?:^|[;|&(`!{{]|\b(?:if|elif|while|until|then|do)\b)[ \t]*{_COMMAND}
         (?P<shell>{_NAME})(?=[ \t]*(?:$|[)>&|;`\]]|2>))
     | ["'`]{_COMMAND}(?P<said>{_NAME})(?=[ \t]*["'`>&|;])
-    | \bwhich(?:Sync)?\(\s*["'](?P<called>{_NAME})["']
-    | ["'](?:which|where)["']\s*,\s*\[?\s*["'](?P<listed>{_NAME})["']""",
+    | \bwhich(?:Sync)?\(\s{{0,9}}["'](?P<called>{_NAME})["']
+    | ["'](?:which|where)["']\s{{0,9}},\s{{0,9}}\[?\s{{0,9}}["'](?P<listed>{_NAME})["']""",
     re.VERBOSE,
 )
 """`command -v dot` where a command begins, or in a string; `shutil.which("dot")`; `["which", "dot"]`."""
 _LOOP: Final = re.compile(
-    r"""\bfor\s+(?P<variable>\w+)\s+in\s+[(\[]?(?P<names>[\w\s.,+"'-]{1,300}?)[)\]]?\s*[;:\n]"""
+    r"""\bfor[ \t]{1,9}(?P<variable>\w{1,64})[ \t]{1,9}in[ \t]{1,9}[(\[]?(?P<names>[\w \t,.+"'-]{1,300}+)"""
 )
+_VARIABLE: Final = re.compile(
+    rf"""{_COMMAND}["']?\$\{{?(?P<shell>\w{{1,64}})|\bwhich\((?P<called>\w{{1,64}})\)"""
+)
+"""`command -v "$tool"`, `shutil.which(tool)`: the names are in a loop."""
 _GOES_ON: Final = re.compile(r"(?:\|\||\bor)[ \t\\]*$")
 _OR: Final = re.compile(r"[ \t}]*(?:elif|else if|or|\|\|)")
 _PIP: Final = re.compile(
-    r"""\b(?:pip3?["']?\s*,?\s*["']?install["']?)(?P<form>\s*,|[ \t]+)(?P<rest>[^\n|;&)`\]]{1,300})"""
+    r"""\b(?:pip3?["']?\s{0,9},?\s{0,9}["']?install["']?)(?P<form>\s{0,9},|[ \t]{1,9})"""
+    r"""(?P<rest>[^\n|;&)`\]]{1,300})"""
 )
+_MAX_FOUND: Final = 100
+"""Of each kind, in one script: what is found may cost a look through all of it."""
 _QUOTED: Final = re.compile(r"""["']([^"'\n]+)["']""")
 
 
@@ -37,7 +45,7 @@ def programs_checked(text: str, said: str, *, is_shell: bool) -> Iterator[Need]:
     """Yield the programs that a script looks for. Of several in one `if ... elif ...` one will do."""
     groups: list[list[str]] = []
     end = 0
-    for match in _CHECKS.finditer(text):
+    for match in islice(_CHECKS.finditer(text), _MAX_FOUND):
         name = match["shell"] or match["said"] or match["called"] or match["listed"]
         between = text[end : match.start(match.lastgroup or 0)]
         if f"{name}()" in text or (match["shell"] and not is_shell):  # a function of the script; prose
@@ -47,9 +55,9 @@ def programs_checked(text: str, said: str, *, is_shell: bool) -> Iterator[Need]:
         else:
             groups.append([name])
         end = match.end()
-    for loop in _LOOP.finditer(text):
-        variable = re.escape(loop["variable"])
-        if re.search(rf"""{_COMMAND}["']?\$\{{?{variable}\b|\bwhich\(\s*{variable}\s*\)""", text):
+    variables = {match["shell"] or match["called"] for match in _VARIABLE.finditer(text)}
+    for loop in islice(_LOOP.finditer(text), _MAX_FOUND):
+        if loop["variable"] in variables:
             groups += [[name] for name in re.findall(_NAME, loop["names"])]
     for names in groups:
         needs = [need for name in names if (need := need_of("program", name, said))]
@@ -72,7 +80,7 @@ def packages_installed(text: str, said: str, modules: Collection[str]) -> Iterat
 
     In a sentence (`pip install pymupdf to read PDF`) only the first word is surely one.
     """
-    for match in _PIP.finditer(text):
+    for match in islice(_PIP.finditer(text), _MAX_FOUND):
         if "," in match["form"]:
             words = [each for each in _QUOTED.findall(match["rest"]) if not each.startswith("-")]
         else:

@@ -78,6 +78,27 @@ def test_packages_that_a_script_installs_or_names(text: str, names: list[str]) -
     assert [need.text for need in packages_installed(text, "run", {"hcl2"})] == names
 
 
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "for a in " + " " * 250,
+        "for a in b;\n",
+        "for" + " " * 9_999,
+        "pip" + " " * 9_999,
+        '"which",' + " " * 9_999,
+        "command -v a;",
+        'which("a") ',
+        "pip install a ",
+        "command -v" + " " * 9_999,
+    ],
+)
+def test_a_text_that_is_made_to_take_long_does_not(unit: str) -> None:
+    """Of the size that is read of a script; some of these took six minutes once."""
+    text = unit * (256 * 1024 // len(unit))
+    assert len(list(programs_checked(text, "run", is_shell=True))) <= 100
+    assert len(list(packages_installed(text, "run", ()))) <= 100
+
+
 @given(st.text() | st.text(alphabet="pip install which command -v for in do \"'();|&\n"))
 def test_any_text_is_read(text: str) -> None:
     list(programs_checked(text, "run", is_shell=True))
