@@ -20,9 +20,7 @@ from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (
     SEARCH_SKILLS,
     SYNTHETIC,
-    UNLOAD_SKILL,
     has_background_commands,
-    results_of_turn,
     said_of_unloading,
     wants_calls,
 )
@@ -90,16 +88,13 @@ def _is_in_journal(invocation: Invocation | None, call_id: str) -> bool:
 def _useless_tools(state: AgentState, skills: ShownSkills | None, policy: Policy) -> frozenset[str]:
     """Return the tools that this thread has no use for yet. One that it had a use for stays.
 
-    Tools are the beginning of a prompt: to change them costs the whole of it again
-    (benchmarks/prompt_bill.py). So those for loaded skills are there from the start, but for the one that
-    unloads: nothing is to be unloaded before the next turn.
+    Tools are the beginning of a prompt: to change them costs the whole of it again. So those for loaded
+    skills are there from the start: benchmarks/prompt_bill.py has 45,600 tokens then, and 52,500 where
+    unload_skill comes in the turn after a load.
     """
     useless = set() if has_background_commands(state.get("messages") or []) else {*OF_BACKGROUND}
     if skills is None:
         useless |= {name for name in policy.tools if policy.grammar.spec(name).needs_skills}
     elif skills.catalog.listing.is_whole:
         useless.add(SEARCH_SKILLS)
-    turn = {each.tool_call_id for each in results_of_turn(state.get("messages") or [])}
-    if all(each["call_id"] in turn for each in (state.get("skills_loaded") or {}).values()):
-        useless.add(UNLOAD_SKILL)
     return frozenset(useless)

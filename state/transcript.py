@@ -111,12 +111,6 @@ def has_background_commands(messages: Sequence[AnyMessage]) -> bool:
     return any(call["args"].get("background") for each in replies for call in each.tool_calls)
 
 
-def results_of_turn(messages: Sequence[AnyMessage]) -> list[ToolMessage]:
-    """Return the tool messages since the last message of a person, the newest first."""
-    turn = takewhile(lambda each: not isinstance(each, HumanMessage), reversed(messages))
-    return [each for each in turn if isinstance(each, ToolMessage)]
-
-
 def has_results(messages: Sequence[AnyMessage]) -> bool:
     """Return whether there is a tool message; asked first, because many threads have none."""
     return any(issubclass(kind, ToolMessage) for kind in {*map(type, messages)})

@@ -370,20 +370,17 @@ def test_without_skills_no_tool_for_skills_is_offered_and_the_others_are(make_ag
     assert offered(make_agent(["done"], enable_run_command="off")) == expected
 
 
-def test_the_offered_tools_change_in_no_turn_and_unloading_is_one_of_the_next(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
+def test_the_offered_tools_do_not_depend_on_what_is_loaded(make_agent: MakeAgent, skills_dir: Path) -> None:
     """Tools are the beginning of a prompt: with another list a provider's cache holds nothing of it."""
     write_skill(skills_dir, "alpha", "Counts apples.")
     before = offered(make_agent(["done"]))
-    assert {"load_skill", "read_resource", "run_script", "update_plan"} <= before
-    assert "unload_skill" not in before
+    assert {"load_skill", "unload_skill", "read_resource", "run_script", "update_plan"} <= before
     loaded = make_agent(["one", "two", "three"])
     asked: Any = {"messages": [HumanMessage("hi")], "skills": ["alpha"]}
     assert offered(loaded, asked) == before
-    assert offered(loaded) == before | {"unload_skill"}
+    assert offered(loaded) == before
     loaded.say("/unload alpha")
-    assert offered(loaded) == before | {"unload_skill"}
+    assert offered(loaded) == before
 
 
 def test_what_reads_commands_in_the_background_is_offered_once_one_was_started(make_agent: MakeAgent) -> None:
