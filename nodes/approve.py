@@ -176,7 +176,10 @@ def _verdict(
 
 def _rejected(decision: Reject, question: VerdictRecord, begun: JournalEntry | None) -> str:
     if begun and not begun.is_unknown:
-        ran = f"This call ran at {begun.clock}, in a run that was cut off. A person rejected it afterwards"
+        when = (
+            "before the conversation went back to this step" if begun.settled else "in a run that was cut off"
+        )
+        ran = f"This call ran at {begun.clock}, {when}. A person rejected it afterwards"
         return f"{with_words(ran, decision.message)} Check what it changed."
     cut_off = begun.description if begun else question.get("cut_off", {}).get("text")
     if cut_off:

@@ -116,7 +116,8 @@ def test_an_answer_at_a_step_that_was_answered_is_refused_and_not_dropped(agent:
     agent.graph.invoke(None, fork)
     agent.graph.invoke(Command(resume=REJECT), fork)
     (told,) = agent.tool_messages("write_file")
-    assert "a person rejected this call" in told.text
+    assert told.status == "error"
+    assert "before the conversation went back to this step. A person rejected it afterwards." in told.text
 
 
 async def test_it_is_so_for_ainvoke(make_agent: MakeAgent) -> None:
