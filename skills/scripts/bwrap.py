@@ -254,8 +254,11 @@ class BwrapRunner(ControlledRunner):
             *("--bind", str(places.temporary), str(INSIDE)),
             *work,
             *_hidden(hidden[1:]),
-            *_read_only(_programs((inner.command[0], limiter), self.workspace, behind_shims)),
-            *_read_only(map(Path, (inner.command[0], limiter) if request.is_alone else ())),
+            *_read_only(
+                map(Path, (inner.command[0], limiter, *([sys.executable] if request.proxy else [])))
+                if request.is_alone
+                else _programs((inner.command[0], limiter), self.workspace, behind_shims)
+            ),
             *_read_only([request.packages] if request.packages else []),
             *_node_modules(request.node_packages),
             *_proxy_places(request.proxy),
@@ -385,7 +388,7 @@ def _system(copied: Mapping[str, int], *, network: bool) -> Iterator[str]:
 
 def _no_programs() -> Iterator[str]:
     """Yield the options that leave no program to start, not even a shell."""
-    for folder in ("/usr/local", *(f"{top}{name}" for top in ("/usr", "") for name in ("/bin", "/sbin"))):
+    for folder in (f"{top}/{name}" for top in ("/usr/local", "/usr", "") for name in ("bin", "sbin")):
         if os.path.isdir(folder) and not os.path.islink(folder):  # noqa: PTH112, PTH114 - paths are text here
             yield from ("--tmpfs", folder)
 

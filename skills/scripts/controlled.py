@@ -185,7 +185,8 @@ class ControlledRunner:
         again and again during the run.
         """
         # A `.git` is git's own: what another run makes of it meanwhile is put aside all the same.
-        me, mine = object(), {path for path in request.writable if path.name != GIT}
+        writable = [path for path in request.writable if request.is_alone or GIT not in path.parts]
+        me, mine = object(), {path for path in writable if path.name != GIT}
         with self._lock:
             for others in self._named.values():
                 others.update(mine)
@@ -196,7 +197,7 @@ class ControlledRunner:
                 shared = [each.path for each in shared_with(self.shared, request) if each.is_writable]
                 for folder in dict.fromkeys([*self._written_folders(request), *shared]):
                     stack.enter_context(self._empty_repository(folder))
-                    watches.append(Watch(folder, self._files_of(folder), request.writable))
+                    watches.append(Watch(folder, self._files_of(folder), writable))
                 beats = [
                     stack.enter_context(
                         self._unfinished.noted(watch.folder, moment, watch.allowed, watch.before)
@@ -209,7 +210,7 @@ class ControlledRunner:
                     with self._lock:
                         named = self._named[me].copy()
                     for watch in watches:
-                        self._look_again(watch, moment, named.union(request.writable))
+                        self._look_again(watch, moment, named.union(writable))
         finally:
             with self._lock:
                 del self._named[me]

@@ -215,6 +215,12 @@ def test_other_commands_of_git_find_a_repository_that_is_read_only(repository: H
     assert {path: path.lstat().st_mtime_ns for path in Path(repository.work, ".git").rglob("*")} == before
 
 
+def test_no_approval_opens_a_repository_to_a_script(repository: Host) -> None:
+    result = repository.run("echo x > .git/config; echo x > .git/hooks/x", writable=[".git", ".git/hooks/x"])
+    assert "Read-only" in result["stderr"]
+    assert is_untouched(repository)
+
+
 def test_a_push_runs_no_hook_of_a_repository_in_the_workspace(repository: Host) -> None:
     repository.level = "controlled"
     git(repository, "init", "-q", "--bare", "other.git")
