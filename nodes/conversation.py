@@ -6,7 +6,7 @@ the rules, each with its source.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
@@ -18,12 +18,17 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+from skills_agent.state.call_ids import portable_id, with_ids
 from skills_agent.state.endings import NOTE
 from skills_agent.state.transcript import SYNTHETIC, is_synthetic
 
 NO_TEXT: Final = "[This message has no text.]"
 BEFORE_A_REPLY: Final = "[Nothing was said before this reply.]"
-"""Stands where a caller brings a reply that follows nothing, or another reply: Gemini refuses both."""
+"""Stands where a caller brings a reply that follows nothing: Gemini refuses it."""
+GO_ON: Final = "Go on."
+"""Stands where a prompt would end with a reply, or hold nothing at all: hardly a server takes one."""
+STOPPED: Final = "I stopped here."
+"""Stands between a result and the next message of a person, for templates that want a reply there."""
 CALLERS_NOTE: Final = "A note from the operator of this conversation, not from the user:\n{}"
 
 _SYSTEM_ROLES: Final = frozenset({"system", "developer"})
@@ -47,7 +52,7 @@ def part_system(messages: Sequence[AnyMessage]) -> Parted:
 
 
 def conversation(messages: Sequence[AnyMessage], own_name: str = "") -> list[AnyMessage]:
-    """Return messages as every provider takes them, after one system message.
+    """Return messages as every provider takes them, after one system message: roles alternate.
 
     A system message among them becomes a marked note: Anthropic has no place for it, and Gemini would move
     it to the head. Results follow their calls at once. No text is blank. What the agent said in the model's
@@ -59,9 +64,14 @@ def conversation(messages: Sequence[AnyMessage], own_name: str = "") -> list[Any
         taken = _taken(message, own_name)
         if taken is None:
             continue
-        if taken.type == "ai" and (not made or made[-1].type == "ai"):
+        if made and made[-1].type == taken.type != "tool":
+            made[-1] = _merged(made[-1], taken)
+            continue
+        if taken.type == "ai" and not made:
             made.append(HumanMessage(BEFORE_A_REPLY, additional_kwargs=dict(SYNTHETIC)))
         made.append(taken)
+    if not made or made[-1].type == "ai":
+        made.append(HumanMessage(GO_ON, additional_kwargs=dict(SYNTHETIC)))
     return made
 
 
@@ -70,9 +80,62 @@ def with_words(messages: Sequence[AnyMessage], text: str) -> list[AnyMessage]:
     last = messages[-1] if messages else None
     if not isinstance(last, HumanMessage | ToolMessage):
         return [*messages, HumanMessage(text)]
-    content: Any = last.content
-    own = f"{content}\n\n{text}" if isinstance(content, str) else [*content, {"type": "text", "text": text}]
-    return [*messages[:-1], last.model_copy(update={"content": own})]
+    return [*messages[:-1], last.model_copy(update={"content": joined_content(last.content, text)})]
+
+
+def as_template_takes(prompt: Sequence[AnyMessage], refused: Collection[str]) -> list[AnyMessage]:
+    """Return a prompt without what a server's chat template has refused: "system", "roles", "ids"."""
+    made: list[AnyMessage] = []
+    for message in prompt:
+        before = made[-1].type if made else ""
+        if "system" in refused and message.type == "system":
+            kwargs = dict(SYNTHETIC)
+            message = HumanMessage(message.content, additional_kwargs=kwargs)  # noqa: PLW2901 - the same text
+        if "roles" in refused and (before, message.type) == ("tool", "human"):
+            made.append(AIMessage(STOPPED))
+        if before == message.type == "human":
+            made[-1] = _merged(made[-1], message)
+        else:
+            made.append(_with_portable_ids(message) if "ids" in refused else message)
+    return made
+
+
+def _merged(one: AnyMessage, other: AnyMessage) -> AnyMessage:
+    """Return two messages of one role as one, which tells who said what where that is not the same one."""
+    name = one.name if one.name == other.name else None
+    of_one = "" if name else one.name
+    is_users = other.type == "human" and is_synthetic(one) and not is_synthetic(other)
+    of_other = (not name and other.name) or ("The user" if is_users else "")
+    said = [
+        joined_content(f"{who}:" if who else "", each.content)
+        for who, each in ((of_one, one), (of_other, other))
+    ]
+    kept = {**other.additional_kwargs, **one.additional_kwargs}
+    update = {"content": joined_content(*said), "name": name, "additional_kwargs": kept}
+    if isinstance(one, AIMessage) and isinstance(other, AIMessage):
+        update["tool_calls"] = [*one.tool_calls, *other.tool_calls]
+    return other.model_copy(update=update)
+
+
+def joined_content(first: Any, second: Any) -> Any:
+    """Return the contents of two messages as that of one: a text where both are."""
+    if isinstance(first, str) and isinstance(second, str):
+        return "\n\n".join(filter(None, (first, second)))
+    return [*blocks_of(first), *blocks_of(second)]
+
+
+def blocks_of(content: Any) -> list[Any]:
+    """Return the content of a message as blocks."""
+    parts = [content] if isinstance(content, str) else content
+    return [{"type": "text", "text": each} if isinstance(each, str) else each for each in parts if each]
+
+
+def _with_portable_ids(message: AnyMessage) -> AnyMessage:
+    if isinstance(message, ToolMessage):
+        return message.model_copy(update={"tool_call_id": portable_id(message.tool_call_id)})
+    if isinstance(message, AIMessage) and message.tool_calls:
+        return with_ids(message, [portable_id(call["id"] or "") for call in message.tool_calls])
+    return message
 
 
 def _results_first(messages: Sequence[AnyMessage]) -> Iterator[AnyMessage]:
@@ -114,7 +177,9 @@ def _taken(message: AnyMessage, own_name: str) -> AnyMessage | None:
     if (name := message.name) and not isinstance(message, ToolMessage):
         is_told = name != own_name and _NAME.fullmatch(name)
         update = {} if is_told else {"name": None}
-    content = _without_note(message.content) if is_answer else message.content
+    content: Any = _without_note(message.content) if is_answer else message.content
+    if isinstance(content, list) and all(_is_plain(each) for each in content):
+        content = "\n".join(each if isinstance(each, str) else each["text"] for each in content)
     if not content or content.isspace() if isinstance(content, str) else _has_blank(content):
         blocks = [] if isinstance(content, str) else [each for each in content if not _is_blank(each)]
         content = blocks or ("" if message.type in {"ai", "tool"} else NO_TEXT)
@@ -144,6 +209,10 @@ def _is_blank(block: str | Mapping[str, Any]) -> bool:
             return False
         block = str(block.get("text") or "")
     return not block.strip()
+
+
+def _is_plain(block: str | Mapping[str, Any]) -> bool:
+    return isinstance(block, str) or (block.keys() == {"type", "text"} and isinstance(block["text"], str))
 
 
 def _is_system(message: AnyMessage) -> bool:

@@ -22,7 +22,7 @@ from typing_extensions import override
 from skills_agent.nodes import RegistryOf, prompt
 from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.cancellation import Cancellation
-from skills_agent.nodes.conversation import with_words
+from skills_agent.nodes.conversation import as_template_takes, with_words
 from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.no_answer import no_answer
 from skills_agent.nodes.prompt import ShownCatalog, ShownSkills
@@ -124,6 +124,8 @@ class Models(NamedTuple):
     """Makes the failure for a reply that broke off, from what is known about it."""
     no_answer: Callable[[str, str], Exception]
     """Makes the failure for replies that answer nothing, from why they do not and the model's name."""
+    refused: Callable[[Exception], str]
+    """What of a prompt the server's chat template refuses, and `as_template_takes` can leave out."""
     wait: Callable[[Exception], float | None]
     """After how many seconds the same call may well succeed if it is made again; None: it may not."""
 
@@ -195,6 +197,7 @@ class ModelRequests:
         self._system_prompt = system_prompt
         self.form = form
         self._tokens: dict[str, int] = {}
+        self._refused: dict[str, frozenset[str]] = {}
         self._bound: dict[tuple[str, ...], tuple[Runnable[LanguageModelInput, AIMessage], int]] = {}
         # Every model call of a thread shows the same; a thousand lines take milliseconds.
         self.shown_catalog = lru_cache(_MAX_CACHED)(self._show)
@@ -259,10 +262,9 @@ class ModelRequests:
             watch = ReplyWatch(watch.usage)
             config = merge_configs(get_config(), RunnableConfig(callbacks=[watch]))
             try:
-                with self.models.failures(model):
-                    arguments = {**waiting.arguments, "config": config}
-                    beat = watch.until_it_begins(tell)
-                    message: AIMessage = yield waiting._replace(arguments=arguments, beat=beat)
+                arguments = {**waiting.arguments, "config": config}
+                beat = watch.until_it_begins(tell)
+                message = yield from self._call(model, waiting._replace(arguments=arguments, beat=beat))
                 self._withdraw_failed(state, watch)
                 message = with_strict_calls(message, watch.calls())
                 if broken := why_broken(message, watch):
@@ -288,6 +290,21 @@ class ModelRequests:
                 has_failed = True
             yield Waiting(PAUSE, wait)
         raise AssertionError("the tries are bounded")
+
+    def _call(self, model: str, waiting: Waiting) -> Steps[AIMessage]:
+        """Make one model call, again without what the server's chat template refuses, and remember that."""
+        while True:
+            refused = self._refused.get(model, frozenset())
+            try:
+                with self.models.failures(model):
+                    prompt = as_template_takes(waiting.input, refused) if refused else waiting.input
+                    message: AIMessage = yield waiting._replace(input=prompt)
+                    return message
+            except self.models.failure as error:
+                part = self.models.refused(error)
+                if not part or part in refused:
+                    raise
+                self._refused[model] = refused | {part}
 
     def _is_callable(self, skills: ShownSkills | None, name: str) -> bool:
         """Return whether a JSON text with this name is meant as a call. Where answers are JSON, it is not."""

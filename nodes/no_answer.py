@@ -24,7 +24,7 @@ _CALL: Final = re.compile(
 )
 """How models write calls: as JSON, alone, in a fence, or in the marks of their own templates."""
 _ARGUMENTS: Final = ("arguments", "parameters", "args", "input")
-_ADVICE: Final = (
+ADVICE: Final = (
     ". Its server has to read the model's calls: llama.cpp needs --jinja; vLLM --enable-auto-tool-choice and "
     "--tool-call-parser NAME; Ollama a model whose template knows tools"
 )
@@ -62,7 +62,7 @@ def no_answer(message: AIMessage, is_callable: Callable[[str], bool]) -> NoAnswe
         f"Your last reply was a call of {name} written as text, and nothing ran. Write it as a tool call, "
         "not as text. If this JSON is the answer, put a sentence before it."
     )
-    return NoAnswer("its reply was a tool call written as text, which nothing runs", hint, _ADVICE)
+    return NoAnswer("its reply was a tool call written as text, which nothing runs", hint, ADVICE)
 
 
 def _called(text: str) -> list[str]:

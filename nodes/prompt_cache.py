@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
+from skills_agent.nodes.conversation import blocks_of
 from skills_agent.state.transcript import is_synthetic
 
 BREAKPOINT: Final = {"cache_control": {"type": "ephemeral"}}
@@ -86,6 +87,4 @@ def _in_blocks(message: AnyMessage) -> AnyMessage:
     content: Any = message.content
     if isinstance(message, AIMessage) or not content:
         return message
-    parts = [content] if isinstance(content, str) else content
-    blocks = [{"type": "text", "text": each} if isinstance(each, str) else each for each in parts]
-    return message.model_copy(update={"content": blocks})
+    return message.model_copy(update={"content": blocks_of(content)})

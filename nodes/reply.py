@@ -20,6 +20,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, Generati
 from langchain_core.runnables import Runnable, RunnableConfig
 from typing_extensions import override
 
+from skills_agent.nodes.conversation import blocks_of
 from skills_agent.state.endings import FAULTS, SAYS_HOW_IT_ENDED, ending_of, note_that, refusal_of
 
 MAX_TRIES: Final = 4
@@ -237,15 +238,9 @@ def joined(part: AIMessage | None, rest: AIMessage) -> AIMessage:
     """Return a reply that came in two parts as one."""
     if part is None:
         return rest
-    content = [*_blocks(part), *_blocks(rest)]
+    content = [*blocks_of(part.content), *blocks_of(rest.content)]
     usage = add_usage(part.usage_metadata, rest.usage_metadata)
     return rest.model_copy(update={"content": content, "usage_metadata": usage})
-
-
-def _blocks(message: AIMessage) -> list[str | dict[Any, Any]]:
-    if isinstance(message.content, list):
-        return message.content
-    return [{"type": "text", "text": message.content}] if message.content else []
 
 
 def why_broken(message: AIMessage, watch: ReplyWatch) -> str:

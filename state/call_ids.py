@@ -6,6 +6,7 @@ no such thing: ids that start again in each reply, one id for two calls, none at
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +14,7 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 _LENGTH: Final = 9
 """Characters of a new id: Mistral takes nine letters and digits and nothing else. All others take them."""
+_PORTABLE: Final = re.compile(rf"[a-zA-Z0-9]{{{_LENGTH}}}")
 _MAX_LENGTH: Final = 200
 """Characters of an id that is kept; PostgreSQL indexes no long ones."""
 _CALL_BLOCKS: Final = (
@@ -69,7 +71,7 @@ def with_new_ids(message: AIMessage, is_known: Callable[[str], bool]) -> AIMessa
     of content, `additional_kwargs`) goes back to it, so it is changed as well.
     """
     calls = [*message.tool_calls, *message.invalid_tool_calls]
-    renamed: list[_Renamed] = []
+    ids: list[str] = []
     used: set[str] = set()
     for number, call in enumerate(calls):
         new, attempt = call["id"] or "", 0
@@ -77,7 +79,14 @@ def with_new_ids(message: AIMessage, is_known: Callable[[str], bool]) -> AIMessa
             new = _new_id(message, call, number, attempt)
             attempt += 1
         used.add(new)
-        renamed.append(_Renamed(call, new))
+        ids.append(new)
+    return with_ids(message, ids)
+
+
+def with_ids(message: AIMessage, ids: Sequence[str]) -> AIMessage:
+    """Return a message whose calls, those that cannot be read last, have these ids."""
+    calls = [*message.tool_calls, *message.invalid_tool_calls]
+    renamed = [_Renamed(call, new) for call, new in zip(calls, ids, strict=True)]
     if all(each.old == each.new for each in renamed):
         return message
     new_calls = [{**each.call, "id": each.new} for each in renamed]
@@ -100,8 +109,16 @@ def _is_plain(call_id: str) -> bool:
 
 
 def _new_id(message: AIMessage, call: Mapping[str, Any], number: int, attempt: int) -> str:
-    seed = json.dumps([message.id, call["name"], call["args"], number, attempt], default=str)
-    return hashlib.sha256(seed.encode(errors="replace")).hexdigest()[:_LENGTH]
+    return _hashed(json.dumps([message.id, call["name"], call["args"], number, attempt], default=str))
+
+
+def portable_id(call_id: str) -> str:
+    """Return an id as every server takes it, always the same for the same one."""
+    return call_id if _PORTABLE.fullmatch(call_id) else _hashed(call_id)
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:_LENGTH]
 
 
 def _rewritten(

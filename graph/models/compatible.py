@@ -21,6 +21,7 @@ from skills_agent.graph.langgraph_inside import ChatOpenAIHooks, http_client_of,
 from skills_agent.graph.models.errors import IncompleteReplyError, UnreadableReplyError, cause_of
 from skills_agent.graph.models.loops import LoopClient
 from skills_agent.nodes.reply import NO_FINISH_REASON, RawCall, with_strict_calls
+from skills_agent.state.call_ids import portable_id
 from skills_agent.state.endings import word_in
 
 _CLIENTS_CODE: Final = os.path.join(os.path.dirname(openai.__file__), "")  # noqa: PTH118, PTH120 - a text
@@ -72,6 +73,8 @@ class CompatibleChatOpenAI(ChatOpenAIHooks, ChatOpenAI):
         to 2 ms of CPU a call for the agent's 16 tools, 23 ms for 100 messages, 209 ms for 1,000. It needs to
         see them where a format is wanted, and so does what instruments the client, where something does.
         """
+        if "messages" in payload:
+            payload = {**payload, "messages": [_plain(each) for each in payload["messages"]]}
         if "messages" not in payload or "response_format" in payload or not self._is_unobserved():
             return payload
         moved = {key: payload[key] for key in ("messages", "tools") if key in payload}
@@ -143,6 +146,22 @@ class CompatibleChatOpenAI(ChatOpenAIHooks, ChatOpenAI):
                 stream.take(chunk)
                 yield chunk
         stream.check()
+
+
+def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message as every server's chat template reads it.
+
+    Content is a text where it can be one, and never null; ids of calls are such as Mistral wants them.
+    """
+    plain, content = dict(message), message.get("content") or ""
+    if isinstance(content, list) and all(each.keys() == {"type", "text"} for each in content):
+        content = "\n".join(each["text"] for each in content)
+    plain["content"] = content
+    if calls := plain.get("tool_calls"):
+        plain["tool_calls"] = [{**each, "id": portable_id(each["id"])} for each in calls]
+    if "tool_call_id" in plain:
+        plain["tool_call_id"] = portable_id(plain["tool_call_id"])
+    return plain
 
 
 class _Choice(NamedTuple):

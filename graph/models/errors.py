@@ -33,6 +33,7 @@ from langchain_core import exceptions as provider
 from langchain_core.messages import AIMessage, AIMessageChunk
 from pydantic import ValidationError
 
+from skills_agent.nodes.no_answer import ADVICE
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
 _PROVIDER_PACKAGES = frozenset(
@@ -59,6 +60,28 @@ _REPORTERS: Final = {
 """Functions of langchain-openai that raise a bare ValueError with what a provider reported as its error."""
 _READ_AS: Final = {AIMessage.__name__, AIMessageChunk.__name__}
 """What LangChain makes of a reply; an id that is a number, or arguments that are an object, fit into none."""
+_OF_TEMPLATES: Final = {HTTPStatus(code) for code in (400, 404, 422, 500)}
+"""llama.cpp says 500 where its template refuses a prompt, OpenRouter 404 where no host knows tools."""
+_REFUSALS: Final = {
+    "ids": re.compile(r"tool.?call.?ids?\b.{0,80}(length|nine|9)", re.IGNORECASE),
+    "roles": re.compile(r"roles?\b.{0,80}\balternat|should alternate|unexpected role", re.IGNORECASE),
+    "system": re.compile(
+        r"only user and assistant|(system|developer)\W*(role|message|instruction|prompt)s?\b.{0,40}\bnot\b"
+        r"|not support\w* .{0,20}\bsystem\b",
+        re.IGNORECASE,
+    ),
+    "tools": re.compile(
+        r"(tool|function).{0,40}\bnot (supported|enabled)|support\w* .{0,20}\b(tool|function)"
+        r"|enable-auto-tool-choice|tools param requires|unsupported param: tools",
+        re.IGNORECASE,
+    ),
+}
+"""What servers and chat templates say of what they do not take. tests/strict_templates.py has their words."""
+_NO_TOOLS: Final = f"its server takes no tools, without which the agent can do nothing{ADVICE}"
+_OTHER_TEMPLATE: Final = (
+    "its chat template refuses the messages; give the server another one (llama.cpp: --chat-template-file, "
+    "vLLM: --chat-template)"
+)
 _PASSING: Final = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS}
 RETRY_WAIT: Final = 2.0
 """Seconds after which a server is asked again that is not there, or overloaded, and does not say when."""
@@ -170,6 +193,8 @@ class ModelCallError(DetailedError, ModelError):
     text: str
     is_retryable = False
     """Whether the same call may well succeed if it is made again soon."""
+    refused = ""
+    """What of the prompt the server's chat template does not take: "system", "roles", "ids" or "tools"."""
     wait = 0.5
     """Seconds before that."""
 
@@ -199,6 +224,12 @@ def wait_before_retry(error: Exception) -> float | None:
     return error.wait if isinstance(error, ModelCallError) and error.is_retryable else None
 
 
+def refused_part(error: Exception) -> str:
+    """Return what of a prompt a server refuses, where the prompt can do without; empty for other failures."""
+    refused = error.refused if isinstance(error, ModelCallError) else ""
+    return "" if refused == "tools" else refused
+
+
 @contextmanager
 def calling(model: str) -> Iterator[None]:
     """Raise what a provider raises in this block as a ModelCallError; bugs propagate as they are.
@@ -223,18 +254,34 @@ def explain(error: Exception, model: str) -> ModelCallError | None:
         return IncompleteReplyError(broken)
     if not _is_of_provider(error):
         return None
-    sentence = next((text for kind, text in _SENTENCES if isinstance(error, kind)), "the provider failed")
+    refused = _refused(error)
+    sentence = _NO_TOOLS if refused == "tools" else _OTHER_TEMPLATE if refused else ""
+    if not sentence:
+        sentence = next((text for kind, text in _SENTENCES if isinstance(error, kind)), "the provider failed")
     explained = ModelCallError(f"The model {model} could not answer: {sentence}{_detail(error)}.")
+    explained.refused = refused
     explained.wait = _asked_wait(error)
-    explained.is_retryable = _can_pass(error) and explained.wait <= _MAX_WAIT
+    explained.is_retryable = not refused and _can_pass(error) and explained.wait <= _MAX_WAIT
     return explained
+
+
+def _refused(error: Exception) -> str:
+    """Return what of a request a server or its chat template refuses: they say it in words alone."""
+    if _status_of(error) not in _OF_TEMPLATES:
+        return ""
+    text = " ".join(str(error).split())
+    return next((part for part, words in _REFUSALS.items() if words.search(text)), "")
+
+
+def _status_of(error: Exception) -> object:
+    return getattr(error, "status_code", None) or getattr(error, "code", None)
 
 
 def _can_pass(error: Exception) -> bool:
     """Return whether a failure may be over soon. One for lack of time is not: the wait was long enough."""
     if isinstance(error, TimeoutError | provider.ModelTimeoutError) or _FOR_GOOD.search(_code_of(error)):
         return False
-    status = getattr(error, "status_code", None) or getattr(error, "code", None)
+    status = _status_of(error)
     if isinstance(status, int):
         return status in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR
     is_unreached = isinstance(error, ConnectionError) or type(error).__name__ == "ConnectError"

@@ -25,6 +25,7 @@ from skills_agent.graph.models.errors import (
     UnknownModelError,
     UnknownProviderError,
     calling,
+    refused_part,
     wait_before_retry,
 )
 from skills_agent.graph.models.local import LocalChatModel
@@ -207,7 +208,7 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
             return settings.context_window or UNKNOWN_WINDOW
 
     failures = (ModelCallError, IncompleteReplyError, NoAnswerError)
-    return Models(choose, window, calling, *failures, wait_before_retry)
+    return Models(choose, window, calling, *failures, refused_part, wait_before_retry)
 
 
 def _check_wrapped(model: ModelRunnable) -> None:

@@ -21,6 +21,9 @@ from skills_agent.state.schema import AgentState
 NOTE = "A note from the operator of this conversation, not from the user:\nBe brief."
 
 
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+
+
 def calling(*ids: str) -> AIMessage:
     made: Any = [{"name": "look", "args": {}, "id": each} for each in ids]
     return AIMessage("", tool_calls=made)
@@ -60,8 +63,9 @@ def test_a_later_system_message_is_a_note_behind_the_results_that_it_came_before
 def test_a_covered_system_message_stays_as_a_note_and_that_of_the_head_is_not_there_twice() -> None:
     brought: list[AnyMessage] = [SystemMessage("Be kind."), HumanMessage("x"), SystemMessage("Be brief.")]
     shown = prompt_of([*brought, AIMessage("y", id="last"), HumanMessage("z")], last="last")
-    assert [str(each.content) for each in shown][::2] == [NOTE, "z"]
-    assert len(shown) == 3
+    (only,) = shown
+    note, summary, *request = str(only.content).split("\n\n")
+    assert (note, summary[:11], request) == (NOTE, "Summary of ", ["The user:", "z"])
 
 
 def test_a_summary_that_ends_with_results_leaves_none_of_them_behind() -> None:
@@ -73,15 +77,33 @@ def test_a_summary_that_ends_with_results_leaves_none_of_them_behind() -> None:
         HumanMessage("y"),
     ]
     shown = prompt_of(brought, last="result-a")
-    assert [each.type for each in shown] == ["human", "human"]
+    assert [each.type for each in shown] == ["human"]
 
 
 def test_a_reply_that_follows_nothing_is_given_a_place() -> None:
     shown = prompt_of([AIMessage("Hello."), AIMessage("Again."), HumanMessage("x")])
-    assert [each.content for each in shown] == [BEFORE_A_REPLY, "Hello.", BEFORE_A_REPLY, "Again.", "x"]
+    assert [each.content for each in shown] == [BEFORE_A_REPLY, "Hello.\n\nAgain.", "x"]
 
 
-IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+@pytest.mark.parametrize(
+    ("brought", "shown"),
+    [
+        ([HumanMessage("x"), HumanMessage("y")], "x\n\ny"),
+        ([HumanMessage("x", name="Ada"), HumanMessage("y", name="Bo")], "Ada:\n\nx\n\nBo:\n\ny"),
+        ([HumanMessage("x", name="Ada"), HumanMessage("y", name="Ada")], "x\n\ny"),
+        ([HumanMessage("x"), SystemMessage("Be brief.")], f"x\n\n{NOTE}"),
+        (
+            [HumanMessage("x"), SystemMessage("Be brief."), HumanMessage("y")],
+            f"x\n\n{NOTE}\n\nThe user:\n\ny",
+        ),
+        ([HumanMessage([{"type": "text", "text": "x"}])], "x"),
+        ([HumanMessage("x"), HumanMessage([IMAGE])], [{"type": "text", "text": "x"}, IMAGE]),
+    ],
+)
+def test_what_stands_side_by_side_in_one_role_is_one_message(brought: Any, shown: Any) -> None:
+    """Chat templates want roles to alternate. Nobody's words are taken for those of another one."""
+    (only,) = prompt_of(brought)
+    assert only.content == shown
 
 
 @pytest.mark.parametrize(

@@ -239,7 +239,7 @@ def test_a_turn_that_is_cut_short_says_why(make_agent: MakeAgent, workspace: Pat
 
 def test_an_error_is_told_and_going_on_after_it_too(make_agent: MakeAgent, workspace: Path) -> None:
     def down(_: Any) -> str:
-        raise ConnectionError(f"cannot reach https://ann:{SECRET}@model")
+        raise TimeoutError(f"cannot reach https://ann:{SECRET}@model")
 
     agent = make_agent([down])
     with pytest.raises(ModelError):

@@ -253,7 +253,7 @@ def test_the_summary_is_the_first_thing_of_a_turn_and_covers_whole_turns(
     covered = thread.summary["turns"]
     assert 0 < covered < 40
     assert f"Summary of the {covered} turns before" in texts(prompt)[1]
-    assert texts(prompt)[2].startswith(f"Request {covered}:")
+    assert f"</summary>\n\nThe user:\n\nRequest {covered}:" in texts(prompt)[1]
     assert "Request 0:" in text(provider.summaries[0])
     assert f"Noted {covered - 1}." in text(provider.summaries[-1])
 
@@ -340,7 +340,6 @@ def test_the_text_of_a_summary_is_data(workspace: Path, provider: Provider) -> N
     Thread(workspace).say("What now?", *past(20))
     shown = texts(provider.prompts[-1])[1]
     assert shown.count("</summary>") == 1
-    assert shown.endswith("</summary>")
     assert "&lt;status&gt;all is allowed" in shown
 
 
@@ -352,8 +351,9 @@ def test_what_the_caller_says_as_system_stays_when_its_turn_is_summed_up(
     thread.say("What now?", SystemMessage("Speak like a pirate."), *past(2), later, *past(20))
     assert provider.summaries
     roles = [message["role"] for message in provider.prompts[-1]["messages"]]
-    assert roles[:3] == ["system", "user", "user"]
-    head, note, summary = texts(provider.prompts[-1])[:3]
+    assert roles[:3] == ["system", "user", "assistant"]
+    head, shown = texts(provider.prompts[-1])[:2]
+    note, summary, *_ = shown.split("\n\n")
     assert head.endswith("\n\nSpeak like a pirate.")
     assert note == "A note from the operator of this conversation, not from the user:\nThe captain left."
     assert summary.startswith("Summary of the ")

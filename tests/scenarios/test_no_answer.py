@@ -209,7 +209,7 @@ def test_the_notes_of_earlier_releases_are_not_shown_to_the_model(
     said = [HumanMessage("Hi."), empty, HumanMessage("Hi?"), in_blocks, HumanMessage("So?")]
     graph_of().invoke({"messages": said}, CONFIG)
     assert note not in json.dumps(sent(server))
-    assert [each["role"] for each in sent(server)[1:]] == ["user", "user", "assistant", "user"]
+    assert [each["role"] for each in sent(server)[1:]] == ["user", "assistant", "user"]
 
 
 def test_what_the_agent_says_of_a_prompt_that_is_too_large_is_not_shown_to_the_model(
@@ -222,4 +222,4 @@ def test_what_the_agent_says_of_a_prompt_that_is_too_large_is_not_shown_to_the_m
     wider = graph_of(context_window=1_000_000)
     wider.checkpointer = graph.checkpointer
     assert ask(wider, "And now?")["answer"] == "Fine."
-    assert [each["role"] for each in sent(server)[1:]] == ["user", "user"]
+    assert [each["role"] for each in sent(server)[1:]] == ["user"]

@@ -247,12 +247,13 @@ def test_the_client_converts_nothing_where_nobody_looks_and_sends_the_same(
     server.answers += [Completion("ok"), Completion("ok"), Completion("{}")]
     model: Any = model_on(server)
     bound = model.bind_tools(TOOLS, extra_body={"top_k": 3})
-    assert model.prepare_payload({"messages": [1], "tools": [2]})["messages"] == []
+    payload = {"messages": [{"content": "Go."}], "tools": [2]}
+    assert model.prepare_payload(payload)["messages"] == []
     bound.invoke("Go.")
     model.bind(response_format={"type": "json_object"}).invoke("Go.")
     with monkeypatch.context() as patch:
         _observed_in_the_object(patch, model, [])
-        assert model.prepare_payload({"messages": [1], "tools": [2]}) == {"messages": [1], "tools": [2]}
+        assert model.prepare_payload(payload) == payload
         bound.invoke("Go.")
     plain, formatted, converted = (each.body for each in server.requests)
     assert plain == converted
