@@ -7,10 +7,10 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeVar, ca
 from langchain_core.messages import ToolMessage
 from langgraph.config import get_config
 from langgraph.types import interrupt
-from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from skills_agent.nodes.effects import JournalEntry
-from skills_agent.skills.policy.question import escape_markdown
+from skills_agent.skills.policy.question import escape_markdown, is_whole
 from skills_agent.skills.policy.verdict import AnswerRefusedError, UnanswerableError
 
 T = TypeVar("T")
@@ -39,16 +39,22 @@ class AskedCall(NamedTuple):
 def make_question(calls: Iterable[AskedCall], fixed: Collection[str] = ()) -> dict[str, list[dict[str, Any]]]:
     """Return the question about some calls, in the schema that chat UIs render: HITLRequest of langchain 1.x.
 
-    Calls of tools in `fixed` cannot be edited. A call with an unknown outcome has one field more.
+    Calls of tools in `fixed` cannot be edited, and what is not shown whole cannot be approved. A call with an
+    unknown outcome has one field more.
     """
     requests: list[dict[str, Any]] = []
     for call in calls:
         request = {"name": call.tool, "args": call.args, "description": call.description}
         requests.append(request | ({UNKNOWN: call.unknown.as_json} if call.unknown else {}))
+    unseen = {each["name"] for each in requests if not is_whole(each["description"])}
     reviews = [
         {
             "action_name": name,
-            "allowed_decisions": ["approve", "reject"] if name in fixed else ["approve", "edit", "reject"],
+            "allowed_decisions": [
+                *(() if name in unseen else ("approve",)),
+                *(() if name in fixed else ("edit",)),
+                "reject",
+            ],
         }
         for name in dict.fromkeys(request["name"] for request in requests)
     ]
@@ -84,7 +90,8 @@ def put_question(question: Mapping[str, Any], schema: type[T]) -> T:
     puts the question again, with the reason. Raises UnanswerableError.
     """
     check_answerable(*(each["name"] for each in question["action_requests"]))
-    read = Annotated[schema, BeforeValidator(partial(read_inbox_answer, question))]  # type: ignore[valid-type]
+    whole = AfterValidator(partial(_refuse_unseen, question))
+    read = Annotated[schema, BeforeValidator(partial(read_inbox_answer, question)), whole]  # type: ignore[valid-type]
     try:
         answer: T = interrupt(question, response_schema=cast("type[T]", read))
     except ValidationError as error:
@@ -95,6 +102,14 @@ def put_question(question: Mapping[str, Any], schema: type[T]) -> T:
             text = _wanted(question)
         schema_of_answer = TypeAdapter(schema).json_schema()
         raise AnswerRefusedError(text, _with_reason(question, text), schema_of_answer) from error
+    return answer
+
+
+def _refuse_unseen(question: Mapping[str, Any], answer: T) -> T:
+    """Raise ValueError where a call is approved that was not shown whole."""
+    for request, decision in zip(question["action_requests"], getattr(answer, "decisions", ()), strict=False):
+        if decision.type == "approve" and not is_whole(request["description"]):
+            raise ValueError(f"{request['name']} was not shown whole, so it cannot be approved: reject it")
     return answer
 
 

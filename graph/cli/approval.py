@@ -26,6 +26,7 @@ Decision = Mapping[str, Any]
 View = Callable[[str, Mapping[str, Any]], str]
 """Returns all of a call that a person has to look at, uncut, from its tool and its arguments."""
 
+VIEW_ALL: Final = "; v: view all"
 _KEYS: Final = (
     "[a]pprove, [r]eject [message], [e]dit, [v]iew all, [s]top here\n"
     "and do not ask again: for this s[k]ill, [p]attern [ENTRY ...], for this [t]hread"
@@ -78,7 +79,7 @@ def ask_person(interrupts: Sequence[Interrupt], view: View, workspace: Path) -> 
     _drop_typed_ahead()
     try:
         for interrupt in interrupts:
-            click.echo(f"\n{question_text(interrupt, more='; v: view all')}\n{_keys_of(interrupt)}")
+            click.echo(f"\n{question_text(interrupt, more=VIEW_ALL)}\n{_keys_of(interrupt)}")
             if is_for_words(interrupt):
                 decisions.append(_ask_for_words())
                 continue
@@ -143,6 +144,7 @@ def _wrapped(line: str) -> list[str]:
 
 def _ask(interrupt: Interrupt, request: Request, view: View, workspace: Path) -> Decision:
     name = f"{line_of(str(request['name']))} " if len(_requests(interrupt)) > 1 else ""
+    is_seen = VIEW_ALL not in plain(str(request.get("description") or ""), VIEW_ALL)
     while True:
         typed, _, rest = input(f"{name}? ").strip().partition(" ")
         word = next((word for word in _WORDS if typed and word.startswith(typed.lower())), None)
@@ -152,11 +154,14 @@ def _ask(interrupt: Interrupt, request: Request, view: View, workspace: Path) ->
             continue
         if word == "view":
             page(f"{view(request['name'], request['args'])}\n", workspace)
+            is_seen = True
             continue
         decision = _decision(word, request, rest.strip())
         if decision is None:
             continue
         fault = _fault(interrupt, request, decision)
+        if fault is None and decision["type"] == "approve" and not is_seen:
+            fault = "not all of it was shown yet; v shows all"
         if fault is None:
             if decision["type"] == "edit":
                 edited = view(request["name"], decision["edited_action"]["args"])

