@@ -153,7 +153,8 @@ def _breakpoint_faults(body: Body) -> Iterator[str]:
         yield "A maximum of 4 blocks with cache_control may be provided"
     if any(each.get("type") == "text" and not each["text"] for each in marked):
         yield "cache_control cannot be set for empty text blocks"
-    if body.get("tools") and "cache_control" not in blocks[-1]:
+    # langchain-anthropic loses that of an image.
+    if body.get("tools") and "cache_control" not in blocks[-1] and blocks[-1].get("type") != "image":
         yield "ours: no breakpoint is at the end, which the next step begins with"
 
 
