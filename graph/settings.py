@@ -201,9 +201,6 @@ class Settings(Limits):
     mcp_servers: dict[ServerName, McpServer] = field(default_factory=dict)
     """MCP servers whose tools are offered, and skills where asked for:
     `{"github": {"url": "https://...", "headers": {...}}}`. See [MCP servers](mcp.md)."""
-    market: str = ""
-    """The operator's [market](packages.md#a-market-of-your-own): the file or the URL of an index of skills,
-    in which `skills install NAME>=1.2` looks up names. A relative file is in the workspace."""
     max_written_files: Positive = 50
     """How many of the files that a script wrote are listed to the model."""
     sandbox: Sandbox = "auto"

@@ -2,7 +2,6 @@
 
     python publish.py                                    # pack again; the signatures stay
     python publish.py --key ~/.ssh/id_ed25519            # and sign
-    python publish.py --url https://skills.example.org   # where this folder will be served
 
 Only the command skills-agent does anything to a skill; this program writes down what it says.
 """
@@ -28,16 +27,15 @@ def main() -> None:
         "--throw-away-key", action="store_true", help="sign by a key that nobody has afterwards, for examples"
     )
     arguments.add_argument("--force", action="store_true", help="sign also what another key has signed")
-    arguments.add_argument("--url", default="", help="where this folder will be served; for market.json")
     given = arguments.parse_args()
     if given.throw_away_key:
         with tempfile.TemporaryDirectory() as place:
-            publish(_new_key(Path(place, "key")), given.url, force=True)
+            publish(_new_key(Path(place, "key")), force=True)
     else:
-        publish(given.key, given.url, force=given.force)
+        publish(given.key, force=given.force)
 
 
-def publish(key: Path | None, url: str = "", *, force: bool = False) -> None:
+def publish(key: Path | None, *, force: bool = False) -> None:
     """Sign if there is a key (`force`: also what another one has signed), pack, and write the indexes."""
     sign = ("sign", "--json", "--key", str(key), *(["--force"] if force else []))
     if key:
@@ -51,7 +49,6 @@ def publish(key: Path | None, url: str = "", *, force: bool = False) -> None:
     if key:
         _call(*sign, *(each["archive"] for each in skills))
     _write(".well-known/agent-skills/index.json", {"$schema": SCHEMA, "skills": [_found(s) for s in skills]})
-    _write("market.json", {"version": 1, "skills": [_sold(each, url.rstrip("/")) for each in skills]})
     _write(".claude-plugin/marketplace.json", _marketplace(skills))
     for each in skills:
         print(f"{each['name']} {each['version']}  {each['archive']}  sha256:{each['sha256']}")
@@ -65,17 +62,6 @@ def _found(skill: dict[str, Any]) -> dict[str, str]:
         "description": skill["description"],
         "url": f"../../{skill['archive']}",  # relative to the index: a site may lie below its host
         "digest": f"sha256:{skill['sha256']}",
-    }
-
-
-def _sold(skill: dict[str, Any], url: str) -> dict[str, str]:
-    """Return an entry for `skills-agent skills install NAME`; without a URL its market is this folder."""
-    return {
-        "name": skill["name"],
-        "version": skill["version"] or "0",
-        "source": f"{url}/{skill['archive']}" if url else f"./skills/{skill['path']}",
-        "digest": skill["digest"],
-        "description": skill["description"],
     }
 
 

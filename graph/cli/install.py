@@ -17,7 +17,6 @@ from skills_agent.graph.cli.packages import (
     dry_run,
     force,
     headers_of,
-    market_of,
     note_signed,
     origin,
     require_signature,
@@ -112,7 +111,6 @@ def install(
             chosen = choosing(address.text, here.versions, everything=everything)
             wanted = Wanted(address, into, frozenset(names), target.limits, choose=chosen.choose)
             wanted = wanted._replace(
-                market=market_of(settings),
                 signatures=signatures,
                 headers=headers_of(settings),
                 submodules=submodules,

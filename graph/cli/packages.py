@@ -90,15 +90,7 @@ def place_of(
     from skills_agent.skills.packages.syncing import Place
 
     hosts = None if place == "user" else typed_hosts(user_state_folder(settings))
-    market, headers = market_of(settings), headers_of(settings)
-    return Place(target.folder, into, target.limits, market, signatures, headers, hosts)
-
-
-def market_of(settings: Settings) -> str:
-    """Return the operator's market: a URL, or an absolute path; empty where there is none."""
-    if not settings.market or "://" in settings.market:
-        return settings.market
-    return str(settings.workspace / Path(settings.market).expanduser())
+    return Place(target.folder, into, target.limits, signatures, headers_of(settings), hosts)
 
 
 def headers_of(settings: Settings) -> "Headers":

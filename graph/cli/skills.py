@@ -292,15 +292,11 @@ def new_skill(name: str, folder: Path | None, workspace: Path | None) -> None:
 @skills.command("search", epilog=options.examples('skills search "totals from a spreadsheet" --limit 3'))
 @click.argument("query")
 @click.option("--limit", type=click.IntRange(min=1), default=5, show_default=True, help="Show only the best.")
-@click.option(
-    "--market", is_flag=True, help="Search the market of the setting `market`, and not what is here."
-)
 @options.folders
 @options.as_json
 def search_skills(
     query: str,
     limit: int,
-    market: bool,
     workspace: Path | None,
     skills_dirs: tuple[Path, ...],
     as_json: bool,
@@ -309,11 +305,6 @@ def search_skills(
 
     A score of 1.3 or more is a good match, one near 0 is chance.
     """
-    if market:
-        from skills_agent.graph.cli.market import show_market
-
-        show_market(Settings.load(workspace), query, limit, as_json=as_json)
-        return
     catalog = registry_of(Settings.load(workspace), skills_dirs).refresh()
     hits = [(hit, _matched(catalog.terms(query, hit.skill))) for hit in catalog.search(query, limit)]
     if as_json:

@@ -6,10 +6,8 @@
     https://github.com/owner/repo/tree/ref/path       the same; of GitLab https://host/group/repo/-/tree/ref/path
     git+https://host/x.git@ref#path  ssh://...  git@host:owner/repo    a repository of any host
     https://host/x.zip                                an archive
-    https://host/marketplace.json                     a marketplace of Claude Code
     https://host[/path]                               a site with /.well-known/agent-skills/
     mcp+https://host/path                             a server of MCP
-    name  name>=1.2                                   a name of the operator's market
 
 `proposal:THREAD` stands in locks alone (proposal.py): there is nothing to fetch.
 
@@ -28,16 +26,13 @@ from skills_agent.skills.packages.errors import AddressError
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 
-Kind = Literal["folder", "archive", "git", "url", "well-known", "marketplace", "mcp", "market", "proposal"]
+Kind = Literal["folder", "archive", "git", "url", "well-known", "mcp", "proposal"]
 
 _PROPOSAL: Final = "proposal:"
 ARCHIVES: Final = (".zip", ".skill", ".tar.gz", ".tgz")
 _MAX: Final = 2_000
 _SCP: Final = re.compile(r"(?P<user>[\w.-]+)@(?P<host>[\w.-]+):(?P<path>[\w./~-]+)")
 _OWNER: Final = re.compile(r"(?P<owner>[A-Za-z0-9][\w-]*)/(?P<repo>[\w.-]+?)(?:\.git)?(?P<path>(?:/[^@#]+)?)")
-_MARKET: Final = re.compile(
-    r"(?P<name>[a-z0-9]+(?:-[a-z0-9]+)*)\s*(?P<version>(?:(?:[<>=!~]=|[<>])\s*[\w.][\w.+*,<>=!~ -]*)?)"
-)
 _GITHUB: Final = frozenset({"github.com", "www.github.com"})
 _TREE: Final = re.compile(r"/(?P<repo>[\w.-]+/[\w.-]+?)(?:\.git)?(?:/tree/(?P<ref>[^/]+)(?P<path>/.*)?)?/?")
 _GITLAB_TREE: Final = re.compile(r"/(?P<repo>[\w./-]+?)/-/tree/(?P<ref>[^/]+)(?P<path>/.*)?")
@@ -53,9 +48,9 @@ class Address:
     """As it stands in the lock: what was typed, without a password, and of HTTP without a user."""
     kind: Kind
     place: str
-    """The folder or the file as an absolute path; the URL to ask, with its secrets; of a market the name."""
+    """The folder or the file as an absolute path; the URL to ask, with its secrets."""
     ref: str = ""
-    """A branch, a tag or a commit of a repository; of a market the versions that will do."""
+    """A branch, a tag or a commit of a repository."""
     path: str = ""
     """A folder within; relative, with `/`; empty for all of it."""
     typed: str = field(default="", compare=False)
@@ -101,8 +96,6 @@ def _taken_apart(text: str, base: Path) -> Address:
             )
     elif plain.endswith(ARCHIVES):
         raise AddressError(shown, "there is no such file")
-    elif match := _MARKET.fullmatch(text):
-        return Address(text, "market", match["name"], match["version"].strip())
     raise AddressError(shown, "write a folder, an archive, owner/repo or a URL")
 
 
@@ -163,7 +156,7 @@ def _url(text: str, scheme: str) -> Address:
         return Address(shown, "git", url, _checked_ref(shown, ref), _checked_path(shown, match["path"] or ""))
     if parts.path.endswith(ARCHIVES):
         return Address(shown, "url", text.partition("#")[0])
-    return Address(shown, "marketplace" if parts.path.endswith("marketplace.json") else "well-known", text)
+    return Address(shown, "well-known", text)
 
 
 def _parts(shown: str, scheme: str) -> SplitResult:

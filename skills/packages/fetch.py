@@ -1,6 +1,5 @@
 """One way to each kind of place."""
 
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -10,8 +9,6 @@ from skills_agent.skills.packages.archive import offer_of_archive
 from skills_agent.skills.packages.download import MAX_SIGNATURE, from_url, signature_text
 from skills_agent.skills.packages.errors import OfferError
 from skills_agent.skills.packages.git import from_git
-from skills_agent.skills.packages.market import from_market
-from skills_agent.skills.packages.marketplace import from_marketplace, from_repository
 from skills_agent.skills.packages.mcp import from_mcp
 from skills_agent.skills.packages.offer import Fetch, Offer, Wanted
 from skills_agent.skills.packages.staging import stage
@@ -45,23 +42,10 @@ def from_archive(wanted: Wanted) -> Offer:
     return offer_of_archive(file, wanted, signature=signature_text(raw))
 
 
-def _from_named(wanted: Wanted) -> Offer:
-    """Reach what a market may name: neither another market nor a list of skills."""
-    ways = {"folder": from_folder, "archive": from_archive, "git": from_git, "url": from_url}
-    return ways[wanted.address.kind](wanted)
-
-
-def _from_plain(wanted: Wanted) -> Offer:
-    """Reach what a marketplace may name: no other index."""
-    return from_git(wanted) if wanted.address.kind == "git" else from_url(wanted)
-
-
 _WAYS: Final[dict[Kind, Fetch]] = {
     "folder": from_folder,
     "archive": from_archive,
-    "git": partial(from_repository, reach=_from_plain),
-    "marketplace": partial(from_marketplace, reach=_from_plain),
-    "market": partial(from_market, reach=_from_named),
+    "git": from_git,
     "url": from_url,
     "well-known": from_well_known,
     "mcp": from_mcp,

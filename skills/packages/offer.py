@@ -113,8 +113,6 @@ class Wanted(NamedTuple):
     the ref means by now; of an index the URL. A source that has it no more raises OfferError."""
     signatures: Signatures | None = None
     """Checks those of archives; None: they are not checked."""
-    market: str = ""
-    """The operator's market, a file or a URL, in which names are looked up; empty: there is none."""
     headers: Headers = no_headers
     """Of a server of MCP."""
     submodules: bool = False

@@ -32,8 +32,6 @@ class Place(NamedTuple):
     into: Path
     """An empty folder for the copies, of this process alone."""
     limits: ContentLimits
-    market: str = ""
-    """As in `Wanted`."""
     signatures: Signatures | None = None
     """As in `Wanted`."""
     headers: Headers = no_headers
@@ -44,7 +42,7 @@ class Place(NamedTuple):
     def wanted(self, address: Address, into: Path, names: Iterable[str], resolved: str = "") -> Wanted:
         """Return what is asked of one source."""
         wanted = Wanted(address, into, frozenset(names), self.limits, resolved)
-        return wanted._replace(market=self.market, signatures=self.signatures, headers=self.headers)
+        return wanted._replace(signatures=self.signatures, headers=self.headers)
 
 
 class Fetched(NamedTuple):

@@ -23,7 +23,7 @@ from skills_agent.skills.packages.well_known import SCHEMA
 from tests.git_server import SKILL, Files, GitSite, Repository, serving_git
 from tests.skills.packages.signers import Signers
 
-KINDS = ("folder", "archive", "git", "url", "well-known", "marketplace", "market")
+KINDS = ("folder", "archive", "git", "url", "well-known")
 Skills = Mapping[str, Files]
 
 
@@ -75,8 +75,7 @@ class Shelf:
     def addresses(self) -> dict[str, str]:
         return {
             "folder": "./shared", "archive": "./x.zip", "git": f"git+{self.site.url}/a.git",
-            "url": f"{self.site.url}/x.zip", "well-known": self.site.url, "market": "greet",
-            "marketplace": f"{self.site.url}/marketplace.json",
+            "url": f"{self.site.url}/x.zip", "well-known": self.site.url,
         }  # fmt: skip
 
     def ask(self, *names: str, limits: ContentLimits | None = None) -> Offer:
@@ -84,7 +83,7 @@ class Shelf:
         into = self.root / f"into-{self.asked}"
         into.mkdir()
         address = parse_address(self.addresses[self.kind], self.root)
-        return fetch(Wanted(address, into, frozenset(names), limits or ContentLimits(), market=self.market))
+        return fetch(Wanted(address, into, frozenset(names), limits or ContentLimits()))
 
     def ask_locked(self, offer: Offer, skill: OfferedSkill) -> OfferedSkill:
         self.asked += 1
@@ -95,13 +94,9 @@ class Shelf:
         )
         into = self.root / f"into-{self.asked}"
         into.mkdir()
-        [fetched] = fetch_locked([locked], Place(self.root, into, ContentLimits(), self.market))
+        [fetched] = fetch_locked([locked], Place(self.root, into, ContentLimits()))
         assert fetched.skill is not None
         return fetched.skill
-
-    @property
-    def market(self) -> str:
-        return str(self.root / "market.json")
 
     def _put_folder(self, skills: Skills) -> None:
         os.system(f"rm -rf {self.root}/shared")
@@ -132,16 +127,6 @@ class Shelf:
             entries.append({"name": name, "type": "archive", "url": f"/{name}.zip", "digest": digest})
         index = json.dumps({"$schema": SCHEMA, "skills": entries}).encode()
         self.site.pages["/.well-known/agent-skills/index.json"] = index
-
-    def _put_marketplace(self, skills: Skills) -> None:
-        self._put_git(skills)
-        plugin = {"name": "p", "source": {"source": "url", "url": f"{self.site.url}/a.git"}}
-        self.site.pages["/marketplace.json"] = json.dumps({"plugins": [plugin]}).encode()
-
-    def _put_market(self, skills: Skills) -> None:
-        self._put_git(skills)
-        entry = {"name": "greet", "version": "1", "source": self.repository.address}
-        Path(self.market).write_text(json.dumps({"version": 1, "skills": [entry]}))
 
 
 @pytest.fixture(
@@ -177,8 +162,6 @@ def test_names_choose_and_what_is_missing_is_said_with_what_there_is(shelf: Shel
 
 
 def test_whoever_chooses_is_asked_what_there_is(shelf: Shelf) -> None:
-    if shelf.kind == "market":
-        pytest.skip("a name is a choice already")
     shelf.put(SKILLS)
     asked: list[list[str]] = []
 
@@ -203,7 +186,7 @@ def test_what_is_locked_is_fetched_again_or_refused_and_never_something_else(she
     try:
         digest = shelf.ask_locked(offer, greet).digest
     except PackageError:
-        assert shelf.kind not in {"git", "marketplace", "market"}
+        assert shelf.kind != "git"
     else:
         assert digest == greet.digest
 
@@ -303,7 +286,7 @@ def test_copies_lie_in_the_folder_of_the_offer_alone(shelf: Shelf) -> None:
     assert all(each == into or each.is_relative_to(into) for each in after - before)
 
 
-@pytest.mark.parametrize("way", ["archive", "url", "well-known", "marketplace", "market"])
+@pytest.mark.parametrize("way", ["archive", "url", "well-known"])
 def test_the_signature_beside_an_archive_is_checked_however_it_was_found(tmp_path: Path, way: str) -> None:
     signers = Signers(tmp_path)
     raw = zipped({"": skill("greet")})
@@ -316,22 +299,15 @@ def test_the_signature_beside_an_archive_is_checked_however_it_was_found(tmp_pat
         into = tmp_path / f"into-{number}"
         into.mkdir()
         address = parse_address(addresses[way], tmp_path)
-        market = f"{site.url}/market.json"
-        return fetch(Wanted(address, into, signatures=signers.signatures, market=market))
+        return fetch(Wanted(address, into, signatures=signers.signatures))
 
     with serving_git(tmp_path) as site:
         url = f"{site.url}/x.zip"
         addresses = {
-            "archive": "./x.zip", "url": url, "well-known": site.url, "market": "greet",
-            "marketplace": f"{site.url}/marketplace.json",
+            "archive": "./x.zip", "url": url, "well-known": site.url,
         }  # fmt: skip
         listed = {"name": "greet", "type": "archive", "url": url, "digest": f"sha256:{digest}"}
-        plugin = {"name": "p", "source": {"source": "archive", "url": url, "sha256": digest}}
-        indexes = {
-            "/.well-known/agent-skills/index.json": {"$schema": SCHEMA, "skills": [listed]},
-            "/marketplace.json": {"plugins": [plugin]},
-            "/market.json": {"version": 1, "skills": [{"name": "greet", "version": "1", "source": url}]},
-        }
+        indexes = {"/.well-known/agent-skills/index.json": {"$schema": SCHEMA, "skills": [listed]}}
         site.pages = {path: json.dumps(each).encode() for path, each in indexes.items()}
         site.pages |= {"/x.zip": raw, "/x.zip.sig": signature.encode()}
 

@@ -83,7 +83,6 @@ LOOSER: dict[str, Any] = {
     "allowed_signers": "/workspace/allowed_signers",
     "revoked_signers": "/workspace/nobody",
     "require_signature": True,
-    "market": "https://evil/index.json",
     "tokens": "tokens.json",
     "jwt_issuer": "https://evil",
     "jwt_audience": "evil",

@@ -106,7 +106,7 @@ def site(publisher: Publisher, tmp_path: Path) -> Iterator[WebFolder]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem")
     with serving(publisher.folder, context) as web:
-        publisher.publish("--url", web.url)
+        publisher.publish()
         yield web
 
 
@@ -120,27 +120,26 @@ def test_what_is_committed_is_what_the_bundled_skills_make(tmp_path: Path) -> No
     signatures = Signatures(Library(), SignerFiles(EXAMPLE / "allowed_signers", tmp_path / "revoked"))
     (tmp_path / "revoked").touch()
     well_known = {each["name"]: each for each in index(".well-known/agent-skills/index.json")["skills"]}
-    market = {each["name"]: each for each in index("market.json")["skills"]}
     [plugin] = index(".claude-plugin/marketplace.json")["plugins"]
     names = sorted(each.name for each in BUNDLED.iterdir() if (each / "SKILL.md").exists())
 
-    assert sorted(lock) == sorted(well_known) == sorted(market) == names, STALE
+    assert sorted(lock) == sorted(well_known) == names, STALE
     assert plugin["skills"] == [f"./skills/{name}" for name in names], STALE
     assert sorted(each.parent.name for each in EXAMPLE.glob("skills/*/SKILL.md")) == names, STALE
-    archives = {f"{name}-{market[name]['version']}.skill.sig" for name in names}
+    versions = {name: read_version(EXAMPLE / "skills" / name / "SKILL.md") for name in names}
+    archives = {f"{name}-{version}.skill.sig" for name, version in versions.items()}
     assert {each.name for each in EXAMPLE.glob("archives/*.sig")} == archives, STALE
     for name in names:
         copy = EXAMPLE / "skills" / name
         [bundled] = pack([BUNDLED / name], tmp_path / f"bundled-{name}.skill").skills
         packed = pack([copy], tmp_path / f"{name}.skill")
         [skill] = packed.skills
-        assert skill.digest == bundled.digest == lock[name].digest == market[name]["digest"], STALE
+        assert skill.digest == bundled.digest == lock[name].digest, STALE
         assert well_known[name]["digest"] == f"sha256:{packed.sha256}", STALE
-        assert market[name]["version"] == read_version(copy / "SKILL.md"), STALE
         manifest = read_manifest(copy)
         assert manifest is not None
         assert signatures.check(statement(name, skill.digest), manifest.signature).state == "good", STALE
-        signature = EXAMPLE / "archives" / f"{name}-{market[name]['version']}.skill.sig"
+        signature = EXAMPLE / "archives" / f"{name}-{versions[name]}.skill.sig"
         assert signatures.check(packed.file.read_bytes(), signature.read_text()).state == "good", STALE
 
 
@@ -166,16 +165,14 @@ def allow(cli: CommandLine, publisher: Publisher) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["well-known", "archive", "market"])
+@pytest.mark.parametrize("way", ["well-known", "archive"])
 def test_a_skill_of_the_site_is_installed_verified_updated_and_removed(
     cli: CommandLine, publisher: Publisher, site: WebFolder, ca: dict[str, str], way: str
 ) -> None:
     allow(cli, publisher)
-    cli.write_users_settings(f'market = "{site.url}/market.json"\n')
     source = {
         "well-known": [site.url, "--skill", "text-stats"],
         "archive": [f"{site.url}/archives/text-stats-1.0.skill"],
-        "market": ["text-stats>=1"],
     }[way]
     assert "certificate verify failed" in cli.run("skills", "install", *source, "--yes").err
     done = cli.run("skills", "install", *source, "--yes", "--require-signature", **ca)
@@ -185,7 +182,7 @@ def test_a_skill_of_the_site_is_installed_verified_updated_and_removed(
     check_one_changed_byte_is_found(cli, ca)
 
     publisher.write_version("1.1")
-    publisher.publish("--url", site.url)
+    publisher.publish()
     done = cli.run("skills", "update", "--yes", "--require-signature", **ca)
     assert done.code == 0, done.err
     # The URL of an archive has the version: it means the old one for good.

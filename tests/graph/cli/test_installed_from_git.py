@@ -1,6 +1,5 @@
 """Skills of a git server, as a person and as CI have them: moved tags, updates, credentials."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,29 +74,6 @@ def test_credentials_are_in_no_lock_no_output_and_no_error(
     assert "asks for credentials" in outputs[1].err
     for text in (lock, *(each.out + each.err for each in outputs)):
         assert "s3cret" not in text
-
-
-def test_a_market_is_searched_and_installed_from(
-    cli: CommandLine, repository: Repository, tmp_path: Path
-) -> None:
-    repository.skill()
-    repository.git("tag", "v1")
-    index = tmp_path / "market.json"
-    source = f"{repository.address}@v1"
-    entry = {"name": "greet", "version": "1.0", "source": source, "description": "Greets."}
-    index.write_text(json.dumps({"version": 1, "skills": [entry]}))
-    assert cli.run("skills", "search", "--market", "greets").code == 2
-    settings = cli.home / ".config" / "skills-agent" / "config.toml"
-    settings.parent.mkdir(parents=True)
-    settings.write_text(f'market = "{index}"\n')
-    done = cli.run("skills", "search", "--market", "greets")
-    assert done.out.startswith("greet  1.0")
-    assert cli.run("skills", "search", "--market", "greets", "--json").value[0]["name"] == "greet"
-    assert "Nothing in" in cli.run("skills", "search", "--market", "rain").out
-    assert cli.run("skills", "install", "greet>=1", "--yes").code == 0
-    assert "did you mean greet?" in cli.run("skills", "install", "gret", "--yes").err
-    assert cli.run("skills", "sync", "--frozen").code == 0
-    assert "0 of 1 skill outdated" in cli.run("skills", "outdated").out
 
 
 @pytest.mark.slow

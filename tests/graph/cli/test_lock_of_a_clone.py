@@ -16,7 +16,6 @@ from tests.graph.cli.command_line import CommandLine
 HOSTS = ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "2130706433", "0x7f.1", "0.0.0.0", "127.1"]
 ADDRESSES = [
     *(f"{scheme}://{{host}}:{{port}}/{path}" for scheme in ("http", "https") for path in ("x.zip", "skills")),
-    *(f"{scheme}://{{host}}:{{port}}/marketplace.json" for scheme in ("http", "https")),
     *(f"git+{scheme}://{{host}}:{{port}}/x.git" for scheme in ("http", "https", "ssh")),
     *("git://{host}:{port}/x.git", "https://{host}:{port}/x.git", "ssh://git@{host}:{port}/x.git"),
     *(f"mcp+{scheme}://{{host}}:{{port}}/mcp" for scheme in ("http", "https")),
@@ -89,7 +88,7 @@ def test_what_a_lock_resolved_to_reaches_none_either(
     cli: CommandLine, listener: Listener, resolved: str
 ) -> None:
     place = resolved.format(port=listener.port)
-    for source in ("https://skills.example.invalid/", "acme/skills", "https://x.invalid/marketplace.json"):
+    for source in ("https://skills.example.invalid/", "acme/skills"):
         clone(cli, LockedSkill(name="one", source=source, resolved=place, digest="0" * 64))
         assert cli.run("skills", "sync", "--yes").code == 1
     assert listener.came == 0

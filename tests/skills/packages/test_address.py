@@ -46,13 +46,9 @@ def base(tmp_path: Path) -> Path:
         ("git@host:owner/repo#v1:a/b", "git", "git@host:owner/repo", "v1", "a/b"),
         ("https://host/x.zip", "url", "https://host/x.zip", "", ""),
         ("https://host/x.tar.gz?a=b#c", "url", "https://host/x.tar.gz?a=b", "", ""),
-        ("https://host/a/marketplace.json", "marketplace", "https://host/a/marketplace.json", "", ""),
         ("https://host", "well-known", "https://host", "", ""),
         ("https://host/team", "well-known", "https://host/team", "", ""),
         ("mcp+https://host/mcp", "mcp", "https://host/mcp", "", ""),
-        ("csv-report", "market", "csv-report", "", ""),
-        ("csv-report>=1.2,<2", "market", "csv-report", ">=1.2,<2", ""),
-        ("csv-report == 1.2", "market", "csv-report", "== 1.2", ""),
     ],
 )  # fmt: skip
 def test_each_form_of_the_grammar(base: Path, text: str, kind: str, place: str, ref: str, path: str) -> None:
@@ -90,7 +86,7 @@ def test_what_is_no_address_is_refused_with_a_sentence(base: Path, text: str) ->
 SECRETS = [
     "https://user:s3cret@host/x.zip", "https://s3cret@host/x.git", "git+https://u:s3cret@host/x.git@v1#a",
     "https://u:s3cret@github.com/owner/repo/tree/main", "https://u:s3cret@host", "mcp+https://u:s3cret@host/mcp",
-    "https://u:s3cret@host/marketplace.json", "HTTPS://u:s3cret@host/x.zip",
+    "HTTPS://u:s3cret@host/x.zip",
 ]  # fmt: skip
 
 

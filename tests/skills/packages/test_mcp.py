@@ -68,7 +68,7 @@ def test_what_was_locked_is_fetched_or_refused(server: Skills, fetched: Fetch, t
 
     def sync(name: str) -> str:
         (tmp_path / name).mkdir()
-        [again] = fetch_locked([locked], Place(tmp_path, tmp_path / name, ContentLimits(), "", hosts=None))
+        [again] = fetch_locked([locked], Place(tmp_path, tmp_path / name, ContentLimits(), hosts=None))
         assert again.skill is not None
         return again.skill.digest
 
