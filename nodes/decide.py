@@ -88,13 +88,14 @@ def _is_in_journal(invocation: Invocation | None, call_id: str) -> bool:
 def _useless_tools(state: AgentState, skills: ShownSkills | None, policy: Policy) -> frozenset[str]:
     """Return the tools that this thread has no use for yet. One that it had a use for stays.
 
-    Tools are the beginning of a prompt: to change them costs the whole of it again. So those for loaded
-    skills are there from the start: benchmarks/prompt_bill.py has 45,600 tokens then, and 52,500 where
-    unload_skill comes in the turn after a load.
+    A small model calls what it is offered: with run_script and read_resource there from the start, a real one
+    called them for files of the workspace, and never load_skill. To change the list costs a provider's cache
+    the whole prompt once (benchmarks/prompt_bill.py has what).
     """
     useless = set() if has_background_commands(state.get("messages") or []) else {*OF_BACKGROUND}
-    if skills is None:
-        useless |= {name for name in policy.tools if policy.grammar.spec(name).needs_skills}
-    elif skills.catalog.listing.is_whole:
-        useless.add(SEARCH_SKILLS)
-    return frozenset(useless)
+    of_skills = {name for name in policy.tools if policy.grammar.spec(name).needs_skills}
+    if skills is None or not state.get("skills_loaded"):
+        useless |= of_skills
+    if skills is None or skills.catalog.listing.is_whole:
+        return frozenset(useless | {SEARCH_SKILLS})
+    return frozenset(useless - {SEARCH_SKILLS})

@@ -44,10 +44,9 @@ from skills_agent.state.transcript import (
 
 INSTRUCTIONS = """\
 You are an assistant with tools. Act by calling a tool; never only say that you will. Use files and
-tools instead of guessing, and repeat names and figures exactly as they are there. What you
-know, answer directly. Do what the user asks and no more. If a call fails or is refused, read why,
-then correct it or take another way. For a large task, call update_plan first. When you have the
-result, answer in plain text."""
+tools instead of guessing, and repeat names and figures exactly as they are there. What you know,
+answer directly. Do what the user asks and no more. If a call fails or is refused, read why, then
+correct it or take another way. When you have the result, answer in plain text."""
 
 SKILLS = """\
 # Skills

@@ -94,7 +94,7 @@ class Shelf:
         )
         into = self.root / f"into-{self.asked}"
         into.mkdir()
-        [fetched] = fetch_locked([locked], Place(self.root, into, ContentLimits()))
+        [fetched] = fetch_locked([locked], Place(self.root, into, ContentLimits(), hosts=None))
         assert fetched.skill is not None
         return fetched.skill
 
@@ -263,10 +263,15 @@ def test_what_holds_no_skill_is_said(shelf: Shelf) -> None:
 
 
 def test_another_name_in_the_frontmatter_is_no_way_out(shelf: Shelf) -> None:
-    for name in ("../up", "Greet Me", "greet\u200b"):
+    for name in ("../up", "greet\u200b"):
         shelf.put({"greet": {"SKILL.md": SKILL.format(name=name, text="x")}})
         with pytest.raises(PackageError):
             shelf.ask()
+
+
+def test_a_title_as_a_name_gives_way_to_the_folders(shelf: Shelf) -> None:
+    shelf.put({"greet": {"SKILL.md": SKILL.format(name="Greet Me", text="x")}})
+    assert [each.name for each in shelf.ask().skills] == ["greet"]
 
 
 def test_limits_hold(shelf: Shelf) -> None:

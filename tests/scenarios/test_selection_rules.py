@@ -370,17 +370,19 @@ def test_without_skills_no_tool_for_skills_is_offered_and_the_others_are(make_ag
     assert offered(make_agent(["done"], enable_run_command="off")) == expected
 
 
-def test_the_offered_tools_do_not_depend_on_what_is_loaded(make_agent: MakeAgent, skills_dir: Path) -> None:
-    """Tools are the beginning of a prompt: with another list a provider's cache holds nothing of it."""
+def test_what_works_on_a_loaded_skill_is_offered_from_the_first_load_on(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
     write_skill(skills_dir, "alpha", "Counts apples.")
+    of_loaded = {"unload_skill", "read_resource", "run_script"}
     before = offered(make_agent(["done"]))
-    assert {"load_skill", "unload_skill", "read_resource", "run_script", "update_plan"} <= before
+    assert {"load_skill", "update_plan"} <= before
+    assert not of_loaded & before
     loaded = make_agent(["one", "two", "three"])
-    asked: Any = {"messages": [HumanMessage("hi")], "skills": ["alpha"]}
-    assert offered(loaded, asked) == before
-    assert offered(loaded) == before
+    loaded.say("hi", skills=["alpha"])
+    assert offered(loaded) == before | of_loaded
     loaded.say("/unload alpha")
-    assert offered(loaded) == before
+    assert offered(loaded) == before | of_loaded
 
 
 def test_what_reads_commands_in_the_background_is_offered_once_one_was_started(make_agent: MakeAgent) -> None:
