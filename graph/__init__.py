@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from skills_agent.graph.models.errors import ModelCallError as ModelCallError
     from skills_agent.graph.models.errors import ModelError as ModelError
     from skills_agent.graph.models.errors import ModelWithoutFormsError as ModelWithoutFormsError
+    from skills_agent.graph.models.errors import NoAnswerError as NoAnswerError
     from skills_agent.graph.serialisation import RecordTypeError as RecordTypeError
     from skills_agent.graph.settings import Settings as Settings
     from skills_agent.graph.threads.database import CompressedSerializer as CompressedSerializer
@@ -63,6 +64,7 @@ _HOMES = {
     "ModelCallError": "skills_agent.graph.models.errors",
     "ModelError": "skills_agent.graph.models.errors",
     "ModelWithoutFormsError": "skills_agent.graph.models.errors",
+    "NoAnswerError": "skills_agent.graph.models.errors",
     "RecordTypeError": "skills_agent.graph.serialisation",
     "RequestIdError": "skills_agent.graph.threads.errors",
     "SettingsError": "skills_agent.graph.layers",

@@ -70,6 +70,9 @@ MAX_FOUND_TEXT = 300
 MAX_TWINS = 500
 """Characters that say which names several sources have."""
 
+FOLLOW = "Now do what the user asked, by these instructions."
+"""Ends a receipt: a small real model loaded the skill again where nothing stood behind its instructions."""
+
 _LOADING = frozenset({LOAD_SKILL, UNLOAD_SKILL})
 _LEAN = frozenset({"type", "description", "enum", "required"})
 
@@ -220,8 +223,9 @@ def _receipt(message: AnyMessage, texts: dict[str, list[str]]) -> AnyMessage:
     skills = texts.pop(message.tool_call_id, [])
     is_receipt = message.id == f"receipt-{message.tool_call_id}" or marks_of(message).get("reported")
     is_gone = is_receipt and not skills and message.status != "error"
+    follow = [FOLLOW] if skills else []
     return message.model_copy(
-        update={"content": NOT_LOADED if is_gone else "\n".join([str(message.text), *skills])}
+        update={"content": NOT_LOADED if is_gone else "\n".join([str(message.text), *skills, *follow])}
     )
 
 

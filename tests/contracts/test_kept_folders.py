@@ -135,7 +135,7 @@ def test_a_folder_that_holds_too_much_is_refused_with_the_way_out(
 def test_too_many_files_in_a_home_are_refused(make_runner: MakeRunner, place: Path) -> None:
     for number in range(30):
         (place / f"state/home/{number}").touch()
-    with pytest.raises(ScriptError, match="30 files or more, over the setting script_written_files"):
+    with pytest.raises(ScriptError, match="21 files or more, over the setting script_written_files"):
         make_runner(written_files=20).run(request_for(place, "true"))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.tracers.context import register_configure_hook
 from pydantic import SecretStr
 
@@ -53,7 +53,9 @@ def every_template_takes_the_prompts(monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 def _is_for_all(prompt: Sequence[AnyMessage]) -> bool:
     """Return whether a prompt has nothing that only Anthropic is sent: breakpoints, the part of a reply."""
-    return not (is_paused(prompt[-1]) or "cache_control" in str(prompt) or "cachePoint" in str(prompt))
+    last = prompt[-1]
+    is_part = isinstance(last, AIMessage) and is_paused(last)
+    return not (is_part or "cache_control" in str(prompt) or "cachePoint" in str(prompt))
 
 
 def _faults(prompt: Sequence[AnyMessage], family: Family, sent: dict[frozenset[str], Any]) -> list[str]:

@@ -18,11 +18,13 @@ from skills_agent.graph.places import signer_files, trust_file_of, user_state_fo
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.judge import Judge
+from skills_agent.skills.packages.address import parse_address
 from skills_agent.skills.packages.backups import Backups
 from skills_agent.skills.packages.errors import EntryError
 from skills_agent.skills.packages.journal import Journal
 from skills_agent.skills.packages.lock import LockedSkill, read_lock
 from skills_agent.skills.packages.manifest import statement
+from skills_agent.skills.packages.offer import Offer, OfferedSkill
 from skills_agent.skills.packages.proposal import DRAFTS_KEPT, Proposals, Surroundings, Wish
 from skills_agent.skills.packages.signed import Signers
 from skills_agent.skills.packages.target import Target
@@ -254,7 +256,7 @@ def test_a_name_has_to_be_one(make_agent: MakeAgent, name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("just text", "SKILL.md:1: The file does not start with frontmatter"),
+        ("just text", "SKILL.md:1: There is no frontmatter"),
         (SKILL.replace("rain-report\n", "other\n", 1), "Name the folder like the skill"),
         (SKILL.replace("Add up", "Add \u200bup"), "characters that nobody can see"),
         (f"{SKILL}\nHidden: \U000e0049\U000e0067\n", "Nobody can see what stands here"),
@@ -411,7 +413,8 @@ def _signed_with_its_archive(make_agent: MakeAgent, skills_dir: Path) -> Agent:
     signature = people.signatures.sign(statement("rain-report", digest), people.alice)
     check = people.signatures.check(statement("rain-report", digest), signature)
     signers = Signers(signer_files(agent.settings), user_state_folder(agent.settings))
-    signers.note([("rain-report", digest, check)])
+    skill = OfferedSkill("rain-report", skills_dir / "rain-report", digest, {}, archive_check=check)
+    signers.note([(Offer(parse_address(".", skills_dir), (skill,)), skill, check)])
     return agent
 
 

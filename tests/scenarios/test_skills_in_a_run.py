@@ -164,7 +164,7 @@ def test_an_unreadable_skill_becomes_a_text_and_the_run_goes_on(
     [
         pytest.param(b"---\nname: alpha\ndescription: x\n---\n\xff\xfe bad", "UTF-8", id="undecodable"),
         pytest.param(b"---\nname: alpha\ndescription: x\n---\n" + b"x" * 2000, "limit", id="too large"),
-        pytest.param(b"no frontmatter any more\n", "not a valid skill", id="invalid"),
+        pytest.param(b"---\nname: alpha\n---\n", "not a valid skill", id="invalid"),
     ],
 )
 def test_a_skill_that_went_bad_after_discovery_says_path_and_cause(

@@ -16,7 +16,10 @@ from tests.agents import call, calls, write_skill
 from tests.conftest import MakeAgent
 from tests.openai_server import KEY, OpenAIServer, Raw, openai_server
 
-COLORS = "brand-colors is a skill, not a tool: call load_skill with name brand-colors."
+COLORS = (
+    "brand-colors is a skill, not a tool. Nothing was done yet. "
+    "Call the tool load_skill with name brand-colors."
+)
 
 
 @pytest.fixture(autouse=True)

@@ -435,7 +435,6 @@ def test_resources_are_found_and_typed_by_their_folder(with_files: tuple[Registr
     assert [(each.path, each.type, each.size) for each in listing.resources] == [
         ("README.md", "other", 7),
         ("assets/logo.png", "asset", 5),
-        ("evals/cases.json", "other", 2),
         ("references/notes.md", "reference", 17),
         ("scripts/run.py", "script", 9),
     ]
@@ -530,7 +529,7 @@ def test_a_version_is_read_after_the_folder_was_changed_and_after_it_is_gone(
     shutil.rmtree(tmp_path / "a")
     assert registry.read_resource(loaded, "README.md") == "read me"
     assert registry.load(loaded).metadata.name == "a"
-    assert len(registry.resources(loaded).resources) == 5
+    assert len(registry.resources(loaded).resources) == 4
 
 
 def test_a_lost_snapshot_is_made_anew_while_the_folder_is_that_version(

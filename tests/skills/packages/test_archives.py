@@ -429,10 +429,8 @@ ZIPS: dict[str, tuple[bytes, str]] = {
     ),
     "name that leads out": (zipped(Zipped(b"greet/SKILL.md", skill("../greet"))), "read as"),
     "name with a slash": (zipped(Zipped(b"greet/SKILL.md", skill("a/greet"))), "read as"),
-    "name in capitals": (zipped(Zipped(b"greet/SKILL.md", skill("Greet"))), "lower-case"),
     "name of another script": (zipped(Zipped(b"greet/SKILL.md", skill("gr\u0435et"))), ""),
     "name with what nobody sees": (zipped(Zipped(b"greet/SKILL.md", skill("gre\u200bet"))), "nvisible"),
-    "name too long for a skill": (zipped(Zipped(b"greet/SKILL.md", skill("g" * 65))), "64 characters"),
     "no name at the root": (
         zipped(Zipped(b"SKILL.md", b"---\ndescription: x. Use it.\n---\nx\n")),
         "no name",
