@@ -25,8 +25,8 @@ def instead_of(
     if skill := next((each for each in (*loaded, *skills) if each in {name, spelled}), None):
         if skill in loaded:
             return f"{skill} is a skill, not a tool, and it is loaded: follow its instructions."
-        way = f"Call the tool {LOAD_SKILL} with name {skill}."
-        return f"{skill} is a skill, not a tool. Nothing was done yet. {way}"
+        call = f"Call the tool {LOAD_SKILL} with name {skill}."
+        return f"{skill} is a skill, not a tool. Nothing was done yet. {call}"
     if way := next(_files(name, loaded), None):
         return way
     from difflib import get_close_matches  # noqa: PLC0415 - only a wrong name needs it
