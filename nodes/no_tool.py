@@ -24,7 +24,7 @@ def instead_of(
     spelled = re.sub(r"[\s_.]+", "-", name.lower())
     if skill := next((each for each in (*loaded, *skills) if each in {name, spelled}), None):
         if skill in loaded:
-            return f"{skill} is a skill, not a tool, and it is loaded: follow its instructions."
+            return f"{skill} is a skill, not a tool, and it is loaded. Do what its instructions say."
         call = f"Call the tool {LOAD_SKILL} with name {skill}."
         return f"{skill} is a skill, not a tool. Nothing was done yet. {call}"
     if way := next(_files(name, loaded), None):

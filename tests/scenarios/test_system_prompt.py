@@ -1,6 +1,8 @@
 """What the operator adds to the agent's instructions."""
 
+import platform
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from skills_agent.graph import Settings, SettingsError, build_graph
+from skills_agent.graph.system_prompt import system_prompt_of
+from skills_agent.state.schema import AgentState
 from tests.agents import trust_file_of_workspace
 from tests.graph.cli.command_line import CommandLine
 from tests.openai_server import KEY, Completion, OpenAIServer, openai_server
@@ -41,6 +45,15 @@ def test_it_stands_between_the_agents_own_instructions_and_the_callers(
     )
     text = system_message(server, settings)
     assert text.index("You are an assistant") < text.index("Speak French.") < text.index("CALLERS")
+
+
+def test_a_model_is_told_what_day_it_is_and_where_it_works(workspace: Path) -> None:
+    settings = Settings(workspace=workspace, home=workspace, system_prompt="Speak French.")
+    text = system_prompt_of(settings, None, today=lambda: date(2026, 11, 24))(AgentState())
+    assert text.startswith("Speak French.")  # What changes from day to day comes last.
+    assert "Today is Tuesday, 2026-11-24." in text
+    assert str(workspace.resolve()) in text
+    assert platform.system() in text
 
 
 def test_a_host_replaces_the_setting_by_a_text_or_a_function_of_the_state(
