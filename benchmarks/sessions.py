@@ -87,7 +87,7 @@ class _ChatCompletions(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         time.sleep(self.seconds)
         question = next(each["content"] for each in reversed(asked["messages"]) if _is_question(each))
-        wants_tool = "table" in question and asked["messages"][-2]["role"] != "tool"
+        wants_tool = "table" in question and asked["messages"][-1]["role"] != "tool"
         message: dict[str, Any] = {"role": "assistant", "content": f"You said: {question}"}
         if wants_tool:
             function = {"name": "count_rows", "arguments": json.dumps({"path": "orders.csv"})}
@@ -147,7 +147,7 @@ def bare_agent(saver: Any, *, dressed: bool = False) -> Any:
     `dressed`: with channels of the names of ours, four of them written, and with 16 tools and a system
     message as long as ours.
     """
-    from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+    from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
     from langchain_core.runnables import RunnableLambda
     from langchain_openai import ChatOpenAI
     from langgraph.channels.delta import DeltaChannel
@@ -164,17 +164,16 @@ def bare_agent(saver: Any, *, dressed: bool = False) -> Any:
     tools = [long_tool(number) for number in range(16)] if dressed else [count_rows]
     model = ChatOpenAI(model="loopback", use_responses_api=False).bind_tools(tools)
     before = [SystemMessage("You are careful. " * 170)] if dressed else []
-    status = HumanMessage("<status></status>")
 
     def update(reply: AIMessage) -> dict[str, Any]:
         more = {"usage": {"turn": 1}, "answer": reply.text, "catalog": {"shown": ["a"]}} if dressed else {}
         return {"messages": [reply], **more}
 
     def call(state: Any) -> dict[str, Any]:
-        return update(model.invoke([*before, *state["messages"], status]))
+        return update(model.invoke([*before, *state["messages"]]))
 
     async def acall(state: Any) -> dict[str, Any]:
-        return update(await model.ainvoke([*before, *state["messages"], status]))
+        return update(await model.ainvoke([*before, *state["messages"]]))
 
     graph: Any = StateGraph(State)
     graph.add_node("model", RunnableLambda(call, afunc=acall))

@@ -64,7 +64,7 @@ def system_prompt_of(
 def _surroundings(workspace: Path, today: date) -> str:
     """Return what a model cannot know and asks for; behind all that stays the same from day to day."""
     folder = one_line(str(workspace.resolve()))
-    return f"Today is {today:%A, %Y-%m-%d}. Working folder: {folder} ({platform.system()})."
+    return f"Today is {today:%Y-%m-%d}. Working folder: {folder} ({platform.system()})."
 
 
 def _of_project(workspace: Path) -> str:

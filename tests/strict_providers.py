@@ -111,8 +111,8 @@ def _openai_faults(body: Body) -> Iterator[str]:
             yield f"messages.{at}: name {message['name']!r}"
         if not waiting or content:
             yield from _blank_texts(content, at)
-    if waiting or roles[-1] != "user":
-        yield "it ends with no user message"
+    if waiting or roles[-1] not in {"user", "tool"}:
+        yield "it ends with neither a user message nor a result"
 
 
 def _anthropic_faults(body: Body) -> Iterator[str]:

@@ -40,7 +40,9 @@ def publish(key: Path | None, *, force: bool = False) -> None:
     sign = ("sign", "--json", "--key", str(key), *(["--force"] if force else []))
     if key:
         _call(*sign, *(f"skills/{each.parent.name}" for each in sorted(HERE.glob("skills/*/SKILL.md"))))
-    skills: list[dict[str, Any]] = _call("install", "./skills", "--all", "--dry-run", "--json")["skills"]
+    skills: list[dict[str, Any]] = _call("install", "./skills", "--all", "--strict", "--dry-run", "--json")[
+        "skills"
+    ]
     Path(HERE, "archives").mkdir(exist_ok=True)
     for each in skills:
         each["archive"] = f"archives/{each['name']}-{each['version'] or '0'}.skill"

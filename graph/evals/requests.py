@@ -43,7 +43,9 @@ class Normal:
         ids: dict[str, str] = {}
         shown = {
             "messages": [self._message(each, ids) for each in messages],
-            "tools": [self._value(_without_cache(tool)) for tool in tools if tool != CACHE_POINT],
+            "tools": [
+                self._value(_as_function(_without_cache(tool))) for tool in tools if tool != CACHE_POINT
+            ],
         }
         whole: dict[str, Any] = self._redaction.whole(shown)
         return whole
@@ -133,6 +135,14 @@ def _plain(content: Any) -> Any:
             return blocks[0]["text"]
         return blocks
     return content
+
+
+def _as_function(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a tool in OpenAI's form, also one in Anthropic's: that of a breakpoint."""
+    if "input_schema" not in tool:
+        return tool
+    function = {key: tool[key] for key in ("name", "description")} | {"parameters": tool["input_schema"]}
+    return {"type": "function", "function": function}
 
 
 def _without_cache(value: Any) -> Any:

@@ -80,9 +80,9 @@ class Backups:
         newest, *others = self.of(name)
         for old in others:
             if (old.digest, old.locked) == (newest.digest, newest.locked):
-                remove_tree(old.folder.parent)
+                _remove(old.folder.parent)
         for old in self.of(name)[KEPT:]:
-            remove_tree(old.folder.parent)
+            _remove(old.folder.parent)
         return Backup(name, facts.digest, facts.at, locked, kept / name, undone)
 
     def all(self) -> list[Backup]:
@@ -106,6 +106,12 @@ class Backups:
                 facts = msgspec.json.decode((kept / _FACTS).read_bytes(), type=_Facts)
                 place = kept / above.name
                 yield Backup(above.name, facts.digest, facts.at, facts.locked, place, facts.undone)
+
+
+def _remove(kept: Path) -> None:
+    """Remove a backup. Nobody reads it any more, wherever this is killed."""
+    draft = kept.rename(kept.with_name(f"{_DRAFT}{kept.name}"))
+    remove_tree(draft)
 
 
 def _copy(place: Path, target: Path) -> None:

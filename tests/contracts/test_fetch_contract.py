@@ -270,6 +270,8 @@ def test_another_name_in_the_frontmatter_is_no_way_out(shelf: Shelf) -> None:
 
 
 def test_a_title_as_a_name_gives_way_to_the_folders(shelf: Shelf) -> None:
+    if shelf.kind == "well-known":
+        pytest.skip("its index has the name")
     shelf.put({"greet": {"SKILL.md": SKILL.format(name="Greet Me", text="x")}})
     assert [each.name for each in shelf.ask().skills] == ["greet"]
 

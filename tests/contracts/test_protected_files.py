@@ -499,7 +499,7 @@ def test_without_a_sandbox_it_is_reported(repository: Host) -> None:
 
 
 def test_nothing_is_said_about_a_run_that_makes_none(repository: Host) -> None:
-    result = repository.run("mkdir n; echo x > n/.gitignore; git status >/dev/null; echo y > .env")
+    result = repository.run("mkdir n; echo x > n/.gitignore; git status >/dev/null; echo y > x.env")
     assert result["notices"] == []
     assert (repository.work / "n/.gitignore").exists()
     assert not (repository.work / ".agent/quarantine").exists()

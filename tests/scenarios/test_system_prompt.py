@@ -51,7 +51,7 @@ def test_a_model_is_told_what_day_it_is_and_where_it_works(workspace: Path) -> N
     settings = Settings(workspace=workspace, home=workspace, system_prompt="Speak French.")
     text = system_prompt_of(settings, None, today=lambda: date(2026, 11, 24))(AgentState())
     assert text.startswith("Speak French.")  # What changes from day to day comes last.
-    assert "Today is Tuesday, 2026-11-24." in text
+    assert "Today is 2026-11-24." in text
     assert str(workspace.resolve()) in text
     assert platform.system() in text
 

@@ -86,7 +86,7 @@ def test_what_was_recorded_is_played_without_a_key_and_a_server(
     asked = len(server.requests)
     monkeypatch.delenv("OPENAI_API_KEY")
     again = run(in_mode(setup, "replay"), one)
-    assert (again.outcome, again.error) == ("passed", "")
+    assert (again.outcome, again.error) == ("passed", ""), again.error
     assert again.trajectory == first.trajectory
     assert (again.spent.tokens, again.spent.model_calls) == (36, 2)
     assert len(server.requests) == asked
@@ -203,7 +203,7 @@ def test_a_model_of_anthropic_is_recorded_with_its_breakpoints(one: EvalCase, se
             assert any("cache_control" in each for each in anthropic_blocks(body))
     assert "cache_control" not in recording_of(one, MODEL).file.read_text()
     again = run(in_mode(setup, "replay"), one)
-    assert (again.outcome, again.error) == ("passed", "")
+    assert (again.outcome, again.error) == ("passed", ""), again.error
 
 
 def test_cache_points_and_blocks_make_no_other_request() -> None:
@@ -300,5 +300,5 @@ def test_a_recording_made_on_one_machine_is_played_on_another(
         there = make_setup(settings, database, elsewhere / "skills", yes=frozenset({"run"}))
         moved = structs.replace(one, file=one.file.replace(str(tmp_path), str(elsewhere)))
         again = run(in_mode(there, "replay"), moved)
-    assert (again.outcome, again.error) == ("passed", "")
+    assert (again.outcome, again.error) == ("passed", ""), again.error
     assert [each.tool for each in again.trajectory.calls] == ["load_skill", "run_script"]
