@@ -570,8 +570,8 @@ def test_the_presets_leave_room_for_the_conversation(
     assert agent.values["summary"]["by"] == "extractive"
     system = str(prompt[0].content)
     end = "</available_skills>"
-    catalog = system[system.index("<available_skills>") : system.index(end) + len(end)]
-    assert agent.values["catalog"]["size"] == len(catalog)
+    listed = system[system.index("<available_skills>") : system.index(end) + len(end)]
+    assert agent.values["catalog"]["size"] == len(listed)
     history = [message for message in prompt if str(message.content).startswith(("Request", "Noted"))]
     assert tokens_of(history) >= window // 16  # type: ignore[arg-type]
 
