@@ -223,13 +223,6 @@ class BwrapRunner(ControlledRunner):
             return f"It could not be put aside ({error.strerror}). {super()._deal_with(made, watch)}"
         return f"It was put aside, into {place}. A path that the arguments name is asked about, and stays."
 
-    def _remove(self, paths: Iterable[str], watch: Watch) -> str:
-        try:
-            watch.remove(self.workspace, paths)
-        except OSError as error:
-            return f"They could not be removed ({error.strerror}). {super()._remove(paths, watch)}"
-        return "They were removed."
-
     def _start(
         self,
         request: ScriptRequest,

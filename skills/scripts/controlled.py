@@ -279,8 +279,13 @@ class ControlledRunner:
         if cached := watch.cached_since(moment):
             self._remove(cached, watch)
 
-    def _remove(self, paths: Iterable[str], watch: Watch) -> str:  # noqa: ARG002
-        return "Look where they lead before you write there."
+    def _remove(self, paths: Iterable[str], watch: Watch) -> str:
+        try:
+            watch.remove(self.workspace or watch.folder, paths)
+        except OSError as error:
+            reason = error.strerror
+            return f"They could not be removed ({reason}). Look where they lead before you write there."
+        return "They were removed."
 
     def _deal_with(self, made: Sequence[str], watch: Watch) -> str:  # noqa: ARG002
         return "Look at what is in it before you open the folder."

@@ -320,12 +320,6 @@ def test_a_link_out_of_a_threads_own_folder_is_not_left_either(host: Host) -> No
     assert "out (to /etc)" in result["notices"][0]
 
 
-def test_without_a_sandbox_a_link_out_is_told(repository: Host) -> None:
-    repository.level = "controlled"
-    result = repository.run("ln -s /etc out")
-    assert "out (to /etc)" in result["notices"][0]
-
-
 @pytest.mark.parametrize(
     "folder", ["src/__pycache__", "node_modules/a/__pycache__", "lib/site-packages/b/__pycache__"]
 )
