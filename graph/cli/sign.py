@@ -14,9 +14,10 @@ from skills_agent.graph.settings import Settings, content_limits
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.library.contents import SnapshotError
 from skills_agent.skills.packages.address import ARCHIVES
+from skills_agent.skills.packages.errors import SigningError
 from skills_agent.skills.packages.manifest import MANIFEST_FILE, read_manifest, statement
 from skills_agent.skills.packages.packing import manifest_of
-from skills_agent.skills.packages.signatures import MAX_ARCHIVE, Signatures, SigningError, signatures_here
+from skills_agent.skills.packages.signatures import MAX_ARCHIVE, Signatures, signatures_here
 from skills_agent.skills.packages.sshsig import MAX_ARMOUR, fingerprint, parse_signature
 
 _KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")

@@ -10,7 +10,8 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table
 from skills_agent.graph.places import process_environment, signer_files
 from skills_agent.graph.settings import Settings
-from skills_agent.skills.packages.signatures import NAMESPACE, SignatureCheck, SigningError, signatures_here
+from skills_agent.skills.packages.errors import SigningError
+from skills_agent.skills.packages.signatures import NAMESPACE, SignatureCheck, signatures_here
 from skills_agent.skills.packages.signers import Signer, is_principal, line_for, parse_key
 from skills_agent.skills.packages.sshsig import SignatureFormatError, fingerprint
 

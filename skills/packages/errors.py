@@ -8,6 +8,7 @@ SkillError
     ├── LockFileError        lock-file             a skills.lock that cannot be used
     ├── ManifestError        manifest              in manifest.py: one that cannot be used
     ├── TargetError          target                a folder that nothing can be installed into
+    ├── SigningError         signing               a signature that cannot be made, or not be checked
     └── InstalledError       installed             what is there stands in the way
 """
 
@@ -67,4 +68,14 @@ class InstalledError(DetailedError, PackageError):
 
     sentence = "{name} is left as it is: {reason}."
     name: str
+    reason: str
+
+
+class SigningError(DetailedError, PackageError):
+    """Something that could not be signed, or no signature could be checked at all."""
+
+    sentence = "{what} cannot be {done}: {reason}."
+    what: str
+    done: str
+    """`signed` or `verified`."""
     reason: str

@@ -1,26 +1,19 @@
-"""What a signature of a skill says, and whoever makes and checks one here.
+"""What a signature of a skill says here.
 
 Two questions make one answer. Has the key in the signature signed these bytes, for skills (a signature is for
-one namespace alone)? That is for `ssh-keygen` where it is there: it knows keys in agents and on tokens. Else
-the package `cryptography` knows it, for keys of Ed25519, ECDSA and RSA. And: does that key count today? That
-is for the files of signers (signer_files.py), read by one reader for both.
+one namespace alone)? That is for `ssh-keygen` (ssh_keygen.py). And: does that key count today? That is for
+the files of signers (signer_files.py).
 """
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple
 
-from skills_agent.skills.errors import DetailedError
-from skills_agent.skills.packages.errors import PackageError
 from skills_agent.skills.packages.signer_files import SignerFiles
 from skills_agent.skills.packages.signers import AllowedSigners
-from skills_agent.skills.packages.sshsig import (
-    SignatureFormatError,
-    SshSignature,
-    fingerprint,
-    parse_signature,
-)
+from skills_agent.skills.packages.ssh_keygen import SshKeygen
+from skills_agent.skills.packages.sshsig import SignatureFormatError, fingerprint, parse_signature
 from skills_agent.skills.scripts.programs import find_program
 
 NAMESPACE: Final = "agent-skills"
@@ -28,16 +21,6 @@ MAX_ARCHIVE: Final = 1_000_000_000
 """Bytes: it is read into memory to be signed."""
 
 State = Literal["good", "unknown", "ended", "bad"]
-
-
-class SigningError(DetailedError, PackageError):
-    """Something that could not be signed, or no signature could be checked at all."""
-
-    sentence = "{what} cannot be {done}: {reason}."
-    what: str
-    done: str
-    """`signed` or `verified`."""
-    reason: str
 
 
 class SignatureCheck(NamedTuple):
@@ -56,30 +39,11 @@ class SignatureCheck(NamedTuple):
     """In its wire format, where it has signed the message."""
 
 
-class Way(Protocol):
-    """One way to make signatures, and to prove that a key has made one."""
-
-    def proves(self, message: bytes, signature: SshSignature) -> bool:
-        """Return whether the key of a signature has signed a message, for the signature's namespace.
-
-        Raises SigningError where that cannot be told.
-        """
-        ...
-
-    def is_in(self, krl: bytes, key: bytes) -> bool:
-        """Return whether a list of `ssh-keygen -k` revokes a key. Raises SigningError."""
-        ...
-
-    def sign(self, message: bytes, key: Path, namespace: str) -> str:
-        """Return an armoured signature by the private key in a file. Raises SigningError."""
-        ...
-
-
 @dataclass(frozen=True)
 class Signatures:
     """Makes signatures, and says what they are worth here."""
 
-    way: Way
+    keygen: SshKeygen
     files: SignerFiles
 
     def check(self, message: bytes, signature: str, namespace: str = NAMESPACE) -> SignatureCheck:
@@ -100,7 +64,7 @@ class Signatures:
         if parsed.namespace != namespace:
             reason = f"it was made for {parsed.namespace!r}, and not for {namespace!r}"
             return SignatureCheck("bad", "", mark, reason)
-        if not self.way.proves(message, parsed):
+        if not self.keygen.proves(message, parsed):
             reason = "it is not of these bytes: something was changed since it was made"
             return SignatureCheck("bad", "", mark, reason)
         return SignatureCheck("unknown", "", mark, "", parsed.key)
@@ -109,7 +73,7 @@ class Signatures:
         """Say what the signatures of a key are worth, by default today. Raises PackageError."""
         now, mark = now or datetime.now(UTC), fingerprint(key)
         allowed, revoked = self.files.signers(), self.files.revoked_keys()
-        if key in revoked.keys or (revoked.krl and self.way.is_in(revoked.krl, key)):
+        if key in revoked.keys or (revoked.krl and self.keygen.is_in(revoked.krl, key)):
             name = next((each.name for each in allowed.signers if each.key == key), mark)
             return SignatureCheck("ended", "", mark, f"the key of {name} is revoked", key)
         if signer := allowed.of_key(key, namespace, now):
@@ -118,7 +82,7 @@ class Signatures:
 
     def sign(self, message: bytes, key: Path, namespace: str = NAMESPACE) -> str:
         """Return an armoured signature by the private key in a file. Raises SigningError."""
-        return self.way.sign(message, key, namespace)
+        return self.keygen.sign(message, key, namespace)
 
     def with_files(self, files: SignerFiles) -> "Signatures":
         """Return the same with other files of signers."""
@@ -127,11 +91,8 @@ class Signatures:
 
 def signatures_here(files: SignerFiles, *, path: str | None = None) -> Signatures:
     """Return what makes and checks signatures on this machine; `path` as in the environment."""
-    from skills_agent.skills.packages.ssh_keygen import SshKeygen  # noqa: PLC0415 - it imports this module
-    from skills_agent.skills.packages.ssh_library import Library  # noqa: PLC0415
-
     program = find_program("ssh-keygen", path, Path.cwd()).path
-    return Signatures(SshKeygen(program) if program else Library(), files)
+    return Signatures(SshKeygen(program), files)
 
 
 def _not_allowed(allowed: AllowedSigners, key: bytes, namespace: str) -> SignatureCheck:

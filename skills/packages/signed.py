@@ -16,11 +16,11 @@ from typing import Any, Final
 import msgspec
 
 from skills_agent.skills.errors import DetailedError
-from skills_agent.skills.packages.errors import PackageError
+from skills_agent.skills.packages.errors import PackageError, SigningError
 from skills_agent.skills.packages.journal import is_own, make_own
 from skills_agent.skills.packages.manifest import MANIFEST_FILE, read_manifest, statement
 from skills_agent.skills.packages.offer import Offer, OfferedSkill
-from skills_agent.skills.packages.signatures import SignatureCheck, Signatures, SigningError, signatures_here
+from skills_agent.skills.packages.signatures import SignatureCheck, Signatures, signatures_here
 from skills_agent.skills.packages.signer_files import SignerFiles
 from skills_agent.skills.packages.sshsig import SignatureFormatError, check_key
 from skills_agent.skills.visible import visible_line

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from skills_agent.skills.packages.signatures import SigningError
+from skills_agent.skills.packages.errors import SigningError
 from skills_agent.skills.packages.signers import public_key
 from skills_agent.skills.packages.sshsig import SshSignature
 
@@ -19,9 +19,14 @@ _SECONDS: Final = 30.0
 class SshKeygen:
     """Makes and proves signatures with the program ssh-keygen."""
 
-    program: str
+    program: str | None
+    """Where it is; None: not on this machine."""
 
     def proves(self, message: bytes, signature: SshSignature) -> bool:
+        """Return whether the key of a signature has signed a message, for the signature's namespace.
+
+        Raises SigningError where that cannot be told.
+        """
         with _folder() as folder:
             file = folder / "signature"
             file.write_text(signature.armour(), encoding="ascii")
@@ -29,6 +34,7 @@ class SshKeygen:
             return not self._run(*command, message=message).returncode
 
     def is_in(self, krl: bytes, key: bytes) -> bool:
+        """Return whether a list of `ssh-keygen -k` revokes a key. Raises SigningError."""
         with _folder() as folder:
             file, revoked = folder / "key.pub", folder / "revoked"
             file.write_text(f"{public_key(key)}\n", encoding="ascii")
@@ -46,7 +52,11 @@ class SshKeygen:
     def _run(self, *arguments: str, message: bytes) -> subprocess.CompletedProcess[bytes]:
         try:
             return subprocess.run(  # noqa: S603
-                [self.program, *arguments], input=message, capture_output=True, timeout=_SECONDS, check=False
+                [self._found("verified"), *arguments],
+                input=message,
+                capture_output=True,
+                timeout=_SECONDS,
+                check=False,
             )
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
             raise SigningError("A signature", "verified", f"{self.program} does not answer") from error
@@ -59,15 +69,23 @@ class SshKeygen:
         with _folder("signed") as folder:
             file = folder / "message"
             file.write_bytes(message)
-            command = [self.program, "-Y", "sign", "-f", str(key.absolute()), "-n", namespace, str(file)]
+            command = ["-Y", "sign", "-f", str(key.absolute()), "-n", namespace, str(file)]
             try:
-                done = subprocess.run(command, stderr=subprocess.PIPE, check=False)  # noqa: S603
+                done = subprocess.run(  # noqa: S603
+                    [self._found("signed"), *command], stderr=subprocess.PIPE, check=False
+                )
             except OSError as error:
                 raise SigningError(str(key), "used", error.strerror or str(error)) from error
             if done.returncode:
                 lines = done.stderr.decode(errors="replace").strip().splitlines() or ["ssh-keygen failed"]
                 raise SigningError("It", f"signed with {key}", lines[-1].rstrip("."))
             return file.with_name(f"{file.name}.sig").read_text(encoding="ascii")
+
+    def _found(self, done: str) -> str:
+        if self.program is None:
+            reason = "the program ssh-keygen is not here; install OpenSSH (Debian: openssh-client)"
+            raise SigningError("A signature" if done == "verified" else "It", done, reason)
+        return self.program
 
 
 @contextmanager

@@ -22,12 +22,12 @@ from skills_agent.skills.packages.manifest import read_manifest, statement
 from skills_agent.skills.packages.packing import pack
 from skills_agent.skills.packages.signatures import Signatures
 from skills_agent.skills.packages.signer_files import SignerFiles
-from skills_agent.skills.packages.ssh_library import Library
+from skills_agent.skills.packages.ssh_keygen import SshKeygen
 from tests.git_server import Repository, serving_git
 from tests.graph.cli.command_line import CommandLine
 from tests.machine import needs_bwrap
 from tests.skills.network.conftest import certify
-from tests.skills.packages.signers import make_key
+from tests.skills.packages.signers import KEYGEN, make_key
 from tests.web_server import WebFolder, serving
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -117,7 +117,7 @@ def ca(tmp_path: Path) -> dict[str, str]:
 
 def test_what_is_committed_is_what_the_bundled_skills_make(tmp_path: Path) -> None:
     lock = read_lock(EXAMPLE / "skills").skills
-    signatures = Signatures(Library(), SignerFiles(EXAMPLE / "allowed_signers", tmp_path / "revoked"))
+    signatures = Signatures(SshKeygen(KEYGEN), SignerFiles(EXAMPLE / "allowed_signers", tmp_path / "revoked"))
     (tmp_path / "revoked").touch()
     well_known = {each["name"]: each for each in index(".well-known/agent-skills/index.json")["skills"]}
     [plugin] = index(".claude-plugin/marketplace.json")["plugins"]

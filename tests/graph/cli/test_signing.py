@@ -13,9 +13,9 @@ from skills_agent.skills.packages.manifest import MANIFEST_FILE
 from skills_agent.skills.packages.npx_lock import computed_hash
 from tests.agents import call, calls, write_skill
 from tests.graph.cli.command_line import CommandLine, Finished
+from tests.skills.packages.signers import KEYGEN, make_key, needs_keygen
 
-KEYGEN = shutil.which("ssh-keygen")
-pytestmark = pytest.mark.skipif(KEYGEN is None, reason="ssh-keygen (OpenSSH) makes the keys of these tests")
+pytestmark = needs_keygen
 ALICE = "alice@example.org"
 RUN = call("run_script", skill="greet", path="scripts/run.py")
 
@@ -52,10 +52,6 @@ class Publisher:
     def allow(self, *options: str) -> Finished:
         """Trust what is signed with the key."""
         return self.cli.run("trust", "signer", "add", ALICE, str(self.public), *options)
-
-
-def make_key(file: Path) -> None:
-    subprocess.run([str(KEYGEN), "-q", "-t", "ed25519", "-N", "", "-f", str(file)], check=True)
 
 
 @pytest.fixture
@@ -301,6 +297,21 @@ def test_sign_says_what_it_needs(cli: CommandLine, alice: Publisher, tmp_path: P
     assert "it is no folder of a skill, and no archive" in alice.sign(tmp_path / "note.txt").err
     assert "it has no SKILL.md" in alice.sign(tmp_path).err
     assert "key" in alice.sign(key=tmp_path / "note.txt").err
+
+
+def test_without_ssh_keygen_nothing_is_signed_and_no_signature_counts(
+    cli: CommandLine, alice: Publisher, tmp_path: Path
+) -> None:
+    key = str(alice.key)
+    unsigned = cli.run("skills", "sign", str(alice.skill), "--key", key, PATH=str(tmp_path))
+    assert unsigned.code == 1
+    assert "install OpenSSH" in unsigned.err
+    assert not (alice.skill / MANIFEST_FILE).exists()
+    alice.sign()
+    alice.allow()
+    refused = cli.run("skills", "install", str(alice.skill), "--yes", PATH=str(tmp_path))
+    assert refused.code == 1
+    assert "install OpenSSH" in refused.err
 
 
 def test_signers_are_listed_and_kept_as_ssh_keygen_reads_them(cli: CommandLine, alice: Publisher) -> None:

@@ -1,23 +1,24 @@
-"""Keys of SSH, and the files that say whose signatures count, for tests of signing: without any program."""
+"""Keys of SSH, and the files that say whose signatures count, for tests of signing."""
 
+import shutil
+import subprocess
 from pathlib import Path
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+import pytest
 
 from skills_agent.skills.packages.signatures import NAMESPACE, Signatures
 from skills_agent.skills.packages.signer_files import SignerFiles
-from skills_agent.skills.packages.ssh_library import Library
+from skills_agent.skills.packages.ssh_keygen import SshKeygen
+
+KEYGEN = shutil.which("ssh-keygen")
+needs_keygen = pytest.mark.skipif(KEYGEN is None, reason="ssh-keygen (OpenSSH) makes the keys of these tests")
 
 
-def make_key(file: Path) -> Path:
-    """Write a key of Ed25519 as ssh-keygen does, with its public one beside it, and return it."""
-    private = Ed25519PrivateKey.generate()
+def make_key(file: Path, kind: str = "ed25519") -> Path:
+    """Make a key, with its public one beside it, and return it."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
-    file.chmod(0o600)
-    public = private.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
-    file.with_name(f"{file.name}.pub").write_text(f"{public} {file.name}@example.org\n")
+    command = [str(KEYGEN), "-q", "-t", kind, "-N", "", "-C", f"{file.name}@example.org", "-f", str(file)]
+    subprocess.run(command, check=True)
     return file
 
 
@@ -41,7 +42,7 @@ class Signers:
     @property
     def signatures(self) -> Signatures:
         """Return what signs and checks."""
-        return Signatures(Library(), self.files)
+        return Signatures(SshKeygen(KEYGEN), self.files)
 
     def public(self, name: str) -> str:
         """Return a public key as its file has it."""

@@ -17,8 +17,9 @@ from skills_agent.skills.packages.signed import Signers as Known
 from skills_agent.skills.packages.signed import check_offered
 from skills_agent.skills.packages.signer_files import SignerFileError, SignerFiles
 from tests.agents import write_skill
-from tests.skills.packages.signers import Signers
+from tests.skills.packages.signers import Signers, needs_keygen
 
+pytestmark = needs_keygen
 PAST, FUTURE = "20000101Z", "20990101Z"
 
 
@@ -29,7 +30,7 @@ class Decisions:
         self.signers = Signers(place)
         self.now = datetime.now(UTC)
         files = SignerFiles(self.signers.allowed, usual_revoked=self.signers.revoked)
-        self.known = Known(files, place / "state", path="", clock=lambda: self.now)
+        self.known = Known(files, place / "state", clock=lambda: self.now)
         self.folder = place / "skills" / "greet"
         write_skill(place / "skills", "greet", "Greets. Use when somebody is to be greeted.")
         self.digest = measure(self.folder, None, ContentLimits()).digest
