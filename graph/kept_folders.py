@@ -124,13 +124,13 @@ def scratch_place(settings: Settings, thread: str) -> Path:
     return state_folder(settings) / "scratch" / folder_name(thread)
 
 
-def homes_of(settings: Settings, name: str) -> Iterator[KeptHome]:
-    """Yield the homes of skills of a name."""
+def homes_of(settings: Settings) -> Iterator[KeptHome]:
+    """Yield the homes of skills."""
     places = homes_folder(settings)
     for place in sorted(places.iterdir()) if places.is_dir() else ():
         with suppress(OSError, PrivateFileError, ValueError, TypeError):
             owner = HomeOwner(**json.loads(read_private(place / _OWNER)))
-            if owner.name == name and not (place / _HOME).is_symlink():
+            if not (place / _HOME).is_symlink():
                 yield KeptHome(owner, place / _HOME)
 
 

@@ -48,11 +48,41 @@ def lint(folder: Path, spec: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-@click.command(epilog=options.examples("skills doctor", "skills doctor --json"))
+@click.command(
+    epilog=options.examples(
+        "skills doctor",
+        "skills doctor --kept",
+        "skills doctor --remove unused",
+        "skills doctor --remove 'home/notes@*'",
+    )
+)
+@click.option("--kept", is_flag=True, help="Show homes of skills, packages and snapshots, and their sizes.")
+@click.option(
+    "--remove", metavar="NAME", help="Remove what --kept names so (`*` is a part), or what is unused."
+)
+@click.option("--yes", is_flag=True, help="Do not ask before removing.")
 @options.folders
 @options.as_json
-def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
+def doctor(
+    *,
+    kept: bool,
+    remove: str | None,
+    yes: bool,
+    workspace: Path | None,
+    skills_dirs: tuple[Path, ...],
+    as_json: bool,
+) -> None:
     """Show sources, hidden and repaired skills, MCP servers, missing programs, the sandbox, all settings."""
+    settings = Settings.load(workspace)
+    if kept or remove:
+        from skills_agent.graph.cli.kept import show_kept
+
+        show_kept(settings, remove, yes=yes, as_json=as_json)
+        return
+    _check(settings, skills_dirs, as_json=as_json)
+
+
+def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) -> None:
     from skills_agent.skills.library.checkup import check_up
     from skills_agent.skills.scripts.choice import (
         isolation_here,
@@ -61,7 +91,6 @@ def doctor(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool)
         wanted_programs,
     )
 
-    settings = Settings.load(workspace)
     registry = registry_of(settings, skills_dirs)
     checkup = check_up(registry)
     path = process_environment().get("PATH")

@@ -65,8 +65,6 @@ _LATE: Final = {
     "lint": Late("doctor", "Check skills against agentskills.io/specification."),
     "doctor": Late("doctor", "Show where skills are from, what is wrong with them, and all settings."),
     "needs": Late("needs", "Show what a skill needs of this machine, and what is missing."),
-    "environments": Late("environments", "Show the packages that are kept for scripts, or remove some."),
-    "home": Late("homes", "Show what scripts of a skill keep in their HOME, or remove it."),
 }
 
 

@@ -51,7 +51,7 @@ from skills_agent.skills.skill import Need
 from skills_agent.skills.sources.plugin import PLUGIN_ROOT, Plugin
 from skills_agent.skills.sources.protocol import SkillFile
 from skills_agent.skills.text import clean_text
-from skills_agent.skills.trees import remove_tree, walk
+from skills_agent.skills.trees import remove_tree
 
 _BARE_PLUGIN_ROOT: Final = "$CLAUDE_PLUGIN_ROOT"
 _DIGEST_LENGTH: Final = 64
@@ -111,14 +111,11 @@ class Snapshot(NamedTuple):
 
 
 class CachedSnapshot(NamedTuple):
-    """A snapshot, its weight, and where the threads are kept that loaded it."""
+    """A snapshot, and where the threads are kept that loaded it."""
 
     digest: str
     skill: str
     """The name that its frontmatter gives."""
-    size: int
-    """Bytes."""
-    files: int
     age: float
     """Seconds since it was made or loaded last."""
     addresses: tuple[str, ...]
@@ -248,13 +245,10 @@ class SnapshotStore:
         remove_tree(self._references(digest))
 
     def _cached(self, folder: Path) -> CachedSnapshot:
-        files = [os.lstat(os.path.join(path, name)) for path, _, names in walk(folder) for name in names]  # noqa: PTH118
         notes = [folder, *self._references(folder.name).glob("*")]
         return CachedSnapshot(
             digest=folder.name,
             skill=_name_in(_snapshot(folder.name, folder).folder),
-            size=sum(each.st_size for each in files),
-            files=len(files),
             age=max(0.0, time.time() - max(each.lstat().st_mtime for each in notes)),
             addresses=tuple(os.fsdecode(each.read_bytes()) for each in notes[1:]),
         )

@@ -10,8 +10,6 @@ from msgspec import convert
 from skills_agent.skills.needs.declared import merged
 from skills_agent.skills.needs.environments import COMPLETE, KINDS, Environments
 from skills_agent.skills.needs.gather import gather_now
-from skills_agent.skills.needs.packages import PackageKind
-from skills_agent.skills.scripts.run_folders import weigh
 from skills_agent.skills.skill import Need
 from skills_agent.skills.trees import empty
 
@@ -20,9 +18,7 @@ class KeptEnvironment(NamedTuple):
     """An environment, or what is left of one."""
 
     digest: str
-    kind: PackageKind
     folder: Path
-    bytes: int
     needs: list[str]
     """What it is approved for."""
     skills: list[str]
@@ -76,9 +72,7 @@ def _kept(place: Path, approvals: list[_Approval], environments: Environments) -
     named = [skill for each in approvals for skill in each.record.get("skills", [])]
     return KeptEnvironment(
         digest=place.name,
-        kind="node" if (place / "package-lock.json").exists() else "python",
         folder=place,
-        bytes=weigh(place).bytes,
         needs=sorted({text for each in approvals for text in each.record.get("needs", [])}),
         skills=sorted({skill["name"] for skill in named}),
         is_used=(place / COMPLETE).is_file() and any(_is_needed(each, environments) for each in approvals),

@@ -1,4 +1,4 @@
-"""Whose home a skill's script gets, the scratch of a thread, and `skills-agent skills home`."""
+"""Whose home a skill's script gets, the scratch of a thread, and its end."""
 
 import json
 import os
@@ -91,7 +91,7 @@ def test_a_home_is_this_users_alone(make_agent: MakeAgent, skills_dir: Path, sta
     counter(skills_dir, "chmod 777 ~; umask 0; echo x > ~/x; echo 1")
     agent = make_agent([*RUN, *RUN, "done"], **FREE)
     counted(agent)
-    (home,) = homes_of(agent.settings, "counter")
+    (home,) = homes_of(agent.settings)
     for folder in (home.folder.parent, home.folder.parent.parent):
         assert folder.stat().st_mode & 0o777 == 0o700
     assert KeptFolders(agent.settings).home(SkillRef(*home.owner[:3]), None, trusted=False) == home.folder
@@ -106,7 +106,7 @@ def test_what_is_planted_in_place_of_a_home_is_refused(
     counter(skills_dir)
     agent = make_agent([*RUN, "done"], thread="one", **FREE)
     counted(agent)
-    (home,) = homes_of(agent.settings, "counter")
+    (home,) = homes_of(agent.settings)
     shutil.rmtree(home.folder)
     if kind == "link":
         (tmp_path / "elsewhere").mkdir()
@@ -130,8 +130,7 @@ def test_a_planted_owner_is_not_believed(tmp_path: Path, workspace: Path, state:
     (home / "owner.json").write_text(
         json.dumps({**dict.fromkeys(("source", "path", "user"), ""), "name": "other"})
     )
-    assert not list(homes_of(settings, "other"))
-    assert [each.folder for each in homes_of(settings, "counter")] == [home]
+    assert [(each.owner.name, each.folder) for each in homes_of(settings)] == [("counter", home)]
 
 
 def test_scripts_run_where_nothing_can_be_kept(
@@ -153,7 +152,7 @@ def test_a_full_home_is_refused_before_the_script_runs(make_agent: MakeAgent, sk
     first, second = agent.tool_messages("run_script")
     assert "The next script is refused: the kept home of counter" in first.text
     assert second.text.startswith("Not run: the kept home of counter, ")
-    assert "skills-agent skills home counter --clear" in second.text
+    assert "skills-agent skills doctor --remove 'home/counter@*'" in second.text
 
 
 DEEP = """
@@ -175,7 +174,7 @@ def test_a_home_of_thousands_of_nested_folders_closes_no_skill(
     counter(skills_dir, f"[ -d ~/a ] && echo 2 || {{ {script}; }}")
     agent = make_agent([*RUN, RUN[1], "done"], **FREE)
     assert counted(agent) == 2
-    (home,) = homes_of(agent.settings, "counter")
+    (home,) = homes_of(agent.settings)
     empty(home.folder)
     assert list(home.folder.iterdir()) == []
     Threads(agent.graph).delete(agent.thread)
@@ -225,53 +224,49 @@ def ran(cli: CommandLine) -> None:
     assert done.code == 0, done.err
 
 
-def test_home_shows_where_it_is_and_clears_it(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)
-    ran(cli)
-    (home,) = cli.run("skills", "home", "rain-gauge", "--json").value["homes"]
-    assert (home["source"], home["files"], sorted(home["newest"])) == ("configured", 2, ["one", "two"])
-    text = cli.run("skills", "home", "rain-gauge@configured").out
-    assert home["folder"] in text
-    assert "2 files" in text
-    assert cli.run("skills", "home", "rain-gauge", "--clear").code == 2
-    assert Path(home["folder"], "one").exists()
-    assert "removed 2 files" in cli.run("skills", "home", "rain-gauge", "--clear", "--yes").out
-    assert list(Path(home["folder"]).iterdir()) == []
+def kept(cli: CommandLine) -> Path:
+    """Return the folder of the one home that doctor names."""
+    shown = cli.run("skills", "doctor", "--kept", "--json").value["kept"]
+    (folder,) = (each["folder"] for each in shown if each["name"] == "home/rain-gauge@configured")
+    return Path(folder)
 
 
-def test_home_asks_before_it_clears(tmp_path: Path) -> None:
+def test_doctor_names_a_home_and_empties_it(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
     ran(cli)
-    (home,) = cli.run("skills", "home", "rain-gauge", "--json").value["homes"]
-    asked = cli.on_terminal("skills", "home", "rain-gauge", "--clear", answers=[("Remove all", "n\n")])
+    home = kept(cli)
+    assert "home/rain-gauge@configured" in cli.run("skills", "doctor", "--kept").out
+    assert cli.run("skills", "doctor", "--remove", "home/rain-gauge@*").code == 2  # nobody to ask
+    assert cli.run("skills", "doctor", "--remove", "home/rain@*", "--yes").code == 2  # nothing is named so
+    unused = cli.run("skills", "doctor", "--remove", "unused", "--yes", "--json").value["removed"]
+    assert "home/rain-gauge@configured" not in unused
+    assert (home / "one").exists()
+    done = cli.run("skills", "doctor", "--remove", "home/rain-gauge@*", "--yes")
+    assert done.out.startswith("Removed 1 thing, ")
+    assert list(home.iterdir()) == []
+
+
+def test_doctor_asks_before_it_removes(tmp_path: Path) -> None:
+    cli = CommandLine(tmp_path)
+    ran(cli)
+    asked = cli.on_terminal("skills", "doctor", "--remove", "home/*", answers=[("Remove 1 thing", "n\n")])
     assert asked.code != 0
-    assert Path(home["folder"], "one").exists()
+    assert (kept(cli) / "one").exists()
 
 
-def test_to_clear_a_home_removes_nothing_that_a_link_in_it_leads_to(tmp_path: Path) -> None:
+def test_to_empty_a_home_removes_nothing_that_a_link_in_it_leads_to(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
     ran(cli)
-    (home,) = cli.run("skills", "home", "rain-gauge", "--json").value["homes"]
+    home = kept(cli)
     mine = tmp_path / "mine"
     mine.mkdir()
     mine.chmod(0o755)
     (mine / "kept").touch()
-    Path(home["folder"], "link").symlink_to(mine)
-    Path(home["folder"], "dark").mkdir()
-    Path(home["folder"], "dark/link").symlink_to(mine)
-    Path(home["folder"], "dark").chmod(0)
-    assert cli.run("skills", "home", "rain-gauge", "--clear", "--yes").code == 0
-    assert list(Path(home["folder"]).iterdir()) == []
+    (home / "link").symlink_to(mine)
+    (home / "dark").mkdir()
+    (home / "dark/link").symlink_to(mine)
+    (home / "dark").chmod(0)
+    assert cli.run("skills", "doctor", "--remove", "home/*", "--yes").code == 0
+    assert list(home.iterdir()) == []
     assert (mine / "kept").exists()
     assert mine.stat().st_mode & 0o777 == 0o755
-
-
-def test_nothing_is_kept_for_a_skill_that_never_ran(tmp_path: Path) -> None:
-    assert "Nothing is kept for rain-gauge" in CommandLine(tmp_path).run("skills", "home", "rain-gauge").out
-
-
-def test_a_home_of_another_skill_is_not_named_by_a_path(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)
-    ran(cli)
-    assert cli.run("skills", "home", "../homes", "--json").value["homes"] == []
-    assert cli.run("skills", "home", "*", "--json").value["homes"] == []

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -211,34 +212,38 @@ def test_nothing_is_approved_for_all_skills_without_needs(cli: CommandLine) -> N
     assert "no file of plain shows that it needs a package of Python" in done.err
 
 
-def test_environments_are_listed_and_removed(cli: CommandLine, packed: Path) -> None:
-    empty = cli.run("skills", "environments")
-    assert empty.out == "No packages are kept: skills needs NAME --install brings those of a skill.\n"
+def kept(cli: CommandLine) -> dict[str, Any]:
+    """Return what doctor says of the one environment that is kept."""
+    shown = cli.run("skills", "doctor", "--kept", "--json").value["kept"]
+    (found,) = (each for each in shown if each["name"].startswith("packages/"))
+    return dict(found)
+
+
+def remove(cli: CommandLine, name: str) -> list[str]:
+    removed: list[str] = cli.run("skills", "doctor", "--remove", name, "--yes", "--json").value["removed"]
+    return removed
+
+
+def test_packages_that_are_kept_are_listed_and_removed(cli: CommandLine, packed: Path) -> None:
     cli.run("skills", "needs", "packed", "--install", "--yes", "--skills-dir", str(cli.skills))
-    (kept,) = cli.run("skills", "environments", "--json").value["environments"]
-    assert (kept["kind"], kept["skills"], kept["is_used"]) == ("python", ["packed"], True)
-    assert kept["bytes"] > 0
-    shown = cli.run("skills", "environments").out
-    assert f"{kept['digest'][:12]}  python  {kept['bytes']:,}" in shown
-    assert cli.run("skills", "environments", "--unused", "--yes").out == "Removed 0 environments, 0 bytes.\n"
-    assert cli.run("skills", "environments", "--remove", "nothing", "--yes").code == 2
-    assert cli.run("skills", "environments", "--remove", kept["digest"][:8]).code == 2  # nobody to ask
-    assert Path(kept["folder"]).is_dir()
-    done = cli.run("skills", "environments", "--remove", kept["digest"][:8], "--yes")
-    assert done.out == f"Removed 1 environment, {kept['bytes']:,} bytes.\n"
-    assert not Path(kept["folder"]).exists()
+    there = kept(cli)
+    assert (there["used"], there["bytes"] > 0) == (True, True)
+    assert there["note"].startswith("packed: ")
+    assert remove(cli, "unused") == []
+    assert Path(there["folder"]).is_dir()
+    assert remove(cli, there["name"]) == [there["name"]]
+    assert not Path(there["folder"]).exists()
     told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
     assert told["environment"] is None
     assert packed.is_dir()
 
 
-def test_what_no_skill_needs_any_more_is_unused(cli: CommandLine, packed: Path) -> None:
+def test_packages_that_no_skill_needs_any_more_are_unused(cli: CommandLine, packed: Path) -> None:
     install = ["skills", "needs", "packed", "--install", "--yes", "--skills-dir", str(cli.skills)]
     cli.run(*install)
-    (old,) = cli.run("skills", "environments", "--json").value["environments"]
     (packed / "requirements.txt").write_text("outer>=1\n")
-    assert not cli.run("skills", "environments", "--json").value["environments"][0]["is_used"]
+    assert not kept(cli)["used"]
     cli.run(*install)  # the same packages, for other needs: it is used again
-    assert cli.run("skills", "environments", "--json").value["environments"][0]["is_used"]
-    (Path(old["folder"]) / "complete").unlink()
-    assert cli.run("skills", "environments", "--unused", "--yes").out.startswith("Removed 1 environment")
+    assert kept(cli)["used"]
+    (Path(kept(cli)["folder"]) / "complete").unlink()
+    assert len(remove(cli, "unused")) == 1

@@ -41,7 +41,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(cli: CommandLine, arguments: li
     assert done.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("group", ["", "skills", "threads", "runs", "grants", "cache"])
+@pytest.mark.parametrize("group", ["", "skills", "threads", "runs", "grants"])
 def test_a_group_without_a_command_prints_its_help(cli: CommandLine, group: str) -> None:
     words = group.split()
     assert cli.run(*words) == cli.run(*words, "--help")

@@ -1,4 +1,4 @@
-"""skills-agent cache: what the copies of loaded skills weigh, and which of them no thread needs."""
+"""skills doctor --kept: what the copies of loaded skills weigh, and which of them no thread uses."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ def loaded(tmp_path: Path) -> CommandLine:
 
 
 def snapshots(cli: CommandLine) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = cli.run("cache", "show", "--json").value["snapshots"]
+    found: list[dict[str, Any]] = cli.run("skills", "doctor", "--kept", "--json").value["kept"]
     return found
 
 
@@ -33,22 +33,27 @@ def make_old(cli: CommandLine) -> None:
         os.utime(path, (0, 0))
 
 
-def clear(cli: CommandLine, *options: str) -> list[str]:
+def remove(cli: CommandLine, name: str = "unused") -> list[str]:
+    removed: list[str] = cli.run("skills", "doctor", "--remove", name, "--yes", "--json").value["removed"]
+    return removed
+
+
+def clear(cli: CommandLine) -> list[str]:
     make_old(cli)
-    return [each["digest"] for each in cli.run("cache", "clear", "--json", *options).value["removed"]]
+    return remove(cli)
 
 
-def test_show_tells_sizes_and_what_is_needed(loaded: CommandLine) -> None:
+def test_doctor_tells_sizes_and_what_is_used(loaded: CommandLine) -> None:
     (snapshot,) = snapshots(loaded)
-    assert (snapshot["skill"], snapshot["files"], snapshot["needed"]) == ("rain-gauge", 2, True)
-    text = loaded.run("cache", "show").out
-    assert snapshot["digest"][:12] in text
-    assert f"{snapshot['size']:,} bytes" in text
+    assert (snapshot["note"], snapshot["used"]) == ("rain-gauge", True)
+    text = loaded.run("skills", "doctor", "--kept").out
+    assert snapshot["name"] in text
+    assert f"{snapshot['bytes']:,} bytes" in text
 
 
-def test_an_empty_cache_is_shown_and_cleared(tmp_path: Path) -> None:
+def test_where_nothing_is_kept_nothing_is_removed(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
-    assert "0 snapshots" in cli.run("cache", "show").out
+    assert "0 things" in cli.run("skills", "doctor", "--kept").out
     assert clear(cli) == []
 
 
@@ -68,7 +73,7 @@ def test_clear_keeps_what_a_fork_needs_when_its_origin_is_deleted(loaded: Comman
 def test_clear_removes_what_no_thread_needs(loaded: CommandLine) -> None:
     (snapshot,) = snapshots(loaded)
     assert loaded.run("threads", "delete", "rain", "--yes").code == 0
-    assert clear(loaded) == [snapshot["digest"]]
+    assert clear(loaded) == [snapshot["name"]]
     assert snapshots(loaded) == []
 
 
@@ -79,14 +84,11 @@ def test_clear_removes_what_was_needed_in_a_workspace_that_is_gone(loaded: Comma
 
 def test_clear_keeps_what_was_loaded_a_moment_ago(loaded: CommandLine) -> None:
     assert loaded.run("threads", "delete", "rain", "--yes").code == 0
-    assert loaded.run("cache", "clear", "--json").value["removed"] == []
+    assert remove(loaded) == []
 
 
-def test_clear_all_removes_everything_and_warns(loaded: CommandLine) -> None:
-    make_old(loaded)
-    cleared = loaded.run("cache", "clear", "--all")
-    assert "Removed 1 snapshot," in cleared.out
-    assert "loaded anew" in cleared.err
+def test_what_is_named_is_removed_even_if_a_thread_uses_it(loaded: CommandLine) -> None:
+    assert len(remove(loaded, "snapshot/*")) == 1
     assert snapshots(loaded) == []
 
 
