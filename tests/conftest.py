@@ -29,6 +29,7 @@ from tests.agents import Agent
 from tests.examples import FULL
 from tests.graph.cli.command_line import CommandLine
 from tests.machine import SANDBOX
+from tests.openai_server import KEY, OpenAIServer, openai_server
 from tests.postgres import NoPostgresError, Postgres, running_postgres
 
 hypothesis.settings.register_profile("full", FULL)
@@ -110,6 +111,15 @@ def cli(tmp_path: Path) -> CommandLine:
     cli = CommandLine(tmp_path)
     cli.write_skill()
     return cli
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
+    """Return a server that speaks OpenAI's protocol on loopback: `openai:` models are asked there."""
+    with openai_server() as running:
+        monkeypatch.setenv("OPENAI_BASE_URL", running.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """A server whose ids of calls are no ids: every call runs once, and gets its own result."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal
 from tests.agents import Agent, call
 from tests.conftest import MakeAgent
-from tests.openai_server import KEY, Call, Completion, OpenAIServer, openai_server
+from tests.openai_server import KEY, Call, Completion, OpenAIServer
 
 
 class OneId(GenericFakeChatModel):
@@ -32,12 +32,6 @@ class OneId(GenericFakeChatModel):
 
     def bind_tools(self, *_: Any, **__: Any) -> "OneId":
         return self
-
-
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with openai_server() as server:
-        yield server
 
 
 def model_of(server: OpenAIServer) -> ChatOpenAI:

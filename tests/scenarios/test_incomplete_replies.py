@@ -18,7 +18,7 @@ from pydantic import Field, SecretStr
 
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.errors import IncompleteReplyError, ModelCallError
-from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, Raw, error, openai_server
+from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, Raw, error
 
 CONFIG: Any = {"configurable": {"thread_id": "1"}}
 INPUT: Any = {"messages": [HumanMessage("Do it.")]}
@@ -29,14 +29,6 @@ WRITE = Call(
 REMOVE = Call("run_command", {"command": "rm -rf data/old"}, "c2")
 PART = '{"path": "notes.md", "overwrite": true, "content": "row 0\\nrow 1\\nr'
 NOT_RUN = "cut off at the model's limit; nothing of it ran"
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
-    with openai_server() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        yield server
 
 
 @pytest.fixture(autouse=True)

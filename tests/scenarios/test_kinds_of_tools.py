@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +18,12 @@ from skills_agent.graph import Context, Settings, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.settings import SettingsError
 from tests.agents import call, calls
-from tests.openai_server import KEY, Call, Completion, OpenAIServer, openai_server
+from tests.openai_server import KEY, Call, Completion, OpenAIServer
 from tests.strict_providers import strict_server
 
 ASKED: Any = {"messages": [("user", "go")]}
 SEARCH = {"type": "web_search"}
 SEARCH_OF_ANTHROPIC = {"type": "web_search_20250305", "name": "web_search"}
-
-
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with openai_server() as server:
-        yield server
 
 
 def agent_of(workspace: Path, model: Any, tools: Any, **settings: Any) -> Any:

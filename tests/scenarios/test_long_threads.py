@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from skills_agent.state.context import Context
 from skills_agent.state.history import tokens_of
 from tests.agents import call, calls, write_skill
 from tests.conftest import MakeAgent
-from tests.openai_server import KEY, Call, Completion, OpenAIServer, Raw, openai_server
+from tests.openai_server import Call, Completion, OpenAIServer, Raw
 from tests.scenarios.test_prompt_prefix import Recorder
 
 WINDOW = 8_000
@@ -94,18 +94,14 @@ def refusal() -> Raw:
     return Raw(400, json.dumps({"error": {"message": message, "code": "context_length_exceeded"}}).encode())
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, workspace: Path, skills_dir: Path) -> Iterator[OpenAIServer]:
+@pytest.fixture(autouse=True)
+def _files(workspace: Path, skills_dir: Path) -> None:
     write_skill(
         skills_dir, "alpha", "Counts apples.", "APRICOT $ARGUMENTS\n", scripts__run_py="print('3 apples')\n"
     )
     write_skill(skills_dir, "beta", "Counts pears.", "BLUEBERRY\n")
     (workspace / "notes.txt").write_text("line\n" * 300)
     (workspace / "big.txt").write_text("".join(f"{number} is a number\n" for number in range(1_500)))
-    with openai_server() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        yield server
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Models that a host brings: by name, and inside other Runnables."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,9 @@ from skills_agent.graph.models.errors import (
 )
 from skills_agent.graph.models.provider import resolve_model
 from skills_agent.graph.settings import SettingsError
-from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, error, openai_server
+from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, error
 
 ASKED: Any = {"messages": [("user", "go")]}
-
-
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with openai_server() as server:
-        yield server
 
 
 def chat(server: OpenAIServer, name: str = "first", **fields: Any) -> ChatOpenAI:

@@ -1,7 +1,7 @@
 """Replies that came whole and answer nothing: they are asked again once, and then the turn fails."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.errors import NoAnswerError
 from tests.agents import write_skill
-from tests.openai_server import KEY, Call, Completion, OpenAIServer, openai_server
+from tests.openai_server import Call, Completion, OpenAIServer
 
 CONFIG: Any = {"configurable": {"thread_id": "1"}}
 NOTES = {"name": "read_file", "arguments": {"path": "notes.txt"}}
 WRITTEN = json.dumps(NOTES)
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
-    with openai_server() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        yield server
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +15,15 @@ from langgraph.types import Command
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.errors import ModelCallError
 from tests.agents import write_skill
-from tests.openai_server import KEY, Call, Completion, OpenAIServer, Raw, error, openai_server
+from tests.openai_server import Call, Completion, OpenAIServer, Raw, error
 
 CONFIG: Any = {"configurable": {"thread_id": "1"}}
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, skills_dir: Path) -> Iterator[OpenAIServer]:
+@pytest.fixture(autouse=True)
+def _skills(skills_dir: Path) -> None:
     write_skill(skills_dir, "alpha", "Counts apples.", "APRICOT\n", scripts__run_py="print('3 apples')\n")
     write_skill(skills_dir, "beta", "Counts pears.", "BLUEBERRY\n")
-    with openai_server() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        yield server
 
 
 def graph_of(workspace: Path) -> Any:

@@ -1,6 +1,6 @@
 """Servers whose chat templates refuse what others take: over HTTP, with what they say of it."""
 
-from collections.abc import Iterator
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.errors import ModelCallError, calling, refused_part
 from tests.agents import write_skill
 from tests.graph.cli.command_line import CommandLine
-from tests.openai_server import KEY, Answer, Call, Completion, OpenAIServer, error, openai_server
+from tests.openai_server import KEY, Answer, Call, Completion, OpenAIServer, error
 from tests.strict_templates import ALTERNATE, FAMILIES, NO_TOOLS, without_tools
 
 CONFIG: Any = {"configurable": {"thread_id": "1"}}
@@ -39,11 +39,8 @@ class StrictServer:
 
 
 @pytest.fixture(params=FAMILIES)
-def strict(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictServer]:
-    with openai_server() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        yield StrictServer(server, request.param)
+def strict(request: pytest.FixtureRequest, server: OpenAIServer) -> StrictServer:
+    return StrictServer(server, request.param)
 
 
 @pytest.fixture
@@ -88,32 +85,31 @@ def test_a_hosts_model_goes_on_behind_them_too(strict: StrictServer, place: Path
     assert len(strict.refusals) == len({each[:20] for each in strict.refusals})
 
 
-def test_the_system_message_is_the_head_of_the_first_message_where_no_role_is_known(place: Path) -> None:
-    with openai_server() as server:
-        strict = StrictServer(server, "gemma")
-        graph = graph_of(place, host_model(server))
-        assert graph.invoke({"messages": [HumanMessage("Count.")]}, CONFIG)["answer"] == "Well."
-        refused, taken = (request.body["messages"] for request in server.requests)
+def test_the_system_message_is_the_head_of_the_first_message_where_no_role_is_known(
+    place: Path, server: OpenAIServer
+) -> None:
+    strict = StrictServer(server, "gemma")
+    graph = graph_of(place, host_model(server))
+    assert graph.invoke({"messages": [HumanMessage("Count.")]}, CONFIG)["answer"] == "Well."
+    refused, taken = (request.body["messages"] for request in server.requests)
     assert len(strict.refusals) == 1
     assert [each["role"] for each in taken] == ["user"]
     assert taken[0]["content"] == f"{refused[0]['content']}\n\nThe user:\n\nCount."
 
 
-def test_what_is_refused_again_is_one_sentence_with_what_helps(place: Path) -> None:
-    with openai_server() as server:
-        server.respond = lambda _: error(400, ALTERNATE)
-        with pytest.raises(ModelCallError, match="--chat-template") as caught:
-            graph_of(place, host_model(server)).invoke({"messages": [HumanMessage("Count.")]}, CONFIG)
-        assert len(server.requests) == 2
+def test_what_is_refused_again_is_one_sentence_with_what_helps(place: Path, server: OpenAIServer) -> None:
+    server.respond = lambda _: error(400, ALTERNATE)
+    with pytest.raises(ModelCallError, match="--chat-template") as caught:
+        graph_of(place, host_model(server)).invoke({"messages": [HumanMessage("Count.")]}, CONFIG)
+    assert len(server.requests) == 2
     assert "\n" not in str(caught.value)
 
 
-def test_a_template_without_tools_is_told_with_what_helps(cli: CommandLine) -> None:
-    with openai_server() as server:
-        server.respond = lambda body: error(400, next(without_tools(body), "no tools at all"))
-        address = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": KEY}
-        done = cli.run("ask", "Hello.", "--model", "openai:m", **address)
-        assert (done.code, len(server.requests)) == (1, 1)
+def test_a_template_without_tools_is_told_with_what_helps(cli: CommandLine, server: OpenAIServer) -> None:
+    server.respond = lambda body: error(400, next(without_tools(body), "no tools at all"))
+    address = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": KEY}
+    done = cli.run("ask", "Hello.", "--model", "openai:m", **address)
+    assert (done.code, len(server.requests)) == (1, 1)
     assert "takes no tools" in done.errors
     assert "--jinja" in done.errors
 
@@ -150,16 +146,13 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize(("part", "words"), [(part, each) for part, said in SAID.items() for each in said])
-def test_what_servers_say_is_understood(part: str, words: str) -> None:
-    with openai_server() as server:
-        for status in (400, 500):
-            server.answers.append(error(status, words))
-            with pytest.raises(ModelCallError) as caught, calling("m"):
-                host_model(server).invoke("Hello.")
-            assert caught.value.refused == part
-            assert refused_part(caught.value) == part.replace("tools", "")
-        server.answers.append(error(429, words))
+@pytest.mark.parametrize("part", SAID)
+def test_what_servers_say_is_understood(part: str, server: OpenAIServer) -> None:
+    model = host_model(server)
+    for words, status in itertools.product(SAID[part], (400, 500, 429)):
+        server.answers.append(error(status, words))
         with pytest.raises(ModelCallError) as caught, calling("m"):
-            host_model(server).invoke("Hello.")
-        assert caught.value.refused == ""
+            model.invoke("Hello.")
+        said = "" if status == 429 else part
+        assert (words, caught.value.refused) == (words, said)
+        assert refused_part(caught.value) == said.replace("tools", "")

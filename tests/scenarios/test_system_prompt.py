@@ -1,7 +1,6 @@
 """What the operator adds to the agent's instructions."""
 
 import platform
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,12 @@ from skills_agent.graph.system_prompt import system_prompt_of
 from skills_agent.state.schema import AgentState
 from tests.agents import trust_file_of_workspace
 from tests.graph.cli.command_line import CommandLine
-from tests.openai_server import KEY, Completion, OpenAIServer, openai_server
+from tests.openai_server import KEY, Completion, OpenAIServer
 
 
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with openai_server() as server:
-        server.respond = lambda _: Completion("done")
-        yield server
+@pytest.fixture(autouse=True)
+def _done(server: OpenAIServer) -> None:
+    server.respond = lambda _: Completion("done")
 
 
 def system_message(server: OpenAIServer, settings: Settings, **brought: Any) -> str:

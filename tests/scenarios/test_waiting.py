@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -21,14 +21,6 @@ from tests.waiting import PATIENCE
 
 ASKED: Any = {"messages": [HumanMessage("Hello.")]}
 BUSY = error(503, "Loading.", ("retry-after-ms", "5"))
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
-    with openai_server() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        yield server
 
 
 def graph_of(workspace: Path, **settings: Any) -> Any:

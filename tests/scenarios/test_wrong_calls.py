@@ -1,7 +1,6 @@
 """Calls that small models get wrong: each is answered with the call that is right."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.state.context import Context
 from tests.agents import call, calls, write_skill
 from tests.conftest import MakeAgent
-from tests.openai_server import KEY, OpenAIServer, Raw, openai_server
+from tests.openai_server import OpenAIServer, Raw
 
 COLORS = (
     "brand-colors is a skill, not a tool. Nothing was done yet. "
@@ -145,14 +144,6 @@ def test_load_skill_is_named_only_for_a_skill_that_there_is(make_agent: MakeAgen
 
 
 # Arguments and ids
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
-    with openai_server() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        yield server
 
 
 def reply(message: dict[str, Any], finish: str, *, streamed: bool) -> Raw:

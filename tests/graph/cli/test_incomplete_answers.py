@@ -1,22 +1,16 @@
 """skills-agent in front of a server whose replies are not whole."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from tests.graph.cli.command_line import CommandLine, Finished
-from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, openai_server
+from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer
 
 CUT = Completion("Norway, Sweden and", finish="length")
 FAULT = "The answer is not whole: it was cut off at the model's limit."
 PART = '{"path": "rainfall.csv", "overwrite": true, "content": "station,mo'
 Run = Callable[..., Finished]
-
-
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with openai_server() as server:
-        yield server
 
 
 @pytest.fixture

@@ -23,18 +23,10 @@ from skills_agent.skills.evals.case import EvalCase, Expected, ExpectedText, Lai
 from skills_agent.skills.evals.result import EvalResult
 from skills_agent.skills.policy.risk import Risk
 from tests.graph.evals.cases import case, make_setup, write_skills
-from tests.openai_server import KEY, Call, Completion, OpenAIServer, openai_server
+from tests.openai_server import KEY, Call, Completion, OpenAIServer
 from tests.strict_providers import anthropic_blocks, strict_server
 
 MODEL = "openai:loopback"
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
-    with openai_server() as server:
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        yield server
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from skills_agent.skills.evals.drafting import Written
 from skills_agent.skills.evals.improving import improve, split
 from tests.agents import write_skill
 from tests.graph.cli.command_line import CommandLine
-from tests.openai_server import KEY, USAGE, Call, Completion, OpenAIServer, Raw, openai_server
+from tests.openai_server import KEY, USAGE, Call, Completion, OpenAIServer, Raw
 from tests.skills.evals.test_lab import BODY, FOR_IT, NOT_FOR_IT, OTHERS, REQUESTS
 
 GOOD = "Totals of CSV files. Use for sums, groups and missing values."
@@ -45,13 +44,9 @@ def reply(body: dict[str, Any]) -> Completion:
     return Completion(json.dumps({"descriptions": ["Something.", GOOD, "x" * 2_000]}))
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
-    with openai_server() as server:
-        server.respond = reply
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        yield server
+@pytest.fixture(autouse=True)
+def _replies(server: OpenAIServer) -> None:
+    server.respond = reply
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 SKILL = b"---\nname: greet\ndescription: Greets. Use when greeting.\n---\nSay hello.\n"
@@ -19,6 +20,7 @@ def skill(name: str = "greet", text: str = "Say hello.") -> bytes:
     return f"---\nname: {name}\ndescription: Greets. Use when greeting.\n---\n{text}\n".encode()
 
 
+@cache
 def deflated(content: bytes) -> bytes:
     """Return content packed as in a zip."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
