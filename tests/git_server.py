@@ -110,7 +110,7 @@ class _Backend(BaseHTTPRequestHandler):
         authorization = self.headers.get("Authorization", "")
         self._site.requests.append((self.path, authorization))
         if self._site.leads_to:
-            self.send_response(301)
+            self.send_response(307)
             self.send_header("Location", self._site.leads_to + self.path)
             self.end_headers()
             return

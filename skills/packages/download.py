@@ -10,16 +10,18 @@ import ipaddress
 import os
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Final, NamedTuple
 
 from skills_agent.skills.errors import NetworkError
 from skills_agent.skills.network.addresses import (
+    NOWHERE,
     AddressRefusedError,
     HostUnknownError,
     IsAllowed,
+    Pin,
     is_public,
     resolve,
 )
@@ -104,20 +106,24 @@ class Site:
         typed = self._typed
         return typed is not None and (place.scheme, place.target) == (typed.scheme, typed.target)
 
-    def check(self, url: str) -> None:
-        """Refuse a URL that others will ask, and that may not be asked. Raises OfferError."""
+    def check(self, url: str) -> Pin | None:
+        """Return where others may ask for a URL; None: wherever its name leads. Raises OfferError."""
         place = self._parsed(split_credentials(url).url)
         allowed = self._addresses_for(place)
-        if not self.is_typed(place):
-            with suppress(HostUnknownError):  # behind a proxy nobody here knows names
-                self.check_target(place.target, allowed)
-
-    def check_target(self, target: Target, is_allowed: IsAllowed = is_public) -> None:
-        """Refuse a host that is at an address that is not allowed. Raises OfferError, HostUnknownError."""
+        if self.is_typed(place):
+            return None
         try:
-            resolve(target, is_allowed=is_allowed, seconds=_RESOLVE_SECONDS)
+            return self.check_target(place.target, allowed)
+        except HostUnknownError:  # behind a proxy nobody here knows names
+            return Pin(place.target, (NOWHERE,))
+
+    def check_target(self, target: Target, is_allowed: IsAllowed = is_public) -> Pin:
+        """Return where a host is, if that is allowed. Raises OfferError, HostUnknownError."""
+        try:
+            found = resolve(target, is_allowed=is_allowed, seconds=_RESOLVE_SECONDS)
         except AddressRefusedError as error:
             raise self.refused(f"{str(error).rstrip('.')}{self._advice}") from error
+        return Pin(target, tuple(str(place[0]) for *_, place in found))
 
     @property
     def _advice(self) -> str:

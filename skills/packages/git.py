@@ -60,10 +60,10 @@ def file_of(tree: SkillsTree, path: str, limit: int, wanted: Wanted) -> bytes | 
 def fetch_tree(wanted: Wanted) -> tuple[SkillsTree, str]:
     """Fetch a commit, and return what it holds, of which nothing is written yet, with its full name."""
     address = wanted.address
-    check_host(address, address.text)
+    remote = Remote.of(address.place, check_host(address, address.text))
     folder = wanted.into / "git"
     folder.mkdir()
-    git = Git(Remote.of(address.place), folder, address.text, wanted.limits.max_bytes)
+    git = Git(remote, folder, address.text, wanted.limits.max_bytes)
     try:
         commit = _Refs(git).fetch(address.ref, wanted.resolved)
     except GitFailedError as error:
@@ -78,7 +78,7 @@ def _fetch_submodules(git: Git, commit: str, wanted: Wanted, links: Links) -> di
     for number, each in enumerate(submodules_of(git, commit, links, wanted)):
         folder = wanted.into / f"submodule-{number}"
         folder.mkdir()
-        one = fetched[each.path] = git.beside(Remote.of(each.address.place), folder, fetched.values())
+        one = fetched[each.path] = git.beside(each.remote, folder, fetched.values())
         try:
             _Refs(one).fetch("", each.commit)
         except GitFailedError as error:

@@ -6,6 +6,7 @@ redirects are not followed. Credentials go by the environment: all users see arg
 """
 
 import os
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -16,6 +17,7 @@ from threading import Event, Thread
 from time import monotonic
 from typing import IO, Final, NamedTuple
 
+from skills_agent.skills.network.addresses import Pin
 from skills_agent.skills.packages.credentials import split_credentials
 from skills_agent.skills.packages.errors import OfferError
 from skills_agent.skills.scripts.programs import find_program
@@ -50,6 +52,7 @@ _FIXED: Final = {
     "LC_ALL": "C",
 }
 _SSH: Final = "ssh -oBatchMode=yes -oForwardAgent=no -oClearAllForwardings=yes -oPermitLocalCommand=no"
+_SSH_PORT: Final = 22
 _CONFIG: Final = (
     ("core.hooksPath", os.devnull),
     ("core.fsmonitor", "false"),
@@ -82,16 +85,18 @@ class Remote(NamedTuple):
     scheme: str
     authorization: str = ""
     """For its server, as the header has it."""
+    pin: Pin | None = None
+    """The one place where it is asked for."""
 
     @classmethod
-    def of(cls, place: str) -> "Remote":
+    def of(cls, place: str, pin: Pin | None = None) -> "Remote":
         """Take the place of an address apart."""
         scheme, separator, _ = place.partition("://")
         if not separator:  # git@host:owner/repo
-            return cls(place, "ssh")
+            return cls(place, "ssh", pin=pin)
         if scheme not in {"https", "http"}:
-            return cls(place, scheme)
-        return cls(split_credentials(place).url, scheme, split_credentials(place).authorization)
+            return cls(place, scheme, pin=pin)
+        return cls(split_credentials(place).url, scheme, split_credentials(place).authorization, pin)
 
 
 class GitFailedError(Exception):
@@ -281,10 +286,19 @@ def _environment(
     pairs = [*_CONFIG, *config]
     if remote.authorization:
         pairs.append((f"http.{remote.url}.extraHeader", f"Authorization: {remote.authorization}"))
+    if remote.pin and ":" not in remote.pin.target.host:  # an address of IPv6 is no name
+        place = f"{remote.pin.target}:{','.join(remote.pin.addresses)}"
+        pairs.append(("http.curloptResolve", place))  # since git 2.37
     environment = {name: user[name] for name in _KEPT if name in user}
     environment |= {**_FIXED, "GIT_ALLOW_PROTOCOL": remote.scheme}
     if "GIT_SSH" not in environment:
         environment.setdefault("GIT_SSH_COMMAND", _SSH)
+    if remote.pin and remote.scheme == "ssh":
+        host, port = remote.pin.target
+        key = host if port == _SSH_PORT else f"[{host}]:{port}"
+        options = shlex.join([f"-oHostName={remote.pin.addresses[0]}", f"-oHostKeyAlias={key}"])
+        command = environment.get("GIT_SSH_COMMAND") or shlex.quote(environment["GIT_SSH"])
+        environment["GIT_SSH_COMMAND"] = f"{command} {options}"
     environment["GIT_CONFIG_COUNT"] = str(len(pairs))
     for number, (key, value) in enumerate(pairs):
         environment[f"GIT_CONFIG_KEY_{number}"] = key

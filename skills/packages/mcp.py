@@ -4,12 +4,15 @@ What a skill was resolved to is its URI and, behind `#`, the digest of its set o
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from skills_agent.skills.errors import SkillError, list_names
+from skills_agent.skills.network.addresses import Pin
+from skills_agent.skills.network.agent_proxy import proxy_for
 from skills_agent.skills.network.mcp_http import address_streams
 from skills_agent.skills.packages.credentials import split_credentials
 from skills_agent.skills.packages.download import SECONDS, Site
@@ -39,8 +42,10 @@ def from_mcp(wanted: Wanted) -> Offer:
     parts = urlsplit(url)
     if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOCAL):
         raise OfferError(wanted.address.text, "write mcp+https://; mcp+http:// is for this machine alone")
-    Site(wanted.address).check(url)
-    server = _Server(url, _headers(url, authorization, wanted), wanted)
+    pin = Site(wanted.address).check(url)
+    if pin and proxy_for(pin.target, os.environ):  # it resolves names by itself
+        pin = None
+    server = _Server(url, _headers(url, authorization, wanted), wanted, pin)
     if wanted.resolved:
         entries = [server.locked()]
     else:
@@ -76,10 +81,11 @@ def _headers(url: str, authorization: str, wanted: Wanted) -> dict[str, str]:
 class _Server:
     """A server, and a connection for each thing that is asked: a person may think in between."""
 
-    def __init__(self, url: str, headers: Mapping[str, str], wanted: Wanted) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str], wanted: Wanted, pin: Pin | None) -> None:
         self._url = url
         self._headers = headers
         self._wanted = wanted
+        self._pin = pin
 
     def list(self) -> "McpList":
         async def ask(client: "Client") -> "McpList":
@@ -133,7 +139,7 @@ class _Server:
         from mcp import Client  # noqa: PLC0415 - of the extra `mcp`, as what follows
         from mcp.client.extension import advertise  # noqa: PLC0415
 
-        streams = address_streams(self._url, self._headers)
+        streams = address_streams(self._url, self._headers, self._pin)
         async with (
             asyncio.timeout(SECONDS),
             Client(streams, cache=None, extensions=[advertise(EXTENSION)]) as client,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from skills_agent.skills.network.addresses import HostUnknownError
+from skills_agent.skills.network.addresses import HostUnknownError, Pin
 from skills_agent.skills.network.hosts import PORTS, Target
 from skills_agent.skills.packages.address import Address, parse_address
 from skills_agent.skills.packages.credentials import without_secrets
@@ -23,21 +23,23 @@ _HOSTS: Final = "hosts"
 """The file with what was typed, in a folder of the user's state."""
 
 
-def check_host(address: Address, package: str) -> None:
-    """Refuse a repository at an address that nobody typed and that is no public one. Raises OfferError."""
+def check_host(address: Address, package: str) -> Pin | None:
+    """Return where git may ask for a repository; None: wherever the address that was typed leads.
+
+    Raises OfferError for an address that nobody typed and that is no public one.
+    """
     place, typed = address.place, address.typed
     if place == typed or (place.startswith("file:") and typed.startswith(("file:", "/"))):
-        return
+        return None
     site = Site(address, package)
     if place.startswith(("https://", "http://")):
-        site.check(place)
-    elif (target := _target_of_ssh(place)) is None:
+        return site.check(place)
+    if (target := _target_of_ssh(place)) is None:
         raise site.refused(f"{shown(address.text)} is reached neither by https nor by ssh")
-    else:
-        try:
-            site.check_target(target)
-        except HostUnknownError as error:  # a name of the user's settings of ssh may mean any host
-            raise site.refused(str(error).rstrip(".")) from error
+    try:
+        return site.check_target(target)
+    except HostUnknownError as error:  # a name of the user's settings of ssh may mean any host
+        raise site.refused(str(error).rstrip(".")) from error
 
 
 def parse_locked(text: str, base: Path, hosts: Collection[str] | None) -> Address:

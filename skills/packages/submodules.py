@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from skills_agent.skills.packages.address import Address, parse_address
+from skills_agent.skills.packages.address import parse_address
 from skills_agent.skills.packages.credentials import without_secrets
 from skills_agent.skills.packages.download import shown
 from skills_agent.skills.packages.errors import AddressError, OfferError
-from skills_agent.skills.packages.git_program import Git, GitFailedError
+from skills_agent.skills.packages.git_program import Git, GitFailedError, Remote
 from skills_agent.skills.packages.offer import Wanted
 from skills_agent.skills.packages.origins import check_host
 
@@ -33,7 +33,7 @@ class Submodule(NamedTuple):
     path: str
     """Where it stands in the repository."""
     commit: str
-    address: Address
+    remote: Remote
 
 
 def submodules_of(
@@ -49,7 +49,7 @@ def submodules_of(
     if len(known) > MAX_SUBMODULES:
         reason = f"it has {len(known)} submodules, more than {MAX_SUBMODULES}: name a folder in it"
         raise OfferError(wanted.address.text, reason)
-    return tuple(Submodule(path, at, _address(path, urls[path], at, git, wanted)) for path, at in known)
+    return tuple(Submodule(path, at, _remote(path, urls[path], at, git, wanted)) for path, at in known)
 
 
 def _urls(git: Git, commit: str) -> dict[str, str]:
@@ -72,7 +72,7 @@ def _urls(git: Git, commit: str) -> dict[str, str]:
     return urls
 
 
-def _address(path: str, url: str, commit: str, git: Git, wanted: Wanted) -> Address:
+def _remote(path: str, url: str, commit: str, git: Git, wanted: Wanted) -> Remote:
     """Return where a submodule is. Raises OfferError."""
     package = wanted.address.text
     refusal = (
@@ -91,10 +91,9 @@ def _address(path: str, url: str, commit: str, git: Git, wanted: Wanted) -> Addr
     if address.kind != "git" or address.ref != commit:
         raise OfferError(package, refusal)
     try:
-        check_host(address.named_by(wanted.address), package)
+        return Remote.of(address.place, check_host(address.named_by(wanted.address), package))
     except OfferError as error:
         raise OfferError(package, f"of its submodule {shown(path)}: {error.reason}") from error
-    return address
 
 
 def _joined(base: str, relative: str) -> str:

@@ -131,3 +131,12 @@ def test_the_lock_of_the_users_own_folder_was_typed(cli: CommandLine, tmp_path: 
         done = cli.run("skills", "install", f"git+{site.url}/acme.git", "--to", "user", "--yes")
         assert done.code == 0, done.err
         assert "0 of 1 skill outdated" in cli.run("skills", "outdated", "--to", "user").out
+
+
+@pytest.mark.parametrize(
+    "form", ["git+https://x.localhost:{port}/x.git", "mcp+https://x.localhost:{port}/mcp"]
+)
+def test_a_name_that_git_knows_alone_reaches_none(cli: CommandLine, listener: Listener, form: str) -> None:
+    clone(cli, LockedSkill(name="one", source=form.format(port=listener.port), digest="0" * 64))
+    cli.run("skills", "outdated")
+    assert listener.came == 0

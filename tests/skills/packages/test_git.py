@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from skills_agent.skills.library.contents import ContentLimits
+from skills_agent.skills.network.addresses import Pin
+from skills_agent.skills.network.hosts import Target
 from skills_agent.skills.packages.address import parse_address
 from skills_agent.skills.packages.credentials import split_credentials
 from skills_agent.skills.packages.errors import EntryError, OfferError, PackageError
 from skills_agent.skills.packages.fetch import fetch
+from skills_agent.skills.packages.git_program import Git, GitFailedError, Remote
 from skills_agent.skills.packages.offer import Offer, Wanted
 from tests.git_server import SKILL, Files, GitSite, Repository, git_daemon, serving_git
 from tests.skills.network.conftest import certify
@@ -238,6 +241,37 @@ def test_a_credential_helper_of_the_user_is_asked(
         helper = "!f() { echo username=me; echo password=s3cret; }; f"
         (tmp_path / "home" / ".gitconfig").write_text(f'[credential "{site.url}"]\nhelper = "{helper}"\n')
         assert ask(address).resolved == commit
+
+
+def test_git_asks_where_a_name_was_when_it_was_checked(
+    repository: Repository, site: GitSite, ask: Asking, tmp_path: Path
+) -> None:
+    """A name that no name server knows stands for one that means another host by now."""
+    commit = repository.skill()
+    port = int(site.url.rpartition(":")[2])
+    url = f"http://moved.invalid:{port}/acme/skills.git"
+    pin = Pin(Target("moved.invalid", port), ("127.0.0.1",))
+    git = Git(Remote.of(url, pin), ask.place, url, 1_000_000)
+    assert git.run("ls-remote", "--", url, "HEAD").decode().split() == [commit, "HEAD"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "port", "key"),
+    [("GIT_SSH_COMMAND", 22, "moved.invalid"), ("GIT_SSH", 2222, "[moved.invalid]:2222")],
+)
+def test_ssh_does_too_and_holds_the_key_against_the_name(
+    ask: Asking, monkeypatch: pytest.MonkeyPatch, variable: str, port: int, key: str
+) -> None:
+    program = ask.place / "ssh"
+    program.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {ask.place}/arguments\n")
+    program.chmod(0o755)
+    monkeypatch.setenv(variable, str(program))
+    url = f"ssh://git@moved.invalid:{port}/x.git"
+    git = Git(Remote.of(url, Pin(Target("moved.invalid", port), ("192.0.2.1",))), ask.place, url, 1)
+    with pytest.raises(GitFailedError):
+        git.run("ls-remote", "--", url)
+    arguments = (ask.place / "arguments").read_text().splitlines()
+    assert {"-oHostName=192.0.2.1", f"-oHostKeyAlias={key}"} <= set(arguments)
 
 
 def test_no_redirect_is_followed(repository: Repository, site: GitSite, ask: Asking, tmp_path: Path) -> None:

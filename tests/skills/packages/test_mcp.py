@@ -1,18 +1,24 @@
 """Installing from a server of MCP: a real one, which may lie."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 
 from skills_agent.skills.library.contents import ContentLimits
+from skills_agent.skills.network.addresses import Pin
+from skills_agent.skills.network.hosts import Target
+from skills_agent.skills.network.mcp_http import address_streams
 from skills_agent.skills.packages.address import parse_address
 from skills_agent.skills.packages.errors import OfferError, PackageError
 from skills_agent.skills.packages.fetch import fetch
 from skills_agent.skills.packages.lock import LockedSkill
 from skills_agent.skills.packages.offer import Offer, Wanted
 from skills_agent.skills.packages.syncing import Place, fetch_locked
+from tests.git_server import serving_git
 from tests.mcp_skills import Skills, free_port, publishing, skill
 
 FILES: dict[str, str | bytes] = {
@@ -168,3 +174,20 @@ def test_other_addresses_are_refused(address: str, reason: str, tmp_path: Path) 
 def test_a_server_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(OfferError, match="the server does not answer"):
         fetch(Wanted(parse_address(f"mcp+http://127.0.0.1:{free_port()}/mcp", tmp_path), tmp_path))
+
+
+def test_a_server_is_asked_where_its_name_was_when_it_was_checked(tmp_path: Path) -> None:
+    """A name that no name server knows stands for one that means another host by now."""
+    with serving_git(tmp_path) as site:
+        port = int(site.url.rpartition(":")[2])
+        site.leads_to = f"http://moved.invalid:{port}/there"
+        pin = Pin(Target("moved.invalid", port), ("127.0.0.1",))
+
+        async def ask() -> None:
+            streams = address_streams(f"http://moved.invalid:{port}/mcp", {}, pin)
+            async with asyncio.timeout(20), Client(streams, cache=None):
+                pass
+
+        with pytest.raises(ExceptionGroup):
+            asyncio.run(ask())
+    assert [path for path, _ in site.requests[:2]] == ["/mcp", "/there/mcp"]
