@@ -23,6 +23,7 @@ from skills_agent.graph.private_files import (
     read_private,
 )
 from skills_agent.graph.settings import Settings
+from skills_agent.skills.confined import opened_folder
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.trees import empty, open_up
@@ -107,11 +108,8 @@ def _give_back_rights(folder: Path) -> None:
     """Undo what a script did to the mode of its own folder: nobody else gets to it, by the folder above."""
     with suppress(OSError):
         open_up(str(folder))
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
+        with opened_folder(folder) as descriptor:
             os.fchmod(descriptor, 0o700)
-        finally:
-            os.close(descriptor)
 
 
 def homes_folder(settings: Settings) -> Path:

@@ -63,7 +63,7 @@ from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
 from skills_agent.skills.policy.risk import Approval
 from skills_agent.skills.policy.trust import TrustedPath, TrustFileError, TrustList
 from skills_agent.skills.sources import Source
-from skills_agent.skills.sources.directory import standard_sources
+from skills_agent.skills.sources.directory import DirectorySource, standard_sources
 from skills_agent.state.budget import Limits, OnChange, Positive, Share
 
 if TYPE_CHECKING:
@@ -415,15 +415,8 @@ def make_registry(
     if not settings.enable_skills:
         sources = ()
     elif sources is None:
-        folders = standard_sources(
-            settings.workspace,
-            settings.home,
-            settings.skills_dirs,
-            bundled=settings.bundled_skills,
-            offered=settings.offered_dirs,
-        )
         # The weakest: a server's skill never stands in for one that is here.
-        sources = [*_of_servers(settings, servers), *folders]
+        sources = [*_of_servers(settings, servers), *folder_sources(settings)]
     return Registry(
         sources,
         Strictness(
@@ -433,6 +426,17 @@ def make_registry(
         index=cache_folder(settings) / "index" if settings.index else None,
         vectors=_vectors(embeddings) if embeddings else None,
         snapshots=partial(open_snapshots, settings),
+    )
+
+
+def folder_sources(settings: Settings) -> list[DirectorySource]:
+    """Return the folders of skills that the settings name, from the weakest to the strongest."""
+    return standard_sources(
+        settings.workspace,
+        settings.home,
+        settings.skills_dirs,
+        bundled=settings.bundled_skills,
+        offered=settings.offered_dirs,
     )
 
 

@@ -99,17 +99,24 @@ def open_folder_beneath(root: Path, relative: str) -> int:
 
 
 @contextmanager
+def opened_folder(folder: str | os.PathLike[str], how: int = _INNER_FOLDER) -> Iterator[int]:
+    """Yield the descriptor of a folder, by default of one that is no link. Raises OSError."""
+    descriptor = os.open(folder, how)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
 def held_open(folder: Path) -> Iterator[Path]:
     """Yield a path to what a folder is now, whatever is put in its place meanwhile. May raise OSError.
 
     Where the system names open folders by no path (macOS), it is the folder's own.
     """
-    descriptor = os.open(folder, _FOLDER)
-    try:
+    with opened_folder(folder, _FOLDER) as descriptor:
         held = f"/proc/self/fd/{descriptor}"
         yield Path(held) if os.path.isdir(held) else folder  # noqa: PTH112 - a text
-    finally:
-        os.close(descriptor)
 
 
 def make_folder_beneath(root: Path, relative: str, mode: int = 0o777) -> int:

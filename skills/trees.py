@@ -12,6 +12,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Final
 
+from skills_agent.skills.confined import opened_folder
 from skills_agent.skills.posix import flags
 
 _FOLDER: Final = os.O_RDONLY | flags("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC")
@@ -64,21 +65,15 @@ def give_rights(above: int, name: str) -> None:
 
 def open_up(folder: str) -> None:
     """Give this user the rights to a folder; a link is left as it is. Raises OSError."""
-    above = os.open(os.path.dirname(folder), getattr(os, "O_PATH", 0) | _FOLDER)  # noqa: PTH120
-    try:
+    with opened_folder(os.path.dirname(folder), getattr(os, "O_PATH", 0) | _FOLDER) as above:  # noqa: PTH120
         give_rights(above, os.path.basename(folder))  # noqa: PTH119
-    finally:
-        os.close(above)
 
 
 def empty(folder: Path) -> None:
     """Remove what is in a folder, as far as that is possible. Raises OSError: what is left, or a link."""
     open_up(str(folder))
-    top = os.open(folder, _FOLDER)
-    try:
+    with opened_folder(folder) as top:
         _empty(top)
-    finally:
-        os.close(top)
 
 
 def remove_tree(folder: Path) -> None:

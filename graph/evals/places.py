@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from skills_agent.graph.evals.laying import file_of
-from skills_agent.graph.settings import Settings
+from skills_agent.graph.settings import Settings, folder_sources
 from skills_agent.skills.evals.case import EvalCase
 from skills_agent.skills.evals.eval_place import EVALS_FOLDER
 from skills_agent.skills.sources import Source
-from skills_agent.skills.sources.directory import DirectorySource, standard_sources
+from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.sources.plugin import Plugin
 from skills_agent.skills.sources.protocol import Scan, SkillFile
 from skills_agent.skills.sources.walk import SKILL_FILE
@@ -95,13 +95,7 @@ def sources_of(settings: Settings, places: Sequence[Path]) -> Sequence[Source]:
     but for the user's own: a run is to mean the same on another machine.
     """
     folders = catalog_folders(places)
-    every = standard_sources(
-        settings.workspace,
-        settings.home,
-        settings.skills_dirs,
-        bundled=settings.bundled_skills,
-        offered=settings.offered_dirs,
-    )
+    every = folder_sources(settings)
     is_of_skills = bool(folders) and all(map(_is_of_skills, places))
     own = [] if is_of_skills else [source for source in every if source.label != "user"]
     labels = {os.path.realpath(source.folder): source.label for source in every}

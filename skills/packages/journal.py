@@ -10,15 +10,11 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
-from skills_agent.skills.confined import sync_folder
+from skills_agent.skills.confined import opened_folder, sync_folder
 from skills_agent.skills.packages.errors import TargetError
-from skills_agent.skills.posix import flags
-
-_FOLDER: Final = flags("O_RDONLY", "O_DIRECTORY", "O_CLOEXEC", "O_NOFOLLOW")
 
 
 class Put(msgspec.Struct, frozen=True):
@@ -87,11 +83,8 @@ def key_of(folder: Path) -> str:
 
 def sync(folder: Path) -> None:
     """Put the names in a folder on the disk."""
-    descriptor = os.open(folder, _FOLDER)
-    try:
+    with opened_folder(folder) as descriptor:
         sync_folder(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def make_own(folder: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from skills_agent.skills import posix
-from skills_agent.skills.confined import read_beneath
+from skills_agent.skills.confined import opened_folder, read_beneath
 from skills_agent.skills.errors import DetailedError
 from skills_agent.skills.format.lint import lint
 from skills_agent.skills.format.rules import MAX_NAME, NAME_RULE, is_spec_name
@@ -31,7 +31,6 @@ from skills_agent.skills.packages.offer import Offer, OfferedSkill, Wanted
 from skills_agent.skills.packages.staging import copy_skill, stage
 from skills_agent.skills.packages.target import Target
 from skills_agent.skills.policy.protected import is_protected_name
-from skills_agent.skills.posix import flags
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import count, cut
 from skills_agent.skills.trees import remove_tree
@@ -204,12 +203,9 @@ def _age(folder: Path) -> float:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Keep other threads and programs out of what they would change here, too. Raises OSError."""
-    descriptor = os.open(folder, flags("O_RDONLY", "O_DIRECTORY", "O_CLOEXEC"))
-    try:
+    with opened_folder(folder) as descriptor:
         posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def _untouchable(place: Path, found: str, before: LockedSkill | None, around: Surroundings) -> str:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from skills_agent.skills import posix
+from skills_agent.skills.confined import opened_folder
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError, list_contents, read_digest
 from skills_agent.skills.packages.backups import Backups
 from skills_agent.skills.packages.errors import InstalledError, TargetError
@@ -159,12 +160,9 @@ class Target:
         written = lock.text().encode() if lock is not None else b""
         if written:
             (draft / LOCK_FILE).write_bytes(written)
-        descriptor = os.open(draft, _FOLDER)
-        try:
+        with opened_folder(draft) as descriptor:
             flush(descriptor)
             inode = os.fstat(descriptor).st_ino
-        finally:
-            os.close(descriptor)
         decision = Decision(
             draft=draft.name,
             inode=inode,
@@ -250,13 +248,11 @@ def _is_left(draft: Path) -> bool:
     """Return whether the process that made a draft has ended; False for what is no draft of this user."""
     if not _is_folder(draft) or draft.lstat().st_uid != os.geteuid():
         return False
-    descriptor = os.open(draft, _FOLDER)
-    try:
-        posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(descriptor)
+    with opened_folder(draft) as descriptor:
+        try:
+            posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
     return True
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final
 
+from skills_agent.skills.confined import opened_folder
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.environment import ScriptLimits
 from skills_agent.skills.scripts.growth import BLOCK_BYTES, Written
@@ -173,11 +174,8 @@ def _statuses(top: str, jumps: int = 100) -> Iterator[os.stat_result | None]:
             if not os.access(path, os.R_OK | os.X_OK):
                 open_up(path)
             if len(path) > _LONG_PATH and jumps:
-                descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-                try:
+                with opened_folder(path) as descriptor:
                     yield from _statuses(f"/proc/self/fd/{descriptor}/.", jumps - 1)
-                finally:
-                    os.close(descriptor)
                 continue
             with os.scandir(path) as entries:
                 for entry in entries:
