@@ -164,6 +164,7 @@ def test_the_lock_of_a_killed_process_is_free(kind: Kind) -> None:
             is_free = True
 
 
+@pytest.mark.slow
 def test_a_child_process_holds_nothing_of_its_parents(tmp_path: Path) -> None:
     """It would keep the locks of a parent that was killed, and could not be kept out by them."""
     folder = tmp_path / "locks"
@@ -221,6 +222,7 @@ def test_one_file_stays_for_the_next_threads_and_none_at_the_end(tmp_path: Path)
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_program_that_ends_leaves_no_file(tmp_path: Path) -> None:
     folder = tmp_path / "locks"
     program = f"""

@@ -167,6 +167,7 @@ for place in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_a_home_of_thousands_of_nested_folders_closes_no_skill(
     make_agent: MakeAgent, skills_dir: Path
 ) -> None:

@@ -85,6 +85,7 @@ async def test_a_call_has_the_time_of_tools_and_ends_at_the_server(
         await until_there(tmp_path / f"{name}-2")
 
 
+@pytest.mark.slow
 def test_a_server_that_ends_in_a_call_is_no_error_of_the_turn(make_agent: MakeAgent) -> None:
     again = call("mcp__notes__echo", text="back")
     agent = make_agent([calls(call("mcp__notes__die")), calls(again), "done"], mcp_servers=NOTES, **YES)

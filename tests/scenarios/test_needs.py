@@ -73,6 +73,7 @@ OUTER = "import outer\nprint('outer', outer.VERSION, 'by', __import__('sys').pre
 
 @needs_installer
 @pytest.mark.parametrize("sandbox", SANDBOXES)
+@pytest.mark.slow
 def test_a_script_runs_with_the_packages_that_a_person_approved(
     skills_dir: Path, make_agent: MakeAgent, tmp_path: Path, sandbox: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,6 +93,7 @@ def go_on(agent: Agent) -> None:
         ("look", False, False),
     ],
 )
+@pytest.mark.variants
 def test_a_killed_call_goes_on_as_its_tool_declares(
     make_agent: MakeAgent, tmp_path: Path, moment: str, recovery: str, asks: bool, ran_twice: bool
 ) -> None:

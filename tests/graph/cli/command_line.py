@@ -209,8 +209,8 @@ class CommandLine:
     def environment(self, variables: dict[str, str]) -> dict[str, str]:
         """Return the variables that the command has, these among them."""
         mine = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8"}
-        # A worktree's own code, not that which is installed; and the folder that conftest.py makes.
-        passed_on = ("PYTHONPATH", "XDG_STATE_HOME")
+        # A worktree's own code, not that which is installed; and what conftest.py makes.
+        passed_on = ("PYTHONPATH", "XDG_STATE_HOME", "SSL_CERT_FILE")
         mine |= {name: os.environ[name] for name in passed_on if name in os.environ}
         return {**mine, **variables}
 

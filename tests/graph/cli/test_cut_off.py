@@ -126,6 +126,7 @@ def test_resume_with_reject_leaves_it(cut: Cut) -> None:
     assert "Outcome unknown" in str(shown)
 
 
+@pytest.mark.slow
 def test_a_command_that_is_typed_again_after_each_crash_runs_the_call_once_more_and_not_more_often(
     cut: Cut,
 ) -> None:
@@ -148,6 +149,7 @@ def test_a_command_that_is_typed_again_after_each_crash_runs_the_call_once_more_
     assert (done.code, cut.effects) == (0, 3)
 
 
+@pytest.mark.slow
 def test_an_attempt_is_named_with_an_answer_about_a_call_that_was_cut_off(cut: Cut) -> None:
     cut.kill()
     assert cut.cli.run("resume", "t", "--attempt", "1").code == 2
@@ -174,6 +176,7 @@ def test_on_a_terminal_the_question_takes_approve_and_reject_only(cut: Cut) -> N
     assert cut.effects == 1
 
 
+@pytest.mark.slow
 def test_what_the_script_left_for_other_programs_is_said_at_the_next_start(cut: Cut) -> None:
     (cut.cli.workspace / ".envrc").write_text("evil")
     cut.kill()
@@ -183,6 +186,7 @@ def test_what_the_script_left_for_other_programs_is_said_at_the_next_start(cut: 
     assert "cut off with the agent" not in again.err
 
 
+@pytest.mark.slow
 def test_resume_all_finishes_what_it_may_and_says_what_waits(cut: Cut) -> None:
     cut.kill()
     cli = cut.cli

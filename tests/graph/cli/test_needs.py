@@ -95,6 +95,7 @@ def test_a_list_that_nobody_approves_is_not_installed(cli: CommandLine, packed: 
 
 
 @needs_installer
+@pytest.mark.slow
 def test_an_approved_list_is_installed_and_used(cli: CommandLine, packed: Path) -> None:
     done = cli.run("skills", "needs", "packed", "--install", "--yes", "--skills-dir", str(cli.skills))
     assert done.code == 0
@@ -109,6 +110,7 @@ def test_an_approved_list_is_installed_and_used(cli: CommandLine, packed: Path) 
 
 
 @needs_installer
+@pytest.mark.slow
 def test_a_person_may_name_more_packages(cli: CommandLine, packed: Path, tmp_path: Path) -> None:
     del packed
     make_wheel(tmp_path / "index", "other", nobody_names_it_py="")
@@ -136,6 +138,7 @@ def test_options_of_an_installation_are_for_one(cli: CommandLine, packed: Path) 
 
 @needs_installer
 @pytest.mark.parametrize(("reply", "code"), [("y\n", 0), ("n\n", 1)])
+@pytest.mark.slow
 def test_a_person_is_asked_once(cli: CommandLine, packed: Path, reply: str, code: int) -> None:
     del packed
     install = ["skills", "needs", "packed", "--install", "--skills-dir", str(cli.skills)]
@@ -146,6 +149,7 @@ def test_a_person_is_asked_once(cli: CommandLine, packed: Path, reply: str, code
 
 
 @needs_installer
+@pytest.mark.slow
 def test_the_command_that_is_shown_works_as_it_is(cli: CommandLine, packed: Path) -> None:
     del packed
     told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
@@ -224,6 +228,7 @@ def remove(cli: CommandLine, name: str) -> list[str]:
     return removed
 
 
+@pytest.mark.slow
 def test_packages_that_are_kept_are_listed_and_removed(cli: CommandLine, packed: Path) -> None:
     cli.run("skills", "needs", "packed", "--install", "--yes", "--skills-dir", str(cli.skills))
     there = kept(cli)
@@ -238,6 +243,7 @@ def test_packages_that_are_kept_are_listed_and_removed(cli: CommandLine, packed:
     assert packed.is_dir()
 
 
+@pytest.mark.slow
 def test_packages_that_no_skill_needs_any_more_are_unused(cli: CommandLine, packed: Path) -> None:
     install = ["skills", "needs", "packed", "--install", "--yes", "--skills-dir", str(cli.skills)]
     cli.run(*install)

@@ -121,6 +121,7 @@ def test_the_programs_that_judge_instructions_are_one() -> None:
 @pytest.mark.parametrize("skill", SKILLS)
 @needs_bwrap
 @pytest.mark.variants
+@pytest.mark.slow
 def test_the_evals_of_a_bundled_skill_pass_without_a_key(folder: Path, skill: str, setup: Setup) -> None:
     assert failed(folder, skill, setup) == {}
 

@@ -63,6 +63,7 @@ def run(place: Path, *words: str) -> Ran:
 SCRIPTED = ("--skills-evals", "skills", "--skills-evals-model", "scripted")
 
 
+@pytest.mark.slow
 def test_each_case_is_a_test_that_says_what_failed(repository: Path) -> None:
     done = run(repository, *SCRIPTED, "-v", "-rs")
     assert done.code == 1

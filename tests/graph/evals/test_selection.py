@@ -94,6 +94,7 @@ def test_a_model_describes_a_skill_and_is_measured_on_requests_it_never_saw(
     assert SKILL.description in file.read_text()
 
 
+@pytest.mark.slow
 def test_a_choice_is_what_the_agent_loads_first_with_its_own_prompt(
     settings: Settings, model: BaseChatModel, server: OpenAIServer
 ) -> None:
@@ -157,6 +158,7 @@ def test_a_name_that_no_skill_has_is_no_choice_and_a_failure_is_none_either(
         chooser.choose(["c"], descriptions)
 
 
+@pytest.mark.slow
 def test_the_command_lets_a_model_draft_choose_and_describe(
     cli: CommandLine, server: OpenAIServer, tmp_path: Path
 ) -> None:

@@ -351,6 +351,7 @@ def test_tools_are_listed_again_where_they_may_be_new_and_at_no_other_time(tmp_p
         until(is_listed)
 
 
+@pytest.mark.slow
 def test_a_server_at_an_address_says_that_its_tools_changed(tmp_path: Path) -> None:
     with (
         running_http() as (url, _),

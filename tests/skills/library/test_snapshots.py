@@ -304,6 +304,7 @@ while True:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="renameat2 is Linux's")
 @pytest.mark.parametrize("place", ["rain", "link", "rain/skills/x"])
+@pytest.mark.variants
 def test_folders_that_are_exchanged_give_one_version_or_the_other(tmp_path: Path, place: str) -> None:
     """As an installer, `git` or `mv` exchanges them: body 36 must not run script 37."""
     skills = tmp_path / "skills"

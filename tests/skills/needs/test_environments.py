@@ -36,6 +36,7 @@ def environments(request: pytest.FixtureRequest, tmp_path: Path, index: Path) ->
     return Environments(folder=tmp_path / "environments", environment=environment)
 
 
+@pytest.mark.slow
 def test_what_is_approved_is_what_is_installed(environments: Environments) -> None:
     resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
     assert [(each.name, each.version, len(each.hashes)) for each in resolved.packages] == [
@@ -52,6 +53,7 @@ def test_what_is_approved_is_what_is_installed(environments: Environments) -> No
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "1.0 2.5\n"
 
 
+@pytest.mark.slow
 def test_other_needs_are_asked_about_anew(environments: Environments) -> None:
     resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
     environments.install(resolved)
@@ -92,6 +94,7 @@ def test_another_file_of_the_same_version_is_refused(environments: Environments,
     assert environments.of(NEEDS, "python") is None
 
 
+@pytest.mark.slow
 def test_no_code_of_a_package_runs_while_it_is_installed(environments: Environments, index: Path) -> None:
     ran = index / "ran"
     make_wheel(

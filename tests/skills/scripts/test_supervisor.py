@@ -102,6 +102,7 @@ def family_of(body: str) -> Iterator[list[int]]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 @pytest.mark.parametrize("body", HOLDS.values(), ids=HOLDS)
+@pytest.mark.variants
 def test_what_a_family_holds_counts_once_wherever_it_is(body: str) -> None:
     with family_of(body) as pids:
         assert supervisor.Memory(58 * MEBIBYTE).is_over(pids)
