@@ -7,6 +7,7 @@ the rules, each with its source.
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
@@ -31,6 +32,9 @@ STOPPED: Final = "I stopped here."
 """Stands between a result and the next message of a person, for templates that want a reply there."""
 CALLERS_NOTE: Final = "A note from the operator of this conversation, not from the user:\n{}"
 
+DEFAULT_NAME: Final = "skills-agent"
+"""Of the agent that no host named. Its replies carry none, as to leave it out costs a copy of each in every
+turn; those of earlier releases do."""
 _SYSTEM_ROLES: Final = frozenset({"system", "developer"})
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """What OpenAI takes for the name of who speaks; others do not read it."""
@@ -143,7 +147,7 @@ def _results_first(messages: Sequence[AnyMessage]) -> Iterator[AnyMessage]:
     waiting: set[str | None] = set()
     held: list[AnyMessage] = []
     for message in messages:
-        if isinstance(message, ToolMessage):
+        if message.type == "tool" and isinstance(message, ToolMessage):  # `isinstance` alone is slow.
             waiting.discard(message.tool_call_id)
             yield message
         elif message.type != "human" and isinstance(message, AIMessage):
@@ -167,15 +171,15 @@ def _taken(message: AnyMessage, own_name: str) -> AnyMessage | None:
         text = str(message.text).strip()
         note = CALLERS_NOTE.format(text)
         return HumanMessage(note, id=message.id, additional_kwargs=dict(SYNTHETIC)) if text else None
-    if isinstance(message, ChatMessage):
+    if message.type == "chat" and isinstance(message, ChatMessage):
         of_role = AIMessage if message.role in {"assistant", "ai", "model"} else HumanMessage
         message = of_role(message.content, id=message.id)
     is_answer = message.type == "ai" and isinstance(message, AIMessage) and not message.tool_calls
     if is_answer and is_synthetic(message):
         return None
     update: dict[str, Any] = {}
-    if (name := message.name) and not isinstance(message, ToolMessage):
-        is_told = name != own_name and _NAME.fullmatch(name)
+    if (name := message.name) and message.type != "tool":
+        is_told = name not in {own_name, DEFAULT_NAME} and _NAME.fullmatch(name)
         update = {} if is_told else {"name": None}
     content: Any = _without_note(message.content) if is_answer else message.content
     if isinstance(content, list) and all(_is_plain(each) for each in content):
@@ -187,7 +191,11 @@ def _taken(message: AnyMessage, own_name: str) -> AnyMessage | None:
         return None
     if content is not message.content:
         update["content"] = content
-    return message.model_copy(update=update) if update else message
+    if not update:
+        return message
+    changed = copy(message)  # `model_copy` takes twice the time, which each reply of a named agent costs.
+    vars(changed).update(update)
+    return changed
 
 
 def _without_note(content: Any) -> Any:
@@ -217,4 +225,4 @@ def _is_plain(block: str | Mapping[str, Any]) -> bool:
 
 def _is_system(message: AnyMessage) -> bool:
     kind = message.type
-    return kind == "system" or (isinstance(message, ChatMessage) and message.role in _SYSTEM_ROLES)
+    return kind == "system" or (kind == "chat" and getattr(message, "role", "") in _SYSTEM_ROLES)

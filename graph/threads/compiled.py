@@ -73,6 +73,7 @@ from skills_agent.graph.threads.references import address_of
 from skills_agent.graph.threads.requests import request_in, turn_of
 from skills_agent.nodes.asking import UNANSWERABLE, AskedAttempt
 from skills_agent.nodes.cancellation import Cancellation
+from skills_agent.nodes.conversation import DEFAULT_NAME
 from skills_agent.nodes.effects import INVOCATION_KEY, Invocation, Journal, Witness
 from skills_agent.nodes.model_call import AGENT_NAME
 from skills_agent.state.context import Context
@@ -83,10 +84,8 @@ logger = logging.getLogger(__name__)
 ThreadStatus = Literal["done", "waiting", "unfinished"]
 """`unfinished`: cut off in the middle, by a crash, Ctrl-C or SIGTERM."""
 
-DEFAULT_NAME: Final = "skills-agent"
-"""In the messages of an agent that the host did not name."""
-_UNNAMED: Final = "LangGraph"
-"""LangGraph's name for a graph that nobody named. Its server puts the graph's id in the place of this one."""
+_UNNAMED: Final = frozenset({"LangGraph", DEFAULT_NAME})
+"""The names of a graph that no host named: LangGraph's, and that of our own program and server."""
 _LOOKOUT_SECONDS: Final = 0.02
 """Between two looks whether a cancelled run has ended."""
 _LEADING_TO_DECIDE: Final = frozenset({"discover", "summarize", "select", "load", "gate", "approve", "act"})
@@ -299,7 +298,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         """Return the config of an invocation, with what its nodes have to know of it."""
         marked = _marked(config, run)
         marked["configurable"][UNANSWERABLE] = not (is_thread or is_kept(self, self._whole(config)))
-        marked["configurable"][AGENT_NAME] = DEFAULT_NAME if self.name == _UNNAMED else self.name
+        marked["configurable"][AGENT_NAME] = "" if self.name in _UNNAMED else self.name
         return marked
 
     def _thread_of(self, config: RunnableConfig | None) -> "_Thread | None":

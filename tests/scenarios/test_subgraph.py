@@ -91,14 +91,16 @@ def test_replies_carry_the_name_of_the_agent(workspace: Path, skills_dir: Path) 
     recorder = loading_and_then_talking(skills_dir)
     graph = outer(workspace, recorder, name="farmer", checkpointer=True)
     brought = [HumanMessage("x", name="Ada Lovelace"), AIMessage("Hello.", name="greeter")]
+    brought += [HumanMessage("y"), AIMessage("Of an earlier release.", name="skills-agent")]
     result = graph.invoke({"messages": [*brought, HumanMessage("/alpha y")]}, CONFIG)
     names = [each.name for each in result["messages"] if isinstance(each, AIMessage)]
-    assert names == ["greeter", "farmer", "farmer"]
+    assert names == ["greeter", "skills-agent", "farmer", "farmer"]
     told = {each.name for each in recorder.prompts[-1] if not isinstance(each, ToolMessage)}
-    assert told == {None, "greeter"}, "its own name, and one that OpenAI refuses, are left out"
+    assert told == {None, "greeter"}, "its own names, and one that OpenAI refuses, are left out"
 
 
-def test_an_agent_without_a_name_of_the_hosts_has_the_products(make_agent: MakeAgent) -> None:
+def test_replies_carry_no_name_where_the_host_gave_none(make_agent: MakeAgent) -> None:
+    """To leave it out of each prompt costs a copy of every reply of the thread in every turn."""
     agent = make_agent(["Hello."])
     agent.say("x")
-    assert agent.transcript[-1].name == "skills-agent"
+    assert agent.transcript[-1].name is None
