@@ -6,7 +6,6 @@ for there every Python file could be imported.
 """
 
 import json
-import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -54,11 +53,10 @@ def refuse_start_in_workspace(settings: Settings) -> None:
     """Raise SettingsError where `langgraph dev` was started in the workspace: it imports what lies there."""
     if not is_development_server() or Path.cwd().resolve() != settings.workspace.resolve():
         return
-    workspace = shlex.quote(str(settings.workspace))
     raise SettingsError(
         f"`langgraph dev` was started in the agent's workspace, {settings.workspace}: what a repository or a "
-        "script leaves there (.env, .langgraph_api, Python files) runs at its start. Start it in a folder of "
-        f"its own (docs/server.md): SKILLS_AGENT_WORKSPACE={workspace} langgraph dev"
+        "script leaves there (.env, .langgraph_api, Python files) runs at its start, some of it before this "
+        "was noticed. Start it in a folder of its own (docs/server.md): skills-agent studio"
     )
 
 

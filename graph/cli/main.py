@@ -28,6 +28,7 @@ _COMMANDS: Final = {
     "trust": "Vouch for what came with a project, as it is now.",
     "skills": "List, search, check and begin skills.",
     "eval": "Run eval cases: does a skill help, and is it chosen when it should be.",
+    "studio": "Open the agent in LangGraph Studio.",
     "graph": "Print the graph that every run follows, as a Mermaid diagram.",
 }
 """In the order in which a newcomer needs them, with what the list says: to make it imports none."""

@@ -124,7 +124,7 @@ def test_langgraph_dev_does_not_start_in_the_workspace(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(workspace)
-    with pytest.raises(SettingsError, match="in a folder of its own"):
+    with pytest.raises(SettingsError, match="skills-agent studio"):
         refuse_start_in_workspace(Settings(workspace=workspace))
     refuse_start_in_workspace(Settings(workspace=workspace.parent))
     assert protected_by(f"{workspace.name}/x.py", protected_entries(Settings(workspace=workspace.parent), []))
