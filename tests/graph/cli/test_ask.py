@@ -39,22 +39,6 @@ def test_a_question_about_an_unseen_file_is_answered_with_the_true_figures(offli
     assert "Bergen: 353.5 mm" in answer
 
 
-def test_every_event_of_the_way_is_one_line(offline: Finished) -> None:
-    progress = offline.out.partition("\n\n")[0].splitlines()
-    assert [line.split()[0] for line in progress] == [
-        "thread", "discover", "decide", "load", "decide", "gate", "act", "act", "decide", "decide",
-    ]  # fmt: skip
-    assert "load      loaded rain-gauge from configured (" in offline.out
-    assert "asked for by the model" in offline.out
-    assert "act       run_script of rain-gauge: ok, exit code 0, " in offline.out
-    assert "run_script: exit code 0" in offline.out
-
-
-def test_the_answer_is_the_last_thing_printed(cli: CommandLine) -> None:
-    done = cli.run("ask", "How much rain?", "--model", cli.script(ANSWER))
-    assert done.out.endswith(f"\n\n{ANSWER}\n")
-
-
 @pytest.fixture(scope="module")
 def waiting(tmp_path_factory: pytest.TempPathFactory) -> tuple[CommandLine, Finished]:
     """Stop three threads at the same question."""

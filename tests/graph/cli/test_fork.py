@@ -1,7 +1,6 @@
 """skills-agent threads show --steps, and threads fork: go on from an earlier step in a new thread."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -128,16 +127,6 @@ def test_steps_name_the_nodes_that_langgraph_names(cli: CommandLine) -> None:
                 assert sorted(step.next) == sorted(task.name for task in snapshot.tasks)
                 seen += 1
         assert seen == len(known)
-
-
-def test_steps_are_shown_to_a_person_with_the_ids_of_calls(cli: CommandLine) -> None:
-    told = cli.run("threads", "show", "rain", "--steps").out
-    (asked,) = [each for each in steps(cli) if len(each["changed"].get("verdicts", {})) == 3]
-    for call_id in asked["changed"]["verdicts"]:
-        assert f"[{call_id}]" in told
-    assert "loaded rain-gauge" in told
-    assert "you: Thanks" in told
-    assert told.rstrip().endswith("skills-agent threads fork rain --at STEP")
 
 
 def without_codes(value: Any) -> Any:
@@ -283,18 +272,6 @@ def test_an_answered_call_cannot_be_denied(cli: CommandLine) -> None:
     denied, *_ = after(cli, "gate")["changed"]["verdicts"]
     finished = cli.run("threads", "fork", "rain", "--at", str(steps(cli)[-1]["number"]), "--deny", denied)
     assert (finished.code, "is not open at this step" in finished.err) == (1, True)
-
-
-def test_a_fork_is_told_to_a_person_with_the_command_that_goes_on(cli: CommandLine, tmp_path: Path) -> None:
-    told = cli.run(
-        "threads", "fork", "rain", "--at", str(after(cli, "approve")["number"]), "--as", "again"
-    ).out
-    assert "Thread again: rain as it was at step " in told
-    assert "run_script(skill=rain-gauge" in told
-    assert told.rstrip().endswith("To go on: skills-agent resume again")
-    empty = CommandLine(tmp_path)
-    assert empty.run("threads", "fork", "rain", "--at", "1").code == 1
-    assert not empty.state.exists()
 
 
 def test_the_record_of_a_fork_begins_with_where_it_comes_from(cli: CommandLine) -> None:

@@ -92,14 +92,6 @@ def imported(cli: CommandLine, command: list[str], names: tuple[str, ...]) -> li
     return found
 
 
-def test_a_list_says_name_source_and_purpose(cli: CommandLine) -> None:
-    cli.write_skill()
-    rows = cli.run("skills", "list", "--skills-dir", str(cli.skills)).out.splitlines()
-    (row,) = [row for row in rows if row.startswith("rain-gauge")]
-    assert row.split(maxsplit=2) == ["rain-gauge", "configured", "Add up rainfall from a table of stations."]
-    assert any(row.split()[:2] == ["csv-report", "bundled"] for row in rows)
-
-
 def test_a_list_for_a_machine_says_where_each_skill_is(cli: CommandLine) -> None:
     cli.write_skill()
     told = cli.run("skills", "list", "--json", "--skills-dir", str(cli.skills)).value
@@ -131,17 +123,6 @@ def test_case_13_a_person_without_skills_is_told_where_to_put_some(cli: CommandL
     assert str(cli.workspace / ".agent" / "skills") in listed.out
     asked = cli.run("ask", "Hello?", "--model", cli.script("Hello."), SKILLS_AGENT_BUNDLED_SKILLS="false")
     assert "no skills yet: put folders with a SKILL.md under .agent/skills" in asked.out
-
-
-def test_a_skill_is_shown_with_its_files_and_instructions(cli: CommandLine) -> None:
-    cli.write_skill()
-    folder = str(cli.skills)
-    shown = cli.run("skills", "show", "rain-gauge", "--skills-dir", folder).out
-    assert "scripts/add_up.py" in shown
-    assert "Run `scripts/add_up.py FILE` and answer with its figures." in shown
-    told = cli.run("skills", "show", "rain-gauge@configured", "--json", "--skills-dir", folder).value
-    assert [each["type"] for each in told["resources"]] == ["script"]
-    assert told["instructions"].startswith("# Rain gauge")
 
 
 def test_an_unknown_skill_is_an_error_that_names_the_known_ones(cli: CommandLine) -> None:
@@ -231,39 +212,6 @@ def test_every_file_found_is_listed_for_a_machine_with_its_status_and_why(cli: C
     assert [each["status"] for each in told if each["source"] == "project"] == ["shadowed"]
 
 
-def test_a_search_names_the_best_skills_first(cli: CommandLine) -> None:
-    cli.write_skill()
-    folder = str(cli.skills)
-    first = cli.run("skills", "search", "rain per station", "--skills-dir", folder).out.splitlines()[0]
-    assert first.startswith("rain-gauge")
-    told = cli.run("skills", "search", "a report", "--limit", "1", "--json", "--skills-dir", folder).value
-    assert len(told) == 1
-    assert set(told[0]) == {"name", "source", "path", "description", "score", "matched"}
-
-
-def test_a_search_tells_scores_and_which_words_matched_where(cli: CommandLine) -> None:
-    cli.write_skill()
-    asked = ("skills", "search", "rain gauge figures of millimetres, please", "--skills-dir", str(cli.skills))
-    told = cli.run(*asked, "--limit", "1", "--json").value[0]
-    lines = cli.run(*asked).out.splitlines()
-
-    assert told["matched"] == {
-        "name": ["rain", "gauge"],
-        "description": ["rain", "millimetres"],
-        "instructions": ["rain", "gauge", "figures"],
-        "neighbours": ["rain gauge"],
-    }
-    assert lines[0].split()[:2] == ["rain-gauge", f"{told['score']:.2f}"]
-    assert lines[2] == "    description: rain, millimetres"
-
-
-def test_a_search_without_a_hit_says_so(cli: CommandLine) -> None:
-    done = cli.run("skills", "search", "xylophone")
-    assert (done.code, done.err) == (0, "")
-    assert "No skill matches" in done.out
-    assert cli.run("skills", "search", "xylophone", "--json").value == []
-
-
 def test_lint_exits_with_1_for_errors_alone(cli: CommandLine) -> None:
     folder = cli.write_skill()
     good = cli.run("skills", "lint", str(folder))
@@ -291,20 +239,6 @@ def test_lint_tells_a_machine_code_file_line_and_advice(cli: CommandLine) -> Non
 
 def test_lint_of_a_place_that_is_not_there_is_wrong_usage(cli: CommandLine) -> None:
     assert cli.run("skills", "lint", "nowhere").code == 2
-
-
-def test_the_doctor_says_what_is_not_used_as_written_and_what_is_missing(cli: CommandLine) -> None:
-    cli.write_skill()
-    cli.write_skill(BROKEN, "broken")
-    cli.write_skill("---\nname: mended\ndescription: a: b\n---\n", "mended")
-    cli.write(".agent/skills/rain-gauge/SKILL.md", MINE)
-    done = cli.run("skills", "doctor", "--skills-dir", str(cli.skills), PATH=str(cli.home))
-    assert (done.code, done.err) == (0, "")
-    (row,) = [row for row in done.out.splitlines() if row.strip().startswith("configured")]
-    assert row.split() == ["configured", "trusted", "2", "shown,", "1", "skipped", str(cli.skills)]
-    for part in ("Shadowed", "Skipped", "Repaired"):
-        assert part in done.out
-    assert "node is not installed, nor is bun or deno: scripts in .js, .mjs, .cjs do not run here" in done.out
 
 
 KILLED_RUN = """
@@ -346,41 +280,3 @@ def test_the_doctor_tells_a_machine_the_same(cli: CommandLine) -> None:
     assert [each["name"] for each in told["skipped"]] == ["broken"]
     assert [each["diagnostics"][0]["code"] for each in told["repaired"]] == ["yaml-repaired"]
     assert [each["name"] for each in told["programs"]] == ["python", "bash", "node", "uv", "git"]
-
-
-def test_doctor_names_requirements_that_nothing_meets(cli: CommandLine) -> None:
-    cli.write_skill(MINE.replace("---\n", "---\nrequires: nowhere\n", 1))
-    told = cli.run("skills", "doctor", "--skills-dir", str(cli.skills))
-    assert "It requires `nowhere`, and there is no such skill here." in told.out
-
-
-def test_list_show_and_doctor_say_which_version_is_missing(cli: CommandLine) -> None:
-    cli.write(".agent/skills/chart/SKILL.md", "---\nname: chart\ndescription: Charts.\nversion: 1.0\n---\n")
-    cli.write(
-        ".agent/skills/report/SKILL.md",
-        "---\nname: report\ndescription: Reports.\nrequires: chart>=1.2\n---\n",
-    )
-    said = "It requires `chart>=1.2`, and chart is 1.0 here."
-    for command in (("list",), ("show", "report"), ("doctor",)):
-        assert said in cli.run("skills", *command).out
-    told = cli.run("skills", "list", "--json").value
-    assert {each["name"]: each["unmet"] for each in told if each["unmet"]} == {"report": [said]}
-    assert cli.run("skills", "show", "report", "--json").value["unmet"] == [said]
-
-
-def test_list_and_show_say_who_loads_a_skill_and_what_it_requires_and_has(cli: CommandLine) -> None:
-    more = "disable-model-invocation: true\nargument-hint: '[file]'\nrequires: other\n"
-    cli.write_skill(MINE.replace("---\n", f"---\n{more}", 1))
-    cli.write(".agent/skills/rain-gauge/SKILL.md", MINE)
-    chosen = ("--skills-dir", str(cli.skills))
-    marks = "only you load it; [file]; requires other"
-    assert f"  ({marks}) " in cli.run("skills", "list", *chosen).out
-    told = cli.run("skills", "list", "--json", *chosen).value
-    (known,) = [each for each in told if each["name"] == "rain-gauge"]
-    assert (known["model_invocable"], known["requires"], known["trusted"]) == (False, ["other"], True)
-    shown = cli.run("skills", "show", "rain-gauge", *chosen).out
-    rows = {line.partition("  ")[0]: line.partition("  ")[2].strip() for line in shown.splitlines()}
-    assert (rows["use"], rows["has"]) == (marks, "1 script")
-    assert rows["trust"] == "source trusted; in place of that of project"
-    long = cli.run("skills", "list", "--long", *chosen).out
-    assert f"1 script; {rows['trust']}; digest {rows['digest'][:12]}\n" in long

@@ -31,26 +31,6 @@ def test_skills_are_counted_over_the_runs_of_the_workspace(cli: CommandLine) -> 
     assert "text-stats" in told["never_loaded"]
 
 
-def test_a_person_reads_which_skills_were_ignored_and_which_never_loaded(cli: CommandLine) -> None:
-    shown = cli.run("skills", "stats", "--skills-dir", str(cli.skills)).out
-    assert "2 turns on record." in shown
-    assert "Loaded and then ignored\n  rain-gauge: 1 of 2 loads" in shown
-    assert "Never loaded\n" in shown
-    one = cli.run("skills", "stats", "rain-gauge", "--skills-dir", str(cli.skills)).out
-    assert "loaded       2 times: 2 by the model" in one
-    assert "used         after 1 load, ignored after 1" in one
-
-
-@pytest.mark.slow
-def test_it_is_said_where_it_is_not_known_what_was_offered(cli: CommandLine) -> None:
-    (file,) = (cli.workspace / ".agent" / "runs").glob("used.*.jsonl")
-    file.write_text(file.read_text().replace('"offered":', '"were_offered":'))
-    said = "2 turns on record. 1 of them had too many skills to name what was offered"
-    assert cli.run("skills", "stats").out.startswith(said)
-    assert said in cli.run("skills", "stats", "rain-gauge").out
-    assert cli.run("skills", "stats", "--json").value["turns_without_offered"] == 1
-
-
 def test_an_unknown_name_names_those_that_are_known(cli: CommandLine) -> None:
     done = cli.run("skills", "stats", "rain-gauges")
     assert done.code == 1

@@ -54,22 +54,6 @@ def test_threads_are_listed_with_status_turns_and_first_question(cli: CommandLin
     ]
 
 
-def test_a_thread_is_shown_with_receipts_calls_decisions_plan_and_cost(cli: CommandLine) -> None:
-    told = cli.run("threads", "show", "rain").out
-    lines = told.splitlines()
-    assert lines[0].startswith("Thread rain: done, 2 turns, ")
-    assert "you: How much rain?" in lines
-    assert "    Loaded rain-gauge: 3 lines, 1 script." in lines
-    assert "    all stations: 544 mm" in lines
-    assert "(approved)" in told
-    assert "agent: You are welcome." in lines
-    assert "[>] 1. Add it up" in lines
-    assert "Skills: rain-gauge (configured)" in lines
-    assert "5 model calls, 2 tool calls, 1 script run" in told
-    # What the model read of the skill is not what a person reads.
-    assert "and answer with its figures" not in told
-
-
 def test_a_thread_is_shown_to_a_machine(cli: CommandLine) -> None:
     told = cli.run("threads", "show", "rain", "--json").value
     assert [(said["role"], said["text"]) for said in told["messages"] if said["text"]] == [
@@ -88,9 +72,3 @@ def test_a_thread_is_shown_to_a_machine(cli: CommandLine) -> None:
     assert told["plan"]["goal"] == "Know the rain"
     assert [grant["decision"] for grant in told["grants"]] == ["approve"]
     assert told["usage"]["turn"] == 2
-
-
-def test_an_open_call_is_shown_as_open(cli: CommandLine) -> None:
-    told = cli.run("threads", "show", "open").out
-    assert "(open)" in told
-    assert told.startswith("Thread open: waiting, 1 turn")

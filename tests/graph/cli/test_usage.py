@@ -114,21 +114,6 @@ def test_the_version_is_that_of_the_package(cli: CommandLine) -> None:
     assert cli.run("--version").out == f"skills-agent {version('skills-agent')}\n"
 
 
-def test_help_names_every_command_and_gives_examples(cli: CommandLine) -> None:
-    told = cli.run("-h").out
-    for command in ("ask", "resume", "chat", "threads", "skills", "graph"):
-        assert f"\n  {command} " in told
-    assert "Examples:" in told
-    assert "cat question.txt | skills-agent ask - --json" in cli.run("ask", "--help").out
-
-
-def test_graph_prints_the_picture(cli: CommandLine) -> None:
-    told = cli.run("graph").out
-    assert "graph TD" in told
-    for node in ("discover", "select", "load", "decide", "gate", "approve", "act", "answer"):
-        assert node in told
-
-
 def test_click_is_known_to_the_command_line_alone() -> None:
     project = Path(__file__).parents[3]
     files = [

@@ -111,28 +111,6 @@ def test_commits_since_the_last_tag_are_grouped_by_type(repository: Repository) 
     assert found["size"] == {"files": 1, "insertions": 5, "deletions": 0}
 
 
-@pytest.mark.parametrize(
-    ("message", "section"),
-    [
-        ("Add a parser", "features"),
-        ("Fixed the parser", "fixes"),
-        ("parser: fix a leak", "fixes"),
-        ("Removes the old API", "removals"),
-        ("Bump pytest from 8 to 9", "maintenance"),
-        ("Updated texts", "changes"),
-        ("Optimize loops", "performance"),
-        ("Readme", "documentation"),
-        ("wip", "other"),
-        ("...", "other"),
-        ("Note: nothing", "other"),
-    ],
-)
-@pytest.mark.variants
-def test_plain_messages_are_grouped_by_their_verb(repository: Repository, message: str, section: str) -> None:
-    repository.commit(message)
-    assert texts(notes(repository), section) == [message]
-
-
 def test_breaking_changes_come_first_and_say_what_breaks(repository: Repository) -> None:
     repository.commit("feat: harmless")
     repository.commit("feat(api)!: drop v1")
@@ -157,61 +135,6 @@ def test_a_range_can_be_given(repository: Repository) -> None:
     assert texts(notes(repository, "--to", "v2"), "features") == ["two"]
 
 
-def test_a_tagged_head_is_the_release_that_is_described(repository: Repository) -> None:
-    repository.commit("feat: one")
-    repository.git("tag", "-a", "v1", "-m", "first")
-    repository.commit("feat: two")
-    repository.git("tag", "-a", "v2", "-m", "second")
-    found = notes(repository)
-    assert (found["from"], found["to"]) == ("v1", "v2")
-    assert texts(found, "features") == ["two"]
-
-
-def test_without_tags_the_whole_history_is_covered_and_this_is_said(repository: Repository) -> None:
-    repository.commit("feat: one")
-    repository.commit("feat: two")
-    found = notes(repository)
-    assert found["from"] is None
-    assert found["commits"] == 2
-    assert found["size"] == {"files": 1, "insertions": 2, "deletions": 0}
-    assert "No earlier tag: these notes cover the whole history." in found["remarks"]
-
-
-def test_people_are_counted_with_co_authors_and_without_addresses(repository: Repository) -> None:
-    repository.commit("feat: one", author="Zoë Ü")
-    repository.commit("feat: two\n\nCo-authored-by: Grace Hopper <g@example.org>")
-    repository.commit("feat: three")
-    assert notes(repository)["contributors"] == {"Ada Lovelace": 2, "Grace Hopper": 1, "Zoë Ü": 1}
-    assert "example.org" not in run(repository.folder).stdout
-
-
-def test_merges_are_counted_not_listed_and_keep_their_references(repository: Repository) -> None:
-    repository.commit("feat: base")
-    repository.git("checkout", "--quiet", "-b", "side")
-    repository.commit("feat: side")
-    repository.git("checkout", "--quiet", "main")
-    repository.git("merge", "--quiet", "--no-ff", "-m", "Merge pull request #45 from x/side", "side")
-    found = notes(repository)
-    assert found["merges"] == 1
-    assert texts(found, "features") == ["side", "base"]
-    assert found["references"] == ["#45"]
-
-
-def test_references_are_collected_in_order_and_nothing_else_is_taken_for_one(repository: Repository) -> None:
-    repository.commit("fix: x (#10)\n\nCloses #9, other/project#3, GH-4. Not a#5 nor C#6x nor /#7.")
-    assert notes(repository)["references"] == ["GH-4", "#9", "#10", "other/project#3"]
-
-
-def test_a_reverted_commit_says_by_what(repository: Repository) -> None:
-    sha = repository.commit("feat: risky")
-    repository.git("revert", "--no-edit", "HEAD")
-    found = notes(repository)
-    assert len(found["sections"]["reverts"]) == 1
-    assert found["sections"]["features"][0]["commit"] == sha
-    assert found["sections"]["features"][0]["reverted_by"]
-    assert "(taken back by" in run(repository.folder).stdout
-
-
 def test_a_shallow_clone_is_said_to_be_one(repository: Repository, tmp_path: Path) -> None:
     for number in range(3):
         repository.commit(f"feat: {number}")
@@ -219,21 +142,6 @@ def test_a_shallow_clone_is_said_to_be_one(repository: Repository, tmp_path: Pat
     done = run(tmp_path, "--repo", "clone")
     assert done.returncode == 0
     assert "A shallow clone: older commits are missing" in done.stdout
-
-
-def test_a_limit_is_said(repository: Repository) -> None:
-    for number in range(4):
-        repository.commit(f"feat: {number}")
-    found = notes(repository, "--limit", "3")
-    assert (found["commits"], found["covered"]) == (4, 3)
-    assert any("Only the newest 3 of 4 commits" in remark for remark in found["remarks"])
-
-
-def test_an_empty_range_is_no_error(repository: Repository) -> None:
-    repository.commit("feat: one")
-    done = run(repository.folder, "--from", "HEAD")
-    assert done.returncode == 0
-    assert "No changes in this range." in done.stdout
 
 
 def test_messages_cannot_bring_html_or_control_characters(repository: Repository) -> None:
