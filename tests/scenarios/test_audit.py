@@ -12,7 +12,6 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.graph import END, START, StateGraph
-from langgraph.types import Command
 
 from skills_agent.graph import build_graph
 from skills_agent.graph.audit.events import line_of
@@ -28,7 +27,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput
-from tests.agents import Agent, call, calls, write_skill
+from tests.agents import call, calls, write_skill
 from tests.conftest import MakeAgent
 
 WRITE = call("write_file", path="out.txt", content="hello\n")
@@ -346,18 +345,6 @@ async def test_a_stream_has_the_same_events_sync_and_async(make_agent: MakeAgent
     ))  # fmt: skip
 
 
-async def test_the_async_path_tells_the_same(make_agent: MakeAgent, workspace: Path) -> None:
-    agent = make_agent([LOAD, calls(RUN), "done"])
-    await agent.graph.ainvoke({"messages": [HumanMessage("go")]}, agent.config)
-    (interrupt,) = agent.state.interrupts
-    answer: Any = {interrupt.id: {"decisions": [{"type": "approve"}]}}
-    await agent.graph.ainvoke(Command(resume=answer), agent.config)
-    assert kinds(workspace) == [
-        *("run_started", "model_called", "skill_loaded", "model_called", "call_judged", "approval_asked"),
-        *("run_resumed", "approval_answered", "call_started", "call_ended", "model_called", "run_ended"),
-    ]
-
-
 def test_without_a_record_the_stream_still_tells(make_agent: MakeAgent, workspace: Path) -> None:
     agent = make_agent(["done"], audit="off")
     asked: Any = {"messages": [HumanMessage("go")]}
@@ -501,22 +488,6 @@ def test_an_unload_is_told(make_agent: MakeAgent, workspace: Path) -> None:
     make_agent([LOAD, calls(call("unload_skill", name="alpha")), "done"]).say("go")
     (unloaded,) = told(workspace, "skill_unloaded")
     assert unloaded["skill"] == "alpha"
-
-
-def test_a_thread_of_an_older_version_is_recorded(make_agent: MakeAgent, workspace: Path) -> None:
-    """Admissions had no turn and no code: such a one loads nothing, and the model asks again."""
-    agent = make_agent([LOAD, "done"])
-    old = Agent(agent.model, agent.settings, checkpointer=agent.checkpointer, thread="thread")
-    asked: Any = {"messages": [HumanMessage("go")]}
-    agent.graph.invoke(asked, agent.config, interrupt_before=["load"])
-    admissions = [
-        {key: value for key, value in each.items() if key != "turn"} for each in agent.values["admissions"]
-    ]
-    old.graph.update_state(agent.config, {"admissions": admissions}, as_node="select")
-    assert old.run(None)["answer"] == "done"
-    (refused,) = told(workspace, "skill_refused")
-    assert "not admitted here" in refused["refusal"]
-    assert told(workspace, "skill_loaded") == []
 
 
 def test_a_node_without_events_of_its_own_is_recorded(workspace: Path, tmp_path: Path) -> None:

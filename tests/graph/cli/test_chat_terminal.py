@@ -34,42 +34,12 @@ def test_pasted_lines_are_one_message_and_come_back_in_the_next_chat(cli: Comman
     assert "WARNING" not in done.out
 
 
-def test_ctrl_c_drops_the_line_and_ends_the_chat_the_second_time(cli: CommandLine) -> None:
-    typed = [(READY, f"half{CTRL_C}"), ("Ctrl-C again", ""), (READY, CTRL_C)]
-    done = cli.on_terminal("chat", "--thread", "talk", "--model", "offline", answers=typed)
-    assert done.code == 130
-    assert "to go on: skills-agent chat --thread talk" in done.out
-
-
 def test_sigterm_at_the_prompt_leaves_the_terminal_as_it_was_and_says_how_to_go_on(cli: CommandLine) -> None:
     chosen = ["--thread", "talk", "--model", "offline"]
     done = cli.on_terminal("chat", *chosen, answers=[(READY, "half"), ("half", signal.SIGTERM)])
     assert done.code == 143
     _, _, end = done.out.rpartition("\x1b[?2004l")
     assert end == "\r\nterminated; to go on: skills-agent chat --thread talk\r\n"
-
-
-def test_another_model_answers_from_the_next_turn_on_and_is_kept(cli: CommandLine) -> None:
-    model = cli.script("I am scripted.")
-    typed = [
-        (READY, "/model\r"), (model, ""), (READY, "/model oflin\r"), ("Did you mean offline?", ""),
-        (READY, "/model offline\r"), ("offline", ""), (READY, "Hello\r"), ("tokens", ""), END,
-    ]  # fmt: skip
-    done = cli.on_terminal("chat", "--thread", "talk", "--model", model, answers=typed)
-    assert done.code == 0
-    assert "I am scripted." not in done.out
-    assert "\noffline\n" in cli.run("chat", "-c", stdin="/model\n").out
-
-
-def test_a_person_goes_on_in_another_thread(cli: CommandLine) -> None:
-    cli.run("ask", "First?", "--thread", "first", "--model", cli.script("One.", "Two."))
-    typed = [
-        (READY, "/thread frist\r"), ("first", ""), (READY, "/thread first\r"), ("thread first.", ""),
-        (READY, "Second?\r"), ("Two.", ""), END,
-    ]  # fmt: skip
-    done = cli.on_terminal("chat", "--model", "offline", answers=typed)
-    assert done.code == 0
-    assert _said(cli, "first") == ["First?", "Second?"]
 
 
 def test_the_arguments_of_a_call_stand_there_to_be_edited(cli: CommandLine) -> None:

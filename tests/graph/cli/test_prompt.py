@@ -1,17 +1,13 @@
 """What a person types into a chat, by keys through a pipe."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from prompt_toolkit.completion import CompleteEvent
-from prompt_toolkit.document import Document
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from skills_agent.graph.cli.approval import arguments_text, fault_of_arguments
-from skills_agent.graph.cli.completion import ChatCompleter
+from skills_agent.graph.cli.approval import fault_of_arguments
 from skills_agent.graph.cli.prompt import TextPrompt
 from skills_agent.graph.cli.prompt_history import MAX_CHARACTERS, MAX_ENTRIES, PrivateHistory
 
@@ -51,15 +47,6 @@ def test_ctrl_c_ends_the_text_and_says_what_it_was(keys: PipeInput) -> None:
     keys.send_text("\x04")
     with pytest.raises(EOFError):
         prompt.read("> ")
-
-
-def test_faulty_json_is_edited_until_it_is_right(keys: PipeInput) -> None:
-    begun = arguments_text({"path": "a.txt", "text": "x\u202ey"})
-    assert "\\u202e" in begun
-    end = f"\x1b[1;5F{END}"  # to the end of the text
-    keys.send_text(f"{end},{ENTER}")  # refused: the cursor stands where the fault is
-    keys.send_text(f"\x1b[1;5F{END}\x7f{ENTER}")
-    assert _prompt(keys).read("", begun=begun, fault_of=fault_of_arguments) == begun
 
 
 @pytest.mark.parametrize(
@@ -110,35 +97,3 @@ def test_a_history_does_not_follow_a_link(tmp_path: Path) -> None:
     PrivateHistory(file).store_string("typed")
     assert aim.read_text() == "mine"
     assert [*PrivateHistory(file).load_history_strings()] == []
-
-
-@pytest.fixture
-def completer(tmp_path: Path) -> ChatCompleter:
-    (tmp_path / "data").mkdir()
-    for name in ("data/rain.csv", "data/rain two.csv", "data/.hidden", "data/evil\u202e.csv", "notes.md"):
-        (tmp_path / name).touch()
-    os.mkfifo(tmp_path / "data/pipe")
-    names = {"skills": "all skills", "skip\x1b[2J": "", "rain-gauge": "Add up\nrain."}
-    return ChatCompleter(names, {"thread": {"t-1": "", "u-2": ""}}, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("text", "offered"),
-    [
-        ("/s", ["skills"]),
-        ("/", ["rain-gauge", "skills"]),
-        ("/thread ", ["t-1", "u-2"]),
-        ("/thread t", ["t-1"]),
-        ("/rain-gauge ", []),
-        ("read @no", ["notes.md"]),
-        ("read @data/", ["pipe", "rain.csv"]),
-        ("sum\ndata/r", ["rain.csv"]),
-        ("@data/.", [".hidden"]),
-        ("@nowhere/x", []),
-        ("@a\0/", []),
-        ("notes", []),
-    ],
-)
-def test_tab_offers_what_fits(completer: ChatCompleter, text: str, offered: list[str]) -> None:
-    found = completer.get_completions(Document(text), CompleteEvent())
-    assert [each.text for each in found] == offered

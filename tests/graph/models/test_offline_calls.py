@@ -47,14 +47,6 @@ def test_the_only_place_gets_the_only_file_whatever_its_name_is(instructions: st
 
 
 @pytest.mark.parametrize(
-    ("start", "script"),
-    [("bash", "run.sh"), ("sh", "run.sh"), ("node", "run.js"), ("python3 -u", "run.py"), ("", "run.py")],
-)
-def test_a_command_may_begin_with_any_interpreter(start: str, script: str) -> None:
-    assert args(f"```\n{start} scripts/{script} FILE\n```", "Try a.txt", f"scripts/{script}") == ["a.txt"]
-
-
-@pytest.mark.parametrize(
     ("message", "expected"),
     [
         ("which endpoint in access.log has the worst tail latency?", ["access.log"]),
@@ -72,17 +64,6 @@ def test_a_command_may_begin_with_any_interpreter(start: str, script: str) -> No
 def test_options_get_only_what_the_message_spells_out(message: str, expected: list[str]) -> None:
     given = args(LATENCY, message)
     assert [part for each in given for part in each.split("=")] == [p for e in expected for p in e.split("=")]
-
-
-def test_a_preposition_is_followed_by_its_value() -> None:
-    instructions = "`latency.py FILE [--group-by COLUMN] [--from DATE]`"
-    assert args(instructions, "latency of a.csv, group by region") == ["a.csv", "--group-by", "region"]
-    assert args(instructions, "latency from a.csv, group by 'time of day'") == [
-        "a.csv",
-        "--group-by",
-        "time of day",
-    ]
-    assert args(instructions, "rows from the start of a.csv") == ["a.csv"]
 
 
 @pytest.mark.parametrize(
@@ -126,31 +107,11 @@ def test_what_the_message_does_not_name_is_missing(
     assert filled(instructions, message).missing == missing
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [("5 kg", ["5", "kg"]), ("5 and kg", ["5", "kg"]), ("amount is 5, unit is kg", ["5", "kg"])],
-)
-def test_the_words_of_an_answer_are_values(answer: str, expected: list[str]) -> None:
-    usage = find_usages("`x.py AMOUNT UNIT`", ["x.py"])[0]
-    message = read_message(answer).answering(read_message("convert it"), ["AMOUNT", "UNIT"])
-    assert fill(usage, message).args == expected
-
-
-def test_a_message_that_says_more_than_an_answer_stands_alone() -> None:
-    message = read_message("Book me a flight to Lisbon")
-    assert message.answering(read_message("convert it"), ["UNIT"]) == message
-
-
 def test_files_that_are_named_but_never_called_are_no_commands() -> None:
     instructions = (
         "Read [it](scripts/latency.py) first; `cp scripts/latency.py .` copies it. See `latency.pyc`."
     )
     assert find_usages(instructions, ["scripts/latency.py"]) == []
-
-
-def test_scripts_of_one_name_are_told_apart_by_their_folders() -> None:
-    usages = find_usages("`scripts/b/run.py FILE`", ["scripts/a/run.py", "scripts/b/run.py"])
-    assert [usage.script for usage in usages] == ["scripts/b/run.py"]
 
 
 MARKS = "< > [ ] { } ` ``` \" ' --a -b= FILE x.py scripts/x.py | ; && usage: ... # 1. - é / . a.csv N"
@@ -162,18 +123,3 @@ def test_no_instructions_and_no_message_break_it(instructions: str, message: str
     for usage in find_usages(instructions, ["scripts/x.py"]):
         arguments, missing = fill(usage, read_message(message))
         assert missing or all(isinstance(each, str) and each for each in arguments)
-
-
-@pytest.mark.parametrize(
-    ("message", "group"),
-    [
-        ("Total per region in a.csv", ["--group-by", "region"]),
-        ("sums of a.csv by Region", ["--group-by", "Region"]),
-        ("Total of a.csv, group by month", ["--group-by", "month"]),
-        ("What is in a.csv?", []),
-        ("Total of a.csv by a.csv", []),
-    ],
-)
-def test_an_option_named_by_takes_what_the_message_groups_by(message: str, group: list[str]) -> None:
-    usage = "`latency.py FILE [--group-by COLUMN] [--sum COLUMN]`"
-    assert args(usage, message) == ["a.csv", *group]

@@ -70,12 +70,6 @@ def test_an_unseen_skill_is_found_loaded_run_and_quoted(agent: Agent) -> None:
     assert "/api: p99 900 ms\n/home: p99 20 ms" in said
 
 
-def test_values_that_the_message_spells_out_reach_the_script(agent: Agent) -> None:
-    said = answer(agent, "the tail latency of route /home in access.log")
-    assert ran(agent) == [["access.log", "--route", "/home"]]
-    assert "/api" not in said
-
-
 def test_it_asks_for_what_it_lacks_and_goes_on_with_the_answer(agent: Agent) -> None:
     said = answer(agent, "which endpoint has the worst tail latency for route /api?")
     assert "Please name `LOGFILE`" in said
@@ -88,13 +82,6 @@ def test_another_request_instead_of_an_answer_is_a_request(agent: Agent) -> None
     answer(agent, "which endpoint has the worst tail latency?")
     assert "No skill fits" in answer(agent, "Book me a flight to Lisbon, please")
     assert "Read it aloud" in answer(agent, "Then review the rhythm of my poem")
-
-
-def test_the_script_that_the_message_is_about_is_run(agent: Agent) -> None:
-    said = answer(agent, "Are there duplicates in the stock of access.log?")
-    assert "duplicates in access.log" in said
-    assert "careful" in said
-    assert "balance of access.log" in answer(agent, "What is the balance of the stock in access.log?")
 
 
 def test_long_output_is_cut_at_whole_lines_and_cannot_leave_its_fence(agent: Agent, skills_dir: Path) -> None:
@@ -126,19 +113,6 @@ def test_a_refused_script_is_told_with_the_reason(make_agent: MakeAgent, agent: 
     assert "not on this log" in said
 
 
-def test_a_spent_budget_is_told(make_agent: MakeAgent, agent: Agent) -> None:
-    agent = make_agent(OfflineChatModel(), max_model_calls=1)
-    assert "could not be loaded: Not run: the budget" in answer(agent, "tail latency in access.log")
-    assert "was not run with `access.log`" in answer(agent, "/tail-latency access.log")
-
-
-def test_a_run_without_the_script_tool_says_what_it_would_run(make_agent: MakeAgent, agent: Agent) -> None:
-    agent = make_agent(OfflineChatModel(), exclude_tools=("run_script",))
-    said = answer(agent, "tail latency of endpoints in access.log")
-    assert "No script can be run here" in said
-    assert "scripts/latency.py access.log" in said
-
-
 def test_a_skill_without_a_command_is_answered_with_its_instructions(agent: Agent) -> None:
     said = answer(agent, "review the rhyme of this poem")
     assert "shows no command to run" in said
@@ -149,35 +123,6 @@ def test_when_no_skill_fits_it_says_so_and_lists_what_there_is(agent: Agent) -> 
     said = answer(agent, "Book me a flight to Lisbon.")
     assert said.startswith("No skill fits this request.")
     assert all(f"- {name}: " in said for name in ("poem-coach", "stock-take", "tail-latency"))
-
-
-def test_a_skill_named_after_the_kind_of_file_is_used(agent: Agent, skills_dir: Path) -> None:
-    write_skill(skills_dir, "toml-check", "Find mistakes in settings.", "Look at each table.\n")
-    assert "No skill fits" in answer(agent, "Is there anything odd or suspicious at all?")
-    assert "Look at each table." in answer(
-        agent, "Is there anything odd or suspicious at all in pyproject.toml?"
-    )
-
-
-def test_a_kind_of_file_that_no_skill_has_is_no_obstacle(agent: Agent) -> None:
-    assert "Read it aloud" in answer(agent, "review ode.xyz")
-
-
-def test_without_any_skills_it_says_so(make_agent: MakeAgent) -> None:
-    assert "There are no skills here" in answer(make_agent(OfflineChatModel()), "Audit the ledger.")
-
-
-def test_a_skill_that_the_prompt_does_not_show_is_found(make_agent: MakeAgent, agent: Agent) -> None:
-    agent = make_agent(OfflineChatModel(), require_approval_for=frozenset(), catalog_budget=40)
-    assert "p99 900 ms" in answer(agent, "tail latency of the endpoints in access.log")
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["/tail-latency access.log", "use tail-latency on access.log", "With the tail latency skill: access.log"],
-)
-def test_a_skill_that_the_message_names_is_used(agent: Agent, text: str) -> None:
-    assert "p99 900 ms" in answer(agent, text)
 
 
 def test_a_loaded_skill_is_not_loaded_again(agent: Agent) -> None:
@@ -225,21 +170,7 @@ def test_it_streams_what_it_says() -> None:
         assert whole.usage_metadata["output_tokens"] > 0
 
 
-def test_it_answers_the_same_prompt_the_same_way() -> None:
-    assert OfflineChatModel().invoke("Audit b.csv") == OfflineChatModel().invoke("Audit b.csv")
-
-
 @given(st.lists(st.text(max_size=40), max_size=4))
 def test_any_prompt_gets_an_answer(texts: list[str]) -> None:
     messages = [SystemMessage(text) if index % 2 else HumanMessage(text) for index, text in enumerate(texts)]
     assert NOTE in str(OfflineChatModel().invoke([HumanMessage(""), *messages]).text)
-
-
-@pytest.mark.parametrize("named", ["tide-report", "tide report", "the `tide-report` skill"])
-def test_of_two_skills_that_are_described_alike_the_named_one_is_loaded(
-    agent: Agent, skills_dir: Path, named: str
-) -> None:
-    for name in ("access-report", "log-report", "tide-report"):
-        write_skill(skills_dir, name, "Make a report of a log of a day.", f"# Report\n\nSay {name}.\n")
-
-    assert "The skill tide-report shows no command" in answer(agent, f"Use {named} on access.log")

@@ -124,17 +124,6 @@ def test_breaking_changes_come_first_and_say_what_breaks(repository: Repository)
     assert "- **api:** drop v1 (" in markdown
 
 
-def test_a_range_can_be_given(repository: Repository) -> None:
-    repository.commit("feat: one")
-    repository.git("tag", "v1")
-    repository.commit("feat: two")
-    repository.git("tag", "v2")
-    third = repository.commit("feat: three")
-    assert texts(notes(repository, "--from", "v1", "--to", "v2"), "features") == ["two"]
-    assert texts(notes(repository, "--from", "v1", "--to", third), "features") == ["three", "two"]
-    assert texts(notes(repository, "--to", "v2"), "features") == ["two"]
-
-
 def test_a_shallow_clone_is_said_to_be_one(repository: Repository, tmp_path: Path) -> None:
     for number in range(3):
         repository.commit(f"feat: {number}")

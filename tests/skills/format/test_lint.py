@@ -54,23 +54,6 @@ def test_a_folder_of_skills_is_linted_whole_and_in_order(tmp_path: Path) -> None
     assert [(found.code, found.line) for found in report.findings] == [("frontmatter-made", 1)]
 
 
-@pytest.mark.parametrize("name", ["SKILL.md", "skill.md"])
-def test_the_file_may_be_named_instead_of_its_folder(tmp_path: Path, name: str) -> None:
-    path = write(tmp_path, GOOD, file=name)
-
-    assert lint(path).skills == (str(path),)
-    assert lint(path).count("error") == 0
-
-
-def test_a_folder_is_named_as_it_is_and_not_as_it_was_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path)
-    monkeypatch.chdir(tmp_path / "csv-report")
-
-    assert codes(Path()) == []
-
-
 def test_a_folder_without_a_skill_is_an_error(tmp_path: Path) -> None:
     assert codes(tmp_path) == ["skill-file-missing"]
     assert codes(tmp_path / "nowhere") == ["source-missing"]
@@ -201,11 +184,6 @@ def test_a_description_that_seems_not_to_be_filled_in_is_a_finding_of_a_skill_th
     write(tmp_path, f'---\nname: csv-report\ndescription: "{description}"\n---\n')
     assert "placeholder" in codes(tmp_path)
     assert not lint(tmp_path).count("error")
-
-
-def test_a_skill_for_lists_of_things_to_do_is_no_placeholder(tmp_path: Path) -> None:
-    write(tmp_path, "---\nname: csv-report\ndescription: Todo lists. Use for what is to be done.\n---\n")
-    assert codes(tmp_path) == []
 
 
 def test_a_description_that_says_no_when_is_found(tmp_path: Path) -> None:

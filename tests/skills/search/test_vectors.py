@@ -14,7 +14,7 @@ from langchain_core.embeddings import Embeddings
 
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.search.vectors import PAUSE_SECONDS, Vectors, fuse, standard_scores
+from skills_agent.skills.search.vectors import PAUSE_SECONDS, Vectors, fuse
 from skills_agent.skills.search.words import Match
 from skills_agent.skills.sources import MemorySource
 
@@ -80,12 +80,6 @@ def test_a_skill_that_shares_no_word_with_the_request_is_found() -> None:
     assert found(catalog(NGrams()), "a subspreadsheet")[0] == "spreadsheets"
 
 
-def test_what_both_rankings_have_comes_before_what_one_has() -> None:
-    skills = {"alpha": "Herons in a marsh.", "beta": "Heronries in a marshland.", "gamma": "Quite other."}
-
-    assert found(catalog(NGrams(), skills), "marsh herons", 2) == ["alpha", "beta"]
-
-
 def test_a_blank_query_finds_nothing_and_asks_no_model() -> None:
     model = Failing()
 
@@ -106,14 +100,6 @@ def test_a_text_is_embedded_when_something_is_searched_and_only_once() -> None:
     registry.with_source(source({"mine": "Does it."}, "caller")).refresh().search("notes")
 
     assert sorted(text.partition(":")[0] for text in model.embedded) == sorted([*SKILLS, "mine"])
-
-
-def test_many_texts_are_embedded_in_batches() -> None:
-    model = NGrams()
-    catalog(model, {f"skill-{number}": f"Does {number}." for number in range(150)}).search("does")
-
-    assert sum(model.batches) == 150
-    assert max(model.batches) <= 100
 
 
 def test_threads_that_search_at_once_embed_once() -> None:
@@ -237,36 +223,7 @@ def test_fusion_has_what_words_or_meaning_find_once_and_best_first(
     assert all(math.isfinite(match.score) for match in fused)
 
 
-@given(st.lists(st.floats(0.01, 1e6), min_size=1, max_size=30), st.floats(-1, 1))
-def test_fusion_with_a_model_that_says_the_same_of_all_keeps_the_order_of_words(
-    scores: list[float], nearness: float
-) -> None:
-    by_words = sorted(
-        (Match(at, score, score) for at, score in enumerate(scores)), key=lambda match: -match.score
-    )
-    fused = fuse(by_words, [nearness] * len(scores))
-
-    assert [scores[match.position] for match in fused] == [match.score for match in by_words]
-
-
 def test_words_that_stand_out_count_more_than_a_model_that_prefers_another() -> None:
     by_words = [Match(0, 9.0, 9.0), Match(1, 1.0, 1.0), Match(2, 0.9, 0.9)]
 
     assert fuse(by_words, [0.1, 0.3, 0.2, 0.1])[0].position == 0
-
-
-def test_where_words_are_even_the_model_decides() -> None:
-    assert [
-        match.position
-        for match in fuse([Match(0, 5.0, 5.0), Match(1, 4.9, 4.9), Match(2, 0.1, 0.1)], [0.1, 0.9, 0.1])
-    ] == [1, 0, 2]
-
-
-@given(st.lists(numbers, max_size=30))
-def test_standard_scores_are_finite_in_order_and_about_zero(values: list[float]) -> None:
-    scores = standard_scores(values)
-
-    assert all(map(math.isfinite, scores))
-    assert sum(scores) == pytest.approx(0, abs=1e-3)
-    ordered = sorted(range(len(values)), key=lambda position: values[position])
-    assert all(scores[one] <= scores[other] for one, other in pairwise(ordered))

@@ -93,22 +93,6 @@ def test_words_that_say_nothing_of_a_task_are_left_out_unless_there_are_no_other
     assert read_query("what is it").words == ("what", "is", "it")
 
 
-def test_neighbours_are_words_that_count_beside_each_other() -> None:
-    assert read_query("review a pull request, request a review").neighbours == (
-        ("review", "pull"),
-        ("pull", "request"),
-        ("request", "review"),
-    )
-
-
-@given(st.text(max_size=200))
-def test_neighbours_are_words_of_the_query(text: str) -> None:
-    query = read_query(text)
-
-    assert len(set(query.words)) == len(query.words) <= 64
-    assert all(one != other and {one, other} <= set(query.words) for one, other in query.neighbours)
-
-
 def test_a_pasted_document_is_cut_before_it_is_read() -> None:
     assert len(read_query(" ".join(f"word{number}" for number in range(100_000))).words) == 64
 
@@ -123,20 +107,6 @@ def test_chinese_and_japanese_are_found_without_blanks_between_words() -> None:
     assert [name for name, _ in search_texts(entries, "先週の議事録が欲しい", 1)] == ["notes"]
     assert [name for name, _ in search_texts(entries, "デプロイして", 1)] == ["deploy"]
     assert [name for name, _ in search_texts(entries, "帮我做预算", 1)] == ["budget"]
-
-
-def test_korean_thai_and_hindi_are_found() -> None:
-    entries = [
-        ("minutes", "회의 보고서를 작성합니다"),
-        ("budget", "ทำรายงานงบประมาณประจำปี"),
-        ("lessons", "हिन्दी सीखने के पाठ"),
-        ("kitchen", "रसोई की सफ़ाई"),
-        ("garden", "ดูแลสวนดอกไม้"),
-    ]
-
-    assert [name for name, _ in search_texts(entries, "보고서 하나 써 줘", 1)] == ["minutes"]
-    assert [name for name, _ in search_texts(entries, "ช่วยทำงบประมาณ", 1)] == ["budget"]
-    assert [name for name, _ in search_texts(entries, "हिन्दी का पाठ", 5)] == ["lessons"]
 
 
 # What counts
@@ -172,14 +142,6 @@ def test_instructions_are_searched_far_down() -> None:
     assert [hit.skill.name for hit in catalog.search("ledger")] == ["a"]
 
 
-def test_a_few_chinese_instructions_do_not_take_every_chinese_request() -> None:
-    texts = [SearchText(f"other-{number}", "处理邮件", "Work.") for number in range(8)]
-    texts += [SearchText(f"budget-{number}", "编制年度预算", "Do the sums.") for number in range(3)]
-    texts += [SearchText("mail", "处理邮件", "每次先看预算。")]
-
-    assert SearchIndex(texts).search("做个预算", 4)[-1].position == 11
-
-
 def test_a_word_in_a_name_counts_as_much_however_long_the_description_is() -> None:
     others = [("ledger", "Sums up."), ("other", "Does more.")]
     filler = " ".join(f"word{number}" for number in range(200))
@@ -200,22 +162,6 @@ def test_a_word_that_no_text_has_counts_where_one_begins_with_it() -> None:
     assert [term.fields for term in index.terms("postgres", 0)] == [("description",)]
 
 
-def test_a_word_that_a_text_has_is_no_beginning() -> None:
-    entries = [("tables", "Tunes PostgreSQL."), ("other", "Tunes Postgres."), ("third", "Does more.")]
-
-    assert names_of(entries, "postgres") == ["other"]
-
-
-def test_a_short_word_is_no_beginning() -> None:
-    assert names_of([("a", "Plans a career."), ("b", "Does more.")], "care") == []
-
-
-def test_scripts_change_nothing_where_there_is_one() -> None:
-    with_numbers = [SearchText("a", "2024", "2025"), SearchText("b", "2025"), SearchText("c", "1999")]
-
-    assert [match.position for match in SearchIndex(with_numbers).search("2025", 5)] == [1, 0]
-
-
 def test_a_sentence_that_names_another_skill_counts_for_that_one() -> None:
     skills = {
         "branch-review": skill("Reviews a branch. For pull requests of strangers use fork-review instead."),
@@ -227,15 +173,6 @@ def test_a_sentence_that_names_another_skill_counts_for_that_one() -> None:
     assert [hit.skill.name for hit in catalog.search("pull requests of strangers")] == ["fork-review"]
     del skills["branch-review"]
     assert Registry([MemorySource(skills)]).refresh().search("pull requests of strangers") == []
-
-
-def test_a_skill_that_comes_changes_what_the_sentences_of_others_count_for() -> None:
-    skills = {"branch-review": skill("Reviews a branch. For strangers use fork-review.")}
-    registry = Registry([MemorySource(skills)])
-    assert [hit.skill.name for hit in registry.refresh().search("strangers")] == ["branch-review"]
-
-    skills["fork-review"] = skill("Reviews what others send.")
-    assert [hit.skill.name for hit in registry.refresh().search("strangers")] == ["fork-review"]
 
 
 # What fits
@@ -272,23 +209,6 @@ def test_a_request_that_shares_a_word_by_chance_fits_none() -> None:
 @given(st.text(max_size=60))
 def test_fit_is_the_score_of_a_search_by_words(request: str) -> None:
     assert all(0 < match.fit == match.score for match in SearchIndex(BIRDS).search(request, 5))
-
-
-def test_terms_say_where_a_text_has_each_word_and_pair() -> None:
-    terms = SearchIndex(BIRDS).terms("count grey herons at sea", 0)
-
-    assert {" ".join(term.words): term.fields for term in terms} == {
-        "count": ("name", "description"),
-        "grey": ("instructions",),
-        "herons": ("name", "description", "instructions"),
-        "sea": (),
-        "count grey": (),
-        "grey herons": ("instructions",),
-        "herons sea": (),
-    }
-    assert {term.words: term.rarity for term in terms}["sea",] > max(
-        term.rarity for term in terms if term.fields
-    )
 
 
 def test_the_skill_that_fits_is_one_that_a_model_may_load() -> None:
