@@ -32,7 +32,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.skills.packages.address import parse_address
 from skills_agent.skills.packages.errors import EntryError, OfferError, PackageError
 from skills_agent.skills.packages.fetch import fetch
-from skills_agent.skills.packages.installation import Change, check_locked, plan
+from skills_agent.skills.packages.installation import Change, plan
 from skills_agent.skills.packages.installation import install as install_changes
 from skills_agent.skills.packages.offer import Wanted
 from skills_agent.skills.packages.origins import note_typed
@@ -58,14 +58,6 @@ _SKIPPED: Final = 20
 )
 @click.option("--all", "everything", is_flag=True, help="All skills of SOURCE.")
 @click.option("--strict", is_flag=True, help="Refuse SOURCE where one of its skills cannot be installed.")
-@click.option(
-    "--frozen", "--locked", is_flag=True, help="Fail where SOURCE is not what skills.lock says, which stays."
-)
-@click.option(
-    "--submodules",
-    is_flag=True,
-    help="Also fetch the submodules of a repository, at the commits that it has.",
-)
 @dry_run
 @diff
 @yes
@@ -80,8 +72,6 @@ def install(
     names: tuple[str, ...],
     everything: bool,
     strict: bool,
-    frozen: bool,
-    submodules: bool,
     dry: bool,
     whole: bool,
     yes: bool,
@@ -113,7 +103,6 @@ def install(
             wanted = wanted._replace(
                 signatures=signatures,
                 headers=headers_of(settings),
-                submodules=submodules,
                 skip=None if strict else passed_over,
             )
             offers.append(fetch(wanted))
@@ -121,15 +110,13 @@ def install(
         note_typed(user_state_folder(settings), addresses)
         changes = plan(target, offers, signatures)
         check_required(settings, changes, required=require_signature)
-        if frozen:
-            check_locked(changes)
         reviews = reviews_of(target, changes, here, asked)
         print_reviews(reviews, target.folder, whole=whole, yes=yes and not dry, as_json=as_json)
         todo = [each for each in changes if each.kind != "same"]
         if not dry:
             if todo:
                 confirm(f"Install {count(len(todo), 'skill')}?", yes=yes)
-            install_changes(target, draft, changes, origin(), force=force, frozen=frozen)
+            install_changes(target, draft, changes, origin(), force=force)
             note_signed(settings, changes)
     if as_json:
         skills, others = list(map(record_of, reviews)), passed_over.said

@@ -7,7 +7,7 @@ import click
 from msgspec import to_builtins
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.packages import confirm, diff, dry_run, origin, target_of, to, yes
+from skills_agent.graph.cli.packages import confirm, diff, origin, target_of, to, yes
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table
 from skills_agent.graph.cli.review import print_reviews
 from skills_agent.graph.settings import Settings
@@ -33,7 +33,6 @@ _SHORT = 12
 @click.argument("name", metavar="NAME")
 @click.option("--list", "list_versions", is_flag=True, help="List the versions that are kept.")
 @click.option("--version", metavar="DIGEST", default="", help="This version: the beginning of its digest.")
-@dry_run
 @diff
 @yes
 @to
@@ -44,7 +43,6 @@ def rollback(
     name: str,
     list_versions: bool,
     version: str,
-    dry: bool,
     whole: bool,
     yes: bool,
     place: str,
@@ -66,23 +64,19 @@ def rollback(
     if not as_json:
         echo(_what(planned))
     if reviewed is not None:
-        print_reviews([reviewed], target.folder, whole=whole, yes=yes and not dry, as_json=as_json)
-    if not dry:
-        confirm(f"Remove {name}?" if planned.to is None else f"Put {name} back?", yes=yes)
-        roll_back(target, planned, origin().at)
+        print_reviews([reviewed], target.folder, whole=whole, yes=yes, as_json=as_json)
+    confirm(f"Remove {name}?" if planned.to is None else f"Put {name} back?", yes=yes)
+    roll_back(target, planned, origin().at)
     if as_json:
         now = planned.to.digest if planned.to else ""
         print_json(
             {
                 "folder": str(target.folder),
                 "name": name,
-                "dry_run": dry,
                 "before": planned.found,
                 "now": now,
             }
         )
-    elif dry:
-        echo("Nothing was written: --dry-run.")
     else:
         echo(f"Removed {name}." if planned.to is None else f"Put {name} back in {target.folder}.")
         if planned.found:
@@ -130,7 +124,10 @@ def _list(target: Target, name: str, *, as_json: bool) -> None:
     backups = target.backups.of(name)
     if as_json:
         now = {"digest": found, **_record(locked)} if found else None
-        versions = [{"digest": each.digest, "until": each.at, **_record(each.locked)} for each in backups]
+        versions = [
+            {"digest": each.digest, "until": each.at, "path": str(each.folder), **_record(each.locked)}
+            for each in backups
+        ]
         print_json({"folder": str(target.folder), "name": name, "now": now, "versions": versions})
         return
     rows = [(found[:_SHORT], "now", _from(locked))] if found else []

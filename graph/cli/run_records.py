@@ -1,6 +1,6 @@
 """The runs in the audit's files: each is the record of one turn of a thread. Imports no LangGraph."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -116,16 +116,6 @@ def find_run(log: RunLog, run: str) -> RunRecord:
     if match is None:
         raise UnknownRunError(run, list_first([each.run for each in read_runs(log)], _LIST))
     return match
-
-
-def read_lines(log: RunLog, run: str | None, thread: str | None) -> Iterator[bytes]:
-    """Yield lines as they were written, of one run, one thread or all; raises UnknownRunError."""
-    if run is not None:
-        find_run(log, run)
-        yield from (line for line in log.lines(_file_of(run)) if (read(line) or {}).get("run") == run)
-        return
-    for name in _files(log, thread):
-        yield from log.lines(name)
 
 
 def verify_threads(log: RunLog, thread: str | None) -> dict[str, Verification]:

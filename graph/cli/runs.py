@@ -1,7 +1,5 @@
 """skills-agent runs: what was asked, judged, approved and done, from the audit."""
 
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,11 +17,8 @@ def runs() -> None:
     """See the record of every run, and whether anybody changed it."""
 
 
-_thread = click.option("--thread", metavar="ID", help="Only of this thread.")
-
-
 @runs.command("list", epilog=options.examples("runs list --thread t-1f2e3d4c"))
-@_thread
+@click.option("--thread", metavar="ID", help="Only of this thread.")
 @options.workspace
 @options.as_json
 def list_runs(thread: str | None, workspace: Path | None, as_json: bool) -> None:
@@ -54,33 +49,6 @@ def show_run(run: str, workspace: Path | None, as_json: bool) -> None:
         print_json(list(record.events))
     else:
         echo(record.story())
-
-
-@runs.command("export", epilog=options.examples("runs export --thread t-1f2e3d4c -o thread.jsonl"))
-@click.argument("run", required=False)
-@_thread
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Not to stdout."
-)
-@options.workspace
-def export_runs(run: str | None, thread: str | None, output: Path | None, workspace: Path | None) -> None:
-    """Print the lines of RUN, of a thread, or of all, as they were written (JSON Lines).
-
-    Secrets were taken out before they were written. The lines of a whole thread can be checked wherever
-    they are; those of one run are a piece of their thread's chain.
-    """
-    if run and thread:
-        raise click.UsageError("name a run or a thread, not both")
-    lines = run_records.read_lines(run_records.open_log(Settings.load(workspace)), run, thread)
-    content = b"".join(line + b"\n" for line in lines)
-    if output is None:
-        sys.stdout.buffer.write(content)
-        return
-    try:
-        with os.fdopen(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(content)
-    except OSError as error:
-        raise click.ClickException(f"Cannot write {output}: {error.strerror}.") from error
 
 
 @runs.command("verify", epilog=options.examples("runs verify", "runs verify t-1f2e3d4c"))

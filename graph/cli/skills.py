@@ -20,7 +20,6 @@ from skills_agent.graph.cli.lazy import Late, LazyGroup
 from skills_agent.graph.cli.printing import echo, line_of, print_json, print_section, table
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.confined import is_beneath
-from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.rules import MAX_NAME, NEW_DESCRIPTION, is_spec_name
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.listing import first_sentence
@@ -75,13 +74,11 @@ def skills() -> None:
 
 @skills.command("list", epilog=options.examples("skills list", "skills list --all --json"))
 @click.option("--all", "everything", is_flag=True, help="Also list shadowed and skipped skills, and why.")
-@click.option("--long", "is_long", is_flag=True, help="Also show files, trust and digest: reads every skill.")
 @options.folders
 @options.as_json
 def list_skills(
     *,
     everything: bool,
-    is_long: bool,
     workspace: Path | None,
     skills_dirs: tuple[Path, ...],
     as_json: bool,
@@ -119,15 +116,9 @@ def list_skills(
         (each.name, each.source, f"{_marks(each)}{first_sentence(each.description)}")
         for each in catalog.skills
     ]
-    if is_long:
-        for (name, source, description), skill in zip(rows, catalog.skills, strict=True):
-            facts = _facts(settings, registry, catalog, skill)
-            echo(f"{name}  {source}\n  {line_of(description)}\n  {line_of(facts)}")
     table(
-        [] if is_long and rows else rows,
-        empty=""
-        if rows
-        else f"No skills yet. Put folders with a SKILL.md under {here} (this project) or {home} (all your "
+        rows,
+        empty=f"No skills yet. Put folders with a SKILL.md under {here} (this project) or {home} (all your "
         "projects), or begin one: skills-agent skills new NAME",
     )
     print_section("Untrusted", map(line_of, in_place.values()))
@@ -159,16 +150,6 @@ def _marks(skill: SkillMetadata) -> str:
     ]
     said = "; ".join(filter(None, marks))
     return f"({said}) " if said else ""
-
-
-def _facts(settings: Settings, registry: Registry, catalog: Catalog, skill: SkillMetadata) -> str:
-    """Return what is known of a skill that was read whole: its files, trust, digest, and what it hides."""
-    try:
-        digest = registry.load(skill.ref).digest
-        files = _files_text(registry.resources(skill.ref._replace(digest=digest)))
-    except SkillError as error:
-        return str(error)
-    return "; ".join(filter(None, [files, _trust_text(settings, catalog, skill), f"digest {digest[:12]}"]))
 
 
 def _files_text(listing: ResourceListing) -> str:

@@ -33,11 +33,6 @@ _HEADER: Final = (
     "SECONDS",
 )
 _THREADS: Final = 10
-_MEANING: Final = """\
-OFFERED: turns whose model could load it. FOUND: searches that found it. USED: loads after which a script
-of it ran, a file of it was read, or a command named it. IGNORED: loads after which none of that happened
-in the thread, though it has files. TOKENS: about, its instructions in every prompt that had them.
-SECONDS: of its scripts."""
 
 
 def _since(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
@@ -57,21 +52,10 @@ def _since(ctx: click.Context, param: click.Parameter, value: str | None) -> str
     return (day if day.tzinfo else day.astimezone()).astimezone(UTC).isoformat()
 
 
-@click.command(
-    epilog=options.examples(
-        "skills stats", "skills stats csv-report --since 7d", "skills stats --html skills.html"
-    )
-)
+@click.command(epilog=options.examples("skills stats", "skills stats csv-report --since 7d"))
 @click.argument("name", required=False)
 @click.option(
     "--since", callback=_since, metavar="WHEN", help="Only runs since then: 7d, 12h, 2w, or a date."
-)
-@click.option(
-    "--html",
-    "file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write a page, one file that loads nothing.",
 )
 @options.folders
 @options.as_json
@@ -79,7 +63,6 @@ def stats(
     name: str | None,
     *,
     since: str,
-    file: Path | None,
     workspace: Path | None,
     skills_dirs: tuple[Path, ...],
     as_json: bool,
@@ -102,8 +85,6 @@ def stats(
         raise UnknownSkillError(name, sorted(counting.skills))
     found = [counting.skills[name]] if name is not None else by_use(counting.skills.values())
     never = [each.name for each in found if not each.loaded and each.name in known]
-    if file:
-        _write_page(file, found, _turns_text(counting), never)
     if as_json:
         print_json(
             {
@@ -124,8 +105,6 @@ def stats(
     if damaged:
         lines = count(damaged, "line")
         click.echo(f"\n{lines} of the records cannot be read. See: skills-agent runs verify", err=True)
-    if file:
-        echo(f"\nWrote {file}.")
 
 
 def _count(log: RunLog, since: str) -> tuple[Counting, int]:
@@ -227,49 +206,3 @@ def _record(each: SkillStats) -> dict[str, Any]:
         "loaded": each.loaded,
         "failures": [vars(failure) for failure in each.failures.values()],
     }
-
-
-def _write_page(file: Path, found: Sequence[SkillStats], turns: str, never: Sequence[str]) -> None:
-    from skills_agent.graph.pages.elements import Child, element
-    from skills_agent.graph.pages.elements import table as html_table
-    from skills_agent.graph.pages.page import page
-
-    header = [*(title.lower() for title in _HEADER), "loaded by", "followed by"]
-    rows: list[list[Child]] = [
-        [
-            *_row(each),
-            ", ".join(f"{_ASKERS.get(asker, asker)} {many}" for asker, many in each.loads.most_common()),
-            ", ".join(f"{tool} {many}" for tool, many in each.followed_by.most_common(5)),
-        ]
-        for each in found
-    ]
-    failures: list[list[Child]] = [
-        [
-            each.name,
-            failure.script,
-            failure.how,
-            failure.count,
-            failure.last[:16].replace("T", " "),
-            failure.thread,
-        ]
-        for each in found
-        for failure in sorted(each.failures.values(), key=lambda failure: -failure.count)
-    ]
-    parts = [
-        element("h1", "Skills in use"),
-        element("p", turns, class_="soft"),
-        element("div", html_table(header, rows, class_="sortable"), class_="wide"),
-        element("p", _MEANING, class_="soft"),
-    ]
-    if failures:
-        titles = ["skill", "script", "how", "times", "last (UTC)", "thread"]
-        parts += [
-            element("h2", "Failures"),
-            element("div", html_table(titles, failures, class_="sortable"), class_="wide"),
-        ]
-    if never:
-        parts += [element("h2", "Never loaded"), element("ul", [element("li", each) for each in never])]
-    try:
-        file.write_text(page("Skills in use", *parts), encoding="utf-8")
-    except OSError as error:
-        raise click.ClickException(f"Cannot write {file}: {error.strerror}.") from error

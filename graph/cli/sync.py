@@ -37,13 +37,6 @@ if TYPE_CHECKING:  # with nothing to do, none of it is imported
     + options.examples("skills sync --yes", "skills sync --frozen")
 )
 @click.option("--frozen", "--locked", is_flag=True, help="Write nothing, and fail on any difference: for CI.")
-@click.option(
-    "--from",
-    "npx_lock",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
-    help="Install what this lock of `npx skills` lists (skills-lock.json), and write skills.lock.",
-)
 @yes
 @require_signature
 @to
@@ -51,7 +44,6 @@ if TYPE_CHECKING:  # with nothing to do, none of it is imported
 @options.as_json
 def sync(
     frozen: bool,
-    npx_lock: Path | None,
     yes: bool,
     require_signature: bool,
     place: str,
@@ -65,20 +57,6 @@ def sync(
     """
     settings = Settings.load(workspace)
     require_signature = require_signature or settings.require_signature
-    if npx_lock is not None:
-        if frozen:
-            raise click.UsageError("--from writes skills.lock, and --frozen writes nothing.")
-        from skills_agent.graph.cli.npx import install_npx
-
-        install_npx(
-            settings,
-            target_of(settings, place),
-            npx_lock,
-            yes=yes,
-            required=require_signature,
-            as_json=as_json,
-        )
-        return
     if frozen:
         from skills_agent.skills.packages.lock import read_expected_lock
 

@@ -6,32 +6,23 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.packages import confirm, origin, target_of, to, yes
-from skills_agent.graph.cli.printing import echo, line_of, print_json, table
+from skills_agent.graph.cli.printing import echo, line_of, print_json
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.packages.removal import plan_removal
 from skills_agent.skills.packages.removal import uninstall as remove
-from skills_agent.skills.packages.target import Target
 from skills_agent.skills.text import count
 
 
-@click.command(
-    epilog=options.examples(
-        "skills uninstall csv-report", "skills uninstall --backups", "skills uninstall x --purge"
-    )
-)
-@click.argument("names", metavar="NAME...", nargs=-1)
-@click.option(
-    "--backups", "list_backups", is_flag=True, help="List what was kept of replaced and removed skills."
-)
+@click.command(epilog=options.examples("skills uninstall csv-report", "skills uninstall x --purge"))
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option("--purge", is_flag=True, help="Keep no backup, and remove those that there are.")
 @click.option("--force", is_flag=True, help="Also remove what skills-agent has not installed.")
 @yes
 @to
 @options.workspace
 @options.as_json
-def uninstall(  # noqa: PLR0917 - click passes them by name
+def uninstall(
     names: tuple[str, ...],
-    list_backups: bool,
     purge: bool,
     force: bool,
     yes: bool,
@@ -44,11 +35,6 @@ def uninstall(  # noqa: PLR0917 - click passes them by name
     A backup is a folder, so `skills install` puts it back. The last five of each skill are kept.
     """
     target = target_of(Settings.load(workspace), place)
-    if list_backups:
-        _list(target, names, as_json=as_json)
-        return
-    if not names:
-        raise click.UsageError("name the skills to remove. What is installed: skills-agent skills verify")
     removals = plan_removal(target, names)
     if not as_json:
         for each in removals:
@@ -67,15 +53,3 @@ def uninstall(  # noqa: PLR0917 - click passes them by name
     echo(f"Removed {count(len(removals), 'skill')} from {target.folder}.")
     for backup in backups:
         echo(f"To put {backup.name} back: skills-agent skills install {line_of(str(backup.folder))}")
-
-
-def _list(target: Target, names: tuple[str, ...], *, as_json: bool) -> None:
-    backups = [each for each in target.backups.all() if not names or each.name in names]
-    if as_json:
-        keys = ("name", "digest", "at")
-        print_json(
-            [{**{key: getattr(each, key) for key in keys}, "path": str(each.folder)} for each in backups]
-        )
-        return
-    rows = [(each.name, each.digest[:12], each.at, str(each.folder)) for each in backups]
-    table(rows, header=("NAME", "DIGEST", "REPLACED", "FOLDER") * bool(rows), empty="There are no backups.")

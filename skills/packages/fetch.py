@@ -20,7 +20,7 @@ def fetch(wanted: Wanted) -> Offer:
     reach = _WAYS.get(wanted.address.kind)
     if reach is None:
         raise OfferError(wanted.address.text, f"a {wanted.address.kind} cannot be reached from here")
-    return reach(wanted)._replace(submodules=wanted.submodules)
+    return reach(wanted)
 
 
 def from_folder(wanted: Wanted) -> Offer:

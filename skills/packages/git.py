@@ -4,16 +4,14 @@ A commit of 40 or 64 digits is always just that commit, whatever a branch of tha
 """
 
 import re
-from functools import partial
 from typing import Final
 
 from skills_agent.skills.format.rules import is_spec_name
 from skills_agent.skills.packages.errors import OfferError
 from skills_agent.skills.packages.git_program import Git, GitFailedError, Remote, sentence
-from skills_agent.skills.packages.git_tree import Links, SkillsTree
+from skills_agent.skills.packages.git_tree import SkillsTree
 from skills_agent.skills.packages.offer import Offer, Wanted
 from skills_agent.skills.packages.origins import check_host
-from skills_agent.skills.packages.submodules import submodules_of
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 
@@ -68,23 +66,7 @@ def fetch_tree(wanted: Wanted) -> tuple[SkillsTree, str]:
         commit = _Refs(git).fetch(address.ref, wanted.resolved)
     except GitFailedError as error:
         raise OfferError(address.text, sentence(error.said)) from error
-    more = partial(_fetch_submodules, git, commit, wanted) if wanted.submodules else None
-    return SkillsTree(git, commit, wanted.into / "tree", address.text, more), commit
-
-
-def _fetch_submodules(git: Git, commit: str, wanted: Wanted, links: Links) -> dict[str, Git]:
-    """Fetch what links of a commit name, and return it by path. Raises OfferError."""
-    fetched: dict[str, Git] = {}
-    for number, each in enumerate(submodules_of(git, commit, links, wanted)):
-        folder = wanted.into / f"submodule-{number}"
-        folder.mkdir()
-        one = fetched[each.path] = git.beside(each.remote, folder, fetched.values())
-        try:
-            _Refs(one).fetch("", each.commit)
-        except GitFailedError as error:
-            reason = f"of its submodule {visible_line(each.path)}: {sentence(error.said)}"
-            raise OfferError(wanted.address.text, reason) from error
-    return fetched
+    return SkillsTree(git, commit, wanted.into / "tree", address.text), commit
 
 
 class _Refs:

@@ -10,7 +10,7 @@ import shlex
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -126,18 +126,6 @@ class Git:
         self._environment = _environment(os.environ, remote, self._user_config(os.environ))
         # Before there is a repository in it, one of a folder above does not count.
         self._environment["GIT_CEILING_DIRECTORIES"] = str(folder.resolve().parent)
-
-    @property
-    def size(self) -> int:
-        """Return the bytes that were fetched."""
-        return _packed(self._folder)
-
-    def beside(self, remote: Remote, folder: Path, others: Iterable["Git"]) -> "Git":
-        """Return one for another repository, in the time and the room that this and others leave."""
-        left = self._max_bytes - self.size - sum(each.size for each in others)
-        made = Git(remote, folder, self._package, left)
-        made._end = self._end
-        return made
 
     def refused(self, reason: str) -> OfferError:
         """Return the error that says why nothing comes of this repository."""

@@ -7,7 +7,7 @@ written once, into a folder that is ours, under the rule of names of all package
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, NamedTuple
 
@@ -32,9 +32,6 @@ _SKILL_FILE: Final = "SKILL.MD"
 _SUBMODULE: Final = "160000"
 """The mode of one."""
 
-Links = Sequence[tuple[str, str]]
-"""Paths of submodules, with the commits that they name."""
-
 
 class TreeEntry(NamedTuple):
     """One file of a commit."""
@@ -45,25 +42,14 @@ class TreeEntry(NamedTuple):
     size: int
     path: str
     """What is not UTF-8 in it is a lone surrogate."""
-    submodule: str = ""
-    """The path of the one that it is of; empty for a file of the repository itself."""
 
 
 class SkillsTree:
     """The skills of a commit in a folder, and what keeps some of them from being there."""
 
-    def __init__(
-        self,
-        git: Git,
-        commit: str,
-        folder: Path,
-        package: str,
-        fetch_submodules: Callable[[Links], Mapping[str, Git]] | None = None,
-    ) -> None:
-        """Name an empty folder. `fetch_submodules` returns them by path; without it, none is fetched."""
+    def __init__(self, git: Git, commit: str, folder: Path, package: str) -> None:
+        """Name an empty folder."""
         self._git = git
-        self._fetch_submodules = fetch_submodules
-        self._gits: dict[str, Git] = {"": git}
         self._commit = commit
         self._package = package
         self.folder = folder
@@ -73,7 +59,7 @@ class SkillsTree:
 
     def write(self, path: str, limits: ContentLimits) -> None:
         """Write the skills at a path. Raises PackageError and GitFailedError."""
-        entries = self._with_submodules(path) if self._fetch_submodules else self._entries(path)
+        entries = self._entries(path)
         chosen: list[TreeEntry] = []
         for top, group in _by_skill(entries, path):
             self._tops.add(top)
@@ -116,34 +102,13 @@ class SkillsTree:
         return self._git.run("cat-file", "blob", found[0].id, max_output=limit)
 
     def _entries(self, path: str) -> list[TreeEntry]:
-        return _listed(self._git, self._commit, path)
-
-    def _with_submodules(self, path: str) -> list[TreeEntry]:
-        """Return the files of the commit; those of its submodules, too, at, in or above a path."""
-        entries = self._entries("")
-        near = f"{path}/" if path else ""
-        links = [
-            (each.path, each.id)
-            for each in entries
-            if each.mode == _SUBMODULE
-            and (f"{each.path}/".startswith(near) or near.startswith(f"{each.path}/"))
-        ]
-        assert self._fetch_submodules is not None  # noqa: S101
-        self._gits |= self._fetch_submodules(links)
-        commits = dict(links)
-        found = [each for each in entries if each.path not in self._gits]
-        for top, git in self._gits.items():
-            if top:
-                inside = _listed(git, commits[top], "")
-                found += [each._replace(path=f"{top}/{each.path}", submodule=top) for each in inside]
-        return found
+        arguments = ["ls-tree", "-r", "-l", "-z", "--full-tree", self._commit, "--", *([path] * bool(path))]
+        listing = self._git.run(*arguments, max_output=_MAX_LISTING)
+        return [_entry(line) for line in listing.split(b"\0") if line]
 
     def _write(self, entries: list[TreeEntry]) -> None:
         """Write files first and links last: nothing is written by way of one."""
-        links: list[tuple[TreeEntry, bytes]] = []
-        for submodule, git in self._gits.items():
-            links += self._write_files(git, [each for each in entries if each.submodule == submodule])
-        for entry, target in links:
+        for entry, target in list(self._write_files(entries)):
             if b"\0" in target or not target:
                 self._refuse(entry, "it is a link that leads nowhere")
                 continue
@@ -151,12 +116,12 @@ class SkillsTree:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.symlink_to(os.fsdecode(target))
 
-    def _write_files(self, git: Git, entries: list[TreeEntry]) -> Iterator[tuple[TreeEntry, bytes]]:
-        """Write the files of one repository, and yield its links with where they lead."""
+    def _write_files(self, entries: list[TreeEntry]) -> Iterator[tuple[TreeEntry, bytes]]:
+        """Write the files, and yield the links with where they lead."""
         with tempfile.TemporaryFile() as ids:
             ids.write(b"".join(f"{each.id}\n".encode() for each in entries))
             ids.seek(0)
-            with git.started(["cat-file", "--batch"], ids) as out:
+            with self._git.started(["cat-file", "--batch"], ids) as out:
                 for entry in entries:
                     pieces = _pieces(out, entry)
                     if entry.mode == "120000":
@@ -177,12 +142,6 @@ class SkillsTree:
     def _refuse(self, entry: TreeEntry, reason: str) -> None:
         top = next(each for each in _above(entry.path) if each in self._tops)
         self._faults.setdefault(top, EntryNames(self._package).refused(entry.path, reason))
-
-
-def _listed(git: Git, commit: str, path: str) -> list[TreeEntry]:
-    arguments = ["ls-tree", "-r", "-l", "-z", "--full-tree", commit, "--", *([path] * bool(path))]
-    listing = git.run(*arguments, max_output=_MAX_LISTING)
-    return [_entry(line) for line in listing.split(b"\0") if line]
 
 
 def _entry(line: bytes) -> TreeEntry:
@@ -224,10 +183,7 @@ def _checked(entries: Iterable[TreeEntry], package: str) -> list[TreeEntry]:
             continue
         names.add(entry.path)
         if entry.mode == _SUBMODULE:
-            reason = "it is a submodule: --submodules fetches those that .gitmodules names"
-            if entry.submodule:
-                reason = "it is a submodule of a submodule, which is not fetched"
-            raise names.refused(entry.path, reason)
+            raise names.refused(entry.path, "it is a submodule, which is not fetched")
         if entry.mode == "120000" and entry.size > _MAX_LINK:
             raise names.refused(entry.path, "it is a link with too long a target")
         kept.append(entry)

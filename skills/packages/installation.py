@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec import structs
 
@@ -16,7 +16,6 @@ from skills_agent.skills.packages.signatures import SignatureCheck, Signatures
 from skills_agent.skills.packages.signed import check_offered, signature_text
 from skills_agent.skills.packages.target import Copy, Target
 
-_SHOWN: Final = 12
 """Digits of a digest or a commit that people compare."""
 
 ChangeKind = Literal["new", "update", "same"]
@@ -72,21 +71,6 @@ def plan(target: Target, offers: Sequence[Offer], signatures: Signatures | None 
     return tuple(changes[name] for name in sorted(changes))
 
 
-def check_locked(changes: Sequence[Change]) -> None:
-    """Refuse what the lock does not have so. Raises InstalledError."""
-    for each in changes:
-        name, before, now = each.skill.name, each.before, each.offer.resolved_of(each.skill)
-        if before is None:
-            raise InstalledError(name, "skills.lock does not have it, and --frozen adds nothing")
-        if before.digest != each.skill.digest:
-            was, is_now = before.digest[:_SHOWN], each.skill.digest[:_SHOWN]
-            raise InstalledError(name, f"skills.lock says {was}, and {each.offer.address.text} has {is_now}")
-        if each.offer.address.kind == "git" and before.resolved != now:
-            raise InstalledError(
-                name, f"skills.lock says commit {before.resolved[:_SHOWN]}, and it is {now[:_SHOWN]} now"
-            )
-
-
 def install(
     target: Target,
     draft: Path,
@@ -94,12 +78,11 @@ def install(
     origin: Origin,
     *,
     force: bool = False,
-    frozen: bool = False,
 ) -> None:
     """Install what was shown: the copies of the offers, where what is there now is what was there then.
 
-    Without `force`, what this program has not installed is left alone; with `frozen` the lock is. Raises
-    PackageError; then nothing has been changed.
+    Without `force`, what this program has not installed is left alone. Raises PackageError;
+    then nothing has been changed.
     """
     with target.exclusive():
         lock = read_lock(target.folder)
@@ -109,8 +92,7 @@ def install(
                 raise InstalledError(name, change.why_foreign)
             if target.found(name) != change.found or lock.skills.get(name) != change.before:
                 raise InstalledError(name, "it was changed while this was shown; look at it again")
-        locked = () if frozen else (_locked(target, change, origin) for change in changes)
-        after = lock.with_skills(locked)
+        after = lock.with_skills(_locked(target, change, origin) for change in changes)
         todo = [each for each in changes if each.kind != "same"]
         if not todo and after == lock:
             return
@@ -138,7 +120,6 @@ def _locked(target: Target, change: Change, origin: Origin) -> LockedSkill:
         path=skill.path,
         resolved=offer.resolved_of(skill),
         digest=skill.digest,
-        submodules=offer.submodules,
         archive=offer.archive_of(skill),
         version=(skill.metadata.version or "") if skill.metadata is not None else "",
         signer=change.signature.signer if change.signature is not None else "",

@@ -60,8 +60,6 @@ class LockedSkill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """What the address meant then: a commit, or the URL of the archive; empty for a folder."""
     digest: str
     """Of the skill (docs/skills.md has the rule): 64 hexadecimal digits."""
-    submodules: bool = False
-    """Whether submodules of its repository were fetched, too."""
     archive: str = ""
     """SHA-256 of the archive that it came in."""
     version: str = ""

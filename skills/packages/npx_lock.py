@@ -33,10 +33,6 @@ _RANKS: Final = {character: rank for rank, character in enumerate(f" {_ORDER}")}
 
 class _Entry(msgspec.Struct, frozen=True, rename="camel"):
     source: str
-    source_type: str = ""
-    source_url: str = ""
-    ref: str = ""
-    skill_path: str = ""
     computed_hash: str = ""
 
 
@@ -52,8 +48,6 @@ class NpxSkill(NamedTuple):
     """Where it is, of the folders that skills are found in; copies and links alike."""
     source: str
     """As it names the place: `acme/skills`."""
-    address: str
-    """The same for `skills install`; empty for a place that is none there."""
     computed_hash: str
     """Empty where the lock has none."""
 
@@ -110,20 +104,7 @@ def computed_hash(folder: Path) -> str:
 def _skill(base: Path, name: str, entry: _Entry) -> NpxSkill:
     places = [base / folder / name for folder in STANDARD_FOLDERS]
     folders = tuple(each for each in places if each.is_dir())
-    return NpxSkill(name, folders, entry.source, _address(entry), entry.computed_hash)
-
-
-def _address(entry: _Entry) -> str:
-    ref = f"#{entry.ref}" if entry.ref else ""
-    if entry.source_type == "github":
-        return f"{entry.source}{ref}"
-    if entry.source_type in {"gitlab", "git"}:
-        return f"git+{entry.source_url or entry.source}" + (f"@{entry.ref}" if entry.ref else "")
-    if entry.source_type == "local":
-        return entry.source if entry.source.startswith((".", "/", "~")) else f"./{entry.source}"
-    if entry.source_type in {"well-known", "download"}:
-        return entry.source_url or entry.source
-    return ""
+    return NpxSkill(name, folders, entry.source, entry.computed_hash)
 
 
 def _files(folder: Path, prefix: str) -> Iterator[str]:

@@ -76,8 +76,6 @@ class Offer(NamedTuple):
 
     archive_check: SignatureCheck | None = None
     """What that signature says of the archive; None without one, or where nobody asked (`Wanted`)."""
-    submodules: bool = False
-    """As in `Wanted`."""
     proposed: Proposed | None = None
     """Of a proposal of the agent: from which thread."""
 
@@ -115,8 +113,6 @@ class Wanted(NamedTuple):
     """Checks those of archives; None: they are not checked."""
     headers: Headers = no_headers
     """Of a server of MCP."""
-    submodules: bool = False
-    """Whether those of a repository are fetched, too."""
     choose: Choose | None = None
     """Asked once it is known what the place has, and before anything is copied; what it raises ends it."""
     skip: Callable[[PackageError], None] | None = None

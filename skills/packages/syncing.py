@@ -106,8 +106,7 @@ def fetch_locked(skills: Iterable[LockedSkill], place: Place) -> tuple[Fetched, 
     for number, (source, resolved, group) in enumerate(_groups(skills, pinned=True)):
         address = parse_locked(source, place.base, place.hosts)
         names = (each.name for each in group)
-        wanted = place.wanted(address, _folder(place, number), names, resolved)
-        offer = fetch(wanted._replace(submodules=group[0].submodules))
+        offer = fetch(place.wanted(address, _folder(place, number), names, resolved))
         for skill in offer.skills:
             locked = next(each for each in group if each.name == skill.name)
             if difference := _fetched_at(resolved, locked, offer, skill).difference():
@@ -147,8 +146,7 @@ def _fetched(group: list[LockedSkill], place: Place, into: Path) -> list[Fetched
     into.mkdir()
     try:
         address = parse_locked(group[0].source, place.base, place.hosts)
-        wanted = place.wanted(address, into, (each.name for each in group))
-        offer = fetch(wanted._replace(submodules=group[0].submodules))
+        offer = fetch(place.wanted(address, into, (each.name for each in group)))
     except PackageError as error:
         return [Fetched(each, reason=str(error)) for each in group]
     by_name = {each.name: each for each in offer.skills}
@@ -162,10 +160,10 @@ class _Group(NamedTuple):
 
 
 def _groups(skills: Iterable[LockedSkill], *, pinned: bool) -> Iterator[_Group]:
-    def key(skill: LockedSkill) -> tuple[str, str, bool]:
-        return skill.source, skill.resolved if pinned else "", skill.submodules
+    def key(skill: LockedSkill) -> tuple[str, str]:
+        return skill.source, skill.resolved if pinned else ""
 
-    for (source, resolved, _), group in groupby(sorted(skills, key=key), key):
+    for (source, resolved), group in groupby(sorted(skills, key=key), key):
         yield _Group(source, resolved, list(group))
 
 

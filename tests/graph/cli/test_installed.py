@@ -108,7 +108,7 @@ def test_sync_restores_what_the_lock_says_and_keeps_what_was_there(cli: CommandL
     assert cli.run("skills", "sync").code == 1  # nobody is here to say yes
     assert cli.run("skills", "sync", "--yes").code == 0
     assert cli.run("skills", "verify").code == 0
-    [backup] = cli.run("skills", "uninstall", "--backups", "--json").value
+    [backup] = cli.run("skills", "rollback", "rain-gauge", "--list", "--json").value["versions"]
     assert (Path(backup["path"]) / "SKILL.md").read_text() == "my words"
     assert "Nothing to do" in cli.run("skills", "sync").out
 
@@ -193,7 +193,7 @@ def test_uninstall_keeps_a_backup_that_install_takes(cli: CommandLine, installed
     assert cli.run("skills", "install", done.out.rsplit(" ", 1)[-1].strip(), "--yes").code == 0
     assert installed.exists()
     assert cli.run("skills", "uninstall", "rain-gauge", "--yes", "--purge").code == 0
-    assert "There are no backups." in cli.run("skills", "uninstall", "--backups").out
+    assert "no backup" in cli.run("skills", "rollback", "rain-gauge", "--list").out
 
 
 def test_a_lock_of_a_repository_does_not_steer_the_terminal(cli: CommandLine, installed: Path) -> None:
@@ -241,7 +241,7 @@ def npx_lock(cli: CommandLine, computed_hash: str) -> None:
 
 
 @pytest.mark.parametrize("folder", [".agents/skills", ".claude/skills"])
-def test_what_npx_installed_is_recognised_and_taken_over(cli: CommandLine, folder: str) -> None:
+def test_what_npx_installed_is_recognised(cli: CommandLine, folder: str) -> None:
     shutil.copytree(cli.write_skill(), cli.workspace / "my-npx-skills")
     there = cli.workspace / folder / "rain-gauge"
     shutil.copytree(cli.workspace / "my-npx-skills" / "rain-gauge", there)
@@ -250,19 +250,8 @@ def test_what_npx_installed_is_recognised_and_taken_over(cli: CommandLine, folde
     done = cli.run("skills", "verify")
     assert done.code == 0
     assert "rain-gauge  same  installed by npx skills from my-npx-skills" in done.out
-    assert cli.run("skills", "sync", "--from", "skills-lock.json", "--yes").code == 0
-    assert (cli.workspace / ".agent" / "skills" / "rain-gauge" / "SKILL.md").exists()
     (there / "SKILL.md").write_text("changed")
     assert cli.run("skills", "verify").code == 1
-
-
-def test_what_npx_has_another_hash_of_is_not_taken_over(cli: CommandLine) -> None:
-    shutil.copytree(cli.write_skill(), cli.workspace / "my-npx-skills")
-    npx_lock(cli, "0" * 64)
-    done = cli.run("skills", "sync", "--from", "skills-lock.json", "--yes")
-    assert done.code == 1
-    assert "not what skills-lock.json says" in done.err
-    assert not (cli.workspace / ".agent").exists()
 
 
 def test_a_packed_skill_is_installed_from_its_archive(cli: CommandLine) -> None:
@@ -301,20 +290,3 @@ def test_packing_says_what_is_in_its_way(cli: CommandLine) -> None:
     assert {each["severity"] for each in value["findings"]} == {"warning"}
     assert not (cli.workspace / "x.zip").exists()
     assert cli.run("skills", "pack", folder, "-o", "x.zip", "--allow-warnings").code == 0
-
-
-def test_a_frozen_install_takes_only_what_the_lock_has(cli: CommandLine, installed: Path) -> None:
-    frozen = ("skills", "install", "./shared", "--yes", "--frozen")
-    lock = installed.with_name("skills.lock").read_bytes()
-    shutil.rmtree(installed)
-    assert cli.run(*frozen).code == 0
-    assert (installed / "SKILL.md").exists()
-    publish(cli, "More.\n")
-    done = cli.run(*frozen)
-    assert done.code == 1
-    assert "rain-gauge is left as it is: skills.lock says " in done.err
-    installed.with_name("skills.lock").unlink()
-    assert "skills.lock does not have it, and --frozen adds nothing" in cli.run(*frozen).err
-    assert not installed.with_name("skills.lock").exists()
-    installed.with_name("skills.lock").write_bytes(lock)
-    assert cli.run("skills", "verify").code == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skills_agent.skills.packages.credentials import split_credentials
-from tests.git_server import SKILL, Files, GitSite, Repository, serving_git
+from tests.git_server import GitSite, Repository, serving_git
 from tests.graph.cli.command_line import CommandLine
 
 
@@ -74,32 +74,3 @@ def test_credentials_are_in_no_lock_no_output_and_no_error(
     assert "asks for credentials" in outputs[1].err
     for text in (lock, *(each.out + each.err for each in outputs)):
         assert "s3cret" not in text
-
-
-@pytest.mark.slow
-def test_submodules_are_fetched_where_a_person_says_so_and_by_what_follows_from_the_lock(
-    cli: CommandLine, repository: Repository, site: GitSite
-) -> None:
-    vendor = Repository(repository.folder.parent / "vendor.git")
-    commit = vendor.commit({"lib.txt": "one"})
-    files: Files = {
-        "greet/SKILL.md": SKILL.format(name="greet", text="Hello."),
-        ".gitmodules": '[submodule "x"]\n\tpath = greet/vendor\n\turl = ../vendor.git\n',
-    }
-    repository.commit({**files, "greet/vendor": ("160000", commit)})
-    address = f"git+{site.url}/acme.git"
-    refused = cli.run("skills", "install", address, "--yes")
-    assert (refused.code, "--submodules fetches those" in refused.err) == (1, True)
-    assert cli.run("skills", "install", address, "--yes", "--submodules").code == 0
-    folder = cli.workspace / ".agent" / "skills"
-    lib = folder / "greet" / "vendor" / "lib.txt"
-    assert lib.read_text() == "one"
-    assert "submodules = true" in (folder / "skills.lock").read_text()
-    lib.unlink()
-    assert cli.run("skills", "sync", "--yes").code == 0
-    assert lib.read_text() == "one"
-    repository.commit({**files, "greet/vendor": ("160000", vendor.commit({"lib.txt": "two"}))})
-    assert cli.run("skills", "update", "--yes").code == 0
-    assert lib.read_text() == "two"
-    assert cli.run("skills", "sync", "--frozen").code == 0
-    assert cli.run("skills", "verify").code == 0

@@ -1,6 +1,5 @@
 """Locks that came with a repository: what they name is nobody's word, and reaches no private host."""
 
-import json
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -91,18 +90,6 @@ def test_what_a_lock_resolved_to_reaches_none_either(
     for source in ("https://skills.example.invalid/", "acme/skills"):
         clone(cli, LockedSkill(name="one", source=source, resolved=place, digest="0" * 64))
         assert cli.run("skills", "sync", "--yes").code == 1
-    assert listener.came == 0
-
-
-def test_the_lock_of_npx_reaches_none(cli: CommandLine, listener: Listener) -> None:
-    for kind, source in (
-        ("git", f"http://127.0.0.1:{listener.port}/x.git"),
-        ("well-known", f"http://127.0.0.1:{listener.port}"),
-    ):
-        entry = {"source": source, "sourceUrl": source, "sourceType": kind, "computedHash": ""}
-        file = cli.workspace / "skills-lock.json"
-        file.write_text(json.dumps({"version": 1, "skills": {"one": entry}}))
-        assert cli.run("skills", "sync", "--from", str(file), "--yes").code == 1
     assert listener.came == 0
 
 

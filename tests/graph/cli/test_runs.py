@@ -72,14 +72,6 @@ def test_runs_are_listed_shown_exported_and_verified(cli: CommandLine) -> None:
     events = cli.run("runs", "show", "rain.1", "--json").value
     assert [events[0]["type"], events[-1]["type"]] == ["run_started", "run_ended"]
 
-    exported = cli.run("runs", "export", "rain.1").out
-    assert [json.loads(line) for line in exported.splitlines()] == events
-    assert cli.run("runs", "export", "--thread", "rain", "-o", "out.jsonl").out == ""
-    out = cli.workspace / "out.jsonl"
-    assert out.read_text() == lines_of(cli, "rain").read_text()
-    assert out.stat().st_mode & 0o777 == 0o600
-    assert len(cli.run("runs", "export").out.splitlines()) > len(events)
-
     whole = cli.run("runs", "verify")
     assert whole.code == 0
     assert f"rain: {len(events)} lines, as they were written." in whole.out
@@ -154,12 +146,10 @@ def test_a_changed_record_is_found_and_named(cli: CommandLine) -> None:
 
 
 def test_what_does_not_exist_is_said(cli: CommandLine) -> None:
-    for words in (["show", "rain.7"], ["export", "rain.7"], ["verify", "sun"], ["list", "--thread", "sun"]):
+    for words in (["show", "rain.7"], ["verify", "sun"], ["list", "--thread", "sun"]):
         done = cli.run("runs", *words)
         assert done.code == 1
         assert "There is no record of" in done.err
-    assert cli.run("runs", "export", "rain.1", "--thread", "rain").code == 2
-    assert cli.run("runs", "export", "-o", "no/such/folder/x").code == 1
 
 
 def test_text_of_a_record_cannot_steer_the_terminal(tmp_path: Path) -> None:
@@ -203,5 +193,5 @@ def test_lines_that_a_workspace_brings_along_end_no_command(cli: CommandLine, fo
     """Attack: a repository ships `.agent/runs` with lines that no release wrote."""
     line = json.dumps({"seq": 1, "hash": "x", **forged})
     cli.write(f".agent/runs/{folder_name('rain')}.jsonl", f"{line}\n")
-    for words in (("list",), ("list", "--json"), ("show", "rain.1"), ("verify",), ("export",)):
+    for words in (("list",), ("list", "--json"), ("show", "rain.1"), ("verify",)):
         assert cli.run("runs", *words).code in (0, 1)

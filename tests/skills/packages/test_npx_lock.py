@@ -22,8 +22,8 @@ def write_skill(base: Path) -> Path:
     return folder
 
 
-def write_lock(base: Path, **fields: object) -> None:
-    entry = {"source": "acme/skills", "sourceType": "github", "ref": "main", "computedHash": HASH, **fields}
+def write_lock(base: Path) -> None:
+    entry = {"source": "acme/skills", "sourceType": "github", "ref": "main", "computedHash": HASH}
     (base / "skills-lock.json").write_text(json.dumps({"version": 1, "skills": {"alpha": entry}}))
 
 
@@ -38,7 +38,7 @@ def test_a_skill_is_recognised_and_compared(tmp_path: Path) -> None:
         return read_npx_lock(tmp_path)[0]
 
     read = skill()
-    assert (read.name, read.source, read.address) == ("alpha", "acme/skills", "acme/skills#main")
+    assert (read.name, read.source) == ("alpha", "acme/skills")
     assert read.state() == "missing"
     folder = write_skill(tmp_path)
     assert skill().state() == "same"
@@ -62,20 +62,6 @@ def test_it_is_looked_for_wherever_skills_are_found(tmp_path: Path) -> None:
     other = write_skill(tmp_path)
     (other / "b.md").write_text("changed")
     assert read_npx_lock(tmp_path)[0].state() == "changed"
-
-
-@pytest.mark.parametrize(
-    ("fields", "address"),
-    [
-        ({"sourceType": "local", "source": "skills/alpha", "ref": ""}, "./skills/alpha"),
-        ({"sourceType": "git", "sourceUrl": "https://x.example/y.git"}, "git+https://x.example/y.git@main"),
-        ({"sourceType": "well-known", "sourceUrl": "https://x.example"}, "https://x.example"),
-        ({"sourceType": "node_modules"}, ""),
-    ],
-)
-def test_a_source_is_an_address_of_ours(tmp_path: Path, fields: dict[str, str], address: str) -> None:
-    write_lock(tmp_path, **fields)
-    assert read_npx_lock(tmp_path)[0].address == address
 
 
 BAD_NAMES = ("../x", "", "..", "a/b", "\x1b[2J")
