@@ -17,7 +17,6 @@ from skills_agent.graph.pages.elements import element, text
 from skills_agent.skills.evals.result import EvalResult, RunHead
 from skills_agent.skills.evals.summary import Summary
 from skills_agent.skills.evals.trajectory import MadeCall, Trajectory
-from tests.graph.evals.large_runs import large_run
 from tests.graph.evals.summaries import HOSTILE, result, summary
 
 _TAGS = """
@@ -61,11 +60,12 @@ class Tags(HTMLParser):
 
 def hostile() -> Summary:
     """Return a run in which every text that comes from elsewhere is hostile."""
-    whole = large_run(12, models=(HOSTILE, "b"), baseline=True)
+    whole = summary(12)
     head = structs.replace(
         whole.head,
         id=HOSTILE,
         command=HOSTILE,
+        models=(HOSTILE, "b"),
         grader=HOSTILE,
         partial=HOSTILE,
         skipped=(HOSTILE,),
@@ -126,17 +126,8 @@ def test_only_our_own_script_and_style_may_run() -> None:
 
 
 @pytest.mark.slow
-def test_the_page_of_two_hundred_real_cases_is_small() -> None:
-    for whole in (large_run(), large_run(repeat=3)):
-        page = html_page(whole)
-        assert len(page.encode()) < TWO_MEGABYTES
-        assert page.count('class="case"') == 200
-    assert "eval --json has all" not in html_page(large_run())
-
-
-@pytest.mark.slow
 def test_long_texts_are_cut_shorter_where_the_page_would_be_too_large() -> None:
-    whole = large_run()
+    whole = summary(200)
     long = Trajectory(
         answers=("word & " * 20_000,),
         calls=tuple(
