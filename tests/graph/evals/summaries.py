@@ -62,6 +62,7 @@ def summary(count: int = 4, *, text: str = "What is the total per region?", seed
             name=text[:60],
             skill="csv-report",
             turns=(text,),
+            tags=("sums",),
             expect=Expected(
                 skills=ExpectedSkills(names=("csv-report",)), answer=ExpectedText(contains=("4",))
             ),
