@@ -191,7 +191,7 @@ class Settings(Limits):
     script_timeout: Seconds = 60.0
     """Seconds until a script and all it started are killed."""
     background_timeout: Seconds = 3600.0
-    """Seconds until a command in the background is killed; it ends with its run in any case."""
+    """Seconds until a command in the background is killed; it ends with its turn in any case."""
     max_script_output: Positive = 100_000
     """Bytes of stdout and of stderr that the model may see."""
     tool_timeout: Seconds | None = 600.0

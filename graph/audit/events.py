@@ -390,7 +390,7 @@ class CallEnded(Event):
 
 
 class CommandEnded(Event):
-    """A command in the background ended, by itself or with its run."""
+    """A command in the background ended, by itself or with its turn."""
 
     text = (
         "{command} ended[, exit code {exit_code}][, stopped: {stopped}][, wrote {written}][; {error}]"

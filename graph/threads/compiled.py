@@ -146,9 +146,9 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                     except GeneratorExit:
                         cancellation.request()  # LangGraph waits for what runs in threads.
                         raise
-            yield from self._end_commands(run, options)
+            yield from self._end_commands(run, thread, config, options)
             if invocation:
-                invocation.settle(partial(self._is_over, thread, config))
+                invocation.settle(lambda: self._status(thread, config) == "done")
             if received.outdated:
                 raise _answered(received.outdated, self.get_state(config or {}))
         self.services.after_turn()
@@ -181,11 +181,11 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                 async with aclosing(cast("AsyncGenerator[Any]", stream)) as parts:
                     async for part in parts:
                         yield part
-                for part in await self._end_commands_async(run, cancellation, options):
+                for part in await self._end_commands_async(cancellation, run, thread, config, options):
                     yield part
                 if invocation:
                     await cancellation.in_thread(
-                        partial(invocation.settle, partial(self._is_over, thread, config))
+                        invocation.settle, lambda: self._status(thread, config) == "done"
                     )
                 if received.outdated:
                     raise _answered(received.outdated, await self.aget_state(config or {}))
@@ -323,23 +323,27 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         run, running = secrets.token_hex(8), self.services.invocations
         invocation = self._invocation(run, thread, cancellation) if thread else None
         running.begin(run, invocation, cancellation)
+        if thread and thread.is_outermost:
+            self.services.background.take(thread.key.thread, run)
         try:
             yield _Invoked(run, invocation)
         finally:
-            cancellation.request()  # What it left in the background is to end, however it ended.
+            cancellation.request()
+            self.services.background.end(run, 0)  # However the run ended; at a question, it has left them.
             cancellation.when_idle(lambda: running.end(run))
 
-    def _end_commands(self, run: str, options: Mapping[str, Any]) -> list[Any]:
-        """End what an invocation left in the background; return what its stream says of that."""
-        ended = self.services.background.end(run)
-        return [part for command in ended for part in custom_parts(self, command.record, options)]
-
-    async def _end_commands_async(
-        self, run: str, cancellation: Cancellation, options: Mapping[str, Any]
+    def _end_commands(
+        self, run: str, thread: "_Thread | None", config: RunnableConfig | None, options: Mapping[str, Any]
     ) -> list[Any]:
-        if not self.services.background.of_run(run):
-            return []
-        return await cancellation.in_thread(self._end_commands, run, options)
+        """End what an invocation left in the background, but for a question; return what is told of that."""
+        commands = self.services.background
+        if commands.of_run(run) and self._status(thread, config) == "waiting":
+            commands.leave(run)
+        return [part for command in commands.end(run) for part in custom_parts(self, command.record, options)]
+
+    async def _end_commands_async(self, cancellation: Cancellation, run: str, *where: Any) -> list[Any]:
+        is_needed = bool(self.services.background.of_run(run))
+        return await cancellation.in_thread(self._end_commands, run, *where) if is_needed else []
 
     def _invocation(self, run: str, thread: "_Thread", cancellation: Cancellation) -> Invocation:
         journal, lock = self._journal_of(thread), thread.locks.held(thread.key)
@@ -359,15 +363,15 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
             cancellation=cancellation,
         )
 
-    def _is_over(self, thread: "_Thread | None", config: RunnableConfig | None) -> bool:
-        """Return whether a turn of a thread has ended; False where nobody can tell."""
+    def _status(self, thread: "_Thread | None", config: RunnableConfig | None) -> ThreadStatus | None:
+        """Return how a thread stands; None where nobody can tell."""
         if thread is None or not thread.is_outermost:
-            return False
+            return None
         whole = config or RunnableConfig()
         named = {
             name: each for name, each in whole.get("configurable", {}).items() if name != "checkpoint_id"
         }
-        return status_of(self.get_state({**whole, "configurable": named})) == "done"
+        return status_of(self.get_state({**whole, "configurable": named}))
 
     def _journal_of(self, thread: "_Thread") -> Journal:
         return self.services.journal_of(thread.saver, thread.store, is_served=thread.is_served)

@@ -32,7 +32,7 @@ LOOK_SECONDS: Final = 0.05
 """Between two looks whether the run was cancelled meanwhile."""
 MAX_LAST: Final = 1_000
 """Characters of what a command printed last, in the event of its end."""
-LIVES: Final = "It ends with this run at the latest: when you answer, and when a person is asked."
+LIVES: Final = "It ends when you answer, at the latest."
 ALONE: Final = " No other command reaches a port of it: each has a network of its own in the sandbox."
 
 Id = str
@@ -110,8 +110,8 @@ class Background:
 
         def stop_or_tell() -> Stop | None:
             live.tick()
-            # A run that is over has been cancelled, too: nothing of it goes on.
-            return "run" if cancellation.is_requested else stop()
+            # Of a run that is over, it is said to the command whether it ends.
+            return None if cancellation.is_requested else stop()
 
         def end(command: BackgroundCommand) -> None:
             live.end()
@@ -154,7 +154,7 @@ class Background:
         found = self.commands.find(_thread_of(runtime), command)
         if found is None:
             raise ToolException(
-                f"No command {command!r} runs here: it ended with its run, or there never was one. Start it "
+                f"No command {command!r} runs here: it ended with its turn, or there never was one. Start it "
                 "again if it is still needed."
             )
         return found
@@ -182,8 +182,8 @@ def run_of(config: RunnableConfig) -> str:
 
 
 def _thread_of(runtime: ThreadRuntime) -> str:
-    thread = runtime.config.get("configurable", {}).get("thread_id")
-    return f"thread {thread}" if thread else f"run {run_of(runtime.config)}"
+    """Return the id of a thread, or of the run of none."""
+    return str(runtime.config.get("configurable", {}).get("thread_id") or run_of(runtime.config))
 
 
 def _told(command: BackgroundCommand, look: Look) -> str:

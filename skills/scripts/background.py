@@ -1,4 +1,4 @@
-"""Commands in the background: each runs in a thread of this process, and ends with what started it."""
+"""Commands in the background: each runs in a thread of this process, and ends with a run of its thread."""
 
 import atexit
 import secrets
@@ -55,8 +55,12 @@ class BackgroundCommand:
     id: str
     thread: str
     """Of the conversation: no other one gets to know of it."""
+    ends_with: str
+    """The run that it ends with; empty while a person is asked."""
     request: ScriptRequest
     max_output: int
+    held: ExitStack = field(default_factory=ExitStack)
+    """What is not given up before it has ended."""
     stopped: Stop | None = None
     """Why it is to end."""
     has_ended: Event = field(default_factory=Event)
@@ -116,8 +120,6 @@ class BackgroundCommands:
     def __init__(self) -> None:
         self._lock = Lock()
         self._commands: dict[str, BackgroundCommand] = {}
-        self._runs: dict[str, str] = {}
-        """The run that each belongs to, by its id."""
 
     def start(  # noqa: PLR0913 - of what it is part, each by its name
         self,
@@ -134,12 +136,12 @@ class BackgroundCommands:
     ) -> BackgroundCommand:
         """Start a command under an id of `new_id`.
 
-        `part` is held as long as it runs; `on_end` is called when it has ended.
+        `part` is held as long as it runs with its run; `on_end` is called when it has ended.
 
         Raises ScriptError where it cannot be started, or where too many run.
         """
         runner.preflight(replace(request, in_background=True))
-        command = BackgroundCommand(name, thread, request, max_output)
+        command = BackgroundCommand(name, thread, run, request, max_output)
 
         def stop() -> Stop | None:
             return command.stopped or request.stop()
@@ -151,7 +153,7 @@ class BackgroundCommands:
         command.request = replace(request, stop=stop, on_output=take, in_background=True)
 
         def work() -> None:
-            with held:
+            with command.held:
                 try:
                     command.run(runner)
                     on_end(command)
@@ -162,16 +164,15 @@ class BackgroundCommands:
             self._make_room(run)
             if not self._commands:
                 atexit.register(self.end_all)
-            self._commands[command.id], self._runs[command.id] = command, run
-            held = ExitStack()
-            held.enter_context(part)
+            self._commands[command.id] = command
+            command.held.enter_context(part)
         # A daemon: a stream that nobody closes must not keep the process from ending.
         Thread(target=copy_context().run, args=(work,), name=command.id, daemon=True).start()
         return command
 
     def _make_room(self, run: str) -> None:
         running = [each for each in self._commands.values() if not each.has_ended.is_set()]
-        own = [each.id for each in running if self._runs[each.id] == run]
+        own = [each.id for each in running if each.ends_with == run]
         if len(own) >= MAX_OF_RUN:
             raise ScriptError(
                 f"Not started: {len(own)} commands run in the background ({', '.join(own)}), and no more "
@@ -181,7 +182,7 @@ class BackgroundCommands:
             raise ScriptError("Not started: too many commands run in the background of this agent now.")
         ended = [each.id for each in self._commands.values() if each.has_ended.is_set()]
         for each in ended[: max(0, len(ended) - MAX_KEPT + 1)]:
-            del self._commands[each], self._runs[each]
+            del self._commands[each]
 
     def find(self, thread: str, command: str) -> BackgroundCommand | None:
         """Return a command of a conversation; None for one that this process knows nothing of."""
@@ -194,22 +195,36 @@ class BackgroundCommands:
             return [
                 each
                 for each in self._commands.values()
-                if self._runs[each.id] == run and not each.has_ended.is_set()
+                if each.ends_with == run and not each.has_ended.is_set()
             ]
 
-    def end(self, run: str) -> list[BackgroundCommand]:
-        """End the commands of a run, wait for them, and return them."""
-        return _end(self.of_run(run), "run")
+    def leave(self, run: str) -> None:
+        """Let the commands of a run go on until a later one of their thread takes them."""
+        for each in self.of_run(run):
+            each.ends_with = ""
+            each.held.close()
+
+    def take(self, thread: str, run: str) -> None:
+        """Give a run the commands of a conversation that an earlier one left."""
+        for each in self.of_run(""):
+            if each.thread == thread:
+                each.ends_with = run
+
+    def end(self, run: str, seconds: float = END_SECONDS) -> list[BackgroundCommand]:
+        """End the commands of a run, wait so long for them, and return them."""
+        return _end(self.of_run(run), "run", seconds)
 
     def end_all(self) -> None:
         """End every command: the process ends."""
         _end([each for each in self._commands.values() if not each.has_ended.is_set()], "shutdown")
 
 
-def _end(commands: list[BackgroundCommand], reason: Stop) -> list[BackgroundCommand]:
+def _end(
+    commands: list[BackgroundCommand], reason: Stop, seconds: float = END_SECONDS
+) -> list[BackgroundCommand]:
     for each in commands:
         each.stop(reason)
-    end = time.monotonic() + END_SECONDS
+    end = time.monotonic() + seconds
     for each in commands:
         each.has_ended.wait(max(0, end - time.monotonic()))
     return commands

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import BaseMessage, HumanMessage
+from langgraph.types import Command
 
 from skills_agent.skills.scripts.background import MAX_OF_RUN
 from tests.agents import Agent, call, calls
@@ -92,7 +93,7 @@ def test_a_server_is_started_asked_and_stopped(
     assert agent.say("go")["answer"] == "done"
     started, asked = agent.tool_messages("run_command")
     assert re.match(r"cmd-\w{8} runs \(\d+ s\)\n", started.text)
-    assert "It ends with this run at the latest" in started.text
+    assert "It ends when you answer, at the latest" in started.text
     assert ("a network of its own" in started.text) is (free["sandbox"] == "require")
     assert asked.text.endswith("stdout:\ngot hi")
     looks = [each.text for each in agent.tool_messages("command_output")]
@@ -165,7 +166,7 @@ def test_another_thread_hears_nothing_of_it(make_agent: MakeAgent, tool: str) ->
     (name,) = set(ID.findall(told(agent, "run_command")))
     agent.config = {"configurable": {"thread_id": "another"}}
     agent.say(f"look at {name}")
-    assert told(agent, tool).startswith(f"No command '{name}' runs here: it ended with its run")
+    assert told(agent, tool).startswith(f"No command '{name}' runs here: it ended with its turn")
 
 
 # --- the end of the run ---
@@ -203,15 +204,52 @@ async def test_the_same_holds_on_an_event_loop(make_agent: MakeAgent, workspace:
     assert processes_with(token(workspace)) == []
 
 
-def test_it_ends_where_a_person_is_asked(make_agent: MakeAgent, workspace: Path) -> None:
-    settings = {"require_approval_for": ["write"], "enable_run_command": "on", "sandbox": "off"}
+ASKS: dict[str, Any] = {"require_approval_for": ["write"], "enable_run_command": "on", "sandbox": "off"}
+SERVE = """python3 -u -c "
+import http.server, socketserver
+server = socketserver.TCPServer(('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler)
+print(server.server_address[1], file=open('port.new', 'w')); import os; os.rename('port.new', 'port')
+server.serve_forever()" """
+CURL = "until test -e port; do sleep 0.1; done; curl -s http://127.0.0.1:$(cat port)/page"
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["invoke", "ainvoke"])
+async def test_a_server_answers_after_a_question_and_ends_with_the_turn(
+    make_agent: MakeAgent, workspace: Path, is_async: bool
+) -> None:
+    fetch, write = calls(call("run_command", command=CURL)), calls(call("write_file", path="a", content="x"))
+    script = [start(f"{SERVE} {token(workspace)}"), write, fetch, about_last("command_output"), "done"]
+    agent = make_agent(script, **ASKS)
+    (workspace / "page").write_text("served")
+    decision = Command(resume={"decisions": [{"type": "approve"}]})
+    for given in (GO, decision):
+        if is_async:
+            await agent.graph.ainvoke(given, agent.config)
+        else:
+            agent.graph.invoke(given, agent.config)
+        assert bool(agent.state.interrupts) is bool(processes_with(token(workspace))) is (given is GO)
+    assert agent.tool_messages("run_command")[-1].text.endswith("stdout:\nserved")
+    assert " runs (" in told(agent, "command_output")
+
+
+def test_a_message_in_the_place_of_an_answer_keeps_it_to_the_end_of_its_turn(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
     write = calls(call("write_file", path="a", content="x"))
-    agent = make_agent([start(forever(workspace)), write, about_last("command_output"), "done"], **settings)
+    agent = make_agent([start(forever(workspace)), write, about_last("command_output"), "done"], **ASKS)
     agent.say("go")
-    assert agent.state.interrupts
+    agent.say("and now?")
+    assert " runs (" in told(agent, "command_output")
     assert processes_with(token(workspace)) == []
-    agent.answer({"type": "approve"})
-    assert "stopped: it ended with its run" in told(agent, "command_output")
+
+
+def test_it_ends_where_the_run_after_a_question_fails(make_agent: MakeAgent, workspace: Path) -> None:
+    agent = make_agent([start(forever(workspace)), calls(call("write_file", path="a", content="x"))], **ASKS)
+    agent.say("go")
+    assert processes_with(token(workspace)) != []
+    with pytest.raises(Exception, match="script"):
+        agent.answer({"type": "approve"})
+    until(lambda: processes_with(token(workspace)) == [])
 
 
 def test_it_ends_where_the_run_fails(make_agent: MakeAgent, workspace: Path) -> None:
@@ -257,7 +295,7 @@ def test_a_process_that_goes_on_with_the_thread_knows_that_it_has_ended(
     restarted = Agent(agent.model, agent.settings, checkpointer=agent.checkpointer)
     restarted.say("and now?")
     text = told(restarted, "command_output")
-    assert "it ended with its run, or there never was one." in text
+    assert "it ended with its turn, or there never was one." in text
 
 
 # --- on the command line ---
