@@ -117,7 +117,7 @@ def evaluate(
 ) -> None:
     """Run the eval cases in PATH: a file, a skill, or a folder of skills. [default: those of this workspace]
 
-    Reads evals.json in all its dialects, trigger sets, JSONL, and .agent/evals/*.yaml (docs/evals.md).
+    Reads evals.json in all its dialects, trigger sets, and .agent/evals/*.yaml (docs/evals.md).
     Each case runs in a fresh workspace, and is a thread: `skills-agent threads show`. Exits with 0 where all
     cases pass (with --fail-under: where these hold), else with 1.
     """

@@ -1,6 +1,6 @@
 """An eval case: what is asked, what lies in the workspace, and what is expected of the answer.
 
-Every format that is read (`evals.json` in its dialects, trigger sets, `.agent/evals/*.yaml`, JSONL) becomes
+Every format that is read (`evals.json` in its dialects, trigger sets, `.agent/evals/*.yaml`) becomes
 these records; nothing below knows which one it was.
 """
 

@@ -389,7 +389,7 @@ def _unknown_key(key: str, path: Path) -> str:
     from difflib import get_close_matches  # noqa: PLC0415
 
     known = sorted(_keys_at(path[:-1]))
-    near = get_close_matches(key, known, n=1, cutoff=0.5)
+    near = get_close_matches(key, known, n=1, cutoff=0.6)
     hint = f"did you mean `{near[0]}`?" if near else f"known here: {', '.join(known)}"
     where = f" in {_dotted(path[:-1])}" if path[:-1] else ""
     return f"the key `{key[:80]}` is not known{where}; {hint}".rstrip(".")

@@ -19,8 +19,6 @@ from skills_agent.skills.trees import walk
 
 SKILL_FILE: Final = "SKILL.md"
 EVALS_FOLDER: Final = "evals"
-PROMPT_FILE: Final = "prompt.md"
-"""A case of `claude plugin eval` is a folder with this."""
 MAX_LAID: Final = 10_000
 """Files of one case, and of one folder that is laid."""
 
@@ -40,10 +38,6 @@ class EvalPlace(NamedTuple):
     """The name of the skill that has it; empty: none has."""
     label: str
     """The first part of the ids of its cases."""
-
-    def at(self, position: object) -> str:
-        """Return the place of a case, as people read it."""
-        return f"{self.file}{position}"
 
     def source(self, path: str, *bases: Path) -> str:
         """Return the absolute path of a file or folder that a case names, relative to the first of `bases`
@@ -84,11 +78,10 @@ def place_of(file: Path) -> EvalPlace:
     parents = [*file.parents][:3]
     folder = next((each for each in parents if (each / SKILL_FILE).is_file()), None)
     if folder is None or (folder != file.parent and EVALS_FOLDER not in file.relative_to(folder).parts):
-        label = file.parent.parent.name if file.name == PROMPT_FILE else file.stem
-        return EvalPlace(file, file.parent, "", safe_id(label))
+        return EvalPlace(file, file.parent, "", safe_id(file.stem))
     skill = _skill_name(folder)
-    is_main = file.stem == EVALS_FOLDER or file.name == PROMPT_FILE
-    return EvalPlace(file, folder, skill, safe_id(skill if is_main else f"{skill}.{file.stem}"))
+    label = skill if file.stem == EVALS_FOLDER else f"{skill}.{file.stem}"
+    return EvalPlace(file, folder, skill, safe_id(label))
 
 
 def laid_path(path: str) -> str:

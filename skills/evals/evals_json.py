@@ -8,7 +8,7 @@ specification). What is not understood is kept in `more`, or said.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from skills_agent.skills.evals.assertions import AssertionFault, Expectations, snake, texts_of
 from skills_agent.skills.evals.case import (
@@ -16,20 +16,16 @@ from skills_agent.skills.evals.case import (
     EvalSet,
     Expected,
     ExpectedCall,
-    ExpectedFile,
     ExpectedSkills,
 )
 from skills_agent.skills.evals.errors import EvalFileError, NoEvalsError
-from skills_agent.skills.evals.eval_place import EvalPlace, PathFault, laid_path, safe_id
+from skills_agent.skills.evals.eval_place import EvalPlace, PathFault, safe_id
 from skills_agent.skills.evals.identity import MAX_CASES, name_of, skill_name_of, slug_of, unique
-from skills_agent.skills.evals.wild_files import requests_of, wild_files
+from skills_agent.skills.evals.wild_files import REQUESTS, requests_of, wild_files
 
 LISTS: Final = (
-    "evals", "cases", "tests", "test_cases", "eval_cases", "trigger_evals", "trigger_cases", "trigger_tests",
-    "triggers", "queries", "evaluations", "scenarios", "examples", "train", "test", "validation", "expects",
+    "evals", "cases", "tests", "test_cases", "queries", "triggers", "trigger_evals", "expects",
 )  # fmt: skip
-_POSITIVE: Final = ("should_trigger", "positive", "positives", "trigger")
-_NEGATIVE: Final = ("should_not_trigger", "negative", "negatives", "no_trigger")
 _SKILL: Final = ("skill_name", "skill", "target_skill")
 _ID: Final = ("id", "eval_id", "case_id", "test_id")
 _NAME: Final = ("name", "eval_name", "title")
@@ -38,34 +34,15 @@ _POINTS: Final = (
     "expected_behaviours", "success_criteria", "acceptance_criteria", "criteria", "rubric", "expect",
     "assert", "checks", "manual_checks",
 )  # fmt: skip
-_NOTES: Final = (
-    "expected_output",
-    "ground_truth",
-    "expected_outcome",
-    "expected_result",
-    "expected",
-    "reference",
-)
-_CONTAINS: Final = ("must_contain", "should_contain", "expected_contains", "contains")
-_NOT_CONTAINS: Final = ("must_not_contain", "should_not_contain", "not_contains")
+_NOTES: Final = ("expected_output", "ground_truth", "expected_outcome", "expected_result", "expected")
 _NO_NAME: Final = frozenset({"", "none", "null", "n/a", "no skill"})
 _TRUTH: Final = {"true": True, "yes": True, "false": False, "no": False}
 _NEGATIVE_TYPES: Final = frozenset({"should_not_trigger", "anti_trigger", "negative", "no_trigger"})
 _READ: Final = frozenset(
-    {
-        *_ID,
-        *_NAME,
-        *_POINTS,
-        *_NOTES,
-        *_CONTAINS,
-        *_NOT_CONTAINS,
-        "required_regex",
-        "forbidden_regex",
-        "files",
-    }
-    | {"expected_skill", "expected_skills", "expected_script", "expected_scripts", "expected_tools", "tags"}
-    | {"expected_files", "should_trigger", "prompt_type", "repeat"}
-)
+    {*_SKILL, *_ID, *_NAME, *_POINTS, *_NOTES, *REQUESTS, "required_regex", "forbidden_regex", "files",
+     "expected_skill", "expected_skills", "expected_script", "expected_scripts", "expected_tools",
+     "should_trigger", "prompt_type", "repeat", "tags"}
+)  # fmt: skip
 
 
 MAX_REPEAT: Final = 100
@@ -73,14 +50,6 @@ MAX_REPEAT: Final = 100
 
 class CaseFault(ValueError):  # noqa: N818 - a reason, which `read_items` puts into a sentence with its place
     """Why one case is passed over."""
-
-
-class Item(NamedTuple):
-    """One case as a file has it."""
-
-    position: str
-    """`#INDEX` from 1, or `:LINE`."""
-    value: object
 
 
 def read_evals(place: EvalPlace, root: object) -> EvalSet:
@@ -95,24 +64,19 @@ def read_evals(place: EvalPlace, root: object) -> EvalSet:
         if isinstance(root, list) or (isinstance(root, Mapping) and any(key in root for key in LISTS)):
             return EvalSet(file=str(place.file), skipped=(f"{place.file}: there are no cases in it.",))
         raise NoEvalsError(str(place.file), "it has no list of cases (`evals`, `cases`, or a bare list)")
-    return read_items(place, items, skill)
-
-
-def read_items(place: EvalPlace, items: list[Item], skill: str) -> EvalSet:
-    """Return the cases among some items. Raises EvalFileError where none is one."""
     if len(items) > MAX_CASES:
         raise EvalFileError(str(place.file), f"it has {len(items):,} cases, over {MAX_CASES:,}")
     cases: list[EvalCase] = []
     skipped: list[str] = []
-    for item in items:
+    for index, item in enumerate(items, 1):
         try:
-            cases.append(_case(place, item, skill, skipped))
+            cases.append(_case(place, f"{place.file}#{index}", item, skill, skipped))
         except (CaseFault, PathFault) as fault:
-            skipped.append(f"{place.file}{item.position}: {fault}; the case is left out.")
+            skipped.append(f"{place.file}#{index}: {fault}; the case is left out.")
     if not cases:
-        kind = EvalFileError if any(_looks_like_a_case(item.value) for item in items) else NoEvalsError
-        reason = skipped[0].removeprefix(f"{place.file}").lstrip(":").removesuffix("; the case is left out.")
-        raise kind(str(place.file), f"none of its {len(items):,} items is a case ({reason.strip()})")
+        kind = EvalFileError if any(map(_looks_like_a_case, items)) else NoEvalsError
+        reason = skipped[0].removeprefix(f"{place.file}").removesuffix("; the case is left out.")
+        raise kind(str(place.file), f"none of its {len(items):,} items is a case ({reason})")
     return EvalSet(file=str(place.file), cases=tuple(unique(cases, set())), skipped=tuple(skipped))
 
 
@@ -123,35 +87,26 @@ def truth_of(value: object) -> bool | None:
     return _TRUTH.get(value.strip().lower()) if isinstance(value, str) else None
 
 
-def _items(root: object) -> Iterator[Item]:
+def _items(root: object) -> Iterator[object]:
     """Yield the cases of a whole file, wherever its lists are."""
     if isinstance(root, list):
-        yield from (Item(f"#{index}", value) for index, value in enumerate(root, 1))
+        yield from root
     if not isinstance(root, Mapping):
         return
     fields = {snake(str(key)): value for key, value in root.items()}
     if requests_of(fields):
-        yield Item("", root)
+        yield root
         return
-    index = 0
     for key in LISTS:
+        yield from _listed(fields.get(key))
+    for key in ("should_trigger", "should_not_trigger"):
         for value in _listed(fields.get(key)):
-            index += 1
-            yield Item(f"#{index}", value)
-    for keys, label in ((_POSITIVE, True), (_NEGATIVE, False)):
-        for value in (each for key in keys for each in _listed(fields.get(key))):
-            index += 1
-            request = {"query": value} if isinstance(value, str) else value
-            labelled = {"should_trigger": label, **request} if isinstance(request, Mapping) else value
-            yield Item(f"#{index}", labelled)
+            request = value if isinstance(value, Mapping) else {"query": value}
+            yield {"should_trigger": key == "should_trigger", **request}
 
 
-def _listed(value: object) -> Iterator[object]:
-    if isinstance(value, list):
-        yield from value
-    elif isinstance(value, Mapping):
-        for key, each in value.items():
-            yield {"id": key, **each} if isinstance(each, Mapping) else each
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
 
 
 def _looks_like_a_case(value: object) -> bool:
@@ -161,10 +116,10 @@ def _looks_like_a_case(value: object) -> bool:
     return "should_trigger" in fields or not fields.isdisjoint(_POINTS[:8])
 
 
-def _case(place: EvalPlace, item: Item, skill: str, skipped: list[str]) -> EvalCase:
-    if not isinstance(item.value, Mapping):
+def _case(place: EvalPlace, where: str, item: object, skill: str, skipped: list[str]) -> EvalCase:
+    if not isinstance(item, Mapping):
         raise CaseFault("it is no object")
-    fields = {snake(str(key)): value for key, value in item.value.items()}
+    fields = {snake(str(key)): value for key, value in item.items()}
     turns = requests_of(fields)
     if not turns:
         raise CaseFault("it has no request (`prompt`, `question`, `query`, `input`)")
@@ -174,7 +129,7 @@ def _case(place: EvalPlace, item: Item, skill: str, skipped: list[str]) -> EvalC
     points = list(_assertions(fields))
     faults = list(_take_all(wanted, points, fields))
     _take_calls(wanted, fields, place)
-    skipped.extend(f"{place.file}{item.position}: {fault}." for fault in faults)
+    skipped.extend(f"{where}: {fault}." for fault in faults)
     is_trigger = wanted.skills is not None and wanted.expected() == Expected(skills=wanted.skills)
     if not is_trigger and not points and notes:
         wanted.points += notes[:1]
@@ -194,8 +149,8 @@ def _case(place: EvalPlace, item: Item, skill: str, skipped: list[str]) -> EvalC
         repeat=_repeat(fields.get("repeat")),
         tags=tuple(texts_of(fields.get("tags"))),
         note="\n".join(dict.fromkeys(notes)),
-        file=f"{place.file}{item.position}",
-        more=_more(item.value),
+        file=where,
+        more={str(key): each for key, each in item.items() if snake(str(key)) not in _READ},
     )
 
 
@@ -243,19 +198,12 @@ def _take_all(wanted: Expectations, points: list[object], fields: Mapping[str, A
             wanted.take(point)
         except AssertionFault as fault:
             yield str(fault)
-    wanted.contains += [text for key in _CONTAINS for text in texts_of(fields.get(key))]
-    wanted.not_contains += [text for key in _NOT_CONTAINS for text in texts_of(fields.get(key))]
-    for key, is_wanted in (("required_regex", True), ("forbidden_regex", False)):
+    for key, kind in (("required_regex", "regex"), ("forbidden_regex", "not_regex")):
         for pattern in texts_of(fields.get(key)):
             try:
-                wanted.take_patterns([pattern], wanted=is_wanted)
+                wanted.take_texts(kind, [pattern])
             except AssertionFault as fault:
                 yield str(fault)
-    for path in texts_of(fields.get("expected_files")):
-        try:
-            wanted.files.append(ExpectedFile(path=laid_path(path)))
-        except PathFault as fault:
-            yield str(fault)
 
 
 def _take_calls(wanted: Expectations, fields: Mapping[str, Any], place: EvalPlace) -> None:
@@ -274,13 +222,6 @@ def _script_path(written: str, place: EvalPlace) -> str:
     named = named.rpartition(f"{place.root.name}/")[2].removeprefix("./")
     scripts = f"scripts/{named}"
     return scripts if "/" not in named and (place.root / scripts).is_file() else named
-
-
-def _more(value: Mapping[str, Any]) -> dict[str, Any]:
-    from skills_agent.skills.evals.wild_files import REQUESTS, TURNS  # noqa: PLC0415 - one word list of two
-
-    known = _READ.union(REQUESTS, TURNS, _SKILL)
-    return {str(key): each for key, each in value.items() if snake(str(key)) not in known}
 
 
 def _repeat(value: object) -> int | None:

@@ -1,4 +1,4 @@
-"""Find files of eval cases, and read them whatever their format is."""
+"""Find files of eval cases, and read them."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,12 +12,10 @@ from skills_agent.skills.evals.case import EvalSet
 from skills_agent.skills.evals.case_files import read_case_file
 from skills_agent.skills.evals.case_form import VERSION, FileOfCases
 from skills_agent.skills.evals.errors import EvalFileError, NoEvalsError
-from skills_agent.skills.evals.eval_place import EVALS_FOLDER, PROMPT_FILE, SKILL_FILE, EvalPlace, place_of
+from skills_agent.skills.evals.eval_place import EVALS_FOLDER, SKILL_FILE, EvalPlace, place_of
 from skills_agent.skills.evals.evals_json import read_evals
 from skills_agent.skills.evals.identity import unique
-from skills_agent.skills.evals.jsonl_cases import read_jsonl
-from skills_agent.skills.evals.prompt_folders import read_prompt
-from skills_agent.skills.evals.yaml_lines import YamlDocument, YamlFault, read_yaml_lines, resolved
+from skills_agent.skills.evals.yaml_lines import YamlDocument, YamlFault, read_yaml_lines
 from skills_agent.skills.library.contents import LEFT_OUT
 from skills_agent.skills.text import normalize_line_ends
 from skills_agent.skills.trees import walk
@@ -34,13 +32,14 @@ WORKSPACE_SKILLS: Final = ".agent/skills"
 PLUGIN_FILE: Final = ".claude-plugin/plugin.json"
 _YAML: Final = frozenset({".yaml", ".yml"})
 _SUFFIXES: Final = _YAML | {".json", ".jsonl"}
-_OURS: Final = frozenset({"version", "defaults", "should_not_trigger"})
-"""Keys of the top that only our form has, or that it has in common with sets of triggers."""
+"""Of files that are looked at: of one that is not read, it is said."""
+PROMPT_FILE: Final = "prompt.md"
+"""A case of `claude plugin eval` is a folder with this; it is not read, and that is said, too."""
 _KEYS: Final = FileOfCases.__struct_fields__
 
 
 def read_set(path: Path, about: str = "") -> EvalSet:
-    """Read one file of eval cases in any of the known formats; `about` is its skill where nothing says so.
+    """Read one file of eval cases; `about` is its skill where nothing says so.
 
     Raises EvalFileError; NoEvalsError where it is a file of something else.
     """
@@ -54,11 +53,10 @@ def read_set(path: Path, about: str = "") -> EvalSet:
 
 
 def _read(place: EvalPlace) -> EvalSet:
+    if place.file.suffix.lower() not in {".json", *_YAML}:
+        reason = "eval cases are read from JSON (`evals.json`, lists of requests) and YAML in our own form"
+        raise NoEvalsError(str(place.file), reason)
     text = _text_of(place.file)
-    if place.file.name == PROMPT_FILE:
-        return read_prompt(place, text)
-    if place.file.suffix.lower() == ".jsonl":
-        return read_jsonl(place, text)
     if place.file.suffix.lower() in _YAML:
         return _read_yaml(place, text)
     try:
@@ -66,7 +64,7 @@ def _read(place: EvalPlace) -> EvalSet:
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
         reason = "it nests too deep" if isinstance(error, RecursionError) else f"it is no JSON ({error})"
         raise EvalFileError(str(place.file), reason) from error
-    if isinstance(root, Mapping) and root.get("version") == VERSION and _is_ours(root):
+    if isinstance(root, Mapping) and root.get("version") == VERSION and "evals" not in root:
         return read_case_file(place, YamlDocument(root, {}))
     return read_evals(place, root)
 
@@ -145,9 +143,7 @@ def _read_yaml(place: EvalPlace, text: str) -> EvalSet:
         raise EvalFileError(str(place.file), "it nests too deep") from error
     if document.value is None:
         raise EvalFileError(str(place.file), "it is empty")
-    if not _is_ours(document.value):
-        return read_evals(place, resolved(document.value))
-    if not any(map(_is_like_a_key, document.value)):
+    if not isinstance(document.value, dict) or not any(map(_is_like_a_key, document.value)):
         raise NoEvalsError(str(place.file), f"it has none of the keys of eval cases ({', '.join(_KEYS)})")
     return read_case_file(place, document)
 
@@ -157,17 +153,6 @@ def _is_like_a_key(written: object) -> bool:
     from difflib import get_close_matches  # noqa: PLC0415 - only few files need it
 
     return written in _KEYS or bool(get_close_matches(str(written).casefold(), _KEYS, n=1, cutoff=0.7))
-
-
-def _is_ours(root: object) -> bool:
-    """Return whether YAML is in our form: no list, no `evals`, and not what agentskills-tools has."""
-    if not isinstance(root, Mapping) or _OURS.intersection(root):
-        return isinstance(root, Mapping)
-    cases = root.get("cases")
-    if not isinstance(cases, list):
-        return "evals" not in root
-    mappings = [case for case in cases if isinstance(case, Mapping)]
-    return not any(isinstance(case.get("expect"), list) or "prompt" in case for case in mappings)
 
 
 def _files_in(folder: Path) -> Iterator[Path]:

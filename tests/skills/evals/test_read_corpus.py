@@ -33,9 +33,11 @@ def test_every_file_of_cases_is_found_and_read_whole() -> None:
             )
 
 
-def test_every_labelled_request_is_a_trigger_case_of_its_skill() -> None:
-    file = CORPUS / "triggers" / "queries.jsonl"
-    rows = [json.loads(line) for line in file.read_text().splitlines()]
+def test_every_labelled_request_is_a_trigger_case_of_its_skill(tmp_path: Path) -> None:
+    lines = (CORPUS / "triggers" / "queries.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    file = tmp_path / "queries.json"
+    file.write_text(json.dumps(rows))
     read = read_set(file)
     nameless = [
         row

@@ -1,4 +1,4 @@
-"""Eval files of other programs are read as they are, and what is passed over is said."""
+"""`evals.json` and sets of triggers are read as they are, and what is passed over is said."""
 
 import json
 import os
@@ -87,27 +87,6 @@ def test_the_form_of_nvidia(skill: Path) -> None:
     assert {case.skill for case in read(skill, value, "basic.json").cases} == {"other-tools"}
 
 
-def test_a_chat_of_langsmith_has_its_answer_as_messages(skill: Path) -> None:
-    row = {
-        "inputs": {"messages": [{"role": "user", "content": "Sum sales.csv"}]},
-        "outputs": {
-            "messages": [
-                {"role": "assistant", "content": "I look."},
-                {"role": "user", "content": "Go on."},
-                {"type": "ai", "content": [{"type": "text", "text": "It is 2"}]},
-            ]
-        },
-    }
-    file = skill / "evals" / "rows.jsonl"
-    file.write_text(json.dumps(row))
-    read = read_set(file)
-    (case,) = read.cases
-    assert case.turns == ("Sum sales.csv",)
-    assert case.expect.answer
-    assert [each for each in case.expect.answer.regex if "It\\ is\\ 2" in each or "It is 2" in each]
-    assert read.skipped == ()
-
-
 def test_labels_are_truths_however_they_are_written(skill: Path) -> None:
     labels = (True, "yes", 1, 1.0, False, "no", 0)
     rows = [{"query": f"request {at}", "should_trigger": each} for at, each in enumerate(labels)]
@@ -125,6 +104,31 @@ def test_yaml_of_another_program_is_passed_over_and_said(skill: Path) -> None:
     assert len(ours.cases) == 1
     with pytest.raises(NoEvalsError):  # named, it is an error
         read_all([other])
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "sums/prompt.md"])
+def test_a_format_that_is_not_read_is_said(skill: Path, name: str) -> None:
+    file = skill / "evals" / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text('{"input": "Sum it", "ideal": "2"}\n')
+    (found,) = read_all([skill])
+    assert found.cases == ()
+    (sentence,) = found.skipped
+    assert sentence.startswith(f"Cannot read eval cases from {file}: ")
+    assert "`evals.json`" in sentence
+    with pytest.raises(NoEvalsError):
+        read_all([file])
+
+
+def test_turns_are_those_of_the_person(skill: Path) -> None:
+    said = [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "Sum it"},
+        {"content": "Again"},
+        "Go",
+    ]
+    (case,) = read(skill, [{"messages": said, "assertions": ["x"]}]).cases
+    assert case.turns == ("Sum it", "Again", "Go")
 
 
 def test_a_slip_in_the_only_key_is_no_other_program(skill: Path) -> None:
@@ -195,7 +199,7 @@ def test_a_bare_list_names_skill_script_and_behaviour(skill: Path) -> None:
             ]
         },
         {"should_trigger": ["Sum it"], "should_not_trigger": ["Sing"]},
-        {"positive": [{"query": "Sum it"}], "negative": ["Sing"]},
+        {"should_trigger": [{"query": "Sum it"}], "should_not_trigger": ["Sing"]},
     ],
 )
 def test_sets_of_triggers(skill: Path, value: object) -> None:
@@ -210,14 +214,12 @@ def test_assertions_that_are_objects_become_checks(skill: Path) -> None:
         {"name": "total", "type": "contains", "value": "42"},
         {"type": "not-contains", "value": "error"},
         {"type": "contains_any", "values": ["a", "b"]},
-        {"type": "contains_any", "values": ["c", "d.e"]},
-        {"type": "icontains", "value": "Sum (b)"},
         {"type": "regex", "pattern": r"\d+"},
         {"type": "file_exists", "path": "out/report.md"},
-        {"type": "file_exists", "path": "no.md", "expected": False},
+        {"type": "file_not_exists", "path": "no.md"},
         {"type": "file_contains", "path": "out/report.md", "value": "Total"},
         {"type": "tool_used", "tool": "run_script"},
-        {"type": "tool_used", "tool": "write_file", "max": 0},
+        {"type": "tool_not_used", "tool": "write_file"},
         {"text": "It is polite", "category": "tone"},
         {"type": "exit_code", "expected": 0, "description": "The tests pass"},
         {"judge": "It is short"},
@@ -225,10 +227,7 @@ def test_assertions_that_are_objects_become_checks(skill: Path) -> None:
     (case,) = read(skill, [{"prompt": "x", "assertions": assertions}]).cases
     expect = case.expect
     assert expect.answer == ExpectedText(
-        contains=("42",),
-        contains_any=("a", "b"),
-        not_contains=("error",),
-        regex=(r"c|d\.e", r"(?i)Sum\ \(b\)", r"\d+"),
+        contains=("42",), contains_any=("a", "b"), not_contains=("error",), regex=(r"\d+",)
     )
     assert [(each.path, each.exists, each.text) for each in expect.files] == [
         ("out/report.md", True, None),
@@ -242,6 +241,15 @@ def test_assertions_that_are_objects_become_checks(skill: Path) -> None:
     assert expect.rubric.points == ("It is polite", "The tests pass", "It is short")
 
 
+@pytest.mark.parametrize("key", ["required_regex", "forbidden_regex"])
+def test_patterns_of_a_case_are_checked_and_a_broken_one_is_said(skill: Path, key: str) -> None:
+    found = read(skill, [{"prompt": "x", key: ["Sum", "(?=x)"]}])
+    answer = found.cases[0].expect.answer
+    assert answer is not None
+    assert (answer.regex + answer.not_regex, bool(answer.regex)) == (("Sum",), key == "required_regex")
+    assert "lookaround" in found.skipped[0]
+
+
 @pytest.mark.parametrize(
     ("assertion", "reason"),
     [
@@ -249,14 +257,18 @@ def test_assertions_that_are_objects_become_checks(skill: Path) -> None:
         ({"type": "regex", "value": "(?=x)"}, "lookaround"),
         ({"type": "contains"}, "has no value"),
         ({"type": "file_exists", "path": "../secret"}, "leads out of its folder"),
-        ({"type": "tool_used"}, "names no tool"),
+        ({"type": "tool_used"}, "has no value"),
+        ({"type": "tool_used", "tool": "run_script", "max": 0}, "`max` of the assertion"),
+        ({"type": "file_exists", "path": "a", "expected": False}, "`expected` of the assertion"),
+        ([{"type": "contains_any", "values": ["a"]}] * 2, "one `contains_any`"),
         (7, "neither a text nor an object"),
     ],
 )
 def test_an_assertion_that_is_not_understood_is_said_with_its_place(
     skill: Path, assertion: object, reason: str
 ) -> None:
-    read_cases = read(skill, [{"prompt": "x", "assertions": [assertion, "A point"]}])
+    written = assertion if isinstance(assertion, list) else [assertion]
+    read_cases = read(skill, [{"prompt": "x", "assertions": [*written, "A point"]}])
     assert len(read_cases.cases) == 1
     (sentence,) = read_cases.skipped
     assert reason in sentence
@@ -289,60 +301,6 @@ def test_a_case_whose_file_is_elsewhere_or_missing_is_left_out(skill: Path, path
     read_cases = read(skill, [{"prompt": "x", "files": [path], "assertions": ["a"]}, good])
     assert [case.turns for case in read_cases.cases] == [("y",)]
     assert reason in read_cases.skipped[0]
-
-
-@pytest.mark.parametrize("path", ["../x", "/x", "a/../../x", ".agent/config.json", "a\\b", "a\nb", ""])
-def test_no_case_lays_a_file_outside_of_the_workspace_or_among_its_settings(skill: Path, path: str) -> None:
-    good = {"prompt": "y", "assertions": ["b"]}
-    laid = {"prompt": "x", "files": {path: "text"}, "assertions": ["a"]}
-    assert len(read(skill, [laid, good]).cases) == 1
-
-
-def test_json_lines_of_langsmith_and_of_openai(tmp_path: Path) -> None:
-    rows = [
-        {"inputs": {"topic": "How much?"}, "outputs": {"answer": "42"}, "metadata": {"tags": ["sum"]}},
-        {
-            "inputs": {"messages": [{"role": "user", "content": "Hi"}]},
-            "outputs": {"trajectory": ["load_skill"]},
-        },
-        {
-            "input": [{"role": "system", "content": "s"}, {"role": "user", "content": "2+2?"}],
-            "ideal": ["4", "four"],
-        },
-        {"input": "Explain it", "ideal": "A long text. " * 20},
-        {
-            "query": "Sum it",
-            "should_trigger": True,
-            "target_skill": "csv-tools",
-            "expected_skills": ["csv-tools"],
-        },
-    ]
-    file = tmp_path / "data.jsonl"
-    file.write_text("\n".join([*map(json.dumps, rows), "{broken", ""]))
-    read_cases = read_set(file)
-    first, second, third, fourth, fifth = read_cases.cases
-    assert (first.turns, first.tags) == (("How much?",), ("sum",))
-    assert first.expect.answer == ExpectedText(regex=("(?i)42",))
-    assert second.turns == ("Hi",)
-    assert second.expect.calls
-    assert second.expect.calls.calls == (ExpectedCall(tool="load_skill"),)
-    assert third.turns == ("2+2?",)
-    assert third.expect.answer == ExpectedText(regex=("(?i)4|four",))
-    assert fourth.expect.rubric
-    assert fifth.kind == "trigger"
-    assert read_cases.skipped == (f"{file}:6: the line is no JSON.",)
-
-
-def test_agentskills_tools_yaml(skill: Path) -> None:
-    (skill / "evals" / "basic.yaml").write_text(
-        "skill: csv-tools\njudge_model: m\ncases:\n- name: sums\n  prompt: Sum it\n  repeat: 3\n"
-        "  expect:\n  - contains: '42'\n  - not_contains: error\n  - judge: It is kind\n"
-    )
-    (case,) = read_set(skill / "evals" / "basic.yaml").cases
-    assert (case.name, case.repeat) == ("sums", 3)
-    assert case.expect.answer == ExpectedText(contains=("42",), not_contains=("error",))
-    assert case.expect.rubric
-    assert case.expect.rubric.points == ("It is kind",)
 
 
 def test_ids_are_unique_among_all_files_and_stay_where_cases_are_added(skill: Path, tmp_path: Path) -> None:
@@ -414,8 +372,7 @@ _JSON = st.recursive(
     | st.dictionaries(
         st.sampled_from(
             ["evals", "cases", "prompt", "query", "messages", "should_trigger", "assertions", "type", "value",
-             "files", "path", "id", "expected_skill", "expected_script", "inputs", "outputs", "ideal", "role",
-             "content", "text"]
+             "files", "path", "id", "expected_skill", "expected_script", "role", "content", "text"]
         )
         | st.text(max_size=5),
         inner,
@@ -448,7 +405,7 @@ def test_any_json_is_read_or_refused(
 def test_large_files_of_cases_are_read(skill: Path) -> None:
     """Each of the three took 5 to 50 seconds when the time for it grew with the square of the file."""
     assert len(read(skill, [{"id": 1, "prompt": "a", "assertions": ["x"]}] * 5_000).cases) == 5_000
-    many = {"prompt": "a", "assertions": ["x"], "files": {f"f{number}": "" for number in range(10_001)}}
+    many = {"prompt": "a", "assertions": ["x"], "files": ["evals/files/sales.csv"] * 10_001}
     with pytest.raises(EvalFileError, match="more than 10,000 files"):
         read(skill, [many])
     for number in range(300):
