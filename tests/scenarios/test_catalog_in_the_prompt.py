@@ -42,13 +42,6 @@ class Look:
         return str(self.prompts[-1][-1].content)
 
 
-def test_the_duties_are_said_in_few_words() -> None:
-    """What skills are, when and how to load: about a hundred tokens each, as small models read them."""
-    for duty in ("not a tool", "load_skill", "read_resource", "run_script", "material"):
-        assert duty in prompt.SKILLS
-    assert max(len(prompt.SKILLS), len(prompt.INSTRUCTIONS)) <= 520
-
-
 def test_a_catalog_line_costs_little_more_than_a_dash_a_name_and_a_description(
     make_agent: MakeAgent, skills_dir: Path
 ) -> None:
@@ -279,34 +272,6 @@ def test_a_plan_is_kept_shown_and_revised(make_agent: MakeAgent) -> None:
     assert [step["status"] for step in plan["steps"]] == ["completed", "in_progress"]
     assert plan["assumptions"] == ["few"]
     assert look.end == "Plan: 1 of 2 steps completed; now: tell."
-
-
-def test_two_plans_in_one_message_do_not_crash_and_the_last_one_stands(make_agent: MakeAgent) -> None:
-    plans = [
-        call("update_plan", goal=goal, steps=[{"id": "1", "title": goal, "status": "pending"}])
-        for goal in ("first", "second")
-    ]
-    agent = make_agent([calls(*plans), "done"])
-    agent.say("go")
-    assert agent.values["plan"]["goal"] == "second"
-    assert len(agent.tool_messages("update_plan")) == 2
-
-
-def test_what_happens_is_logged_with_facts(
-    make_agent: MakeAgent, skills_dir: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """cases.md, log events."""
-    write_skill(skills_dir, "alpha", "Counts.", references__a_md="x")
-    write_skill(skills_dir, "beta", "Counts.")
-    both = calls(call("load_skill", name="alpha"), call("load_skill", name="beta"), call("no_such_tool"))
-    agent = make_agent([both, "done"], max_loaded_skills=1)
-    with caplog.at_level(logging.INFO, logger="skills_agent"):
-        agent.say("go")
-    events = {record.message: record for record in caplog.records}
-    assert any(message.startswith("discovered 2 skills from") for message in events)
-    assert events["skill loaded"].__dict__["resources"] == 1
-    assert events["load limit reached"].levelno == logging.WARNING
-    assert events["tool blocked by policy"].levelno == logging.WARNING
 
 
 @pytest.mark.parametrize("budget", [16_000, 3_000, 800])

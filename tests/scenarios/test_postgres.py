@@ -1,12 +1,11 @@
 """PostgreSQL: the same threads, in a real server."""
 
-import asyncio
 import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,6 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
-from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-from psycopg.rows import DictRow, dict_row
-from psycopg_pool import AsyncConnectionPool
 
 from skills_agent.graph.threads.database import without_password
 from tests.agents import Agent, call, calls, write_skill
@@ -321,17 +317,6 @@ def sync_saver(dsn: str) -> Iterator[PostgresSaver]:
         yield saver
 
 
-@asynccontextmanager
-async def async_saver(dsn: str) -> AsyncIterator[AsyncPostgresSaver]:
-    settings = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
-    async with AsyncConnectionPool[psycopg.AsyncConnection[DictRow]](
-        dsn, kwargs=settings, open=False
-    ) as pool:
-        saver = AsyncPostgresSaver(pool)
-        await saver.setup()
-        yield saver
-
-
 PROGRAM = """\
 import asyncio
 import json
@@ -444,18 +429,6 @@ def test_delta_channels_replay_the_same_from_postgres(talker: Agent, dsn: str) -
         assert history([each.values for each in agent.graph.get_state_history(agent.config)]) == expected
 
 
-async def test_delta_channels_replay_the_same_from_async_postgres(talker: Agent, dsn: str) -> None:
-    expected = in_memory(talker)
-    for number in range(3):
-        async with async_saver(dsn) as saver:
-            agent = agent_on(talker, saver)
-            await agent.graph.ainvoke(turn(number), agent.config)
-    async with async_saver(dsn) as saver:
-        agent = agent_on(talker, saver)
-        found = [each.values async for each in agent.graph.aget_state_history(agent.config)]
-    assert history(found) == expected
-
-
 def test_a_long_thread_replays_beyond_its_snapshots(make_agent: MakeAgent, dsn: str) -> None:
     """LangGraph stores a delta channel whole now and then: what came before and after is there, once."""
     model = make_agent([f"Answer {number}" for number in range(120)])
@@ -475,23 +448,3 @@ def test_text_that_postgres_cannot_hold_ends_no_run(make_agent: MakeAgent, dsn: 
         agent = agent_on(model, saver)
         assert agent.say(f"What is {text}?")["answer"].startswith("So: a")
         assert agent.say("And?")["answer"] == "And on."
-
-
-async def test_parallel_sessions_share_a_pool(make_agent: MakeAgent, dsn: str) -> None:
-    model = make_agent(["Hello."])
-    async with async_saver(dsn) as saver:
-        graph = agent_on(model, saver).graph
-
-        async def session(number: int) -> Any:
-            config: Any = {"configurable": {"thread_id": f"t-{number}"}}
-            asked: Any = {"messages": [HumanMessage(f"I am {number}")]}
-            await graph.ainvoke(asked, config)
-            return (await graph.aget_state(config)).values["messages"]
-
-        transcripts = await asyncio.gather(*(session(number) for number in range(20)))
-    assert [each[0].content for each in transcripts] == [f"I am {number}" for number in range(20)]
-
-
-def test_the_server_of_the_tests_wants_a_password(postgres: Postgres) -> None:
-    with pytest.raises(psycopg.OperationalError, match="password"):
-        psycopg.connect(postgres.dsn().replace(postgres.password, "wrong"))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skills_agent.graph.audit.events import EVENTS, CallEnded, CallJudged, RunStarted, line_of
+from skills_agent.graph.audit.events import EVENTS, CallEnded, CallJudged, line_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -45,23 +45,6 @@ def test_a_record_of_any_content_has_a_line(kind: str, fields: dict[str, Any]) -
 def test_a_changed_record_shows_what_is_in_it() -> None:
     assert line_of({"type": "call_dropped", "tool": 5}) == 'call_dropped: {"type": "call_dropped", "tool": 5}'
     assert line_of({"type": ["x"]}) == '[\'x\']: {"type": ["x"]}'
-
-
-def test_a_record_of_an_older_version_has_a_line() -> None:
-    """It did not say from how many sources the skills came."""
-    fields: dict[str, Any] = {
-        "caller": None,
-        "verified": False,
-        "request": "x",
-        "skills": [],
-        "catalog": "ab",
-        "known": 2,
-    }
-    operator = {"model": "m", "allowed_tools": "a", "approval": "ask", "yes": [], "sandbox": "off"}
-    old = {"type": "run_started", "changed": [], **fields, **operator}
-    assert line_of(old) == "2 skills (catalog ab)"
-    assert line_of({**old, "known": 0}).startswith("no skills yet: put folders with a SKILL.md under")
-    assert line_of(msgspec.convert({**old, "sources": 0}, RunStarted)) == "skills are turned off"
 
 
 def test_a_call_is_shown_with_its_arguments_up_to_a_length() -> None:

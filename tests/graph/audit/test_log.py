@@ -205,12 +205,6 @@ def test_the_same_step_of_another_run_or_another_call_is_no_repetition(log: RunL
     assert story(log) == records(log)
 
 
-def test_a_record_of_an_older_version_reads_as_it_is(log: RunLog) -> None:
-    """Older versions left out on writing what a step told again, and marked the rest."""
-    append(log, event(1), {**event(1), "said": "other", "repeated": True})
-    assert story(log) == records(log)
-
-
 def test_the_end_is_found_behind_long_lines(log: RunLog) -> None:
     append(log, *(event(each, much="x" * 60_000) for each in range(5)), event(6, much="x" * 400_000))
     append(RunLog(log.folder), event(7))

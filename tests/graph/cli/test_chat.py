@@ -40,17 +40,6 @@ def test_a_skill_is_activated_by_its_name(talk: Finished) -> None:
     assert ["*", "rain-gauge"] in listed
 
 
-def test_the_plan_and_the_commands_are_shown(talk: Finished) -> None:
-    assert "There is no plan." in talk.out
-    assert "[x] 1. Greet" in talk.out
-    assert "load a skill and use it" in talk.out
-
-
-def test_what_the_thread_cost_and_who_answers_is_told(talk: Finished) -> None:
-    assert "\n3 model calls, 1 tool call, " in talk.out
-    assert "\nscripted:" in talk.out
-
-
 def test_an_unknown_command_is_not_sent_to_the_model(talk: Finished) -> None:
     assert "no command and no skill '/frobnicate'" in talk.out
 

@@ -59,26 +59,6 @@ def test_what_a_person_accepted_is_undone(cli: CommandLine, folder: Path) -> Non
     assert text_of(folder) == ""
 
 
-def test_each_rollback_goes_one_version_back_and_the_last_removes_it(cli: CommandLine, folder: Path) -> None:
-    for number, text in enumerate(("one", "two", "three")):
-        propose(cli, text, f"learn-{number}")
-    first = cli.run("skills", "rollback", "rain-report", "--yes")
-    assert first.code == 0, first.err
-    assert "proposed in thread learn-2" in first.out
-    assert "proposed in thread learn-1" in first.out
-    assert "  -three" in first.out
-    assert "  +two" in first.out
-    assert text_of(folder) == "two"
-    assert cli.run("skills", "verify").code == 0
-    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
-    assert text_of(folder) == "one"
-    last = cli.run("skills", "rollback", "rain-report", "--yes")
-    assert "-> nothing: it was new" in last.out
-    assert "Removed rain-report." in last.out
-    assert not (folder / "rain-report").exists()
-    assert "rain-report" not in read_lock(folder).skills
-
-
 def test_a_rollback_can_be_undone(cli: CommandLine, folder: Path) -> None:
     propose(cli, "zero", "z")
     propose(cli, "one", "a")
@@ -96,14 +76,6 @@ def test_a_rollback_can_be_undone(cli: CommandLine, folder: Path) -> None:
     assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
     assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
     assert text_of(folder) == "zero"
-
-
-def test_a_removed_skill_comes_back(cli: CommandLine, folder: Path) -> None:
-    propose(cli, "one")
-    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
-    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
-    assert text_of(folder) == "one"
-    assert cli.run("skills", "verify").code == 0
 
 
 def test_what_was_installed_from_elsewhere_goes_back_version_by_version_and_forward_by_name(
@@ -147,19 +119,6 @@ def test_after_a_jump_back_what_lies_between_is_no_earlier_version(cli: CommandL
     assert cli.run("skills", "update", "--yes").code == 0
     assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
     assert text_of(folder) == "one"
-
-
-def test_the_versions_are_listed_with_who_proposed_them(cli: CommandLine) -> None:
-    propose(cli, "one", "a")
-    propose(cli, "two", "b")
-    listed = cli.run("skills", "rollback", "rain-report", "--list")
-    assert "proposed in thread b by scripted" in listed.out
-    assert "proposed in thread a by scripted" in listed.out
-    value = cli.run("skills", "rollback", "rain-report", "--list", "--json").value
-    assert value["now"]["proposed"]["reason"] == "It is two"
-    assert [each["proposed"]["thread"] for each in value["versions"]] == ["a"]
-    assert cli.run("skills", "rollback", "other", "--list").code == 0
-    assert cli.run("skills", "rollback", "other").code == 1
 
 
 def test_without_a_yes_nothing_is_changed(cli: CommandLine, folder: Path) -> None:

@@ -1,13 +1,11 @@
 """The offline model in the graph: skills that it has never seen, with real files and real scripts."""
 
-import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessageChunk, HumanMessage, SystemMessage
+from langchain_core.messages import HumanMessage, SystemMessage
 
 from skills_agent.graph.models.offline.model import OfflineChatModel
 from tests.agents import Agent, write_skill
@@ -151,23 +149,6 @@ def test_text_in_a_file_is_never_taken_for_a_skill(
 
 
 # As a chat model
-
-
-def test_it_streams_what_it_says() -> None:
-    model, prompt = OfflineChatModel(), [HumanMessage("Book me a flight.")]
-    chunks: list[Any] = list(model.stream(prompt))
-
-    async def collect() -> list[Any]:
-        return [chunk async for chunk in model.astream(prompt)]
-
-    for pieces in (chunks, asyncio.run(collect())):
-        assert len(pieces) > 20
-        whole: AIMessageChunk = pieces[0]
-        for piece in pieces[1:]:
-            whole += piece
-        assert whole.text == model.invoke(prompt).text
-        assert whole.usage_metadata
-        assert whole.usage_metadata["output_tokens"] > 0
 
 
 @given(st.lists(st.text(max_size=40), max_size=4))

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -15,13 +15,10 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
-from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, StateGraph
 
 from skills_agent.graph import build_graph
-from skills_agent.graph.threads import compiled
 from skills_agent.graph.threads.errors import CheckpointOrderError
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.schema import AgentState
@@ -92,35 +89,6 @@ def test_what_is_said_after_a_step_back_of_the_clock_is_in_the_transcript(
         clock.new_process(late=late)
         assert agent.say(f"q{number}")["answer"] == str(number)
     assert _said(agent) == ["q1", "q2", "q3", "q4"]
-
-
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
-def test_it_is_so_with_an_async_saver(
-    make_agent: MakeAgent, clock: Clock, tmp_path: Path, kind: str, request: pytest.FixtureRequest
-) -> None:
-    @asynccontextmanager
-    async def opened() -> Any:
-        if kind == "sqlite":
-            async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "a.sqlite")) as sqlite:
-                yield sqlite
-        else:
-            dsn = request.getfixturevalue("postgres_dsn")
-            async with AsyncPostgresSaver.from_conn_string(dsn) as postgres:
-                await postgres.setup()
-                yield postgres
-
-    async def talk() -> list[str]:
-        async with opened() as saver:
-            agent = make_agent(["1", "2"], checkpointer=saver)
-            for text, late in (("q1", 0), ("q2", HOUR)):
-                clock.new_process(late=late)
-                await agent.graph.ainvoke({"messages": [HumanMessage(text)]}, agent.config)
-            clock.new_process(late=2 * HOUR)
-            await agent.graph.aupdate_state(agent.config, {"answer": "changed"}, as_node="answer")
-            state = await agent.graph.aget_state(agent.config)
-            return [*(each.text for each in state.values["messages"]), state.values["answer"]]
-
-    assert asyncio.run(talk()) == ["q1", "1", "q2", "2", "changed"]
 
 
 def test_a_step_back_in_the_middle_of_a_turn_changes_nothing(make_agent: MakeAgent, clock: Clock) -> None:
@@ -222,21 +190,6 @@ class CountingSaver(RemoteSaver):
         return super().get_tuple(config)
 
 
-def test_order_costs_one_read_at_most(make_agent: MakeAgent, monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = []
-    for is_ordered in (True, False):
-        if not is_ordered:
-            monkeypatch.setattr(compiled, "ordered", lambda saver: saver)
-        agent = make_agent(["1", "2"], checkpointer=CountingSaver(InMemorySaver()))
-        agent.say("q1")
-        newest = agent.state.config
-        CountingSaver.reads = 0
-        agent.graph.update_state(newest, {"answer": "x"}, as_node="decide")
-        counts.append(CountingSaver.reads)
-    assert counts[1] > 2
-    assert counts[0] <= counts[1] + 1
-
-
 def _at(year: float) -> str:
     stamp = 0x01B21DD213814000 + int((year - 1970) * 365.2425 * 86_400 * 10**7)
     return str(UUID(int=((stamp >> 12) << 80) | (6 << 76) | ((stamp & 0xFFF) << 64) | (2 << 62)))
@@ -283,14 +236,6 @@ def test_a_clock_at_the_end_of_time_loses_nothing(make_agent: MakeAgent, clock: 
     agent.say("q3")
     assert _said(agent)[0] == "q1"
     assert _said(agent)[-1] == "q3"
-
-
-def test_ids_of_another_kind_are_left_alone(make_agent: MakeAgent) -> None:
-    agent = make_agent(["1", "2"])
-    agent.say("q1")
-    _age(agent, "0-a-hosts-own-id")  # the oldest, by its order
-    agent.say("q2")
-    assert _said(agent) == ["q1", "q2"]
 
 
 PROGRAM = """

@@ -1,6 +1,5 @@
 """The tools for skills, called by a real graph on real channels."""
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -199,10 +198,6 @@ def test_search_finds_skills_and_says_how_to_load_one(cli: CommandLine) -> None:
     assert text_of(answer) == "- csv-report: Profile a CSV file.\nLoad one with load_skill(name)."
 
 
-def test_search_marks_what_is_loaded(loaded: CommandLine) -> None:
-    assert "- demo (loaded): Does it." in text_of(loaded.call("search_skills", query="demo"))
-
-
 def test_search_hides_what_the_model_may_not_invoke(cli: CommandLine) -> None:
     cli.add_skill("secret-ritual", "Profile a CSV file.", "disable-model-invocation: true\n")
     assert text_of(cli.call("search_skills", query="profile csv")).startswith("No skill fits.")
@@ -233,26 +228,6 @@ def test_unloading_what_is_not_loaded_says_what_is(loaded: CommandLine) -> None:
 
 
 # --- read_resource ---
-
-
-def test_a_resource_of_a_loaded_skill_is_read_whole(loaded: CommandLine) -> None:
-    answer = loaded.call("read_resource", skill="demo", path="references/guide.md")
-    assert text_of(answer).startswith("# Guide\n\nintro")
-    assert text_of(answer).endswith("three")
-
-
-def test_the_skill_file_itself_is_a_resource(loaded: CommandLine) -> None:
-    assert "# Steps" in text_of(loaded.call("read_resource", skill="demo", path="SKILL.md"))
-
-
-def test_a_section_comes_with_its_subsections(loaded: CommandLine) -> None:
-    answer = loaded.call("read_resource", skill="demo", path="references/guide.md", section="## setup")
-    assert text_of(answer) == "## Setup\n\none\n\n### Deep\n\ntwo"
-
-
-def test_lines_come_with_the_way_to_the_rest(loaded: CommandLine) -> None:
-    answer = loaded.call("read_resource", skill="demo", path="references/guide.md", start=5, lines=3)
-    assert text_of(answer) == "## Setup\n\none\n[lines 5-7 of 15; go on with start=8]"
 
 
 def test_a_missing_section_names_the_sections_there_are(loaded: CommandLine) -> None:
@@ -342,10 +317,6 @@ def test_arguments_arrive_however_the_model_writes_them(
     assert f"stdout:\n{arrived}" in text_of(answer)
 
 
-def test_arguments_may_be_left_out(loaded: CommandLine) -> None:
-    assert "stdout:\n[]" in text_of(loaded.call("run_script", skill="demo", path="scripts/echo.py"))
-
-
 def test_arguments_that_are_no_list_of_words_are_an_error(loaded: CommandLine) -> None:
     answer = loaded.call("run_script", skill="demo", path="scripts/echo.py", args=[["a"]])
     assert answer.status == "error"
@@ -355,13 +326,6 @@ def test_arguments_that_are_no_list_of_words_are_an_error(loaded: CommandLine) -
 def test_stdin_reaches_the_script(loaded: CommandLine) -> None:
     answer = loaded.call("run_script", skill="demo", path="scripts/echo.py", stdin="hello")
     assert "[] hello" in text_of(answer)
-
-
-def test_a_script_anywhere_in_the_skill_runs(loaded: CommandLine) -> None:
-    (loaded.skills / "demo" / "tool.py").write_text("print('here')")
-    absolute = str(loaded.skills / "demo" / "tool.py")
-    for path in ("tool.py", "./tool.py", absolute):
-        assert "here" in text_of(loaded.call("run_script", skill="demo", path=path))
 
 
 def test_a_link_inside_the_skill_runs(loaded: CommandLine) -> None:
@@ -423,41 +387,6 @@ def test_a_skill_that_vanished_is_an_error_to_act_on(loaded: CommandLine) -> Non
 
 # --- update_plan ---
 
-STEPS = [
-    {"id": "1", "title": "Read the file", "status": "completed"},
-    {"id": "2", "title": "Count rows", "status": "in_progress"},
-    {"id": "3", "title": "Answer"},
-]
-
-
-def test_a_plan_is_kept_whole(cli: CommandLine) -> None:
-    state = cli.run(
-        call("update_plan", goal="Report", steps=STEPS, assumptions=["UTF-8"], constraints=["no network"])
-    )
-    assert state["plan"] == {
-        "goal": "Report",
-        "steps": [*STEPS[:2], {**STEPS[2], "status": "pending"}],
-        "assumptions": ["UTF-8"],
-        "constraints": ["no network"],
-        "revision": 1,
-    }
-    (answer,) = answers(state)
-    assert text_of(answer) == "Plan: 1 of 3 steps completed; now: Count rows."
-
-
-def test_a_revised_plan_is_newer(cli: CommandLine) -> None:
-    cli.plan = cli.run(call("update_plan", goal="Report", steps=STEPS))["plan"]
-    state = cli.run(call("update_plan", goal="Report better", steps=[]))
-    assert (state["plan"]["goal"], state["plan"]["revision"]) == ("Report better", 2)
-
-
-def test_of_two_plans_in_one_message_the_later_wins(cli: CommandLine) -> None:
-    first = call("update_plan", "a", goal="first", steps=STEPS)
-    second = call("update_plan", "b", goal="second", steps=STEPS)
-    state = cli.run(first, call("list_dir", "c"), second)
-    assert (state["plan"]["goal"], state["plan"]["revision"]) == ("second", 3)
-    assert len(answers(state)) == 3
-
 
 @pytest.mark.parametrize("step", [{"id": 1, "title": "t"}, {"title": "t"}])
 def test_a_step_id_may_be_a_number_or_left_out(cli: CommandLine, step: dict[str, Any]) -> None:
@@ -498,20 +427,6 @@ def test_calls_of_one_message_each_get_one_answer(loaded: CommandLine) -> None:
     assert outcome == dict(
         zip("123456", ["success", "success", "success", "error", "error", "error"], strict=True)
     )
-
-
-def test_an_asynchronous_run_gives_the_same_answers(loaded: CommandLine) -> None:
-    wanted = [
-        call("run_script", "1", skill="demo", path="scripts/echo.py", args="a b"),
-        call("unload_skill", "2", name="demo"),
-        call("read_file", "3", path="nope"),
-    ]
-    state = asyncio.run(loaded.graph().ainvoke(loaded.asked(*wanted), ATTEMPT))
-    script, unload, read = (text_of(each) for each in answers(state))
-    assert "['a', 'b']" in script
-    assert unload.startswith("Unloaded demo.")
-    assert read.startswith("There is no nope")
-    assert state["skills_loaded"]["demo"]["unloaded"]
 
 
 def test_an_argument_error_does_not_repeat_the_arguments(cli: CommandLine) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from skills_agent.skills.evals.choosing import Choice, Labelled, WordChooser
 from skills_agent.skills.evals.drafting import EVERYDAY, MANY, Written, draft
-from skills_agent.skills.evals.improving import PieceProposer, improve, score, split
+from skills_agent.skills.evals.improving import PieceProposer, improve, split
 
 TOTALS = (
     "Sum the rows of a CSV file per group. Use when the user asks for totals, averages or missing values."
@@ -50,21 +50,6 @@ NOT_FOR_IT = (
 REQUESTS = [Labelled(text, True, "t") for text in FOR_IT] + [
     Labelled(text, False, "t") for text in NOT_FOR_IT
 ]
-
-
-def test_a_request_goes_to_the_description_that_has_its_words_or_to_none() -> None:
-    choices = WordChooser().choose(
-        ["the total per region of a csv", "will it rain", "sing me a song"], {**OTHERS, "totals": TOTALS}
-    )
-    assert [each.name for each in choices] == ["totals", "weather", ""]
-    assert "csv" in choices[0].why
-
-
-def test_a_chooser_looks_at_each_description_anew() -> None:
-    chooser = WordChooser()
-    before = chooser.choose(["will it rain"], {"weather": "Something else.", "notes": NOTES})
-    after = chooser.choose(["will it rain"], {"weather": WEATHER, "notes": NOTES})
-    assert [before[0].name, after[0].name] == ["", "weather"]
 
 
 def test_drafts_are_what_authors_say_that_users_say() -> None:
@@ -120,15 +105,6 @@ def test_a_bad_description_is_mended_and_measured_on_requests_that_chose_nothing
     assert found.held_out_after.balanced >= 0.8
     assert found.train_after.balanced >= 0.9
     assert len(found.after) <= 1024
-
-
-def test_a_description_that_is_right_already_stays() -> None:
-    skill = Written("totals", f"{TOTALS} For csv columns, rows, sales, orders, amounts and groups.", BODY)
-    parts, chooser = split(REQUESTS, 42), WordChooser()
-    assert all(score("totals", parts.train, chooser, {**OTHERS, "totals": skill.description}).taken)
-    found = improve(skill, OTHERS, parts, chooser, PieceProposer(skill, parts.train, chooser, OTHERS))
-    assert found.after == skill.description
-    assert found.tried == 1
 
 
 class Recording:

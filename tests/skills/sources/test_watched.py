@@ -24,7 +24,6 @@ from skills_agent.skills.sources import DirectorySource
 from skills_agent.skills.sources.protocol import FolderState
 from tests.examples import trying
 from tests.skills.sources.watching import (
-    an_hour_later,
     is_up_to_date,
     looks,
     next_tick,
@@ -209,16 +208,6 @@ def test_a_change_through_a_mapping_is_seen_when_the_mapping_ends(tmp_path: Path
     assert looks(source) > 1
 
 
-def test_what_is_written_into_other_files_costs_no_look(tmp_path: Path) -> None:
-    root = write_many(tmp_path / "root")
-    source = watched(root)
-
-    with (root / "a/notes.md").open("a") as file:
-        file.write("more")
-
-    assert looks(source) == 1
-
-
 @pytest.mark.slow
 def test_a_change_at_any_moment_of_a_scan_is_seen_by_the_next(tmp_path: Path) -> None:
     root = write_many(tmp_path / "root")
@@ -268,19 +257,6 @@ def scan_profiled(
             return
 
 
-def test_files_that_changed_a_moment_ago_are_looked_at_until_a_change_would_show(tmp_path: Path) -> None:
-    root = write_many(tmp_path / "root")
-    now = root.stat().st_ctime_ns
-    source = DirectorySource(root, "user", clock=lambda: now)
-    for _ in range(5):
-        assert looks(source) > 1
-
-    now = an_hour_later()
-    for _ in range(4):
-        turn(source)
-    assert looks(source) == 1
-
-
 @pytest.mark.slow
 def test_a_source_with_a_link_in_it_is_not_watched(tmp_path: Path) -> None:
     root = write_many(tmp_path / "root")
@@ -291,31 +267,6 @@ def test_a_source_with_a_link_in_it_is_not_watched(tmp_path: Path) -> None:
     for _ in range(6):
         assert looks(source) > 1
     assert watching_descriptors() == []
-
-
-def test_few_folders_are_not_watched(tmp_path: Path) -> None:
-    for number in range(10):
-        put(tmp_path / f"skill-{number}")
-    source = source_of(tmp_path)
-
-    for _ in range(6):
-        assert looks(source) > 1
-    assert watching_descriptors() == []
-
-
-@pytest.mark.slow
-def test_watching_begins_after_the_second_look_that_finds_nothing_changed(tmp_path: Path) -> None:
-    root = write_many(tmp_path / "root")
-    source = source_of(root)
-    turn(source)
-    assert watching_descriptors() == []
-    for _ in range(3):
-        source.scan()
-    assert watching_descriptors() == [], "no scan begins it: somebody waits for its end"
-
-    source.watch()
-
-    assert watching_descriptors() != []
 
 
 def test_a_watch_of_another_state_than_the_last_is_not_kept(tmp_path: Path) -> None:
@@ -367,19 +318,6 @@ def test_more_events_than_the_kernel_keeps_are_a_change(tmp_path: Path) -> None:
     put(root / "new")
 
     assert is_up_to_date(source)
-
-
-def test_after_a_burst_of_events_the_watch_is_trusted_again(tmp_path: Path) -> None:
-    root = write_many(tmp_path / "root")
-    (root / "a/notes.md").touch()
-    source = watched(root)
-    for mode in range(10_000):
-        (root / "a/notes.md").chmod(0o600 + mode % 2)
-
-    for _ in range(30):
-        turn(source)
-
-    assert looks(source) == 1
 
 
 @pytest.mark.slow
@@ -552,10 +490,6 @@ def unlink_away(root: Path, place: str, outside: Path) -> None:
 
 def close_folder(root: Path, place: str, outside: Path) -> None:
     (root / place).chmod(0o700)
-
-
-def look(root: Path, place: str, outside: Path) -> None:
-    """Change nothing."""
 
 
 STEPS = (
