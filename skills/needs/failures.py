@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from skills_agent.skills.needs.checks import packages_installed
+from skills_agent.skills.needs.checks import packages_installed, programs_checked
 from skills_agent.skills.needs.declared import need_of
 from skills_agent.skills.needs.here import Machine, install_command, own_module
 from skills_agent.skills.needs.known import DISTRIBUTIONS, is_known
@@ -79,7 +79,8 @@ def diagnosed(
         notes.append(
             f"Call it again: the question to the person then offers to install {names}. {_brings(request)}."
         )
-    notes += _programs(text, machine) if machine else ()
+    command = (request.command or "") if result.exit_code else ""
+    notes += _programs(text, command, machine) if machine else ()
     noted = replace(result, note=" ".join(filter(None, notes)))
     return Diagnosis(noted, tuple(learned) if skill and machine else ())
 
@@ -89,9 +90,10 @@ def _brings(request: ScriptRequest) -> str:
     return f"A person can bring what {request.skill} needs: {command}"
 
 
-def _programs(text: str, machine: Machine) -> Iterator[str]:
-    for match in [*_NO_PROGRAM.finditer(text)][-1:]:
-        need = need_of("program", next(filter(None, match.groups())), LEARNED)
-        missing = machine.missing([need], _NOBODY, trusted=False) if need else []
-        for each in missing:
-            yield f"The program {each.text} is not here: {'; '.join(machine.remedies(missing, _NOBODY))}."
+def _programs(text: str, command: str, machine: Machine) -> Iterator[str]:
+    """Say what brings the program that an output misses, or that a command looked for and said nothing."""
+    names = [next(filter(None, match.groups())) for match in _NO_PROGRAM.finditer(text)][-1:]
+    needs = [need for name in names if (need := need_of("program", name, LEARNED))]
+    needs = needs or [*programs_checked(command, LEARNED, is_shell=True)]
+    for each in machine.missing(needs, _NOBODY, trusted=False):
+        yield f"The program {each.text} is not here: {'; '.join(machine.remedies([each], _NOBODY))}."

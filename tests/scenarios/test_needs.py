@@ -188,6 +188,31 @@ def test_a_program_that_is_not_found_is_named_with_what_brings_it(
     assert said in agent.tool_messages("run_script")[-1].text
 
 
+@pytest.mark.parametrize(
+    ("command", "is_said"),
+    [
+        ("pandoc a.md -o a.html", True),
+        ("which pandoc", True),
+        ("if ! command -v pandoc; then exit 3; fi", True),
+        ("command -v pandoc || true", False),
+        ("which sh && exit 1", False),
+    ],
+)
+def test_a_command_that_lacks_or_looks_for_a_program_is_told_what_brings_it(
+    make_agent: MakeAgent, command: str, is_said: bool
+) -> None:
+    if shutil.which("pandoc") or not shutil.which("apt-get"):
+        pytest.skip("pandoc is here, or no apt-get")
+    agent = make_agent(
+        [calls(call("run_command", command=command)), "Done."], enable_run_command="on", sandbox="off"
+    )
+    agent.say("Run it.")
+    while agent.state.interrupts:
+        agent.answer({"type": "approve"})
+    said = "The program pandoc is not here: sudo apt-get install pandoc"
+    assert (said in agent.tool_messages("run_command")[-1].text) is is_said
+
+
 def test_a_module_of_the_skill_is_not_advised_as_a_package(skills_dir: Path, make_agent: MakeAgent) -> None:
     write_skill(skills_dir, "late", "Late.", scripts__run_py="", lib__sanitize_core_py="")
     load = call("load_skill", name="late")
