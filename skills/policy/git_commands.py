@@ -57,8 +57,8 @@ _INERT: Final = re.compile(
 )
 """Configuration that names no program and no file."""
 _RUNS_PROGRAMS: Final = re.compile(
-    r"(?im)(?:^|\])\s*(alternateRefsCommand|clean|cmd|command|defaultKeyCommand|diffFilter|driver|external|helper"
-    r"|\w*Hook|path|process|program|receivepack|smudge|textconv|uploadpack|vcs)\s*="
+    r"(?im)(?:^|\])\s*(alternateRefsCommand|clean|cmd|command|defaultKeyCommand|diffFilter|driver|external|gitProxy"
+    r"|helper|\w*Hook|path|process|program|receivepack|smudge|textconv|update|uploadpack|vcs)\s*="
 )
 """Settings of a repository that git runs, or reads more settings from, and that `_OFF` cannot turn off: what
 stands before them may be any name, as in `filter.x.clean`."""

@@ -123,6 +123,8 @@ def test_what_makes_git_run_or_obey_something_is_refused(repository: Path, comma
         '[credential "https://x"]\n\thelper = !./x', "[gpg]\n\tprogram = ./x", '[trailer "x"]\n\tcmd = ./x',
         '[remote "o"]\n\tuploadpack = ./x', '[remote "o"]\n\tvcs = x', '[hook "x"]\n\tcommand = ./x',
         "[core]\n\tpager = x\\\n\n\talternateRefsCommand = ./x",
+        "[core]\n\tgitproxy = ./x",
+        "[submodule \"x\"]\n\tupdate = !./x",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["config", "config.worktree"])
