@@ -14,6 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import SecretStr
 
 from skills_agent.graph import Settings, build_graph
+from skills_agent.graph.models.errors import IncompleteReplyError
 from tests.openai_server import served
 
 # Of Gemini's package.
@@ -48,6 +49,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
         """Say nothing on stderr."""
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(IncompleteReplyError, "wait", 0.01)
 
 
 @pytest.fixture

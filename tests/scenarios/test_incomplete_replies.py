@@ -32,6 +32,11 @@ NOT_RUN = "cut off at the model's limit; nothing of it ran"
 
 
 @pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(IncompleteReplyError, "wait", 0.01)
+
+
+@pytest.fixture(autouse=True)
 def files(workspace: Path) -> Path:
     """Return the workspace, with what a call that was cut would damage."""
     (workspace / "data" / "new").mkdir(parents=True)
@@ -125,9 +130,8 @@ async def test_a_call_in_a_reply_that_breaks_off_is_not_run_and_the_model_is_ask
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("end", [333, *slow(*range(0, 700, 37))])
 def test_wherever_a_reply_breaks_off_nothing_of_it_is_used(
-    files: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, end: int, streamed: bool
+    files: Path, server: OpenAIServer, end: int, streamed: bool
 ) -> None:
-    monkeypatch.setattr(IncompleteReplyError, "wait", 0)
     broken = Completion("Ünderstood: I remove it.", [REMOVE])
     server.answers += [Cut(broken, end), Completion("Done.")]
     graph = graph_of(files)
@@ -166,10 +170,7 @@ def test_a_model_that_always_breaks_off_is_asked_as_often_as_the_budget_allows(
     assert graph.invoke(None, CONFIG)["answer"] == "Here again."
 
 
-def test_the_tries_are_bounded_whatever_the_budget(
-    files: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(IncompleteReplyError, "wait", 0)
+def test_the_tries_are_bounded_whatever_the_budget(files: Path, server: OpenAIServer) -> None:
     server.respond = lambda _: Completion("I remove it.", [REMOVE], finish=None)
     with pytest.raises(IncompleteReplyError):
         list(graph_of(files).stream(INPUT, CONFIG, stream_mode="messages"))
@@ -480,10 +481,7 @@ def test_a_reply_without_a_finish_reason_that_came_whole_is_believed(
     assert graph_of(files).invoke(INPUT, CONFIG)["answer"] == "Here."
 
 
-def test_a_cut_reply_is_not_believed_when_a_cache_gives_it_again(
-    files: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(IncompleteReplyError, "wait", 0)
+def test_a_cut_reply_is_not_believed_when_a_cache_gives_it_again(files: Path, server: OpenAIServer) -> None:
     server.respond = lambda _: Completion("I remove it.", [REMOVE], finish=None)
     model = ChatOpenAI(
         model="any", base_url=server.base_url, api_key=SecretStr(KEY), cache=InMemoryCache(), max_retries=0

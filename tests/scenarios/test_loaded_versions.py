@@ -180,7 +180,7 @@ def swapped(skills_dir: Path) -> Path:
 def test_a_process_that_swaps_the_script_all_the_time_never_gets_other_bytes_run(
     make_agent: MakeAgent, workspace: Path, swapped: Path, sandbox: str
 ) -> None:
-    approvals = 30
+    approvals = 10
     agent = make_agent([LOAD, *[RUN, "done"] * approvals], sandbox=sandbox, max_tool_calls=99)
     agent.say("go")
     swapper = subprocess.Popen([sys.executable, "-c", SWAPPER, swapped], stdout=subprocess.PIPE)

@@ -14,7 +14,7 @@ from tests.skills.packages.installs import Installs
 
 pytestmark = pytest.mark.slow
 
-KILLS = 120
+KILLS = 30
 NAMES = ("ask", "bow", "cry")
 
 
