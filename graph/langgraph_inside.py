@@ -48,7 +48,6 @@ from langgraph.types import Interrupt, _interrupt_id
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 from typing_extensions import TypedDict, get_type_hints, override
 
-from skills_agent.graph.threads.errors import ThreadIdError
 from skills_agent.nodes.model_call import TwoPaths
 from skills_agent.state.reducers import merge_messages
 from skills_agent.state.schema import AgentState
@@ -369,16 +368,7 @@ class CompiledGraphHooks(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     @override
     def _resolve_checkpointer(self, config: RunnableConfig) -> BaseCheckpointSaver[Any] | None:
         saver = super()._resolve_checkpointer(config)
-        if isinstance(saver, BaseCheckpointSaver):
-            _refuse_no_thread(config)
         return self.prepare_saver(saver, config) if isinstance(saver, BaseCheckpointSaver) else saver
-
-
-def _refuse_no_thread(config: RunnableConfig) -> None:
-    """Raise ThreadIdError for a config that names no thread. LangGraph looks only for any key."""
-    thread = config.get("configurable", {}).get("thread_id")
-    if not isinstance(thread, str):
-        raise ThreadIdError(given="none" if thread is None else f"{thread!r}, which is no text")
 
 
 Form = Literal["single", "positional", "keywords", "method", "pydantic", "pydantic 1", "array", "unknown"]

@@ -58,6 +58,7 @@ from skills_agent.graph.threads.errors import (
     JournalError,
     ReplayedAnswerError,
     ThreadError,
+    ThreadIdError,
     UnnamedAnswerError,
 )
 from skills_agent.graph.threads.fenced_journal import FencedJournal
@@ -115,9 +116,14 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     def prepare_saver(
         self, saver: BaseCheckpointSaver[Any], config: RunnableConfig
     ) -> BaseCheckpointSaver[Any]:
-        """Return the saver of an invocation, whoever gave it, reading strictly, and writing in order."""
+        """Return the saver of an invocation, whoever gave it, reading strictly, and writing in order.
+
+        Raises ThreadIdError for a config that names no thread: LangGraph looks only for any key.
+        """
         configurable = config.get("configurable", {})
-        made = strict_saver(saver, self.services.allowed_types, configurable.get("thread_id"))
+        if not isinstance(thread := configurable.get("thread_id"), str):
+            raise ThreadIdError(given="none" if thread is None else f"{thread!r}, which is no text")
+        made = strict_saver(saver, self.services.allowed_types, thread)
         return ordered(made) if INVOCATION_KEY in configurable else made
 
     @override
