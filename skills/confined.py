@@ -19,7 +19,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.posix import flags
@@ -38,10 +38,10 @@ _PIECE: Final = 1 << 20
 
 
 class ConfinedError(OSError, SkillsAgentError):
-    reason: ClassVar[str] = "is refused"
+    reason: str = "is refused"
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, reason: str = "") -> None:
+        self.path, self.reason = path, reason or self.reason
         super().__init__(errno.EACCES, self.reason, path)
 
     def __str__(self) -> str:
@@ -49,15 +49,15 @@ class ConfinedError(OSError, SkillsAgentError):
 
 
 class OutsideRootError(ConfinedError):
-    reason: ClassVar[str] = "leads out of its folder"
+    reason = "leads out of its folder"
 
 
 class LinkOnTheWayError(ConfinedError):
-    reason: ClassVar[str] = "is reached by a link, or by what is no folder"
+    reason = "is reached by a link, or by what is no folder"
 
 
 class NotRegularFileError(ConfinedError):
-    reason: ClassVar[str] = "is not a regular file"
+    reason = "is not a regular file"
 
 
 def parts_of(relative: str) -> tuple[str, ...]:

@@ -10,31 +10,21 @@
         ├── SkillUndecodableError      skill-undecodable      SKILL.md is not UTF-8 text
         ├── SkillInvalidError          skill-invalid          SKILL.md has no frontmatter, no description, ...
         ├── FrontmatterError           frontmatter-unreadable  in format/rules.py: carries a finding
-        ├── ResourceError              resource-error         a file of a skill cannot be read
-        │   ├── ResourceNotFoundError  resource-not-found     no such file in the skill's folder
-        │   ├── ResourceOutsideError   resource-outside       the path leads out of the skill's folder
-        │   ├── ResourceNotTextError   resource-not-text      a binary file: named, never pasted
-        │   ├── ResourceTooLargeError  resource-too-large     over the size limit
-        │   ├── ResourceUnreadableError  resource-unreadable  the operating system refuses to read it
-        │   └── SectionNotFoundError   section-not-found      no such Markdown heading
+        ├── ResourceNotTextError       resource-not-text      a binary file: named, never pasted
         ├── ScriptError                script-error           a script cannot be started
-        │   ├── ScriptNotFoundError    script-not-found       no such script in the skill's folder
         │   ├── InterpreterMissingError  interpreter-missing  nothing on this machine can run the script
         │   ├── PythonVersionError     python-version         the script needs another Python than the agent's
         │   ├── PackagesMissingError   packages-missing       it imports what is not installed here
-        │   └── SandboxMissingError    sandbox-missing        the sandbox that is required does not work here
         ├── NetworkError               network-error          a host is not connected to
         │   ├── UrlError               url                    in network/: a URL that is not fetched
         │   ├── HostPatternError       host-pattern           in network/: not the grammar of hosts
         │   ├── HostUnknownError       host-unknown           in network/: no name server knows it
         │   ├── AddressRefusedError    address-refused        in network/: no public address
-        │   ├── NotConnectedError      not-connected          in network/: it does not answer
         │   ├── SocksError             socks                  in network/: a request of SOCKS that is none
         │   ├── ProxyError             proxy-failed           in network/: the agent's proxy is of no use
         │   └── FetchError             fetch                  in network/: no page, or none that is taken
         └── SourceError                source-error           a place cannot hold or take skills
             ├── SourceAddressError     source-address         a URL or namespace that cannot hold skills
-            ├── SourceExtraError       source-extra-missing   the package that reaches it is not installed
             └── PublishError           skill-not-published    a folder that cannot be put into a store
 
 Nodes turn a SkillError into a tool message that the model can act on; the CLI turns it into one
@@ -158,52 +148,15 @@ class SkillInvalidError(DetailedError, SkillError):
     cause: str
 
 
-class ResourceError(DetailedError, SkillError):
-    code = "resource-error"
+class ResourceNotTextError(DetailedError, SkillError):
+    sentence = "{path} of skill {skill} is a binary file of {size:,} bytes, not text to read."
     skill: str
     path: str
-
-
-class ResourceNotFoundError(ResourceError):
-    sentence = "Skill {skill} has no file {path!r}. Its files: {known}."
-    known: Sequence[str]
-
-
-class ResourceOutsideError(ResourceError):
-    sentence = "{path!r} is not inside the folder of skill {skill}. Use a path relative to it."
-
-
-class ResourceNotTextError(ResourceError):
-    sentence = "{path} of skill {skill} is a binary file of {size:,} bytes, not text to read."
     size: int
-
-
-class ResourceTooLargeError(ResourceError):
-    sentence = "{path} of skill {skill} is {size:,} bytes, over the limit of {limit:,}."
-    size: int
-    limit: int
-
-
-class ResourceUnreadableError(ResourceError):
-    sentence = "Cannot read {path} of skill {skill}: {cause}."
-    cause: str
-
-
-class SectionNotFoundError(ResourceError):
-    sentence = "{path} has no section {section!r}. Its sections: {sections}."
-    section: str
-    sections: Sequence[str]
 
 
 class ScriptError(SkillError):
     code = "script-error"
-
-
-class ScriptNotFoundError(DetailedError, ScriptError):
-    sentence = "Skill {skill} has no script {path!r}. Its scripts: {known}."
-    skill: str
-    path: str
-    known: Sequence[str]
 
 
 class InterpreterMissingError(DetailedError, ScriptError):
@@ -239,11 +192,6 @@ class PackagesMissingError(DetailedError, ScriptError):
     command: str
 
 
-class SandboxMissingError(DetailedError, ScriptError):
-    sentence = "No script is run without a sandbox here (sandbox = require), and {reason}."
-    reason: str
-
-
 class NetworkError(SkillError):
     code = "network-error"
 
@@ -257,11 +205,6 @@ class SourceError(DetailedError, SkillError):
 
 class SourceAddressError(SourceError):
     sentence = "{place!r} cannot be a source of skills: {cause}"
-
-
-class SourceExtraError(SourceError):
-    code = "source-extra-missing"
-    sentence = "Cannot reach {place}: {cause}. Try pip install skills-agent[remote]."
 
 
 class PublishError(SourceError):

@@ -10,7 +10,6 @@ from typing import Final
 from langgraph.checkpoint.memory import InMemorySaver
 from typing_extensions import override
 
-from skills_agent.graph.evals.errors import SelectionError
 from skills_agent.graph.evals.places import EvaluatedSource
 from skills_agent.graph.evals.running import Setup, run_case
 from skills_agent.graph.settings import Settings
@@ -18,6 +17,7 @@ from skills_agent.graph.threads.database import Database
 from skills_agent.nodes.wrapped_models import ModelRunnable
 from skills_agent.skills.evals.case import EvalCase, Expected
 from skills_agent.skills.evals.choosing import Choice
+from skills_agent.skills.evals.errors import EvalError
 from skills_agent.skills.evals.result import EvalResult
 from skills_agent.skills.evals.trajectory import Spent
 from skills_agent.skills.format.rewriting import with_description
@@ -49,7 +49,7 @@ class AgentChooser:
     def choose(self, requests: Sequence[str], descriptions: Mapping[str, str]) -> list[Choice]:
         """Return the choice for each request; what was asked once is not asked again.
 
-        Raises SelectionError, and NotRewrittenError for a description that cannot be put into the skill.
+        Raises EvalError, and NotRewrittenError for a description that cannot be put into the skill.
         """
         described = descriptions[self._skill.name]
         new = [each for each in dict.fromkeys(requests) if (each, described) not in self._known]
@@ -60,7 +60,7 @@ class AgentChooser:
         for request, result in zip(new, results, strict=True):
             self.spent += result.spent
             if result.outcome in {"error", "refused", "timeout"}:
-                raise SelectionError(self._name, result.error.rstrip("."))
+                raise EvalError(f"The model {self._name} is of no use here: {result.error}")
             chosen = next((name for name in result.trajectory.chosen if name in descriptions), "")
             why = "" if chosen else one_line(result.trajectory.answer, _LONGEST_WHY)
             self._known[request, described] = Choice(chosen, why)

@@ -2,10 +2,7 @@
 
 EvalError (skills/evals/errors.py)
 ├── CaseRefusedError      eval-refused      it stopped at a question that nobody answers
-├── NoRepliesError        eval-no-replies   a case without replies for the model `scripted`
 ├── BudgetError           eval-budget       a `--budget` that cannot be held
-├── GradeError            eval-grade        a grader that gave no verdict
-├── SelectionError        eval-selection    a model of the selection lab that gave no answer of use
 └── RecordingError        eval-recording    an answer that is not recorded, or a recording of no use
 """
 
@@ -25,38 +22,12 @@ class CaseRefusedError(DetailedError, EvalError):
     advice: str
 
 
-class NoRepliesError(DetailedError, EvalError):
-    """The model `scripted` plays the replies of a case, and this one has none."""
-
-    code = "eval-no-replies"
-    sentence = "The model scripted plays the `replies` of a case, and {case} has none. Choose another model."
-    case: str
-
-
 class BudgetError(DetailedError, EvalError):
     """A `--budget` that is no amount, or one of money where a price is unknown."""
 
     code = "eval-budget"
     sentence = "--budget {text}: {reason}."
     text: str
-    reason: str
-
-
-class GradeError(DetailedError, EvalError):
-    """A grader that gave no verdict."""
-
-    code = "eval-grade"
-    sentence = "The grader {model} gave no verdict: {reason}."
-    model: str
-    reason: str
-
-
-class SelectionError(DetailedError, EvalError):
-    """A model of the selection lab that gave no answer of use."""
-
-    code = "eval-selection"
-    sentence = "The model {model} is of no use here: {reason}."
-    model: str
     reason: str
 
 

@@ -16,7 +16,6 @@ import msgspec
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
-from skills_agent.graph.evals.errors import GradeError
 from skills_agent.graph.evals.prices import price_of, spent_on
 from skills_agent.graph.evals.recording import Recordings
 from skills_agent.graph.evals.running import Grade
@@ -28,6 +27,7 @@ from skills_agent.graph.setting_values import Price
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.evals.case import EvalCase, Rubric
+from skills_agent.skills.evals.errors import EvalError
 from skills_agent.skills.evals.result import CheckResult, Vote
 from skills_agent.skills.evals.trajectory import Spent, Trajectory
 from skills_agent.skills.text import cut, one_line
@@ -78,7 +78,7 @@ class Grader:
     ) -> tuple[tuple[CheckResult, ...], Spent]:
         """Return a result for each point of the rubric, by the majority of the votes, and what that took.
 
-        Raises GradeError where a vote gives no verdict, and ModelCallError.
+        Raises EvalError where a vote gives no verdict, and ModelCallError.
         """
         rubric = case.expect.rubric
         if rubric is None or not rubric.points:
@@ -111,7 +111,7 @@ class Grader:
                 fault = str(error)
                 continue
             return {order[at]: vote for at, vote in verdicts.items()}, spent
-        raise GradeError(self.name, fault)
+        raise EvalError(f"The grader {self.name} gave no verdict: {fault}.")
 
 
 def make_grade(settings: Settings, name: str, kept: Recordings | None = None) -> Grade:

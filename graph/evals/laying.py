@@ -23,7 +23,7 @@ from skills_agent.skills.confined import (
     parts_of,
 )
 from skills_agent.skills.evals.case import EvalCase, LaidFile
-from skills_agent.skills.evals.errors import LaidFileError
+from skills_agent.skills.evals.errors import EvalError
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.trees import remove_tree, walk
 from skills_agent.skills.visible import visible_line
@@ -82,7 +82,7 @@ def lay(files: Sequence[LaidFile], workspace: Path, root: Path | None = None) ->
     """Lay the files of a case into its workspace; what is copied is beneath `root`, links resolved.
 
     Without a root, which only a program leaves out, a link leads no further than the folder that is copied.
-    Raises LaidFileError for what leads out, is no file, or is too much.
+    Raises EvalError for what leads out, is no file, or is too much.
     """
     budget = _Budget()
     for file in files:
@@ -94,11 +94,10 @@ def lay(files: Sequence[LaidFile], workspace: Path, root: Path | None = None) ->
             else:
                 source = Path(file.source)
                 _copy(source, workspace, file.path, root or _own_root(source), budget)
-        except ConfinedError as error:
-            raise LaidFileError(name, visible_line(str(error)).rstrip(".")) from error
         except OSError as error:
-            cause = error.strerror or str(error).rstrip(".")
-            raise LaidFileError(name, cause) from error
+            told = isinstance(error, ConfinedError) or not error.strerror
+            cause = visible_line(str(error)).rstrip(".") if told else error.strerror
+            raise EvalError(f"The case cannot have {name} in its workspace: {cause}.") from error
 
 
 def root_of(case: EvalCase) -> Path | None:

@@ -19,7 +19,7 @@ from langgraph.runtime import RunControl
 from msgspec import structs
 
 from skills_agent.graph.build import wire
-from skills_agent.graph.evals.errors import CaseRefusedError, NoRepliesError, approvals_text
+from skills_agent.graph.evals.errors import CaseRefusedError, approvals_text
 from skills_agent.graph.evals.laying import FreshPlace, fresh_place, lay, root_of
 from skills_agent.graph.evals.prices import price_of, spent_of
 from skills_agent.graph.evals.trajectories import digests_of, trajectory_of
@@ -35,6 +35,7 @@ from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.errors import SkillError, SkillsAgentError
 from skills_agent.skills.evals.case import EvalCase, ScriptCheck
 from skills_agent.skills.evals.checks import check
+from skills_agent.skills.evals.errors import EvalError
 from skills_agent.skills.evals.result import EVAL_THREADS, Arm, CheckResult, EvalResult, Outcome
 from skills_agent.skills.evals.run_folder import RUNS
 from skills_agent.skills.evals.trajectory import Spent, Trajectory
@@ -205,7 +206,7 @@ def _agent(
     chat: ModelRunnable | None = setup.model_of(case, model, repeat)
     if chat is None and model == SCRIPTED:
         if not case.replies:
-            raise NoRepliesError(case.id)
+            raise EvalError(f"The model scripted plays the `replies` of a case, and {case.id} has none.")
         chat = ScriptedChatModel(case.replies)
     services = make_services(
         settings,

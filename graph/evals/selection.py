@@ -13,12 +13,12 @@ import msgspec
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
 
-from skills_agent.graph.evals.errors import SelectionError
 from skills_agent.graph.evals.prices import spent_on
 from skills_agent.graph.models.errors import calling
 from skills_agent.graph.setting_values import Price
 from skills_agent.skills.evals.choosing import Labelled
 from skills_agent.skills.evals.drafting import MANY, Written
+from skills_agent.skills.evals.errors import EvalError
 from skills_agent.skills.evals.trajectory import Spent
 from skills_agent.skills.format.frontmatter import MAX_DESCRIPTION
 from skills_agent.skills.text import cut, one_line
@@ -63,7 +63,7 @@ Answer = TypeVar("Answer")
 class ModelLab:
     """A model in the selection lab: a Proposer for one skill.
 
-    All methods raise ModelCallError, and SelectionError where no answer is of use.
+    All methods raise ModelCallError, and EvalError where no answer is of use.
     """
 
     def __init__(self, name: str, model: BaseChatModel, skill: Written, price: Price | None) -> None:
@@ -116,7 +116,7 @@ class ModelLab:
                 return msgspec.json.decode(match[0] if match else "", type=kind)
             except msgspec.MsgspecError as error:
                 fault = f"its answer is not the JSON that was asked for ({error})"
-        raise SelectionError(self._name, fault)
+        raise EvalError(f"The model {self._name} is of no use here: {fault}.")
 
 
 def _went(request: Labelled, name: str) -> str:

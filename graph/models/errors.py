@@ -6,12 +6,8 @@
         │   └── UnknownProviderError      model-provider-unknown  no provider of that name
         ├── ModelNotAllowedError          model-not-allowed       the caller chose a model that is not allowed
         ├── ModelKeyMissingError          model-key-missing       the provider's key is not in the environment
-        ├── ModelPackageMissingError      model-package-missing   the provider's package is not installed
-        ├── ModelNotMadeError             model-not-made          the provider's package refused a value
         ├── ModelParameterError           model-parameter         a parameter that the provider does not take
         ├── ModelWithoutFormsError        model-without-forms     the offline model cannot fill a form
-        ├── ReplyScriptError              model-script-invalid    a scripted model's file cannot be read
-        ├── ScriptExhaustedError          model-script-exhausted  a scripted model has no reply left
         └── ModelCallError                model-call-failed       the provider was not reached, or failed
             ├── IncompleteReplyError      model-reply-incomplete  its answer broke off
             ├── NoAnswerError             model-no-answer         its reply answers nothing, twice
@@ -140,20 +136,6 @@ class ModelKeyMissingError(DetailedError, ModelError):
     variable: str
 
 
-class ModelPackageMissingError(DetailedError, ModelError):
-    code = "model-package-missing"
-    sentence = "The model {name} needs a package: {advice}."
-    name: str
-    advice: str
-
-
-class ModelNotMadeError(DetailedError, ModelError):
-    code = "model-not-made"
-    sentence = "The model {name} cannot be used: {cause}."
-    name: str
-    cause: str
-
-
 class ModelParameterError(DetailedError, ModelError):
     sentence = "Bad parameters for {name}: {cause}. Known: {known}."
     name: str
@@ -168,23 +150,6 @@ class ModelWithoutFormsError(DetailedError, ModelError):
         "another one: build_graph(model=...), or the setting `model`."
     )
     name: str
-
-
-class ReplyScriptError(DetailedError, ModelError):
-    code = "model-script-invalid"
-    sentence = (
-        "Cannot take replies from {path}: {cause}. It must hold a JSON list of texts "
-        'or of {{"content": ..., "tool_calls": [{{"name": ..., "args": {{...}}}}]}}.'
-    )
-    path: str
-    cause: str
-
-
-class ScriptExhaustedError(DetailedError, ModelError):
-    code = "model-script-exhausted"
-    sentence = "The scripted model has {length} replies and was asked for one more, after: {last_message!r}"
-    length: int
-    last_message: str
 
 
 class ModelCallError(DetailedError, ModelError):

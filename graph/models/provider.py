@@ -17,8 +17,6 @@ from skills_agent.graph.models.errors import (
     ModelError,
     ModelKeyMissingError,
     ModelNotAllowedError,
-    ModelNotMadeError,
-    ModelPackageMissingError,
     ModelParameterError,
     ModelWithoutFormsError,
     NoAnswerError,
@@ -130,18 +128,19 @@ def _of_provider(provider: str, model_id: str, parameters: Mapping[str, Any]) ->
     except ModuleNotFoundError as error:
         if provider.replace("-", "_").lower() not in PROVIDERS:
             raise _unknown_provider(name, provider) from error
-        raise ModelPackageMissingError(name, "pip install 'skills-agent[models]'") from error
+        raise ModelError(f"The model {name} needs a package: pip install 'skills-agent[models]'.") from error
     try:
         model: BaseChatModel = init_chat_model(model_id, model_provider=provider, **parameters)
     except ImportError as error:
-        raise ModelPackageMissingError(name, " ".join(str(error).split())) from error
+        raise ModelError(f"The model {name} needs a package: {' '.join(str(error).split())}.") from error
     except ValidationError as error:  # Its text may repeat a key.
         cause = "; ".join(" ".join([*map(str, each["loc"]), each["msg"]]) for each in error.errors())
-        raise ModelNotMadeError(name, cause.rstrip(".")) from error
+        raise ModelError(f"The model {name} cannot be used: {cause.rstrip('.')}.") from error
     except (TypeError, ValueError) as error:
         if str(error).startswith("Unsupported"):
             raise _unknown_provider(name, provider) from error
-        raise ModelNotMadeError(name, " ".join(str(error).split())[:300]) from error
+        cause = " ".join(str(error).split())[:300]
+        raise ModelError(f"The model {name} cannot be used: {cause}.") from error
     key = getattr(model, "anthropic_api_key", None)  # The only package that makes a model without its key.
     if isinstance(key, SecretStr) and not key.get_secret_value():
         raise ModelKeyMissingError(name, "ANTHROPIC_API_KEY")

@@ -11,7 +11,7 @@ from langchain_core.messages.tool import tool_call
 from pydantic import Field
 from typing_extensions import override
 
-from skills_agent.graph.models.errors import ReplyScriptError, ScriptExhaustedError
+from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.local import LocalChatModel, fingerprint
 from skills_agent.nodes.model_call import PromptRecords
 from skills_agent.state.transcript import is_synthetic, marks_of
@@ -61,7 +61,10 @@ class ScriptedChatModel(LocalChatModel):
         position = _position(messages)
         if position >= len(self.script):
             last = messages[-1].text[:80] if messages else ""
-            raise ScriptExhaustedError(len(self.script), last)
+            raise ModelError(
+                f"The scripted model has {len(self.script)} replies and was asked for one more, "
+                f"after: {last!r}"
+            )
         entry = self.script[position]
         message = as_message(entry(messages) if callable(entry) else entry)
         mark = fingerprint(messages)
@@ -73,12 +76,15 @@ class ScriptedChatModel(LocalChatModel):
 
 
 def read_script(path: Path) -> list[ScriptEntry]:
-    """Read the replies of a `scripted:<path>` model from a JSON file. Raises ReplyScriptError."""
+    """Read the replies of a `scripted:<path>` model from a JSON file. Raises ModelError."""
     try:
         entries: list[ScriptEntry] = msgspec.json.decode(path.read_bytes())
         msgspec.convert(entries, list[str | _WrittenReply])
     except (OSError, msgspec.MsgspecError) as error:
-        raise ReplyScriptError(str(path), str(error)) from error
+        raise ModelError(
+            f"Cannot take replies from {path}: {error}. It must hold a JSON list of texts "
+            'or of {"content": ..., "tool_calls": [{"name": ..., "args": {...}}]}.'
+        ) from error
     return entries
 
 

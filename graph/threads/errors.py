@@ -45,17 +45,6 @@ class InputKeysError(DetailedError, ThreadError):
     keys: Sequence[str]
 
 
-class BlockTypeError(DetailedError, ThreadError):
-    """A part of a message's content is of no type. Nothing was run, and nothing was kept."""
-
-    code = "message-block-type"
-    sentence = (
-        "The type of a part of a message's content is a name, not {given}. "
-        'As it should be: {{"type": "text", "text": "..."}}.'
-    )
-    given: str
-
-
 class GotoError(DetailedError, ThreadError):
     """A command goes to a node without what that node works with. Nothing was run."""
 
@@ -168,15 +157,6 @@ class UnknownGrantError(DetailedError, ThreadError):
     thread: str
     grant: str
     grants: Sequence[str]
-
-
-class SkillNotLoadedError(DetailedError, ThreadError):
-    """A skill that is to be unloaded is not loaded in the thread."""
-
-    sentence = "Skill {skill!r} is not loaded in thread {thread}. Loaded: {loaded}."
-    thread: str
-    skill: str
-    loaded: Sequence[str]
 
 
 class ForkError(ThreadError):

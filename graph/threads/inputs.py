@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from langgraph.types import Command, Send, StateSnapshot, StateUpdate
 
-from skills_agent.graph.threads.errors import BlockTypeError, GotoError, InputKeysError
+from skills_agent.graph.threads.errors import GotoError, InputKeysError, ThreadError
 from skills_agent.state.claims import is_claim, messages_in, without_claims
 from skills_agent.state.reducers import flatten
 from skills_agent.state.schema import AgentState
@@ -54,13 +54,16 @@ def _check_goto(places: Sequence[Any] | str) -> None:
 def makes_claims(given: Any) -> bool:
     """Return whether an input or an update brings messages other than a person's own words.
 
-    Raises BlockTypeError for a message that LangChain would fail at whenever the thread is resumed.
+    Raises ThreadError for a message that LangChain would fail at whenever the thread is resumed.
     """
     brought = [value for name, value in _writes(given) if name == "messages"]
     for message in (message for value in brought for message in messages_in(value)):
         for block in message.content if isinstance(message.content, list) else ():
             if not isinstance(block, str) and not isinstance(kind := block.get("type", ""), str):
-                raise BlockTypeError(given=repr(kind)[:100])
+                raise ThreadError(
+                    f"The type of a part of a message's content is a name, not {repr(kind)[:100]}. "
+                    'As it should be: {"type": "text", "text": "..."}.'
+                )
     return any(map(is_claim, brought))
 
 

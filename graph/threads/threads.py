@@ -22,7 +22,6 @@ from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, sta
 from skills_agent.graph.threads.database import compact, config_of, open_database, options_of
 from skills_agent.graph.threads.errors import (
     AgeError,
-    SkillNotLoadedError,
     ThreadError,
     UnfinishedError,
     UnknownGrantError,
@@ -30,6 +29,7 @@ from skills_agent.graph.threads.errors import (
 )
 from skills_agent.graph.threads.fork import Fork, fork_thread
 from skills_agent.graph.threads.steps import ThreadStep, read_steps
+from skills_agent.skills.errors import list_names
 from skills_agent.state.records import (
     GrantRecord,
     LoadedSkill,
@@ -207,13 +207,14 @@ class Threads:
     def unload(self, thread: str, skill: str) -> None:
         """Take a loaded skill out of a thread that is done.
 
-        Raises UnknownThreadError, SkillNotLoadedError, and UnfinishedError for a thread that waits or was cut
+        Raises UnknownThreadError, ThreadError, and UnfinishedError for a thread that waits or was cut
         off.
         """
         snapshot = self.snapshot(thread)
         active = active_skills(snapshot.values.get("skills_loaded"))
         if skill not in active:
-            raise SkillNotLoadedError(thread, skill, sorted(active))
+            loaded = list_names(sorted(active))
+            raise ThreadError(f"Skill {skill!r} is not loaded in thread {thread}. Loaded: {loaded}.")
         if (status := status_of(snapshot)) != "done":
             state = "waits for an answer" if status == "waiting" else UnfinishedError.state
             raise UnfinishedError(thread, f"skills-agent resume {thread}", state)

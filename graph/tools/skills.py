@@ -11,7 +11,7 @@ from langgraph.types import Command
 
 from skills_agent.graph.tools.content import Lines, Start, excerpt, image_content, image_type
 from skills_agent.graph.tools.declare import declare
-from skills_agent.skills.errors import ResourceNotTextError, SectionNotFoundError
+from skills_agent.skills.errors import ResourceNotTextError, SkillError, list_names
 from skills_agent.skills.format.instructions import heading_lines, section_of
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.listing import shortened
@@ -103,8 +103,8 @@ class _SkillTools:
         if section:
             part = section_of(text, section)
             if part is None:
-                headings = [heading.title for heading in heading_lines(text)]
-                raise SectionNotFoundError(skill, path, section, headings)
+                headings = list_names([heading.title for heading in heading_lines(text)])
+                raise SkillError(f"{path} has no section {section!r}. Its sections: {headings}.")
             text = part
         return excerpt(text, start, lines)
 

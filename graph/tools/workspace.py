@@ -32,24 +32,8 @@ LINKED_BY_TOOLS = frozenset({".git", ".venv", "node_modules", "site-packages"})
 """Folders whose files have second names in good faith: package installers and `git clone` link them."""
 NOT_SEARCHED = frozenset({"node_modules", "__pycache__"})
 MAX_DEPTH = 40
-
-
-class OwnFolderError(ConfinedError):
-    """The path leads into the agent's own folder."""
-
-    reason = f"is in {OWN_FOLDER}, which is closed to tools but for {OWN_FOLDER}/{SKILLS_FOLDER}"
-
-
-class ClosedPlaceError(ConfinedError):
-    """The path leads to where the person keeps secrets, or the agent what it believes."""
-
-    reason = "is where secrets are kept, which is closed to tools"
-
-
-class SecondNameError(ConfinedError):
-    """The file has another name, which may be outside of the workspace."""
-
-    reason = "has a second name (a hard link), perhaps outside of the workspace; make a copy of it"
+_OWN = f"is in {OWN_FOLDER}, which is closed to tools but for {OWN_FOLDER}/{SKILLS_FOLDER}"
+_SECOND_NAME = "has a second name (a hard link), perhaps outside of the workspace; make a copy of it"
 
 
 class FoundFile(NamedTuple):
@@ -91,9 +75,9 @@ class Workspace:
             # Some file systems do not tell cases apart.
             first, second = (*(part.casefold() for part in inside.parts[:2]), "", "")[:2]
             if first == OWN_FOLDER and second != SKILLS_FOLDER:
-                raise OwnFolderError(path)
+                raise ConfinedError(path, _OWN)
             if self._is_closed(real):
-                raise ClosedPlaceError(path)
+                raise ConfinedError(path, "is where secrets are kept, which is closed to tools")
         return str(inside)
 
     def _is_closed(self, real: Path) -> bool:
@@ -129,7 +113,7 @@ class Workspace:
         file = os.fdopen(open_beneath(self._root, real, follow=False), "rb")
         if os.fstat(file.fileno()).st_nlink > 1 and LINKED_BY_TOOLS.isdisjoint(real.split("/")):
             file.close()
-            raise SecondNameError(real)
+            raise ConfinedError(real, _SECOND_NAME)
         return file
 
     def files(self, path: str) -> Iterator[str]:

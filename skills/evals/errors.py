@@ -4,7 +4,6 @@ SkillError
 └── EvalError                eval-error            an eval case, or a run
     ├── EvalFileError        eval-file             a file of eval cases that cannot be read at all
     │   └── NoEvalsError     no-evals              a file of something else
-    ├── LaidFileError        eval-laid-file        a file that a case wants in its workspace, and cannot have
     ├── EvalRunError         eval-run              a run that cannot be found, gone on with or compared with
     ├── ThresholdError       threshold             a `--fail-under` that names no metric, or no value
     └── CheckError           eval-check            something expected that nothing can be held against
@@ -35,15 +34,6 @@ class NoEvalsError(EvalFileError):
     """A file that can be read, and is none of eval cases: in a folder it is passed over."""
 
     code = "no-evals"
-
-
-class LaidFileError(DetailedError, EvalError):
-    """A file that a case wants in its workspace, and that is not laid there."""
-
-    code = "eval-laid-file"
-    sentence = "The case cannot have {path} in its workspace: {reason}."
-    path: str
-    reason: str
 
 
 class EvalRunError(DetailedError, EvalError):

@@ -15,14 +15,12 @@ from msgspec.structs import replace
 
 from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, is_beneath, read_beneath
 from skills_agent.skills.errors import (
-    ResourceNotFoundError,
     ResourceNotTextError,
-    ResourceOutsideError,
-    ResourceTooLargeError,
-    ResourceUnreadableError,
+    SkillError,
     SkillInvalidError,
     SkillUnreadableError,
     SkillVersionGoneError,
+    list_names,
 )
 from skills_agent.skills.format.reading import Place, read_skill
 from skills_agent.skills.library.catalog import Catalog
@@ -256,20 +254,23 @@ class Registry:
     def read_bytes(self, ref: SkillRef, path: str, limit: int = MAX_RESOURCE_BYTES) -> bytes:
         """Return a file of a skill as it is.
 
-        Raises as `snapshot` does, and ResourceError: not there, outside, unreadable, over `limit` bytes.
+        Raises as `snapshot` does, and SkillError: not there, outside, unreadable, over `limit` bytes.
         """
         folder, relative = self.file_of(ref, path)
         try:
             raw = read_beneath(folder, relative, limit + 1)
         except OutsideRootError as error:
-            raise ResourceOutsideError(ref.name, path) from error
+            told = "Use a path relative to it."
+            raise SkillError(f"{path!r} is not inside the folder of skill {ref.name}. {told}") from error
         except (FileNotFoundError, NotADirectoryError, NotRegularFileError) as error:
             names = [resource.path for resource in self.resources(ref).resources]
-            raise ResourceNotFoundError(ref.name, path, names) from error
+            known = list_names(names)
+            raise SkillError(f"Skill {ref.name} has no file {path!r}. Its files: {known}.") from error
         except OSError as error:
-            raise ResourceUnreadableError(ref.name, path, cause_of(error)) from error
+            raise SkillError(f"Cannot read {path} of skill {ref.name}: {cause_of(error)}.") from error
         if len(raw) > limit:
-            raise ResourceTooLargeError(ref.name, path, (folder / relative).stat().st_size, limit)
+            size = (folder / relative).stat().st_size
+            raise SkillError(f"{path} of skill {ref.name} is {size:,} bytes, over the limit of {limit:,}.")
         return raw
 
     def file_of(self, ref: SkillRef, path: str) -> "SnapshotPath":

@@ -57,14 +57,6 @@ class AddressRefusedError(DetailedError, NetworkError):
     address: str
 
 
-class NotConnectedError(DetailedError, NetworkError):
-    """A host that does not answer."""
-
-    sentence = "{target} cannot be reached: {cause}."
-    target: str
-    cause: str
-
-
 def is_public(address: str) -> bool:
     """Return whether an address is one of the internet, by the registries of IANA.
 
@@ -89,7 +81,7 @@ def connect(
 ) -> socket.socket:
     """Return a connection to a target whose addresses are all allowed.
 
-    Raises HostUnknownError, AddressRefusedError or NotConnectedError. `is_allowed` is for tests, whose
+    Raises HostUnknownError, AddressRefusedError or NetworkError. `is_allowed` is for tests, whose
     servers are on this machine.
     """
     end = monotonic() + seconds
@@ -109,7 +101,8 @@ def connect(
             with suppress(OSError):  # an answer that waits for an acknowledgement is slow, and right
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return connection
-    raise NotConnectedError(str(target), getattr(cause, "strerror", None) or str(cause)) from cause
+    said = getattr(cause, "strerror", None) or str(cause)
+    raise NetworkError(f"{target} cannot be reached: {said}.") from cause
 
 
 def resolve(target: Target, *, is_allowed: IsAllowed, seconds: float) -> list[Any]:

@@ -42,16 +42,6 @@ class TrustFileNewerError(TrustFileError):
         super().__init__(file, "it was written by a newer version")
 
 
-class NothingToTrustError(DetailedError, SkillError):
-    """A folder without a skill, or a workspace without skills and settings."""
-
-    sentence = (
-        "There is nothing to trust in {folder}: no skill, and no settings of a workspace. Name the folder of "
-        "a skill, or one of such folders; or none, to trust the workspace."
-    )
-    folder: Path
-
-
 class TrustedPath(NamedTuple):
     """A skill's folder, or a workspace's file of settings, as it was when somebody vouched for it."""
 
@@ -118,7 +108,7 @@ class TrustList:
         """Trust the folder of every skill in folders, and a file of settings, as they are now.
 
         A skill of a `project` is trusted with its plugin; folders in it that a link leads out of it are left
-        out. Raises NothingToTrustError, SnapshotError, TrustFileError.
+        out. Raises SkillError, SnapshotError, TrustFileError.
         """
         sources = (
             project_source(project, each, "trust") if project else DirectorySource(each, "trust")
@@ -132,7 +122,11 @@ class TrustList:
         ]
         added += [config] if config else []
         if not added:
-            raise NothingToTrustError(Path(os.path.commonpath(folders)))
+            raise SkillError(
+                f"There is nothing to trust in {os.path.commonpath(folders)}: no skill, and no settings of a "
+                "workspace. Name the folder of a skill, or one of such folders; or none, to trust the "
+                "workspace."
+            )
         self._write({**dict(self.paths()), **dict(added)})
         return tuple(added)
 

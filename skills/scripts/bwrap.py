@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
 from skills_agent.skills import posix
-from skills_agent.skills.errors import SandboxMissingError, ScriptError
+from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.network import forwarder, lookups
 from skills_agent.skills.network.addresses import IsAllowed, is_public
 from skills_agent.skills.scripts.closed_network import NO_RETRIES, closed_network_text, open_network_text
@@ -306,7 +306,9 @@ class BwrapRunner(ControlledRunner):
                 "without a sandbox only `sandbox = off` runs it."
             )
         if tried.program is None:
-            raise SandboxMissingError(tried.reason)
+            raise ScriptError(
+                f"No script is run without a sandbox here (sandbox = require), and {tried.reason}."
+            )
         return tried.program
 
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, open_beneath
-from skills_agent.skills.errors import ResourceOutsideError, ScriptError, ScriptNotFoundError
+from skills_agent.skills.errors import ScriptError, SkillError, list_names
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.scripts.spelling import ScriptCall, SkillFiles, read_spelling
@@ -42,11 +42,12 @@ def script_request(
     try:
         os.close(open_beneath(root, relative))
     except OutsideRootError as error:
-        raise ResourceOutsideError(ref.name, path) from error
+        told = "Use a path relative to it."
+        raise SkillError(f"{path!r} is not inside the folder of skill {ref.name}. {told}") from error
     except (FileNotFoundError, NotADirectoryError, NotRegularFileError) as error:
         listing = registry.resources(ref)
-        scripts = [each.path for each in listing.resources if each.type == "script"]
-        raise ScriptNotFoundError(ref.name, path, scripts) from error
+        known = list_names([each.path for each in listing.resources if each.type == "script"])
+        raise ScriptError(f"Skill {ref.name} has no script {path!r}. Its scripts: {known}.") from error
     except OSError as error:
         raise ScriptError(f"Cannot read {path} of skill {ref.name}: {error.strerror}.") from error
     script = (root / relative).resolve()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from mcp_types import CacheableResult, PaginatedRequestParams, PaginatedResult, Request, RequestParams
 
-from skills_agent.skills.errors import DetailedError, SkillError
+from skills_agent.skills.errors import SkillError
 from skills_agent.skills.sources.mcp_entries import (
     EXTENSION,
     VERSION,
@@ -34,13 +34,6 @@ LIST_SECONDS: Final = 30.0
 """For a whole list."""
 FETCH_SECONDS: Final = 60.0
 """For all files of a skill."""
-
-
-class NoSkillsError(DetailedError, SkillError):
-    """A server that has no skills to ask for, or answers with something else."""
-
-    sentence = "It {reason}."
-    reason: str
 
 
 class McpList(NamedTuple):
@@ -77,7 +70,7 @@ class _GetResult(CacheableResult):
 
 
 async def list_skills(client: "Client") -> McpList:
-    """Return the skills that a server lists. Raises NoSkillsError, TimeoutError and what the client raises.
+    """Return the skills that a server lists. Raises SkillError, TimeoutError and what the client raises.
 
     An entry that breaks the specification is a fault in words, and hides none of the others.
     """
@@ -155,7 +148,7 @@ def _check_declared(client: "Client") -> None:
     capabilities = client.server_capabilities
     if EXTENSION not in (capabilities.extensions or {}):
         old = "" if client.protocol_version >= VERSION else f": it speaks MCP {client.protocol_version}"
-        raise NoSkillsError(f"publishes no skills{one_line(old, 80)}")
+        raise SkillError(f"It publishes no skills{one_line(old, 80)}.")
 
 
 def _add(skills: list[Any], found: dict[str, McpEntry], faults: list[str]) -> None:

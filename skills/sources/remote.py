@@ -20,7 +20,7 @@ from typing import IO, Any, Final, TypeVar
 from weakref import finalize
 from zlib import crc32
 
-from skills_agent.skills.errors import SourceAddressError, SourceExtraError
+from skills_agent.skills.errors import SourceAddressError
 from skills_agent.skills.sources.fetched import (
     FetchedSource,
     ListedFile,
@@ -67,7 +67,7 @@ class RemoteSource(FetchedSource):
         """Name a URL, and what its file system is made with (keys, tokens, endpoints); asks nothing yet.
 
         A listing, or a file, is waited for `wait_seconds`; a listing stays fresh for `fresh_seconds`. Raises
-        SourceAddressError for a URL of no known kind or of this machine, and SourceExtraError for one whose
+        SourceAddressError for a URL of no known kind or of this machine, as for one whose
         package is not installed.
         """
         _check_url(url)
@@ -224,14 +224,14 @@ def _check_url(url: str) -> None:
     try:
         from fsspec import get_filesystem_class  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise SourceExtraError(shown, "fsspec is not installed") from error
+        raise _extra_missing(shown, "fsspec is not installed") from error
     for link in url.split("::"):
         protocol, scheme, _ = link.partition("://")
         try:
             if scheme:
                 get_filesystem_class(protocol)
         except ImportError as error:
-            raise SourceExtraError(shown, cause_of(error)) from error
+            raise _extra_missing(shown, cause_of(error)) from error
         except ValueError as error:
             raise SourceAddressError(shown, f"{protocol}:// is of no kind that fsspec knows.") from error
 
@@ -307,3 +307,7 @@ def _listed(entry: Mapping[str, Any]) -> ListedFile:
     marks = "|".join(f"{mark}={entry[mark]!r}" for mark in _MARKS if entry.get(mark) is not None)
     stamp = (size or 0, int.from_bytes(sha256(marks.encode()).digest()[:7])) if marks else ()
     return ListedFile((str(entry["name"]),), size, stamp)
+
+
+def _extra_missing(shown: str, cause: str) -> SourceAddressError:
+    return SourceAddressError(shown, f"{cause}. Try pip install skills-agent[remote].")

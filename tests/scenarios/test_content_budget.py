@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.threads.errors import SkillNotLoadedError, UnfinishedError
+from skills_agent.graph.threads.errors import ThreadError, UnfinishedError
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
@@ -165,7 +165,7 @@ def test_threads_unload_needs_no_model(make_agent: MakeAgent) -> None:
     threads = Threads(agent.graph)
     threads.unload("thread", "small")
     assert loaded(agent) == []
-    with pytest.raises(SkillNotLoadedError, match="Loaded: none"):
+    with pytest.raises(ThreadError, match="Loaded: none"):
         threads.unload("thread", "small")
 
 

@@ -12,7 +12,7 @@ from langgraph.types import Command
 from skills_agent.graph import InputKeysError, Settings, SettingsError, ThreadIdError, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.threads.compiled import CompiledAgent
-from skills_agent.graph.threads.errors import BlockTypeError
+from skills_agent.graph.threads.errors import ThreadError
 from skills_agent.state.schema import AgentInput
 
 
@@ -110,11 +110,11 @@ def test_a_message_that_langchain_fails_at_is_refused_before_it_is_kept(
     before = agent.get_state(config)
     for message in (HumanMessage([{"type": kind, "text": "And?"}]), AIMessage([{"type": kind}])):
         update = {"messages": [message]}
-        with pytest.raises(BlockTypeError, match="is a name, not"):
+        with pytest.raises(ThreadError, match="is a name, not"):
             agent.invoke(update, config)
-        with pytest.raises(BlockTypeError):
+        with pytest.raises(ThreadError, match="is a name, not"):
             agent.invoke(Command(update=update), config)
-        with pytest.raises(BlockTypeError):
+        with pytest.raises(ThreadError, match="is a name, not"):
             agent.update_state(config, update)
     assert agent.get_state(config) == before
     assert agent.invoke({"messages": [HumanMessage("And?")]}, config)["answer"] == "yes"

@@ -7,12 +7,12 @@ import re
 import pytest
 
 from skills_agent.skills import errors
-from skills_agent.skills.errors import DetailedError, ResourceTooLargeError, UnknownSkillError
+from skills_agent.skills.errors import DetailedError, SkillTooLargeError, UnknownSkillError
 
 ERRORS = [
     (
-        ResourceTooLargeError("report", "data.csv", 2_000, limit=1_000),
-        "data.csv of skill report is 2,000 bytes",
+        SkillTooLargeError("a/SKILL.md", 2_000, limit=1_000),
+        "a/SKILL.md is 2,000 bytes",
     ),
     (UnknownSkillError("a{b}", ["x", "y"]), "There is no skill named 'a{b}'. Known skills: x, y."),
 ]

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage
 
-from skills_agent.graph.evals.errors import GradeError
 from skills_agent.graph.evals.grading import Grader, make_grade
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.setting_values import Price
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.evals.case import Expected, Rubric
+from skills_agent.skills.evals.errors import EvalError
 from skills_agent.skills.evals.trajectory import MadeCall, Trajectory
 from tests.graph.evals.cases import case
 
@@ -98,7 +98,7 @@ def test_what_is_graded_cannot_leave_its_fence(tmp_path: Path) -> None:
 )
 def test_a_grader_without_a_verdict_is_asked_again_and_then_an_error(tmp_path: Path, answer: str) -> None:
     asked = Asked(answer)
-    with pytest.raises(GradeError, match="The grader g gave no verdict"):
+    with pytest.raises(EvalError, match="The grader g gave no verdict"):
         grade(asked, tmp_path)
     assert len(asked.prompts) == 2
     results, spent = grade(Asked(answer, dict.fromkeys(POINTS, True)), tmp_path, votes=1)

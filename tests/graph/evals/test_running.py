@@ -292,7 +292,7 @@ def test_what_a_script_keeps_in_a_case_is_gone_with_it(setup: Setup, skills: Pat
     for _ in range(2):
         (made,) = run(setup, one).trajectory.calls
         assert "kept False" in made.result
-    assert not list(homes_of(setup.settings, "adder"))
+    assert not list(homes_of(setup.settings))
 
 
 def test_a_case_that_was_run_by_hand_knows_its_price(setup: Setup) -> None:

@@ -11,13 +11,13 @@ from langchain_core.messages import HumanMessage
 
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.evals.agent_choices import AgentChooser
-from skills_agent.graph.evals.errors import SelectionError
 from skills_agent.graph.evals.selection import ModelLab
 from skills_agent.graph.models.errors import ModelCallError
 from skills_agent.graph.models.provider import resolve_model
 from skills_agent.graph.setting_values import Price
 from skills_agent.graph.settings import registry_of
 from skills_agent.skills.evals.drafting import Written
+from skills_agent.skills.evals.errors import EvalError
 from skills_agent.skills.evals.improving import improve, split
 from tests.agents import write_skill
 from tests.graph.cli.command_line import CommandLine
@@ -139,7 +139,7 @@ def test_an_answer_of_another_form_is_asked_for_once_more_then_said(
     lab: ModelLab, server: OpenAIServer, answer: str
 ) -> None:
     server.respond = lambda _: Completion(answer)
-    with pytest.raises((SelectionError, ModelCallError)):
+    with pytest.raises((EvalError, ModelCallError)):
         lab.draft([])
     server.answers.append(Completion("no JSON"))
     server.respond = reply
@@ -154,7 +154,7 @@ def test_a_name_that_no_skill_has_is_no_choice_and_a_failure_is_none_either(
     server.respond = lambda _: Completion(calls=[Call("load_skill", {"name": "nonsense"}, "call-1")])
     assert [each.name for each in chooser.choose(["a", "b"], descriptions)] == ["", ""]
     server.respond = lambda _: Raw(401, b"{}")
-    with pytest.raises(SelectionError, match="openai:m"):
+    with pytest.raises(EvalError, match="openai:m"):
         chooser.choose(["c"], descriptions)
 
 

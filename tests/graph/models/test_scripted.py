@@ -17,7 +17,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from skills_agent.graph.models.errors import ModelError, ScriptExhaustedError
+from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
 
 CALL = {"name": "read_file", "args": {"path": "a.txt"}}
@@ -77,7 +77,7 @@ def test_an_entry_may_read_the_prompt() -> None:
 
 
 def test_a_script_that_is_at_its_end_says_so() -> None:
-    with pytest.raises(ScriptExhaustedError, match=r"1 repl.*'and now\?'") as caught:
+    with pytest.raises(ModelError, match=r"1 repl.*'and now\?'") as caught:
         ScriptedChatModel(["only"]).invoke([HumanMessage("go"), AIMessage("only"), HumanMessage("and now?")])
     assert isinstance(caught.value, ModelError)
 

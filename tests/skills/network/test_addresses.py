@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from skills_agent.skills.errors import NetworkError
 from skills_agent.skills.network.addresses import (
     AddressRefusedError,
     HostUnknownError,
-    NotConnectedError,
     connect,
     is_public,
 )
@@ -75,7 +75,7 @@ def test_one_private_address_among_public_ones_is_refused(monkeypatch: pytest.Mo
 def test_what_does_not_answer_is_said() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    with pytest.raises(NotConnectedError, match=f"127.0.0.1:{port} cannot be reached"):
+    with pytest.raises(NetworkError, match=f"127.0.0.1:{port} cannot be reached"):
         connect(Target("127.0.0.1", port), is_allowed=lambda _: True)
 
 

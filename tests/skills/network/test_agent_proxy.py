@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from skills_agent.skills.network.addresses import AddressRefusedError, NotConnectedError
+from skills_agent.skills.errors import NetworkError
+from skills_agent.skills.network.addresses import AddressRefusedError
 from skills_agent.skills.network.agent_proxy import ProxyError, proxy_for
 from skills_agent.skills.network.fetch import Page, fetch
 from skills_agent.skills.network.get import FetchError
@@ -125,7 +126,7 @@ def test_plain_http_does_not_go_through_it(proxy: CompanyProxy) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     variables = {**proxy.variable, "HTTP_PROXY": proxy.variable["HTTPS_PROXY"]}
-    with pytest.raises(NotConnectedError):
+    with pytest.raises(NetworkError, match="cannot be reached"):
         get(f"http://127.0.0.1:{port}/", variables)
     assert not proxy.heads
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from skills_agent.skills.errors import SkillError
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError, measure
-from skills_agent.skills.policy.trust import NothingToTrustError, TrustFileError, TrustList
+from skills_agent.skills.policy.trust import TrustFileError, TrustList
 from skills_agent.skills.sources.plugin import Plugin
 from tests.agents import write_skill
 
@@ -83,7 +84,7 @@ def test_what_is_gone_can_be_revoked(trust: TrustList, skill: Path) -> None:
 
 
 def test_a_folder_without_a_skill_is_not_trusted(trust: TrustList, tmp_path: Path) -> None:
-    with pytest.raises(NothingToTrustError):
+    with pytest.raises(SkillError, match="nothing to trust"):
         trust.add(tmp_path)
     assert not trust.file.exists()
 

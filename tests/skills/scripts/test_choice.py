@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.skills.errors import SandboxMissingError, ScriptError
+from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts import bwrap, environment, supervisor
 from skills_agent.skills.scripts.bwrap import probe
 from skills_agent.skills.scripts.choice import Isolation, Sandbox, choose_runner, isolation_here
@@ -70,7 +70,7 @@ def test_without_one_the_fall_back_is_told_once(
 def test_a_required_sandbox_that_does_not_work_refuses(request_here: ScriptRequest, broken: str) -> None:
     runner = runner_for("require", request_here, broken)
     for ask in (runner.run, runner.preflight):
-        with pytest.raises(SandboxMissingError, match="No permissions to create new namespace"):
+        with pytest.raises(ScriptError, match="No permissions to create new namespace"):
             ask(request_here)
 
 
