@@ -96,14 +96,6 @@ def test_a_threshold_decides_instead(evals: CommandLine) -> None:
     assert run(evals, "--fail-under", "luck=0.9").code != 0
 
 
-def test_every_case_is_a_thread_that_can_be_shown(evals: CommandLine) -> None:
-    run(evals)
-    for result in results(evals):
-        shown = evals.run("threads", "show", result["thread"])
-        assert shown.code == 0
-        assert ("Say hello." in shown.out) or ("How much rain" in shown.out)
-
-
 def test_json_is_one_value_and_the_reports_are_files(evals: CommandLine) -> None:
     files = [f"--{kind}={kind}.out" for kind in ("html", "junit", "markdown")]
     done = run(evals, "--json", *files)
@@ -127,23 +119,6 @@ def test_no_cases_say_where_it_looked_and_how_to_begin(cli: CommandLine) -> None
     )
     assert cli.run("eval", "--model", "offline").code in {0, 1}
     assert len(heads(cli)[0]["cases"]) == 1
-
-
-def test_the_case_to_begin_with_passes_offline(cli: CommandLine) -> None:
-    example = cli.run("eval").err.partition(".agent/evals/first.yaml:\n")[2].partition("\nerror")[0]
-    cli.write(
-        ".agent/evals/first.yaml", "".join(line.removeprefix("  ") for line in example.splitlines(True))
-    )
-    done = cli.run("eval", "--model", "offline", "--yes", "run")
-    assert (done.code, done.out.splitlines()[-1][:19]) == (0, "1 of 1 run passed: ")
-
-
-def test_without_runs_each_task_in_both_arms(evals: CommandLine) -> None:
-    write_cases(evals, CASES.replace("  - id: hello\n", "  - id: hello\n    skill: rain-gauge\n"))
-    run(evals, "--without", "--repeat", "2")
-    arms = sorted((each["case"], each.get("arm", "with")) for each in results(evals))
-    hello, rain = "rain-gauge.cases/hello", "rain-gauge.cases/rain"
-    assert arms == [*[(hello, "with")] * 2, *[(hello, "without")] * 2, *[(rain, "with")] * 2]
 
 
 def test_a_budget_ends_the_run_and_resume_goes_on(evals: CommandLine) -> None:
@@ -176,18 +151,6 @@ def test_a_changed_skill_is_said_when_a_run_goes_on(evals: CommandLine) -> None:
     assert "rain-gauge changed since this run began" in done.err
 
 
-def test_a_baseline_is_compared_with(evals: CommandLine) -> None:
-    assert run(evals, "--baseline", "last").code == 2
-    run(evals, "--seed", "7")
-    (whole,) = heads(evals)
-    run(evals, "--budget", "1", "--jobs", "1")  # This one is not whole.
-    done = run(evals, "--baseline", "last", "--json")
-    assert done.code == 0
-    assert done.value["before"]["id"] == whole["id"]
-    assert whole["seed"] == 7
-    assert evals.run("eval", "--baseline", "nothing").code in {1, 2}
-
-
 def test_a_whole_run_is_shown_again_and_runs_nothing(evals: CommandLine) -> None:
     run(evals)
     (head,), before = heads(evals), results(evals)
@@ -197,12 +160,6 @@ def test_a_whole_run_is_shown_again_and_runs_nothing(evals: CommandLine) -> None
     assert "2 of 2 runs passed" in again.out
     assert (evals.workspace / "again.md").exists()
     assert (heads(evals), results(evals)) == ([head], before)
-
-
-def test_who_grades_its_own_answers_is_said(evals: CommandLine) -> None:
-    model = evals.script("hello")
-    done = evals.run("eval", str(evals.skills), "--model", model, "--grader", model)
-    assert "grades its own answers" in done.err
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """skills-agent runs: the record of every run, for a person and for a machine."""
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -76,22 +75,6 @@ def test_runs_are_listed_shown_exported_and_verified(cli: CommandLine) -> None:
     assert whole.code == 0
     assert f"rain: {len(events)} lines, as they were written." in whole.out
     assert cli.run("runs", "verify", "rain", "--json").value["rain"]["head"] == events[-1]["hash"]
-
-
-def test_progress_the_record_and_the_steps_of_a_thread_say_the_same(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)
-    options = ("--skills-dir", str(cli.write_skill()), "--model", cli.script(LOAD, RUN, "544 mm."))
-    asked = cli.run("ask", "Rain?", "--thread", "rain", *options, "--yes", "run")
-    shown = cli.run("runs", "show", "rain.1").out
-    steps = cli.run("threads", "show", "rain", "--steps").out
-    lines = asked.out.partition("\n\n")[0].splitlines()
-    for node in ("discover", "decide", "load", "answer"):
-        for line in (line for line in lines if line.startswith(node)):
-            assert line in shown
-            without_time = re.sub(r", [\d.]+ s(?=;|$)", "", line.removeprefix(node).strip())
-            assert f"      {without_time}\n" in steps
-    assert "run_script of rain-gauge: ok, exit code 0" in asked.out
-    assert "run_script of rain-gauge: ok, exit code 0" in steps
 
 
 def test_a_script_that_fails_is_recorded_as_failed_and_its_output_is_shown(tmp_path: Path) -> None:

@@ -18,12 +18,10 @@ from pydantic import Field
 from skills_agent.graph import build_graph
 from skills_agent.graph.evals.laying import fresh_place, remove_left_places
 from skills_agent.graph.evals.places import catalog_folders, sources_of
-from skills_agent.graph.evals.prices import price_of, priced
 from skills_agent.graph.evals.running import Setup, run_case
-from skills_agent.graph.evals.runs import Budget, Stop, missing, run_all, tasks_of
+from skills_agent.graph.evals.runs import Budget, Stop, missing, run_all
 from skills_agent.graph.kept_folders import homes_of
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.setting_values import Price
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.database import open_database
 from skills_agent.graph.threads.threads import Threads
@@ -38,7 +36,6 @@ from skills_agent.skills.evals.case import (
 )
 from skills_agent.skills.evals.result import EvalResult, RunHead
 from skills_agent.skills.evals.run_folder import RunFolder
-from skills_agent.skills.evals.trajectory import Spent
 from tests.agents import call, calls, write_skill
 from tests.machine import needs_bwrap
 
@@ -147,11 +144,6 @@ def test_a_file_that_is_written_is_looked_at_and_then_gone(setup: Setup) -> None
     result = run(setup, one)
     assert result.outcome == "passed"
     assert list(result.trajectory.files) == ["out/x.md"]
-
-
-def test_a_case_goes_on_over_several_turns(setup: Setup) -> None:
-    result = run(setup, case(turns=("one", "two"), replies=("first", "second")))
-    assert result.trajectory.answers == ("first", "second")
 
 
 @pytest.mark.parametrize(
@@ -295,14 +287,6 @@ def test_what_a_script_keeps_in_a_case_is_gone_with_it(setup: Setup, skills: Pat
     assert not list(homes_of(setup.settings))
 
 
-def test_a_case_that_was_run_by_hand_knows_its_price(setup: Setup) -> None:
-    assert run(setup, case(replies=("Hi.",))).spent.usd == 0
-    prices = {"openai:x": Price(input=1.0, output=2.0, cached=0.5)}
-    spent = Spent(input_tokens=2_000_000, cached_tokens=1_000_000, output_tokens=500_000)
-    assert priced(spent, price_of("openai:x", prices)).usd == 2.5
-    assert priced(spent, price_of("openai:y", prices)).usd is None
-
-
 @pytest.mark.parametrize("path", ["../x", "/x", "a/../../x"])
 def test_no_file_is_laid_outside_of_the_workspace(setup: Setup, path: str) -> None:
     result = run(setup, case(files=(LaidFile(path=path, text="x"),)))
@@ -360,18 +344,6 @@ def head(*cases: EvalCase, **fields: Any) -> RunHead:
     return RunHead(**{"id": "run", "at": "", "models": ("offline",), "cases": cases, **fields})
 
 
-def test_arms_are_interleaved_and_a_choice_has_only_one() -> None:
-    trigger, task = case(id="t", kind="trigger"), case(id="k", repeat=2)
-    both = head(trigger, task, arms=("with", "without"))
-    assert [each.key for each in tasks_of(both)] == [
-        ("t", "offline", "with", 0),
-        ("k", "offline", "with", 0),
-        ("k", "offline", "without", 0),
-        ("k", "offline", "with", 1),
-        ("k", "offline", "without", 1),
-    ]
-
-
 def test_a_run_goes_on_where_it_was_and_counts_nothing_twice(setup: Setup) -> None:
     cases = [case(id=f"c{number}", kind="trigger", turns=(f"add numbers {number}",)) for number in range(4)]
     folder = RunFolder.create(setup.settings.workspace, head(*cases))
@@ -398,12 +370,6 @@ def test_a_budget_ends_a_run_before_the_next_case(setup: Setup) -> None:
     partial = run_all(folder, setup, jobs=1, budget=Budget(tokens=1), stop=Stop())
     assert partial == "the budget of 1 token is spent"
     assert len(folder.results()) == 1
-
-
-def test_threads_of_cases_are_threads(setup: Setup) -> None:
-    result = run(setup, case(replies=("Hello.",)))
-    agent = build_graph(setup.settings).compile(checkpointer=setup.database.saver)
-    assert Threads(agent).read(result.thread)
 
 
 def test_what_a_killed_run_left_is_removed_and_nothing_else(

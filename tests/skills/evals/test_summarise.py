@@ -11,12 +11,8 @@ from hypothesis import strategies as st
 from skills_agent.skills.evals.case import (
     EvalCase,
     Expected,
-    ExpectedCall,
-    ExpectedCalls,
-    ExpectedFile,
     ExpectedSkills,
     ExpectedText,
-    LaidFile,
     Rubric,
 )
 from skills_agent.skills.evals.result import Arm, CheckKind, EvalResult, Outcome, RunHead
@@ -24,7 +20,7 @@ from skills_agent.skills.evals.summarise import summarise
 from skills_agent.skills.evals.summary import Delta, Summary
 from skills_agent.skills.evals.trajectory import Spent
 from tests.examples import trying
-from tests.skills.evals.runs import MODEL, answered, head, ran, task, trigger
+from tests.skills.evals.runs import answered, head, ran, task, trigger
 
 
 def cases(number: int) -> list[EvalCase]:
@@ -87,66 +83,15 @@ def test_what_nothing_decides_about_is_in_no_share() -> None:
     assert (graded.arms[0].passed.value, graded.arms[0].passed.n) == (0.0, 1)
 
 
-def test_sequence_and_output_count_the_cases_that_have_such_checks() -> None:
-    calls = task("set/00", Expected(calls=ExpectedCalls(calls=(ExpectedCall(tool="t"),))))
-    both = task(
-        "set/01",
-        Expected(
-            calls=ExpectedCalls(forbidden=(ExpectedCall(tool="t"),)), answer=ExpectedText(contains=("x",))
-        ),
-    )
-    results = [
-        ran("set/00", ("calls", True)),
-        ran("set/01", ("forbidden", False), ("answer", True)),
-        ran("set/02", ("skills", True)),
-    ]
-    (arm,) = summarise(head([calls, both, trigger("set/02", "a")]), results).arms
-    assert arm.sequence is not None
-    assert arm.output is not None
-    assert (arm.sequence.value, arm.sequence.n) == (0.5, 2)
-    assert (arm.output.value, arm.output.n) == (1.0, 1)
-    (none,) = summarise(head([trigger("set/02", "a")]), results).arms
-    assert (none.sequence, none.output) == (None, None)
-
-
 def test_a_result_counts_once() -> None:
     results = [answered("set/00", right=True), answered("set/00", right=False)]
     (arm,) = summarise(head(cases(1)), results).arms
     assert (arm.runs, arm.passed.value) == (1, 1.0)
 
 
-def test_results_of_other_cases_and_missing_ones_are_told() -> None:
-    summary = summarise(
-        head(cases(2), partial="stopped by Ctrl-C"), [ran("other/1"), answered("set/00", right=True)]
-    )
-    assert summary.arms[0].runs == 1
-    assert "The run did not end: stopped by Ctrl-C." in summary.notes
-    assert f"No result of {MODEL} for 1 case: set/01." in summary.notes
-    assert "1 result of cases that the run does not have: left out." in summary.notes
-
-
 def test_a_run_without_results_is_a_summary_of_nothing() -> None:
     summary = summarise(head(cases(2)), [])
     assert (summary.arms, summary.deltas, summary.cases, summary.visible) == ((), (), (), None)
-
-
-def test_what_runs_took_is_median_and_range_without_errors() -> None:
-    results = [
-        answered("set/00", right=True, spent=Spent(seconds=at, input_tokens=10 * at, usd=usd))
-        for at, usd in ((1, 0.1), (2, 0.2), (9, 0.9))
-    ]
-    results = [msgspec.structs.replace(one, repeat=at) for at, one in enumerate(results)]
-    results.append(ran("set/00", outcome="error", repeat=3, spent=Spent(usd=0.0)))
-    (arm,) = summarise(head(cases(1)), results).arms
-    assert (arm.seconds.median, arm.seconds.least, arm.seconds.most) == (2, 1, 9)
-    assert arm.tokens.most == 90
-    assert arm.usd is not None
-    assert arm.usd.median == 0.2
-    assert arm.total.usd == pytest.approx(1.2)
-    unknown = [*results, answered("set/00", right=True, repeat=4)]
-    assert summarise(head(cases(1)), unknown).arms[0].usd is None
-    (only_errors,) = summarise(head(cases(1)), [ran("set/00", outcome="error")]).arms
-    assert only_errors.seconds.median == 0
 
 
 # With and without.
@@ -200,17 +145,6 @@ def test_the_arms_are_compared_by_what_can_hold_without_the_skill() -> None:
     assert "compared by what came out" in notes(summary)
 
 
-def test_calls_do_not_compare_the_arms() -> None:
-    expect = Expected(calls=ExpectedCalls(calls=(ExpectedCall(tool="read_file"),)))
-    many = [task(f"set/{at}", expect) for at in range(6)]
-    results = [ran(case.id, ("calls", True)) for case in many]
-    results += [ran(case.id, arm="without") for case in many]
-    summary = summarise(head(many, arms=("with", "without")), results)
-    assert not [each for each in summary.deltas if each.metric == "passed"]
-    assert summary.arms[1].passed.n == 0
-    assert "Left out of that, with no such check: 6 cases" in notes(summary)
-
-
 def test_trigger_cases_are_left_out_of_the_arms() -> None:
     many = [*cases(6), trigger("set/t", "a")]
     results = [answered(case.id, right=True) for case in many[:6]]
@@ -219,15 +153,6 @@ def test_trigger_cases_are_left_out_of_the_arms() -> None:
     summary = summarise(head(many, arms=("with", "without")), results)
     assert delta(summary, "passed").n == 6
     assert "with no such check: 1 case (set/t)" in notes(summary)
-
-
-def test_more_runs_on_one_side_make_no_difference() -> None:
-    """Of three runs at .9 one fails more often than of one: the first of each are compared."""
-    many = cases(8)
-    results = [answered(case.id, right=k != 2, repeat=k) for case in many for k in range(3)]
-    results += [answered(case.id, right=True, arm="without") for case in many]
-    found = delta(summarise(head(many, arms=("with", "without")), results), "passed")
-    assert (found.ties, found.value) == (8, 0.0)
 
 
 def test_what_costs_less_is_better() -> None:
@@ -315,25 +240,6 @@ def test_p_is_adjusted_for_all_that_was_asked() -> None:
     assert {each.verdict for each in found} == {"no difference shown"}
 
 
-@pytest.mark.parametrize(("number", "visible"), [(5, None), (6, 1.0), (20, 0.3), (80, 0.11), (400, 0.05)])
-def test_what_would_be_visible_is_told(number: int, visible: float | None) -> None:
-    found = arms([True] * number, [True] * number).visible
-    assert (found and round(found, 2)) == visible
-
-
-def test_flaky_cases_and_checks_that_say_nothing() -> None:
-    results = [answered("set/00", right=k > 0, repeat=k) for k in range(3)]
-    results += [answered("set/00", right=False, repeat=k, arm="without") for k in range(3)]
-    results += [ran("set/01", ("skills", True), ("answer", True), ("file", True))]
-    results += [ran("set/01", ("answer", True), ("file", False), arm="without")]
-    summary = summarise(head(cases(2), arms=("with", "without"), repeat=3), results)
-    first, second = summary.cases
-    assert (first.flaky, second.flaky) == (True, False)
-    assert first.rates == {"with": pytest.approx(2 / 3), "without": 0.0}
-    assert (first.undecided, second.undecided) == ((), ("answer holds.",))
-    assert [one.repeat for one in first.runs["with"]] == [0, 1, 2]
-
-
 # Now and before.
 
 
@@ -379,20 +285,6 @@ def test_a_case_that_changed_is_not_compared() -> None:
     assert "Not compared with old: 1 changed case (set/00)." in notes(summary)
 
 
-def test_a_case_that_lies_elsewhere_is_the_same() -> None:
-    def case(place: str, **fields: Any) -> EvalCase:
-        expect = Expected(files=(ExpectedFile(path="a", equals_file=f"{place}/a"),))
-        return task("set/00", expect, files=(LaidFile(path="b", source=f"{place}/b"),), file=place, **fields)
-
-    def compared(one: EvalCase, other: EvalCase) -> bool:
-        results = [ran("set/00", ("file", True))]
-        return bool(summarise(head([one]), results, (head([other], id="old"), results)).deltas)
-
-    assert compared(case("/here", tags=("x",), note="n", repeat=3), case("/there"))
-    assert not compared(case("/here", seconds=1.0), case("/there"))
-    assert not compared(case("/here", load=("a",)), case("/there"))
-
-
 def test_other_models_are_not_compared() -> None:
     many = cases(6)
     results = [answered(case.id, right=True, model="new") for case in many]
@@ -400,20 +292,6 @@ def test_other_models_are_not_compared() -> None:
     summary = summarise(head(many), results, (head(many, id="old"), earlier))
     assert summary.deltas == ()
     assert "new did not run in old, and is not compared; its models: model." in summary.notes
-
-
-def test_other_circumstances_of_two_runs_are_told() -> None:
-    summary = before_and_now(
-        [True] * 6,
-        [True] * 6,
-        {"grader": "x", "program": "0.1", "repeat": 3, "skills": {"gone": "1"}},
-        program="0.2",
-        skills={"fresh": "1"},
-    )
-    assert "Skills since old: new: fresh; gone: gone." in summary.notes
-    assert "Rubrics were graded by no grader, in old by x." in summary.notes
-    assert "This is skills-agent 0.2, in old it was 0.1." in summary.notes
-    assert "1 run of a case, in old 3" in notes(summary)
 
 
 # Which skills were chosen.
@@ -454,20 +332,6 @@ def test_precision_recall_and_confusion() -> None:
     assert arm.choices.near_misses[0].request == "Ask 2."
 
 
-def test_the_worst_near_miss_comes_first() -> None:
-    many = [trigger("1", "a"), trigger("2", "a")]
-    results = [chose("1", "a" if k else "b", repeat=k) for k in range(3)]
-    results += [chose("2", "c" if k else "a", repeat=k) for k in range(3)]
-    (arm,) = summarise(head(many, repeat=3), results).arms
-    assert arm.choices is not None
-    assert [(each.case, round(each.rate, 2)) for each in arm.choices.near_misses] == [
-        ("2", 0.67),
-        ("1", 0.33),
-    ]
-    assert arm.choices.skills[0].right == 1
-    assert arm.choices.accuracy.value == pytest.approx(0.5)
-
-
 def test_a_run_that_broke_off_is_no_choice_of_no_skill() -> None:
     many = [trigger("1", mode="none"), trigger("2", "a"), trigger("3", "a")]
     results = [
@@ -499,16 +363,6 @@ def test_a_skill_that_the_case_loads_is_no_choice() -> None:
     (arm,) = summarise(head([case]), [chose("1", "a")]).arms
     assert arm.choices is not None
     assert arm.choices.accuracy.value == 1.0
-
-
-def test_no_expected_skill_is_no_choice() -> None:
-    case = task("1", Expected(answer=ExpectedText(contains=("x",))))
-    assert summarise(head([case]), [ran("1", ("answer", True))]).arms[0].choices is None
-
-
-def test_a_summary_can_be_written_and_read() -> None:
-    summary = arms([True, False], [False, True])
-    assert msgspec.json.decode(msgspec.json.encode(summary), type=Summary) == summary
 
 
 OUTCOMES = st.sampled_from(get_args(Outcome))

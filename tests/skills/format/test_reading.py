@@ -10,7 +10,7 @@ from skills_agent.skills.errors import SkillInvalidError, SkillTooLargeError, Sk
 from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.instructions import cut
 from skills_agent.skills.format.reading import Place, read_metadata, read_skill
-from skills_agent.skills.format.rules import REPAIRS, RULES, as_strict, one_note
+from skills_agent.skills.format.rules import REPAIRS, RULES, as_strict
 from skills_agent.skills.skill import Skill, SkillMetadata, SkillRef
 
 PLACE = Place("user", "/skills/csv-report/SKILL.md", "csv-report")
@@ -28,10 +28,6 @@ def codes(frontmatter: str, *, strict: bool = False) -> dict[str, str]:
     read = read_metadata(raw, PLACE)
     found = map(as_strict, read.diagnostics) if strict else read.diagnostics
     return {diagnostic.code: diagnostic.severity for diagnostic in found}
-
-
-def skill_of(text: str) -> Skill:
-    return read_skill(text.encode(), PLACE, None, 1_000_000)
 
 
 def skill(body: str | bytes, root: Path | None = None) -> Skill:
@@ -199,25 +195,6 @@ def test_fields_of_clients_are_read_in_their_spellings() -> None:
     assert read.disallowed_tools == ("Bash(rm *)",)
 
 
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [
-        ("[file]", "[file]"),
-        ("[a, b]", "[a, b]"),
-        ("[a] [b]", "[a] [b]"),
-        ("<file>", "<file>"),
-        ("{file}", "{file}"),
-        ("'[x]'", "[x]"),
-    ],
-)
-def test_an_argument_hint_is_what_was_written(written: str, read: str) -> None:
-    assert metadata(f"argument-hint: {written}").argument_hint == read
-
-
-def test_arguments_may_be_described() -> None:
-    assert metadata("arguments:\n  - name: file\n    required: true\n  - mode").arguments == ("file", "mode")
-
-
 def test_a_flag_that_is_neither_true_nor_false_is_reported() -> None:
     assert metadata("disable-model-invocation: maybe").model_invocable
     assert "field-not-boolean" in codes("description: d\ndisable-model-invocation: maybe")
@@ -262,11 +239,6 @@ def test_user_invocable_is_read_in_all_its_spellings(key: str) -> None:
 )
 def test_model_invocation_is_disabled_in_all_spellings(key: str) -> None:
     assert not metadata(f"{key}: true").model_invocable
-
-
-@pytest.mark.parametrize("key", ["when_to_use", "when-to-use", "whenToUse"])
-def test_when_to_use_is_read_in_all_spellings(key: str) -> None:
-    assert metadata(f"{key}: always").when_to_use == "always"
 
 
 WITHOUT_EFFECT = [
@@ -372,11 +344,6 @@ def test_the_same_rule_warns_at_discovery_and_fails_in_strict(
     assert codes(frontmatter, strict=True)[code] == "error"
 
 
-@pytest.mark.parametrize("name", ["csv-report", "é-漢字", "x1"])
-def test_names_of_the_specification_break_no_rule_but_the_folder(name: str) -> None:
-    assert set(codes(f"name: {name}\ndescription: d", strict=True)) <= {"name-not-folder"}
-
-
 def test_every_rule_has_advice() -> None:
     assert all(rule.advice.endswith(".") for rule in RULES.values())
 
@@ -391,26 +358,6 @@ def test_a_name_holds_no_joiner_and_says_so() -> None:
     assert read.metadata is not None
     assert (read.metadata.name, read.metadata.description) == (persian.replace("\u200c", ""), persian)
     assert "invisible-characters" in {each.code for each in read.diagnostics}
-
-
-def test_what_only_an_author_can_use_is_one_line() -> None:
-    fields = "tags: x\nowner: y\nhooks: z\nmetadata:\n  a:\n    b: c"
-    read = skill_of(f"---\nname: csv-report\ndescription: d\n{fields}\n---\nText.")
-    assert [(each.code, each.severity) for each in read.diagnostics] == [("notes", "info")]
-    told = read.diagnostics[0].message
-    assert told == (
-        "For its author: field-unknown (`tags`, `owner`), field-not-in-spec (`hooks`), field-not-acted-on "
-        "(`hooks`), metadata-nested."
-    )
-    assert one_note(read.diagnostics) == read.diagnostics
-
-
-@pytest.mark.parametrize("fields", ["tags: x", "name: Other"])
-def test_a_note_alone_and_warnings_stay_as_they_are(fields: str) -> None:
-    raw = f"---\nname: csv-report\ndescription: d\n{fields}\n---\n".encode()
-    found = read_metadata(raw, PLACE).diagnostics
-    assert found
-    assert one_note(found) == found
 
 
 TITLED = (

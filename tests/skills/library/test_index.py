@@ -189,12 +189,6 @@ def test_only_what_changed_is_read_by_the_next_process(skills: Path, index: Path
     assert discover(skills, index)[1] == []
 
 
-def test_a_file_that_changed_a_moment_ago_is_read_again(skills: Path, index: Path) -> None:
-    Registry([DirectorySource(skills, "user")], index=index).refresh()
-
-    assert sorted(discover(skills, index)[1]) == ["a", "b", "c"]
-
-
 def test_an_unreadable_file_is_tried_again_by_the_next_process(skills: Path, index: Path) -> None:
     class Broken(Counting):
         def read(self, path: str, limit: int) -> bytes:
@@ -265,15 +259,6 @@ def test_search_knows_what_changed_between_two_processes(skills: Path, index: Pa
 
     for query in ("herons", "larks", "instructions about d", "e"):
         assert catalog.search(query) == plain.search(query)
-
-
-def test_skills_of_other_folders_do_not_change_a_ranking(skills: Path, index: Path, tmp_path: Path) -> None:
-    before = discover(skills, index)[0].search("herons a")
-    for number in range(20):
-        put(tmp_path / "others" / f"a{number}", "Counts herons, a.")
-    discover(tmp_path / "others", index)[0].search("herons")
-
-    assert discover(skills, index)[0].search("herons a") == before
 
 
 # A file in a bad state
@@ -374,15 +359,6 @@ def test_a_damaged_length_takes_no_memory(skills: Path, index: Path) -> None:
     tracemalloc.stop()
 
     assert peak < 10_000_000
-
-
-def test_a_file_of_a_kind_is_kept_for_so_many_sources(skills: Path, index: Path) -> None:
-    for number in range(10):
-        catalog = Registry([Counting(skills, f"label-{number}")], index=index).refresh()
-        catalog.search("herons")
-
-    assert len(list(index.glob("*.skills"))) == 10
-    assert len(list(index.glob("*.sqlite"))) <= 9
 
 
 def test_a_place_that_cannot_be_written_is_reported_once(

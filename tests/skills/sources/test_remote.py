@@ -87,10 +87,6 @@ def test_a_skill_of_a_web_server_loads_with_its_files(tmp_path: Path, web: WebFo
     assert (registry.place(ref) / "SKILL.md").is_file()
 
 
-def test_a_source_that_is_a_skill_itself_is_found(tmp_path: Path, web: WebFolder) -> None:
-    assert folders(RemoteSource(f"{web.url}/skills/a", "company")) == ["a"]
-
-
 def test_a_zip_behind_a_url_is_one_chain(tmp_path: Path, web: WebFolder) -> None:
     with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
         archive.writestr("a/SKILL.md", text("a"))
@@ -100,44 +96,6 @@ def test_a_zip_behind_a_url_is_one_chain(tmp_path: Path, web: WebFolder) -> None
 
     assert [each.path for each in found] == [f"zip://a/SKILL.md::{web.url}/skills.zip"]
     assert source.read(found[0].path, 3) == b"---"
-
-
-def test_an_archive_that_has_not_changed_is_not_fetched_again(tmp_path: Path, web: WebFolder) -> None:
-    with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
-        archive.writestr("a/SKILL.md", text("a"))
-    source = RemoteSource(f"zip://::{web.url}/skills.zip", "company", fresh_seconds=0)
-    before = source.scan()
-    web.requests.clear()
-
-    assert source.scan() == before
-    assert web.requests == ["HEAD /skills.zip"]
-
-
-def test_a_place_is_not_asked_again_while_its_listing_is_fresh(tmp_path: Path, web: WebFolder) -> None:
-    now = [0.0]
-    source = RemoteSource(f"{web.url}/skills/", "company", clock=lambda: now[0])
-    source.scan()
-    asked = len(web.requests)
-    put(tmp_path / "skills", "c")
-
-    assert folders(source) == ["a", "b"]
-    assert len(web.requests) == asked
-    now[0] = 31
-    assert folders(source) == ["a", "b", "c"]
-
-
-def test_a_skill_that_was_read_is_read_from_memory_until_it_changes(tmp_path: Path, web: WebFolder) -> None:
-    source = RemoteSource(f"{web.url}/skills/", "company", fresh_seconds=0)
-    path = source.scan().skills[0].path
-    content = source.read(path, 20_000)
-    asked = len(web.requests)
-
-    assert source.read(path, 20_000) == content
-    assert source.read(path, 3) == b"---"
-    assert len(web.requests) == asked
-    put(tmp_path / "skills", "a", "More.")
-    source.scan()
-    assert source.read(path, 20_000).endswith(b"More.")
 
 
 def test_a_replaced_archive_is_seen(tmp_path: Path) -> None:
@@ -336,28 +294,6 @@ def test_skills_too_deep_are_reported(tmp_path: Path) -> None:
 
     assert folders(source) == ["deep"]
     assert codes(source) == ["scan-limit", "scan-limit"]
-
-
-def test_noise_folders_of_tools_and_other_cases_are_as_on_disk(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
-        for name in (
-            ".git/x/SKILL.md",
-            "a/node_modules/b/SKILL.md",
-            "a/skill.md",
-            "a/.DS_Store",
-            "a/in/x.md",
-        ):
-            archive.writestr(name, text("a"))
-        archive.writestr("a/in/b/SKILL.md", text("b"))
-        archive.writestr("a/in/b/own.md", "x")
-    source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company")
-
-    found = source.scan().skills
-
-    assert [each.folder for each in found] == ["b", "a"]
-    assert codes(source) == ["file-name-case"]
-    assert [file.path for file in source.fetch(found[1].path)] == ["SKILL.md", "in/x.md"]
-    assert source.read(found[1].path, 3) == b"---"
 
 
 names = st.lists(st.text(alphabet="a.\\/ \0", min_size=1, max_size=6), max_size=5)

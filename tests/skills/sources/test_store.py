@@ -1,7 +1,6 @@
 """Skills in stores of LangGraph, real ones, with users who are not all friendly."""
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -10,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
-from langgraph.store.base import BaseStore, PutOp, SearchItem
+from langgraph.store.base import BaseStore, SearchItem
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
 from skills_agent.skills.confined import parts_of
 from skills_agent.skills.errors import PublishError, SourceAddressError
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.sources.fetched import MAX_FILES
 from skills_agent.skills.sources.store import (
     StoreSource,
     checked_namespace,
@@ -199,16 +197,6 @@ def test_skills_lie_in_folders_of_any_depth_that_is_searched(store: BaseStore) -
     assert codes(source) == ["scan-limit"]
 
 
-def test_files_as_deepagents_stores_them_are_skills_too(store: BaseStore) -> None:
-    store.put(ALICE, "/skills/a/SKILL.md", {"content": text("a").split("\n"), "created_at": "2026-01-01"})
-    store.put(ALICE, "/skills/a/notes.md", {"content": "x", "encoding": "utf-8"})
-    source = StoreSource(store, ALICE)
-    path = source.scan().skills[0].path
-
-    assert source.read(path, 1_000) == text("a").encode()
-    assert [tuple(file) for file in source.fetch(path)][1:] == [("notes.md", b"x", False)]
-
-
 @pytest.mark.parametrize(
     "key", ["../b/SKILL.md", "x/../../SKILL.md", "/SKILL.md", "a\0/SKILL.md", "\ud800/SKILL.md"]
 )
@@ -256,24 +244,6 @@ def test_a_thousand_bad_items_are_a_short_report() -> None:
 
     assert len(reported) == 21
     assert "980 more" in " ".join(each.message for each in reported)
-
-
-@pytest.mark.slow
-def test_items_beyond_the_limit_are_reported() -> None:
-    store = InMemoryStore()
-    put(store, (*ALICE, "a"))
-    store.batch(PutOp((*ALICE, "a"), f"{number}", {"content": ""}) for number in range(MAX_FILES))
-    source = StoreSource(store, ALICE)
-
-    assert folders(source) == ["a"]
-    assert codes(source) == ["scan-limit"]
-
-
-def test_all_pages_of_a_long_answer_are_read(store: BaseStore) -> None:
-    names = [f"skill-{number:04}" for number in range(1_100)]
-    store.batch(PutOp((*ALICE, name), "SKILL.md", {"content": text(name)}) for name in names)
-
-    assert folders(StoreSource(store, ALICE)) == names
 
 
 names = st.one_of(
@@ -369,18 +339,6 @@ def test_a_published_skill_reads_as_its_folder(store: BaseStore, folder: Path) -
     }
 
 
-def test_publishing_pays_for_no_embeddings(folder: Path) -> None:
-    embedded: list[str] = []
-
-    def embed(texts: Sequence[str]) -> list[list[float]]:
-        embedded.extend(texts)
-        return [[0.0]] * len(texts)
-
-    publish(InMemoryStore(index={"dims": 1, "embed": embed}), ALICE, folder)
-
-    assert embedded == []
-
-
 def test_publishing_again_removes_what_the_folder_has_lost(store: BaseStore, folder: Path) -> None:
     publish(store, ALICE, folder)
     put(store, (*ALICE, "csv-report", "inner"))
@@ -444,12 +402,3 @@ async def test_a_node_finds_skills_in_the_store_of_the_run(store: BaseStore, fol
     assert graph.invoke({})["names"] == ["csv-report"]
     if isinstance(store, InMemoryStore):
         assert (await graph.ainvoke({}))["names"] == ["csv-report"]
-
-
-def test_updates_carry_the_time_of_the_store(store: BaseStore) -> None:
-    put(store, (*ALICE, "a"))
-    item = store.get((*ALICE, "a"), "SKILL.md")
-
-    assert item is not None
-    assert isinstance(item.updated_at, datetime)
-    assert StoreSource(store, ALICE).scan().skills[0].stamp[0] == int(item.updated_at.timestamp() * 1e6)
