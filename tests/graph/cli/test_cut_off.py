@@ -20,9 +20,9 @@ ASK = ("ask", "How much rain?", "--thread", "t", "--yes", "run", "--model")
 class Cut:
     """A run that stands in the middle of its script."""
 
-    def __init__(self, cli: CommandLine) -> None:
+    def __init__(self, cli: CommandLine, script: str = SCRIPT) -> None:
         self.cli = cli
-        (cli.skills / "rain-gauge" / "scripts" / "add_up.py").write_text(SCRIPT)
+        (cli.skills / "rain-gauge" / "scripts" / "add_up.py").write_text(script)
         os.mkfifo(cli.workspace / "gate")
         self.options = ("--skills-dir", str(cli.skills))
         self.process: subprocess.Popen[str] = cli.start(
@@ -184,6 +184,37 @@ def test_what_the_script_left_for_other_programs_is_said_at_the_next_start(cut: 
     assert "cut off with the agent made .envrc" in started.err
     again = cut.cli.run("ask", "hello", "--model", "offline")
     assert "cut off with the agent" not in again.err
+
+
+LOOKS = """\
+import os, pathlib
+done = pathlib.Path(os.environ["SKILLS_AGENT_CALL_KEY"])
+if os.environ["SKILLS_AGENT_CALL_ATTEMPT"] != "1" and done.exists():
+    raise SystemExit(pathlib.Path("said").write_text("it was done before") and None)
+BEFORE
+with open("effects.txt", "a") as file:
+    file.write("line\\n")
+done.touch()
+AFTER
+pathlib.Path("said").write_text("done now")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("moment", "said"), [("BEFORE", "done now"), ("AFTER", "it was done before")])
+def test_a_script_that_looks_goes_on_after_a_kill_without_a_person(
+    cli: CommandLine, moment: str, said: str
+) -> None:
+    skill = cli.skills / "rain-gauge" / "SKILL.md"
+    head, body = skill.read_text().split("\n---\n", 1)
+    skill.write_text(f"{head}\nmetadata:\n  idempotent: scripts/add_up.py\n---\n{body}")
+    waits = LOOKS.replace(moment, 'open("gate").read()').replace("BEFORE", "").replace("AFTER", "")
+    cut = Cut(cli, waits)
+    cut.kill()
+    every = cli.run("resume", "--all", "--yes", "run", *cut.options)
+    assert (every.code, cut.effects) == (0, 1)
+    assert (cli.workspace / "said").read_text() == said
+    assert "It rained 544 mm." in every.out
 
 
 @pytest.mark.slow
