@@ -56,10 +56,6 @@ class Address:
     typed: str = field(default="", compare=False)
     """The place that a person typed, and that led here: its host may be a private one. Empty: nobody did."""
 
-    def named_by(self, other: "Address") -> "Address":
-        """Return the address as one that was found at another, which is as far as a person's word goes."""
-        return replace(self, typed=other.typed)
-
     @property
     def is_near(self) -> bool:
         """Return whether it is on this machine."""

@@ -110,19 +110,16 @@ class Site:
         """Return where others may ask for a URL; None: wherever its name leads. Raises OfferError."""
         place = self._parsed(split_credentials(url).url)
         allowed = self._addresses_for(place)
-        if self.is_typed(place):
-            return None
-        try:
-            return self.check_target(place.target, allowed)
-        except HostUnknownError:  # behind a proxy nobody here knows names
-            return Pin(place.target, (NOWHERE,))
+        return None if self.is_typed(place) else self.check_target(place.target, allowed)
 
     def check_target(self, target: Target, is_allowed: IsAllowed = is_public) -> Pin:
-        """Return where a host is, if that is allowed. Raises OfferError, HostUnknownError."""
+        """Return where a host is, if that is allowed. Raises OfferError."""
         try:
             found = resolve(target, is_allowed=is_allowed, seconds=_RESOLVE_SECONDS)
         except AddressRefusedError as error:
             raise self.refused(f"{str(error).rstrip('.')}{self._advice}") from error
+        except HostUnknownError:  # behind a proxy nobody here knows names, and ssh may know others
+            return Pin(target, (NOWHERE,))
         return Pin(target, tuple(str(place[0]) for *_, place in found))
 
     @property

@@ -91,9 +91,7 @@ class Remote(NamedTuple):
     @classmethod
     def of(cls, place: str, pin: Pin | None = None) -> "Remote":
         """Take the place of an address apart."""
-        scheme, separator, _ = place.partition("://")
-        if not separator:  # git@host:owner/repo
-            return cls(place, "ssh", pin=pin)
+        scheme = place.partition("://")[0] if "://" in place else "ssh"  # git@host:owner/repo
         if scheme not in {"https", "http"}:
             return cls(place, scheme, pin=pin)
         return cls(split_credentials(place).url, scheme, split_credentials(place).authorization, pin)
@@ -236,8 +234,7 @@ class _Guard:
             self.reason = f"it takes longer than {SECONDS:g} seconds"
         elif _packed(self._folder) > self._max_bytes:
             self.reason = (
-                f"its repository sends more than {max(self._max_bytes, 0):,} bytes; the setting is "
-                "max_snapshot_bytes"
+                f"its repository sends more than {self._max_bytes:,} bytes; the setting is max_snapshot_bytes"
             )
 
 

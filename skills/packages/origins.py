@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from skills_agent.skills.network.addresses import HostUnknownError, Pin
+from skills_agent.skills.network.addresses import Pin
 from skills_agent.skills.network.hosts import PORTS, Target
 from skills_agent.skills.packages.address import Address, parse_address
 from skills_agent.skills.packages.credentials import without_secrets
@@ -36,10 +36,7 @@ def check_host(address: Address, package: str) -> Pin | None:
         return site.check(place)
     if (target := _target_of_ssh(place)) is None:
         raise site.refused(f"{shown(address.text)} is reached neither by https nor by ssh")
-    try:
-        return site.check_target(target)
-    except HostUnknownError as error:  # a name of the user's settings of ssh may mean any host
-        raise site.refused(str(error).rstrip(".")) from error
+    return site.check_target(target)
 
 
 def parse_locked(text: str, base: Path, hosts: Collection[str] | None) -> Address:

@@ -5,7 +5,7 @@ one namespace alone)? That is for `ssh-keygen` (ssh_keygen.py). And: does that k
 the files of signers (signer_files.py).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -83,10 +83,6 @@ class Signatures:
     def sign(self, message: bytes, key: Path, namespace: str = NAMESPACE) -> str:
         """Return an armoured signature by the private key in a file. Raises SigningError."""
         return self.keygen.sign(message, key, namespace)
-
-    def with_files(self, files: SignerFiles) -> "Signatures":
-        """Return the same with other files of signers."""
-        return replace(self, files=files)
 
 
 def signatures_here(files: SignerFiles, *, path: str | None = None) -> Signatures:

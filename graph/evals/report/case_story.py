@@ -37,7 +37,6 @@ DETAILS: Final = (
 )
 """The first that fits is taken."""
 
-_SIDES: Final = ("with", "before", "without")
 _CHECK: Final = 240
 _VOTE: Final = 200
 _FILES: Final = 12
