@@ -221,7 +221,7 @@ async def test_a_server_answers_after_a_question_and_ends_with_the_turn(
     script = [start(f"{SERVE} {token(workspace)}"), write, fetch, about_last("command_output"), "done"]
     agent = make_agent(script, **ASKS)
     (workspace / "page").write_text("served")
-    decision = Command(resume={"decisions": [{"type": "approve"}]})
+    decision: Any = Command(resume={"decisions": [{"type": "approve"}]})
     for given in (GO, decision):
         if is_async:
             await agent.graph.ainvoke(given, agent.config)

@@ -105,6 +105,7 @@ def test_a_failed_run_becomes_the_question_that_brings_what_it_lacked(
     assert (kept_one.is_used, kept_one.needs) == (True, ["qrcode"])
 
 
+@pytest.mark.slow
 def test_a_no_installs_nothing_and_the_model_is_told(
     packed: Path, index: Path, make_agent: MakeAgent
 ) -> None:

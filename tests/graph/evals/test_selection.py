@@ -76,6 +76,7 @@ def chooser_of(settings: Settings, model: BaseChatModel) -> AgentChooser:
     return AgentChooser(settings, "openai:m", model, registry.refresh().find(SKILL.name), registry.sources)
 
 
+@pytest.mark.slow
 def test_a_model_describes_a_skill_and_is_measured_on_requests_it_never_saw(
     settings: Settings, model: BaseChatModel, lab: ModelLab, server: OpenAIServer
 ) -> None:

@@ -222,6 +222,7 @@ def test_a_hint_counts_where_it_asks_for_more_or_is_trusted() -> None:
     assert trusted == ["read", "delete", "network"]
 
 
+@pytest.mark.slow
 def test_a_server_with_very_many_tools_fills_no_prompt() -> None:
     many = check_tools("s", [ToolOffer(f"t{number}", "", PLAIN) for number in range(1_000)])
     assert len(many.tools) == MAX_TOOLS

@@ -109,6 +109,7 @@ def test_the_providers_are_those_of_langchain() -> None:
     assert (missing, sorted(set(listed) - PROVIDERS)) == ([], []), "graph/models/provider.py lists them"
 
 
+@pytest.mark.slow
 def test_a_missing_key_of_another_provider_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("langchain_anthropic", reason="the extra `dev` brings it")
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
