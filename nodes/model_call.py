@@ -25,6 +25,7 @@ from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.conversation import as_template_takes, with_words
 from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.no_answer import no_answer
+from skills_agent.nodes.no_tool import as_loads
 from skills_agent.nodes.prompt import ShownCatalog, ShownSkills
 from skills_agent.nodes.prompt_cache import BreakpointStyle, with_breakpoints, with_tool_breakpoint
 from skills_agent.nodes.reply import (
@@ -194,7 +195,7 @@ class ModelRequests:
         self._left_out = left_out
         self._tools = tools
         self._provider_tools = provider_tools
-        self._system_prompt = system_prompt
+        self.system_prompt = system_prompt
         self.form = form
         self._tokens: dict[str, int] = {}
         self._refused: dict[str, frozenset[str]] = {}
@@ -225,7 +226,7 @@ class ModelRequests:
         room = room_of(chosen.window) - schema_tokens
         own_name = agent_name()
         added = "\n\n".join(
-            filter(None, (self._system_prompt(state), self.form.instruction if self.form else ""))
+            filter(None, (self.system_prompt(state), self.form.instruction if self.form else ""))
         )
         rendered = prompt.render_within(room, messages, state, skills, note, own_name, added)
         # The quarter of the window that is left free is for doubt: what may fit is tried.
@@ -238,6 +239,8 @@ class ModelRequests:
         is_callable = partial(self._is_callable, skills)
         reply = yield from self.reply(state, runtime, str(chosen), waiting, calls, is_callable)
         own = without_calls_of(reply.message, self._provider_tools)
+        if skills and load_skill:
+            own = as_loads(own, lambda name: name == LOAD_SKILL or name in self._tools, skills.is_loadable)
         own = with_note(own, note) if note else own
         return _named(reply._replace(message=own), own_name)
 

@@ -107,6 +107,11 @@ class ShownSkills(NamedTuple):
     left_out: frozenset[str] = frozenset()
     """Names of those of them that may not be loaded here."""
 
+    def is_loadable(self, name: str) -> bool:
+        """Return whether the model may load a skill of this name, and has not."""
+        is_here = any(each.name == name and each.model_invocable for each in self.complete.skills)
+        return is_here and name not in self.left_out and name not in active_skills(self.ledger)
+
 
 def render_within(
     room: int,

@@ -36,18 +36,39 @@ def answered(agent: Any, *wanted: Any, **context: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["brand-colors", "brand_colors", "Brand Colors"])
-@pytest.mark.parametrize("args", [{}, {"name": "brand-colors"}, {"anything": [1]}])
-def test_a_skill_that_is_called_as_a_tool_names_the_call_that_loads_it(
+@pytest.mark.parametrize("args", [{}, {"name": "header"}, {"anything": [1]}])
+def test_a_skill_that_is_called_as_a_tool_is_loaded(
     make_agent: MakeAgent, name: str, args: dict[str, Any]
 ) -> None:
-    wanted = {**call(name), "args": args}
-    assert answered(make_agent([calls(wanted), "done"]), wanted) == [COLORS]
+    agent = make_agent([calls({**call(name), "args": args}), "done"])
+    answered(agent, name)
+    assert_loaded(agent)
 
 
-def test_so_does_one_whose_arguments_cannot_be_read(make_agent: MakeAgent) -> None:
+def test_so_is_one_whose_arguments_cannot_be_read(make_agent: MakeAgent) -> None:
     unreadable = {"name": "brand-colors", "args": "{", "id": "c1", "error": None, "type": "invalid_tool_call"}
     agent = make_agent([AIMessage("", invalid_tool_calls=[unreadable]), "done"])
-    assert answered(agent, unreadable) == [COLORS]
+    answered(agent, unreadable)
+    assert_loaded(agent)
+
+
+def assert_loaded(agent: Any) -> None:
+    """What the model reads afterwards is the call that it should have made."""
+    made = next(each for each in agent.transcript if isinstance(each, AIMessage))
+    assert [(each["name"], each["args"]) for each in made.tool_calls] == [
+        ("load_skill", {"name": "brand-colors"})
+    ]
+    assert not made.invalid_tool_calls
+    assert [*agent.values["skills_loaded"]] == ["brand-colors"]
+
+
+def test_a_reply_in_blocks_is_not_changed_and_answered_with_the_call_that_loads(
+    make_agent: MakeAgent,
+) -> None:
+    wanted = {**call("brand-colors"), "id": "c1"}
+    block = {"type": "tool_use", "id": "c1", "name": "brand-colors", "input": {}}
+    (text,) = answered(make_agent([AIMessage([block], tool_calls=[wanted]), "done"]), wanted)
+    assert text == COLORS
 
 
 def test_a_loaded_skill_and_its_files_name_what_to_call(make_agent: MakeAgent) -> None:
