@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage
 from skills_agent.state.endings import NOTE, fault_of
 
 _FRAME: Final = re.compile(
-    r"<skill name=|<skill_resources name=|<available_skills>|<status>(?=.*Left in this turn:)"
+    r"<tool_response>|<skill name=|<skill_resources name=|<available_skills>|<status>(?=.*Left in this turn:)"
     rf"|\[(?:This message has no text|Nothing was said before this reply)\.\]\Z|{NOTE.pattern}",
     re.DOTALL,
 )
@@ -28,7 +28,7 @@ ADVICE: Final = (
     ". Its server has to read the model's calls: llama.cpp needs --jinja; vLLM --enable-auto-tool-choice and "
     "--tool-call-parser NAME; Ollama a model whose template knows tools"
 )
-_AGAIN: Final = "Answer the question, or call a tool."
+_AGAIN: Final = "Now say in one sentence what was found or done, or call the next tool."
 
 
 class NoAnswer(NamedTuple):

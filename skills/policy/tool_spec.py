@@ -70,6 +70,7 @@ def _argument_text(value: Any) -> str:
 
 RUN_COMMAND: Final = "run_command"
 PROPOSE_SKILL: Final = "propose_skill"
+FETCH_URL: Final = "fetch_url"
 OF_BACKGROUND: Final = frozenset({"command_output", "stop_command"})
 """Tools for commands in the background."""
 SHELL_TOOLS: Final = OF_BACKGROUND | {RUN_COMMAND}
@@ -138,7 +139,7 @@ _OWN: Final = (
         name=PROPOSE_SKILL, risk="write", always_asks=True, recovery="retry",
         view=lambda args: f"{PROPOSE_SKILL} {args.get('name')}",
     ),
-    ToolSpec(name="fetch_url", url_argument="url", names_elsewhere=_FETCH),
+    ToolSpec(name=FETCH_URL, url_argument="url", names_elsewhere=_FETCH),
     # The agent has no such tools; a host may bring tools of these names.
     ToolSpec(name="web_fetch", url_argument="url", names_elsewhere=_FETCH),
     ToolSpec(name="web_search", names_elsewhere=("websearch",)),

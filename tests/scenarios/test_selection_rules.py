@@ -363,11 +363,23 @@ def test_search_is_offered_when_anything_is_left_out_or_shortened(
 def test_without_skills_no_tool_for_skills_is_offered_and_the_others_are(make_agent: MakeAgent) -> None:
     """cases.md 25."""
     expected = {"update_plan", "read_file", "list_dir", "grep", "write_file", "edit_file", "ask_user"}
-    expected.add("fetch_url")
     shell = expected | {"run_command"}
     assert offered(make_agent(["done"], enable_skills=False, enable_run_command="on")) == shell
     assert offered(make_agent(["done"], enable_run_command="on")) == shell
     assert offered(make_agent(["done"], enable_run_command="off")) == expected
+
+
+def test_the_web_is_offered_once_an_address_is_known(make_agent: MakeAgent, skills_dir: Path) -> None:
+    """A model that is offered it makes up addresses of files of the workspace."""
+    write_skill(skills_dir, "alpha", "Counts.", "Read https://example.org first.")
+    agent = make_agent(["one", "two", "three"])
+    assert "fetch_url" not in offered(agent)
+    assert "fetch_url" in offered(agent, {"messages": [HumanMessage("What does www.example.org say?")]})
+    assert "fetch_url" in offered(agent)
+    loaded = make_agent(["one", "two"])
+    loaded.say("hi", skills=["alpha"])
+    assert "fetch_url" in offered(loaded)
+    assert "fetch_url" in offered(make_agent(["done"], system_prompt="Our docs: https://example.org"))
 
 
 def test_what_works_on_a_loaded_skill_is_offered_from_the_first_load_on(
