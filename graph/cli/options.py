@@ -20,9 +20,9 @@ def examples(*commands: str) -> str:
     return "\b\nExamples:\n" + "".join(f"  skills-agent {command}\n" for command in commands)
 
 
-def risks(ctx: click.Context, param: click.Parameter, value: str) -> frozenset[Risk]:
-    """Return the kinds that a text with commas names; an unknown one is wrong usage."""
-    words = {word.strip() for word in value.split(",") if word.strip()}
+def risks(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> frozenset[Risk]:
+    """Return the kinds that texts with commas name; an unknown one is wrong usage."""
+    words = {word.strip() for word in ",".join(value).split(",") if word.strip()}
     if unknown := sorted(words - set(RISKS)):
         raise click.BadParameter(
             f"there is no kind {unknown[0]!r}; kinds: {', '.join(RISKS)}.", ctx=ctx, param=param
@@ -84,7 +84,7 @@ yes = click.option(
     "--yes",
     callback=risks,
     metavar="KINDS",
-    default="",
+    multiple=True,
     help=f"Do not ask about calls of these kinds, separated by commas: {', '.join(RISKS[1:])}.",
 )
 approval = click.option(
