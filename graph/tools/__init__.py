@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 from langchain_core.tools import BaseTool
 
+from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.tools.ask_user import AskUserArguments, ask_user
-from skills_agent.graph.tools.background import RunWatcher
 from skills_agent.graph.tools.declare import declare, spec_of
 from skills_agent.graph.tools.execution import CommandLimits, Kept, Workdir, run_tools
 from skills_agent.graph.tools.fetch import fetch_tool
@@ -35,7 +35,7 @@ def build_tools(  # noqa: PLR0913 - they are what the tools work with
     left_out: LeftOut | None = None,
     machine: Machine | None = None,
     commands: BackgroundCommands | None = None,
-    watcher: RunWatcher | None = None,
+    watcher: Audit | None = None,
     limits: CommandLimits | None = None,
     images: bool = False,
     asks: bool = True,

@@ -1,14 +1,15 @@
 """Commands in the background: how one is started, command_output and stop_command."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Any, Final
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, ToolException
 from pydantic import Field
 
-from skills_agent.graph.audit.events import CallOutput, CommandEnded, Event
+from skills_agent.graph.audit.events import CallOutput, CommandEnded
+from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.live_output import LiveOutput, Piece
 from skills_agent.graph.tools.skills import ThreadRuntime
@@ -41,18 +42,8 @@ Wait = Annotated[float | None, Field(ge=0)]
 """Seconds."""
 
 
-class RunWatcher(Protocol):
-    """Tells clients what a program prints, and records the end of one in the background."""
-
-    def stream(self, event: Event, writer: Callable[[Any], object]) -> None:
-        """Tell clients what no record keeps."""
-
-    def afterwards(self, state: Mapping[str, Any]) -> Callable[[Event], Mapping[str, Any]]:
-        """Return what records an event when the calling step has ended."""
-
-
 def live_output(
-    watcher: RunWatcher | None,
+    watcher: Audit | None,
     runtime: ThreadRuntime,
     tool: str,
     cancellation: Cancellation,
@@ -93,7 +84,7 @@ class Background:
     commands: BackgroundCommands
     runner: ScriptRunner
     cancellation: Callable[[], Cancellation]
-    watcher: RunWatcher | None
+    watcher: Audit | None
     max_output: int
     max_wait: float
     """Seconds that one look may wait."""

@@ -13,9 +13,10 @@ from langgraph.config import get_config
 from langgraph.runtime import get_runtime
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
+from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.kept_folders import KeptFolders
 from skills_agent.graph.private_files import folder_name
-from skills_agent.graph.tools.background import Background, RunWatcher, live_output
+from skills_agent.graph.tools.background import Background, live_output
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.skills import ThreadRuntime, loaded_skill
 from skills_agent.nodes.cancellation import Cancellation
@@ -160,7 +161,7 @@ def run_tools(  # noqa: PLR0913 - what they work with
     *,
     machine: Machine | None,
     commands: BackgroundCommands,
-    watcher: RunWatcher | None,
+    watcher: Audit | None,
     limits: CommandLimits,
 ) -> list[BaseTool]:
     """Return run_script, run_command, command_output and stop_command."""
