@@ -108,17 +108,11 @@ class Background:
             live.end()
             record(command)
 
-        command = self.commands.start(
-            replace(request, stop=stop_or_tell),
-            self.runner,
-            name=name,
-            thread=_thread_of(runtime),
-            run=run_of(runtime.config),
-            part=cancellation.part(),
-            on_output=live.add,
-            on_end=end,
-            max_output=self.max_output,
+        watched = replace(request, stop=stop_or_tell)
+        command = BackgroundCommand(
+            name, _thread_of(runtime), run_of(runtime.config), watched, self.max_output
         )
+        self.commands.start(command, self.runner, cancellation.part(), live.add, end)
         command.has_ended.wait(FIRST_LOOK_SECONDS)
         alone = ALONE if self.runner.preflight(request) == BwrapRunner.level else ""
         text = f"{_told(command, command.look())}\n[{LIVES}{alone}]"

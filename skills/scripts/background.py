@@ -121,27 +121,22 @@ class BackgroundCommands:
         self._lock = Lock()
         self._commands: dict[str, BackgroundCommand] = {}
 
-    def start(  # noqa: PLR0913 - of what it is part, each by its name
+    def start(
         self,
-        request: ScriptRequest,
+        command: BackgroundCommand,
         runner: ScriptRunner,
-        *,
-        name: str,
-        thread: str,
-        run: str,
         part: AbstractContextManager[object],
         on_output: Callable[[Stream, bytes], object],
         on_end: Callable[[BackgroundCommand], object],
-        max_output: int,
-    ) -> BackgroundCommand:
-        """Start a command under an id of `new_id`.
+    ) -> None:
+        """Start a command.
 
         `part` is held as long as it runs with its run; `on_end` is called when it has ended.
 
         Raises ScriptError where it cannot be started, or where too many run.
         """
-        runner.preflight(replace(request, in_background=True))
-        command = BackgroundCommand(name, thread, run, request, max_output)
+        request = replace(command.request, in_background=True)
+        runner.preflight(request)
 
         def stop() -> Stop | None:
             return command.stopped or request.stop()
@@ -150,7 +145,7 @@ class BackgroundCommands:
             command.take(stream, chunk)
             on_output(stream, chunk)
 
-        command.request = replace(request, stop=stop, on_output=take, in_background=True)
+        command.request = replace(request, stop=stop, on_output=take)
 
         def work() -> None:
             with command.held:
@@ -161,14 +156,13 @@ class BackgroundCommands:
                     command.has_ended.set()
 
         with self._lock:
-            self._make_room(run)
+            self._make_room(command.ends_with)
             if not self._commands:
                 atexit.register(self.end_all)
             self._commands[command.id] = command
             command.held.enter_context(part)
         # A daemon: a stream that nobody closes must not keep the process from ending.
         Thread(target=copy_context().run, args=(work,), name=command.id, daemon=True).start()
-        return command
 
     def _make_room(self, run: str) -> None:
         running = [each for each in self._commands.values() if not each.has_ended.is_set()]
