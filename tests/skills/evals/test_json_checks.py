@@ -50,8 +50,8 @@ def test_three_faults_are_told() -> None:
     [
         ({"type": "nonsense"}, "it is not valid at"),
         ({"pattern": "(?=a)"}, "RE2 does not understand"),
-        ({"patternProperties": {"(?=a)": {}}}, "RE2 does not understand"),
-        ({"patternProperties": {"a": {}}, "unevaluatedProperties": False}, "is not read here"),
+        ({"patternProperties": {"a": {}}}, "is not read here"),
+        ({"$ref": "#/examples/0", "examples": [{"patternProperties": {"(a+)+$": {}}}]}, "is not read here"),
     ],
 )
 def test_a_schema_that_is_none_is_told(schema: dict[str, Any], reason: str) -> None:
@@ -70,17 +70,9 @@ def test_a_pattern_in_a_value_is_no_pattern() -> None:
         ({"pattern": "^a+$"}, '"aa"', True),
         ({"pattern": "^a+$"}, '"ab"', False),
         ({"pattern": "(a+)+$"}, f'"{"a" * 5_000}b"', False),
-        ({"patternProperties": {"^(a+)+$": {"type": "integer"}}}, f'{{"{"a" * 5_000}b": ""}}', True),
-        ({"patternProperties": {"^x": {"type": "integer"}}}, '{"xa": ""}', False),
-        ({"patternProperties": {"^x": {}}, "additionalProperties": False}, '{"xa": 1}', True),
-        ({"patternProperties": {"^x": {}}, "additionalProperties": False}, '{"ya": 1}', False),
+        ({"additionalProperties": False}, '{"xa": 1}', False),
         ({"properties": {"a": {}}, "additionalProperties": {"type": "string"}}, '{"a": 1, "b": "x"}', True),
         ({"properties": {"a": {}}, "additionalProperties": {"type": "string"}}, '{"a": 1, "b": 2}', False),
-        (
-            {"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False},
-            f'{{"{"a" * 5_000}b": ""}}',
-            False,
-        ),
         ({"uniqueItems": True}, "[1, 2, 1]", False),
         ({"uniqueItems": True}, "[1, 2, true]", True),
         ({"$defs": {"n": {"type": "integer"}}, "$ref": "#/$defs/n"}, '"x"', False),
