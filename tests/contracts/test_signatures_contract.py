@@ -1,6 +1,7 @@
 """What a signature is worth here, and that `ssh-keygen -Y verify` takes what is good."""
 
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -221,7 +222,7 @@ def test_a_file_of_signers_in_a_workspace_is_not_believed(
     link = tmp_path.parent / f"{tmp_path.name}-link"
     link.symlink_to(signers)
     for file in (signers, link):
-        brought = signatures.with_files(SignerFiles(file, closed=(tmp_path.resolve(),)))
+        brought = replace(signatures, files=SignerFiles(file, closed=(tmp_path.resolve(),)))
         with pytest.raises(SignerFileError, match="may have come from somebody else"):
             brought.check(MESSAGE, made)
 
