@@ -442,6 +442,16 @@ def message_of(kind: type[BaseMessage], fields: Mapping[str, Any]) -> BaseMessag
     return made
 
 
+def keep_write(saver: BaseCheckpointSaver[Any], thread: RunnableConfig, channel: str, value: Any) -> None:
+    """Write a value into a channel beside the newest checkpoint of a thread.
+
+    LangGraph takes what no task wrote for a part of the checkpoint, when it is read as when a run begins.
+    """
+    if newest := saver.get_tuple(thread):
+        writes = [(name, kept) for task, name, kept in newest.pending_writes or () if task == NULL_TASK_ID]
+        saver.put_writes(newest.config, [*writes, (channel, value)], NULL_TASK_ID)
+
+
 SaverKind = Literal["memory", "sqlite", "postgres", "other"]
 
 _MODULES: Final[Mapping[str, SaverKind]] = {

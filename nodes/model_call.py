@@ -324,6 +324,8 @@ class ModelRequests:
         if wait is not None or watch.message_id:
             self._observer.withdrawn(state, watch.message_id, str(error), wait)
         if wait is None:
+            if watch.usage:  # The update of a node that fails is lost: the graph counts it (`keep_usage`).
+                vars(error)["spent"] = usage_of(state, Reply(AIMessage(""), 0, watch.usage)).get("usage")
             raise error
         return wait
 

@@ -39,6 +39,7 @@ from skills_agent.graph.langgraph_inside import (
     custom_parts,
     is_kept,
     is_served,
+    keep_write,
     kind_of,
     merged_config,
     node_path,
@@ -145,7 +146,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                 received = received._replace(input=believed(received.input, snapshot))
             marked = self._marked(config, run, is_thread=thread is not None)
             stream = super().stream(received.input, marked, **options)
-            with closing(cast("Generator[Any]", stream)) as parts:
+            with _counted(thread), closing(cast("Generator[Any]", stream)) as parts:
                 for part in parts:
                     try:
                         yield part
@@ -184,7 +185,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                 marked = self._marked(config, run, is_thread=thread is not None)
                 stream = super().astream(received.input, marked, **options)
                 # Closed here and now: an invocation that its caller left must not go on without its lock.
-                async with aclosing(cast("AsyncGenerator[Any]", stream)) as parts:
+                async with _counted_async(thread), aclosing(cast("AsyncGenerator[Any]", stream)) as parts:
                     async for part in parts:
                         yield part
                 for part in await self._end_commands_async(cancellation, run, thread, config, options):
@@ -500,6 +501,33 @@ async def _locked_async(thread: _Thread | None, cancellation: Cancellation) -> A
     finally:
         # On the loop: a second cancellation must not keep the lock from being given back.
         cancellation.when_idle(release)
+
+
+@contextmanager
+def _counted(thread: _Thread | None) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        _count(thread, error)
+        raise
+
+
+@asynccontextmanager
+async def _counted_async(thread: _Thread | None) -> AsyncIterator[None]:
+    try:
+        yield
+    except Exception as error:
+        await asyncio.to_thread(_count, thread, error)
+        raise
+
+
+def _count(thread: _Thread | None, error: Exception) -> None:
+    """Count in a thread what was spent on replies of no use, where its run fails over them."""
+    if thread and (spent := getattr(error, "spent", None)):
+        name, namespace = thread.key
+        address = RunnableConfig(configurable={"thread_id": name, "checkpoint_ns": namespace})
+        # Of no turn: that of this run may not have begun in the state.
+        keep_write(thread.saver, address, "usage", {**spent, "turn": 0})
 
 
 def _give_back(taking: "asyncio.Future[Release]") -> None:

@@ -2,15 +2,19 @@
 
 import json
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.errors import NoAnswerError
+from skills_agent.graph.models.scripted import ScriptedChatModel
 from tests.agents import write_skill
 from tests.openai_server import Call, Completion, OpenAIServer
 
@@ -216,3 +220,43 @@ def test_what_the_agent_says_of_a_prompt_that_is_too_large_is_not_shown_to_the_m
     wider.checkpointer = graph.checkpointer
     assert ask(wider, "And now?")["answer"] == "Fine."
     assert [each["role"] for each in sent(server)[1:]] == ["user"]
+
+
+COUNTED = AIMessage("", usage_metadata={"input_tokens": 100, "output_tokens": 10, "total_tokens": 110})
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@pytest.mark.parametrize("is_async", [False, True], ids=["invoke", "ainvoke"])
+async def test_tokens_of_a_turn_that_fails_count_in_its_thread(
+    tmp_path: Path, workspace: Path, durability: Any, is_async: bool
+) -> None:
+    model = ScriptedChatModel([COUNTED.model_copy(update={"content": text}) for text in ("one", "", "")])
+    settings = Settings(workspace=workspace, home=workspace, bundled_skills=False)
+    async with AsyncExitStack() as stack:
+        file = str(tmp_path / "threads.sqlite")
+        saver: Any = (
+            await stack.enter_async_context(AsyncSqliteSaver.from_conn_string(file))
+            if is_async
+            else stack.enter_context(SqliteSaver.from_conn_string(file))
+        )
+        graph = build_graph(settings, model=model).compile(checkpointer=saver)
+
+        async def say(text: str) -> Any:
+            said: Any = {"messages": [HumanMessage(text)]}
+            if is_async:
+                return await graph.ainvoke(said, CONFIG, durability=durability)
+            return graph.invoke(said, CONFIG, durability=durability)
+
+        async def tokens() -> int:
+            state = await graph.aget_state(CONFIG) if is_async else graph.get_state(CONFIG)
+            return int(state.values["usage"]["thread"]["input_tokens"])
+
+        await say("a")
+        for failed in (1, 2):
+            with pytest.raises(NoAnswerError):
+                await say("b")
+            assert await tokens() == 100 + failed * 200
+        model.script = ["one", *[COUNTED.model_copy(update={"content": "three"})] * 5]
+        result = await say("c")
+        assert result["usage"]["thread"]["input_tokens"] == 600 == await tokens()
+        assert result["usage"]["this_turn"]["input_tokens"] == 100
