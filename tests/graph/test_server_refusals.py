@@ -165,6 +165,22 @@ async def test_the_store_of_a_user_is_beneath_their_name() -> None:
     assert places[0] != places[1]
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_the_server_finds_each_rule(rule: str) -> None:
+    """One that is not found gives way to the wider one: of threads, where anybody may write state."""
+    resource, _, action = rule.partition(".")
+    assert server_auth.auth._handlers[(resource, action or "*")][-1] is RULES[rule]
+
+
+@pytest.mark.parametrize(("name", "is_authenticated"), [("alice", False), ("", True)])
+async def test_nobody_is_no_user(name: str, *, is_authenticated: bool) -> None:
+    user: Any = Auth.types.StudioUser(name, is_authenticated=is_authenticated)
+    about: Any = {"resource": "threads", "action": "read"}
+    ctx = Auth.types.AuthContext(permissions=[], user=user, **about)
+    with pytest.raises(Auth.exceptions.HTTPException):
+        await RULES["threads"](ctx=ctx, value={})
+
+
 async def test_only_a_token_of_the_file_as_bearer_comes_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
