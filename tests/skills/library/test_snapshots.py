@@ -288,6 +288,26 @@ def test_a_process_that_swaps_files_yields_a_true_copy_or_an_error(skill: Path, 
     assert not list(store.folder.glob(".draft-*"))
 
 
+@pytest.mark.parametrize(("opens", "what"), [(2, "measure"), (4, "copy")])
+def test_a_folder_that_changes_meanwhile_is_read_again(
+    skill: Path, store: SnapshotStore, monkeypatch: pytest.MonkeyPatch, opens: int, what: str
+) -> None:
+    """The first file was read before the change and the second is after it: no version had both."""
+    opened, real_open = list[object](), os.open
+
+    def changing(path: Any, flags: int, *args: Any, **options: Any) -> int:
+        if Path(path).name in {"data.csv", "run.py"}:
+            opened.append(path)
+            for file in (skill / "data.csv", skill / "scripts/run.py") if len(opened) == opens else ():
+                file.write_text(file.read_text().swapcase())
+        return real_open(path, flags, *args, **options)
+
+    monkeypatch.setattr(os, "open", changing)
+    digest = store.digest_of(skill) if what == "measure" else store.take(skill).digest
+    assert len(opened) > opens
+    assert digest == by_hand(skill)
+
+
 EXCHANGER = """
 import ctypes, os, sys
 folder, libc = sys.argv[1], ctypes.CDLL(None)
