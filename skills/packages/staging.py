@@ -132,10 +132,11 @@ def _found(folder: Path, wanted: Wanted) -> Iterator[_Found]:
         place = Path(skill.entry.path).parent
         if any(str(above) in tops for above in place.parents):
             continue
-        tops.add(str(place))
         name = _name(skill, place, folder)
-        entry = _relative(Path(skill.entry.path), folder)
-        yield _Found(name, place, entry, _fault(skill, name, folder), skill)
+        entry, fault = _relative(Path(skill.entry.path), folder), _fault(skill, name, folder)
+        if not fault:  # what is passed over, as an index at the top of a repository, takes nothing with it
+            tops.add(str(place))
+        yield _Found(name, place, entry, fault, skill)
 
 
 def _name(skill: SkillReading, place: Path, tree: Path) -> str:
@@ -150,19 +151,15 @@ def _fault(skill: SkillReading, name: str, tree: Path) -> str:
     place = Path(skill.entry.path)
     if skill.metadata is None:
         why = next((each.message for each in skill.diagnostics if each.severity == "error"), "")
-        return _sentence(why) or "it cannot be read"
+        return why.rstrip(".") or "it cannot be read"
     if place.name != SKILL_FILE:
         return f"its name has to be {SKILL_FILE}"
     if not is_spec_name(name):
         return f"its name has to be {NAME_RULE}"
     if place.parent == tree and any(each.code in _WITHOUT_NAME for each in skill.diagnostics):
         return "it has no name, and no folder that gives it one"
-    misread = next((each.message for each in skill.diagnostics if each.code in _MISREAD), "")
-    return f"it is not installed under a name that is read otherwise: {_sentence(misread)}" if misread else ""
-
-
-def _sentence(message: str) -> str:
-    return message.rstrip(".")
+    misread = next((each.message for each in skill.diagnostics if each.code in _MISREAD), "").rstrip(".")
+    return f"it is not installed under a name that is read otherwise: {misread}" if misread else ""
 
 
 def _only(name: str, folders: list[Path], tree: Path, wanted: Wanted, is_ours: bool) -> OfferedSkill:

@@ -102,6 +102,17 @@ def test_one_bad_skill_keeps_out_no_other(tmp_path: Path, spoiled: str) -> None:
     assert len(said) == 1
 
 
+def test_an_index_at_the_top_takes_no_skill_below_it_with_it(tmp_path: Path) -> None:
+    make_skill(tmp_path / "shared/web", "wave")
+    (tmp_path / "shared/SKILL.md").write_text("# Index\n\nThe skills of this repository.\n")
+    said: list[PackageError] = []
+    (tmp_path / "into").mkdir()
+    address = parse_address("./shared", tmp_path)
+    offer = fetch(Wanted(address, tmp_path / "into", skip=said.append))
+    assert [each.name for each in offer.skills] == ["wave"]
+    assert "SKILL.md" in str(said[0])
+
+
 def test_a_skill_with_a_title_goes_into_its_folder(tmp_path: Path) -> None:
     skill = make_skill(tmp_path / "shared", "good-greeting") / "SKILL.md"
     skill.write_text(skill.read_text().replace("name: good-greeting", "name: Good Greeting"))
