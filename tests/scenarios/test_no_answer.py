@@ -69,7 +69,7 @@ def sent(server: OpenAIServer, at: int = -1) -> list[dict[str, Any]]:
         json.dumps({"name": "brand-colors", "arguments": {}}),
     ],
 )
-@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("streamed", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_what_answers_nothing_is_asked_again_once_with_what_is_missing(
     graph_of: Callable[..., Any], server: OpenAIServer, useless: str, streamed: bool
 ) -> None:

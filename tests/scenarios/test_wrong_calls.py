@@ -179,7 +179,7 @@ def reply(message: dict[str, Any], finish: str, *, streamed: bool) -> Raw:
     return Raw(200, f"data: {body}\n\ndata: [DONE]\n\n".encode(), "text/event-stream")
 
 
-@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("streamed", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("call_id", [7, None, "call_1"])
 @pytest.mark.parametrize("arguments", [{"path": "notes.txt"}, '{"path": "notes.txt"}'])
 def test_arguments_as_an_object_and_an_id_as_a_number_are_read(
