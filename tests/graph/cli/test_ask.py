@@ -95,8 +95,8 @@ def test_resume_without_an_answer_shows_the_question_again(waiting: tuple[Comman
 
 
 def test_json_is_one_object_for_an_answer(cli: CommandLine) -> None:
-    done = cli.run("ask", "Rain?", "--json", "--skills-dir", str(cli.skills), "--yes", "write", "--yes", "run",
-                    "--model", cli.script(LOAD, RUN, ANSWER))  # fmt: skip
+    about = ("--skills-dir", str(cli.skills), "--model", cli.script(LOAD, RUN, ANSWER))
+    done = cli.run("ask", "Rain?", "--json", *about, "--yes", "write", "--yes", "run")
     assert done.code == 0
     told = done.value
     assert sorted(told) == ["answer", "calls", "loaded", "status", "thread", "usage"]
