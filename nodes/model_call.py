@@ -277,7 +277,7 @@ class ModelRequests:
                     part = joined(part, message)
                     continue
                 message = with_whole_text(as_arrived(joined(part, message)))
-                useless = no_answer(message, is_callable)
+                useless = no_answer(message, is_callable, () if was_asked_again else waiting.input)
                 if useless is None:
                     return Reply(message, attempt, watch.usage)
                 if was_asked_again or attempt >= min(calls, MAX_TRIES):

@@ -1,12 +1,12 @@
-"""Replies that came whole and answer nothing: empty, a part of the prompt, a tool call written as text."""
+"""Replies that came whole and answer nothing: empty, a repetition, a tool call written as text."""
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from skills_agent.state.endings import NOTE, fault_of
 
@@ -28,7 +28,7 @@ ADVICE: Final = (
     ". Its server has to read the model's calls: llama.cpp needs --jinja; vLLM --enable-auto-tool-choice and "
     "--tool-call-parser NAME; Ollama a model whose template knows tools"
 )
-_AGAIN: Final = "Now say in one sentence what was found or done, or call the next tool."
+_AGAIN: Final = "Now say what was found or done, or call the next tool."
 
 
 class NoAnswer(NamedTuple):
@@ -41,11 +41,14 @@ class NoAnswer(NamedTuple):
     """What helps where it goes on so."""
 
 
-def no_answer(message: AIMessage, is_callable: Callable[[str], bool]) -> NoAnswer | None:
+def no_answer(
+    message: AIMessage, is_callable: Callable[[str], bool], prompt: Sequence[BaseMessage]
+) -> NoAnswer | None:
     """Return why a whole reply answers nothing; None where it may be an answer, or has calls.
 
-    `is_callable` tells the names of tools and skills. JSON that a person asked for is no call of one, and a
-    word beside it makes it an answer.
+    `is_callable` tells the names of tools and skills; `prompt` is what the model read. JSON that a person
+    asked for is no call of one, and a word beside it makes it an answer. What a model said beside its calls
+    is one only where it insists (without a `prompt`).
     """
     if fault_of(message) or message.tool_calls or message.invalid_tool_calls:
         return None
@@ -55,6 +58,10 @@ def no_answer(message: AIMessage, is_callable: Callable[[str], bool]) -> NoAnswe
     if _FRAME.match(text):
         hint = f"Your last reply only repeated a part of what you were given. {_AGAIN}"
         return NoAnswer("its reply repeated a part of the prompt", hint)
+    if _announced(prompt) == text:
+        return NoAnswer(
+            "its reply repeated the one before", f"Your last reply repeated the one before. {_AGAIN}"
+        )
     name = next((each for each in _called(text) if is_callable(each)), None)
     if name is None:
         return None
@@ -63,6 +70,12 @@ def no_answer(message: AIMessage, is_callable: Callable[[str], bool]) -> NoAnswe
         "not as text. If this JSON is the answer, put a sentence before it."
     )
     return NoAnswer("its reply was a tool call written as text, which nothing runs", hint, ADVICE)
+
+
+def _announced(prompt: Sequence[BaseMessage]) -> str:
+    """Return what the model said beside its newest calls, where their results are the end of the prompt."""
+    newest = next((each for each in reversed(prompt) if not isinstance(each, ToolMessage)), None)
+    return str(newest.text).strip() if isinstance(newest, AIMessage) else ""
 
 
 def _called(text: str) -> list[str]:

@@ -51,7 +51,10 @@ class LoadedAlreadyError(NotAdmittedError):
     """A skill that is loaded is asked for again: it can be activated with other arguments."""
 
     def __init__(self, skill: SkillMetadata) -> None:
-        super().__init__(f"Skill {skill.name} is already loaded: follow its instructions, which are above.")
+        super().__init__(
+            f"Skill {skill.name} is loaded, and its instructions are above. "
+            "Now say what was found or done, or call the next tool."
+        )
         self.ref = skill.ref
 
 

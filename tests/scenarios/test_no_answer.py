@@ -106,6 +106,20 @@ def test_behind_a_result_the_hint_is_a_part_of_it_and_no_message(
     assert second[-1]["content"].startswith(f"{first[-1]['content']}\n\nYour last reply was empty.")
 
 
+def test_what_is_said_again_behind_a_result_is_asked_again_and_taken_if_it_is_said_once_more(
+    graph_of: Callable[..., Any], server: OpenAIServer
+) -> None:
+    """A small model announces a call, and behind its result announces it again."""
+    announced = Completion("I will read it.", calls=[Call("read_file", {"path": "notes.txt"}, "c1")])
+    again = Completion("I will read it.")
+    server.answers += [announced, again, Completion("Milk."), announced, again, again]
+    graph = graph_of()
+    assert ask(graph)["answer"] == "Milk."
+    assert sent(server)[-1]["content"].startswith(f"{sent(server, 1)[-1]['content']}\n\nYour last reply ")
+    assert ask(graph, "And now?")["answer"] == "I will read it."
+    assert len(server.requests) == 6
+
+
 def test_a_reply_that_is_empty_twice_is_an_error_and_the_thread_goes_on(
     graph_of: Callable[..., Any], server: OpenAIServer
 ) -> None:

@@ -128,7 +128,7 @@ def test_the_model_gives_arguments_and_another_activation_of_a_loaded_skill(
     assert "Fix 2." in read[2]
     *_, refused = agent.tool_messages("load_skill")
     assert refused.status == "error"
-    assert "already loaded" in refused.text
+    assert "is loaded, and its instructions are above" in refused.text
 
 
 def test_two_slash_commands_at_the_beginning_load_both_with_the_text(

@@ -76,7 +76,7 @@ def test_loading_twice_adds_nothing_and_says_so(make_agent: MakeAgent) -> None:
     agent.say("apples")
     first, second = agent.tool_messages("load_skill")
     assert first.text.startswith("Loaded alpha")
-    assert "already loaded" in second.text
+    assert "is loaded, and its instructions are above" in second.text
     assert agent.values["skills_loaded"]["alpha"]["order"] == 1
 
 
