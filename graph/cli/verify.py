@@ -35,8 +35,8 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
     """Compare installed skills with skills.lock: each changed, added and removed file, and changed mode.
 
     Says, too, which threads go on with a version that is not installed any more, and whether what
-    `npx skills` installed is what its own lock says, as far as its hashes tell. Of a skill that was signed
-    when it was installed, the signature has to count today.
+    `npx skills` has in its own lock is there. Of a skill that was signed when it was installed, the
+    signature has to count today.
     """
     settings = Settings.load(workspace)
     target = target_of(settings, place)
@@ -46,7 +46,7 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
     signers = signers_of(settings)
     signed = {each.name: _signature(signers, target.folder, each) for each in verification.checks}
     lost = [each.name for each in verification.checks if _is_lost(signers, each, signed[each.name])]
-    npx = [(each, each.state()) for each in _by_npx(settings, place) if not names]
+    npx = [(each, "there" if each.folders else "missing") for each in _by_npx(settings, place) if not names]
     if as_json:
         print_json(
             {
@@ -64,7 +64,7 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
             echo(f"Thread {line_of(each['thread'])} goes on with {version}, which is not what is installed.")
         for skill, state in npx:
             echo(f"{skill.name}  {state}  installed by npx skills from {line_of(skill.source)}")
-    if not verification.is_same or lost or any(state in {"changed", "missing"} for _, state in npx):
+    if not verification.is_same or lost or any(not each.folders for each, _ in npx):
         raise click.exceptions.Exit(1)
 
 
