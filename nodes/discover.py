@@ -94,11 +94,9 @@ def discover(
     if context.enable_skills:
         skills = registry(runtime, look=True)
         loaded = active_skills(state.get("skills_loaded"))
-        upgraded = _upgraded(loaded, skills, running.current())
-        upgraded |= _confirmed({**loaded, **upgraded}, skills, codes(), running.current())
-        if upgraded:
-            update["skills_loaded"] = upgraded
-        record = _catalog_record(state, {**loaded, **upgraded}, skills, requests)
+        if confirmed := _confirmed(loaded, skills, codes(), running.current()):
+            update["skills_loaded"] = confirmed
+        record = _catalog_record(state, {**loaded, **confirmed}, skills, requests)
         unloading = _unloading(messages, skills)
     if record != before or turn % CATALOG_TURNS == 0:
         update["catalog"] = record
@@ -199,30 +197,12 @@ def _catalog_record(
     return record
 
 
-def _upgraded(
-    loaded: Mapping[str, LoadedSkill], registry: Registry, invocation: Invocation | None
-) -> dict[str, LoadedSkill]:
-    """Return the skills that an older release loaded, with the digest of the folder, where it is known."""
-    upgraded: dict[str, LoadedSkill] = {}
-    for name, skill in loaded.items():
-        try:
-            digest = registry.snapshot(SkillRef.of(skill)).digest
-        except SkillError as error:
-            logger.warning("loaded skill has no snapshot", extra={"skill": name, "code": error.code})
-            continue
-        if digest != skill["digest"]:
-            upgraded[name] = {**skill, "digest": digest, "order": skill["order"] + 1}
-            if invocation is not None:
-                registry.snapshots.refer(digest, invocation.address)
-    return upgraded
-
-
 def _confirmed(
     loaded: Mapping[str, LoadedSkill], registry: Registry, codes: ThreadCodes, invocation: Invocation | None
 ) -> dict[str, LoadedSkill]:
     """Return the loaded skills without a code that are, by now, just what their source has, with one.
 
-    An older release, another machine or a copy made by a server may have written them.
+    Another machine or a copy made by a server may have written them.
     """
     confirmed: dict[str, LoadedSkill] = {}
     for name, skill in loaded.items():

@@ -11,11 +11,11 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from skills_agent.state.endings import NOTE, fault_of
 
 _FRAME: Final = re.compile(
-    r"<tool_response>|<skill name=|<skill_resources name=|<available_skills>|<status>(?=.*Left in this turn:)"
+    r"<tool_response>|<skill name=|<skill_resources name=|<available_skills>"
     rf"|\[(?:This message has no text|Nothing was said before this reply)\.\]\Z|{NOTE.pattern}",
     re.DOTALL,
 )
-"""How a reply begins that repeats the prompt, of this release or of an earlier one."""
+"""How a reply begins that repeats the prompt."""
 _MARK: Final = r"(?:```\w*|<\|?/?\w+\|?>|\[TOOL_CALLS\])\s*"
 _CALL: Final = re.compile(
     rf"(?:{_MARK})*(?P<json>[\[{{].*[\]}}])\s*(?:{_MARK})*\Z"

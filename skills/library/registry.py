@@ -3,7 +3,6 @@
 A skill is read from a snapshot of its folder: the one that a thread has loaded, or one of what is there now.
 """
 
-import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -71,7 +70,6 @@ class Registry:
         self.sources = tuple(sources)
         self._make_snapshots = snapshots
         self._fetched: dict[str, tuple[tuple[int, ...], str]] = {}
-        self._old: dict[SkillRef, str] = {}
         self._strictness = strictness
         self._index = index
         skill_index = None if index is None else open_index(index, self._strictness)
@@ -162,9 +160,6 @@ class Registry:
     def snapshot(self, ref: SkillRef) -> "Snapshot":
         """Return the files of a skill: those of the version of the ref, or those that are there now.
 
-        A thread of an older release names the version by the digest of its SKILL.md: the folder that is there
-        stands for it while that file is the same.
-
         Raises SkillUnreadableError, SkillVersionGoneError or SnapshotError.
         """
         if not ref.digest:
@@ -172,7 +167,7 @@ class Registry:
         if self.source_of(ref.source, ref.path) is None:
             # The ledger may be that of another caller.
             raise SkillUnreadableError(ref.path, "no source has it")
-        snapshot = self.snapshots.open(self._old.get(ref, ref.digest))
+        snapshot = self.snapshots.open(ref.digest)
         return snapshot or self._take_again(ref)
 
     def place(self, ref: SkillRef) -> Path:
@@ -306,11 +301,7 @@ class Registry:
         except SkillUnreadableError as error:
             raise SkillVersionGoneError(ref.name, ref.digest) from error
         if snapshot.digest != ref.digest:
-            raw = read_beneath(snapshot.folder, _file_name(ref), self._strictness.max_skill_bytes + 1)
-            if hashlib.sha256(raw).hexdigest() != ref.digest:
-                raise SkillVersionGoneError(ref.name, ref.digest)
-            # One answer for the whole process: what was asked about is what runs.
-            self._old[ref] = snapshot.digest
+            raise SkillVersionGoneError(ref.name, ref.digest)
         return snapshot
 
     def _fetch(self, source: Source, entry: SkillEntry, ref: SkillRef) -> "Snapshot":

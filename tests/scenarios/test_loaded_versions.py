@@ -1,6 +1,5 @@
 """A thread reads and runs the version of a skill that it loaded, and what was approved is what runs."""
 
-import hashlib
 import shutil
 import subprocess
 import sys
@@ -196,26 +195,6 @@ def test_a_process_that_swaps_the_script_all_the_time_never_gets_other_bytes_run
         swapper.wait()
         swapper.stdout.close()
     assert (workspace / "log.txt").read_text() == "a" * approvals
-
-
-def test_a_thread_of_an_older_release_is_upgraded_while_its_skill_file_is_the_same(
-    make_agent: MakeAgent, skill: Path
-) -> None:
-    agent = make_agent([LOAD, "loaded", "again", RUN, "ran"], require_approval_for=frozenset(), sandbox="off")
-    agent.say("go")
-    entry = agent.values["skills_loaded"]["alpha"]
-    old = {
-        **entry,
-        "digest": hashlib.sha256((skill / "SKILL.md").read_bytes()).hexdigest(),
-        "order": entry["order"] + 1,
-    }
-    agent.graph.update_state(agent.config, {"skills_loaded": {"alpha": old}}, as_node="answer")
-    agent.say("again")
-    assert agent.values["skills_loaded"]["alpha"]["digest"] == entry["digest"]
-    assert agent.values["catalog"]["changed"] == []
-    write_version(skill.parent, "two")
-    agent.say("run")
-    assert "one # Notes of one" in last_of(agent, "run_script")
 
 
 def test_a_version_that_is_gone_is_said_in_one_sentence(make_agent: MakeAgent, skill: Path) -> None:

@@ -55,7 +55,6 @@ def sent(server: OpenAIServer, at: int = -1) -> list[dict[str, Any]]:
         "  \n",
         '<skill name="brand-colors" source="project">\nDo it.\n</skill>',
         "<available_skills>\n- brand-colors: The colors of the brand.\n</available_skills>",
-        "<status>\nLeft in this turn: 11 model calls, 30 tool calls, 10 script runs.\n</status>",
         "<tool_response>\nbrand-colors is a skill, not a tool.\n</tool_response>",
         "[This message has no text.]",
         "[This answer was empty.]",

@@ -1,6 +1,5 @@
 """The registry: one catalog for the process, revalidated, and reading through it."""
 
-import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -460,19 +459,6 @@ def test_a_lost_snapshot_is_made_anew_while_the_folder_is_that_version(
     (tmp_path / "a" / "README.md").write_text("changed")
     with pytest.raises(SkillVersionGoneError, match="Unload and load it"):
         registry.read_resource(loaded, "README.md")
-
-
-def test_a_version_of_an_older_release_is_named_by_its_skill_file(
-    with_files: tuple[Registry, SkillRef], tmp_path: Path
-) -> None:
-    registry, ref = with_files
-    old = ref._replace(digest=hashlib.sha256(Path(ref.path).read_bytes()).hexdigest())
-
-    assert registry.snapshot(old) == registry.snapshot(ref)
-    (tmp_path / "a" / "README.md").write_text("changed")
-    assert registry.read_resource(old, "README.md") == "read me"
-    with pytest.raises(SkillVersionGoneError):
-        registry.snapshot(ref._replace(digest="0" * 64))
 
 
 def test_a_skill_file_that_is_a_link_within_the_source_is_read(tmp_path: Path) -> None:
