@@ -2,18 +2,16 @@
 
 0.2.0: `.well-known/agent-skills/index.json` with `$schema`; each skill is one SKILL.md or one archive, with
 a digest. 0.1.0: `.well-known/skills/index.json` without `$schema`; each skill is a list of files, without
-digests. For some hours of March 2026 another text was called 0.2.0: like 0.1.0, with a digest for each file;
-sites still have it. Source: github.com/cloudflare/agent-skills-discovery-rfc, and `npx skills` 1.7.
+digests. Source: github.com/cloudflare/agent-skills-discovery-rfc, and `npx skills` 1.7.
 
 A site is asked at the path that was typed alone: `https://host/team` has nothing of `https://host`.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 from urllib.parse import quote, urljoin
 
 import msgspec
@@ -54,12 +52,6 @@ class _Entry(msgspec.Struct, frozen=True):
     digest: str = ""
     sha256: str = ""
     files: Annotated[list[Any], msgspec.Meta(max_length=MAX_FILES)] = []
-
-
-class _File(NamedTuple):
-    path: str
-    digest: str
-    """Empty where the index has none."""
 
 
 def from_well_known(wanted: Wanted) -> Offer:
@@ -185,32 +177,20 @@ class _WellKnown:
         folder = wanted.into / "tree" / entry.name
         names = EntryNames(wanted.address.text)
         left = wanted.limits.max_bytes
-        for file in self._files(entry):
-            names.add(file.path)
-            url = urljoin(index, quote(f"{entry.name}/{file.path}"))
-            found = self._site.read(url, left)
-            if found is None:
-                raise self._site.refused(
-                    f"{entry.name} is listed with {shown(file.path)}, which is not there"
-                )
-            if file.digest and hashlib.sha256(found.body).hexdigest() != file.digest:
-                raise names.refused(file.path, "it is not what its digest says")
-            left -= len(found.body)
-            _write(folder / file.path, found.body)
-        offered = self._checked(stage(wanted.into / "tree", wanted), entry.name)
-        return offered._replace(path="", resolved=index)
-
-    def _files(self, entry: _Entry) -> Iterator[_File]:
         if not entry.files:
             raise self._site.refused(f"{entry.name} is listed without files")
-        for each in entry.files:
-            if isinstance(each, str):
-                yield _File(each, "")
-            elif isinstance(each, dict) and isinstance(each.get("path"), str):
-                said = each.get("digest") or each.get("sha256") or ""
-                yield _File(each["path"], self._digest(entry.name, said) if said else "")
-            else:
+        for path in entry.files:
+            if not isinstance(path, str):
                 raise self._site.refused(f"the files of {entry.name} cannot be read")
+            names.add(path)
+            url = urljoin(index, quote(f"{entry.name}/{path}"))
+            found = self._site.read(url, left)
+            if found is None:
+                raise self._site.refused(f"{entry.name} is listed with {shown(path)}, which is not there")
+            left -= len(found.body)
+            _write(folder / path, found.body)
+        offered = self._checked(stage(wanted.into / "tree", wanted), entry.name)
+        return offered._replace(path="", resolved=index)
 
     def _digest(self, name: str, said: object) -> str:
         if not said:

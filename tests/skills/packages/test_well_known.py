@@ -225,16 +225,6 @@ def test_a_list_of_files_is_fetched_file_by_file(site: Site) -> None:
     assert site.ask("", "greet", resolved=skill.resolved).skills[0].digest == skill.digest
 
 
-def test_the_other_draft_has_a_digest_for_each_file(site: Site) -> None:
-    files = [{"path": "SKILL.md", "digest": f"sha256:{sha(GREET)}"}]
-    site.put(f"{NEW}/index.json", {"version": "0.2.0", "skills": [{"name": "greet", "files": files}]})
-    site.put(f"{NEW}/greet/SKILL.md", GREET)
-    assert site.ask().skills
-    site.put(f"{NEW}/greet/SKILL.md", GREET + b"evil")
-    with pytest.raises(EntryError, match=r"SKILL\.md: it is not what its digest says"):
-        site.ask()
-
-
 @pytest.mark.parametrize(
     "files",
     [
