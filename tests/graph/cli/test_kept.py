@@ -14,6 +14,12 @@ from tests.graph.cli.command_line import CommandLine
 LOAD = {"content": "", "tool_calls": [{"name": "load_skill", "args": {"name": "rain-gauge"}}]}
 
 
+@pytest.fixture(autouse=True)
+def _own_homes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Homes of skills lie in the state folder, which the tests of a process share."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
 @pytest.fixture
 def loaded(tmp_path: Path) -> CommandLine:
     """Return a cli with a thread `rain` that has loaded a skill."""
