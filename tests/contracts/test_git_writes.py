@@ -119,9 +119,7 @@ PROGRAMS = """
     templateDir = src
 [alias]
     commit = !./evil
-    add = !./evil
-[submodule "x"]
-    update = !./evil"""
+    add = !./evil"""
 CONFIGURED = (PROGRAMS, "[core]\n\tworktree = /", "[core]\n\tbare = true")
 
 
