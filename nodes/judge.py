@@ -334,9 +334,7 @@ class Judge:
         if not context.enable_skills or policy.is_left_out(LOAD_SKILL, context):
             return []
         left_out = policy.skills_left_out(self._catalog, context)
-        return [
-            each.name for each in self._catalog.skills if each.model_invocable and each.name not in left_out
-        ]
+        return [each.name for each in self._catalog.loadable(left_out)]
 
     def _unloaded(self, call: Call) -> Verdict | None:
         """Refuse what is of a skill that is not loaded: an approval could not make it run."""

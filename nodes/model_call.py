@@ -359,7 +359,7 @@ class ModelRequests:
     def _show(self, catalog: Catalog, left_out: frozenset[str] = frozenset()) -> ShownCatalog:
         """Return what is shown of a catalog but for the skills that are left out."""
         listing = catalog.listing(self.catalog_budget, left_out)
-        names = [each.name for each in catalog.skills if each.model_invocable and each.name not in left_out]
+        names = [each.name for each in catalog.loadable(left_out)]
         is_offered = len(left_out) < len(catalog.skills)
         load_skill = prompt.load_skill_schema(catalog, names) if is_offered else None
         return ShownCatalog(listing, prompt.catalog_text(listing), load_skill)

@@ -109,8 +109,8 @@ class ShownSkills(NamedTuple):
 
     def is_loadable(self, name: str) -> bool:
         """Return whether the model may load a skill of this name, and has not."""
-        is_here = any(each.name == name and each.model_invocable for each in self.complete.skills)
-        return is_here and name not in self.left_out and name not in active_skills(self.ledger)
+        is_here = any(each.name == name for each in self.complete.loadable(self.left_out))
+        return is_here and name not in active_skills(self.ledger)
 
 
 def render_within(

@@ -121,15 +121,18 @@ class Catalog:
         weaker = self.sources[: self.sources.index(source)] if source in self.sources else ()
         return tuple(label for label in reversed(weaker) if name in self._by_source.get(label, ()))
 
+    def loadable(self, left_out: Collection[str] = ()) -> list[SkillMetadata]:
+        """Return the skills that a model may load, by name, but for those that are left out."""
+        return [each for each in self.skills if each.model_invocable and each.name not in left_out]
+
     def listing(self, budget: int, left_out: Collection[str] = ()) -> CatalogListing:
         """Return what a prompt shows of the skills that a model may load, within a budget of characters.
 
         It depends on nothing that is said in a thread: threads share their prompts, and a provider's cache.
         Where not all fits, skills of strong sources lose less than those of weak ones.
         """
-        visible = [each for each in self.skills if each.model_invocable and each.name not in left_out]
         strength = {label: rank for rank, label in enumerate(self.sources)}
-        return fit(sorted(visible, key=lambda each: -strength.get(each.source, -1)), budget)
+        return fit(sorted(self.loadable(left_out), key=lambda each: -strength.get(each.source, -1)), budget)
 
     def search(self, query: str, limit: int = 5) -> list[SearchHit]:
         """Return the skills in effect that match any word of the query, best first.
