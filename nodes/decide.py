@@ -1,8 +1,6 @@
 """decide: ask the model what to do next."""
 
-import re
 from functools import partial
-from typing import Final
 
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
@@ -13,7 +11,7 @@ from skills_agent.nodes.effects import Invocation, Invocations
 from skills_agent.nodes.model_call import ModelRequests, Steps, agent_name
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.prompt import ShownSkills
-from skills_agent.skills.policy.tool_spec import FETCH_URL, OF_BACKGROUND
+from skills_agent.skills.policy.tool_spec import OF_BACKGROUND
 from skills_agent.state.budget import Limits, counts_of_turn, spent_budget
 from skills_agent.state.call_ids import with_own_ids
 from skills_agent.state.context import Context
@@ -27,9 +25,6 @@ from skills_agent.state.transcript import (
     wants_calls,
 )
 from skills_agent.state.turn_end import direct_result, ended
-
-_ADDRESS: Final = re.compile(r"://|\bwww\.|\.(?:com|org|net|io|dev)\b", re.IGNORECASE)
-"""Where a text has an address of the web. As with Claude's web fetch, a model does not make one up."""
 
 
 def decide(
@@ -57,7 +52,7 @@ def decide(
     context = Context.of(runtime.context)
     narrowed = context.narrow(limits)
     skills = requests.shown_skills(state, runtime)
-    hidden = policy.hidden(context) | _useless_tools(state, skills, policy, requests.system_prompt(state))
+    hidden = policy.hidden(context) | _useless_tools(state, skills, policy)
     permission = policy.permission(state)
     rules = [text for text in (permission.allowed_now(), permission.forbidden_now()) if text]
     note = prompt.step_note(messages, state, narrowed, rules) or prompt.found_text(messages, skills)
@@ -90,21 +85,14 @@ def _is_in_journal(invocation: Invocation | None, call_id: str) -> bool:
     return invocation is not None and invocation.journal.get(invocation.thread, call_id) is not None
 
 
-def _useless_tools(
-    state: AgentState, skills: ShownSkills | None, policy: Policy, system: str
-) -> frozenset[str]:
+def _useless_tools(state: AgentState, skills: ShownSkills | None, policy: Policy) -> frozenset[str]:
     """Return the tools that this thread has no use for yet. One that it had a use for stays.
 
     A small model calls what it is offered: with run_script and read_resource there from the start, a real one
-    called them for files of the workspace, and never load_skill; with fetch_url there, it made up addresses
-    of the workspace's files. `system` is what the operator says. To change the list costs a provider's cache
-    the whole prompt once (benchmarks/prompt_bill.py has what).
+    called them for files of the workspace, and never load_skill. To change the list costs a provider's cache
+    the whole prompt once (benchmarks/prompt_bill.py has what). `ModelRequests.ask` leaves out fetch_url.
     """
-    messages = state.get("messages") or []
-    useless = set() if has_background_commands(messages) else {*OF_BACKGROUND}
-    loaded = [each["instructions"] for each in (state.get("skills_loaded") or {}).values()]
-    if not any(_ADDRESS.search(text) for text in (system, *loaded, *(str(each.text) for each in messages))):
-        useless.add(FETCH_URL)
+    useless = set() if has_background_commands(state.get("messages") or []) else {*OF_BACKGROUND}
     of_skills = {name for name in policy.tools if policy.grammar.spec(name).needs_skills}
     if skills is None or not state.get("skills_loaded"):
         useless |= of_skills

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache, partial
@@ -44,6 +45,7 @@ from skills_agent.nodes.reply import (
 from skills_agent.nodes.timeouts import Beat, beating, beating_in_loop
 from skills_agent.nodes.wrapped_models import ModelRunnable, changed_inside, with_tools
 from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.policy.tool_spec import FETCH_URL
 from skills_agent.state.context import Context
 from skills_agent.state.history import room_of, tokens_in, turns_to_cover
 from skills_agent.state.records import active_skills
@@ -64,6 +66,11 @@ LEAN: Final = "skills_agent_lean"
 """In a tool's metadata: its schema may be told with fewer words."""
 
 _CACHE_CREATION: Final = ("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
+
+
+_MARKS: Final = ("://", "www.", ".com", ".org", ".net", ".io", ".dev")
+_ADDRESS: Final = re.compile(r"://|\bwww\.|\.(?:com|org|net|io|dev)\b")
+"""What every address of the web has one of, in lower case, and where a text has it indeed."""
 
 
 class TwoPaths(Runnable[Any, Any]):
@@ -195,7 +202,7 @@ class ModelRequests:
         self._left_out = left_out
         self._tools = tools
         self._provider_tools = provider_tools
-        self.system_prompt = system_prompt
+        self._system_prompt = system_prompt
         self.form = form
         self._tokens: dict[str, int] = {}
         self._refused: dict[str, frozenset[str]] = {}
@@ -220,14 +227,15 @@ class ModelRequests:
         """
         chosen = self.models.choose(Context.of(runtime.context))
         load_skill = skills.catalog.load_skill if skills and hidden is not None else None
+        system = self._system_prompt(state)
         offered = () if hidden is None else (*self._tools, *self._provider_tools)
         names = tuple(name for name in offered if name not in (hidden or ()))
+        if FETCH_URL in names and not _has_address(system, state, messages):
+            names = tuple(name for name in names if name != FETCH_URL)
         model, schema_tokens = self._bind(chosen, names, load_skill)
         room = room_of(chosen.window) - schema_tokens
         own_name = agent_name()
-        added = "\n\n".join(
-            filter(None, (self.system_prompt(state), self.form.instruction if self.form else ""))
-        )
+        added = "\n\n".join(filter(None, (system, self.form.instruction if self.form else "")))
         rendered = prompt.render_within(room, messages, state, skills, note, own_name, added)
         # The quarter of the window that is left free is for doubt: what may fit is tried.
         if (tokens := rendered.tokens + schema_tokens) > chosen.window:
@@ -493,6 +501,17 @@ def _next_step(steps: Steps[Any], reply: Any) -> Any:
         return steps.throw(reply) if isinstance(reply, Exception) else steps.send(reply)
     except StopIteration as end:
         return end.value
+
+
+def _has_address(system: str, state: AgentState, messages: Sequence[AnyMessage]) -> bool:
+    """Return whether the operator, a loaded skill or a message names an address of the web.
+
+    As with Claude's web fetch, a model does not make one up: a small real one did, for files that are here.
+    """
+    loaded = (each["instructions"] for each in (state.get("skills_loaded") or {}).values())
+    texts = (text.lower() for text in (system, *loaded, *(str(each.text) for each in messages)))
+    # The pattern alone takes five times as long, and a long thread has half a megabyte.
+    return any(any(mark in text for mark in _MARKS) and _ADDRESS.search(text) for text in texts)
 
 
 def usage_of(state: AgentState, reply: Reply) -> AgentUpdate:

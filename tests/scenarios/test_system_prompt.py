@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import SystemMessage
+from langchain_core.messages import HumanMessage, SystemMessage
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from skills_agent.graph import Settings, SettingsError, build_graph
+from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.system_prompt import system_prompt_of
 from skills_agent.state.schema import AgentState
 from tests.agents import trust_file_of_workspace
@@ -128,3 +129,17 @@ def test_the_command_line_adds_one_and_keeps_it_with_the_thread(
     cli.run("ask", "And now?", *asked, **environment)
     texts = [request.body["messages"][0]["content"] for request in server.requests]
     assert ["Speak French." in text for text in texts] == [True, True]
+
+
+def test_a_host_is_asked_for_its_text_once_a_model_call(workspace: Path) -> None:
+    asked: list[int] = []
+
+    def text(state: AgentState) -> str:
+        asked.append(len(state["messages"]))
+        return "Be kind."
+
+    graph = build_graph(
+        Settings(workspace=workspace), model=ScriptedChatModel(["Hello."]), system_prompt=text
+    )
+    graph.compile().invoke({"messages": [HumanMessage("hi")]})
+    assert asked == [1]
