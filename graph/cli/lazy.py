@@ -2,31 +2,42 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import click
 
+from skills_agent.graph.hooks import Command, extras
+from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
-class Late(NamedTuple):
-    """A command that is imported when it is run."""
+Commands = Mapping[str, Command | str]
+"""Commands by name, in the order of the list; a text is the extra that brings the command."""
 
-    module: str
-    """In graph/cli; the command is the function that is named like it there."""
-    help: str
-    """What the list of commands says: to make it imports none."""
+
+class ExtraMissingError(DetailedError, SkillsAgentError):
+    """A command of an extra that is not installed."""
+
+    sentence = (
+        "The command '{command}' comes with the extra {extra}, which this installation lacks: install "
+        "skills-agent again, with it."
+    )
+    command: str
+    extra: str
 
 
 class LazyGroup(click.Group):
-    """Lists its own commands first, then late ones, in their order."""
+    """Lists its own commands first, then late ones, in their order, then others of installed extras."""
 
-    def __init__(self, *args: Any, late: Mapping[str, Late] | None = None, **more: Any) -> None:
-        """Take the late commands by name, beside what `click.Group` takes."""
+    def __init__(self, *args: Any, late: Commands | None = None, path: str = "", **more: Any) -> None:
+        """Take the late commands, beside what `click.Group` takes; `path` is what a person types before."""
         super().__init__(*args, **more)
-        self._late = dict(late or {})
+        self._late = late or {}
+        self._path = f"{path} " if path else ""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
-        return [*self.commands, *self._late]
+        brought = self._brought()
+        late = [name for name, each in self._late.items() if isinstance(each, Command) or name in brought]
+        return list(dict.fromkeys([*self.commands, *late, *brought]))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -52,14 +63,31 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         late = self._late.get(cmd_name)
-        if late is None:
+        if cmd_name in self.commands:
             return super().get_command(ctx, cmd_name)
-        module = import_module(f"skills_agent.graph.cli.{late.module}")
-        return cast("click.Command", getattr(module, cmd_name))
+        command = late if isinstance(late, Command) else self._brought().get(cmd_name)
+        if command is None and late is not None:
+            raise ExtraMissingError(f"{self._path}{cmd_name}", str(late))
+        if command is None:
+            return None
+        module, _, name = command.target.partition(":")
+        return cast("click.Command", getattr(import_module(module), name))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
-        late = [(name, each.help) for name, each in self._late.items()]
-        here = [(name, command.get_short_help_str(80)) for name, command in self.commands.items()]
+        own = {name: each for name, each in self._late.items() if isinstance(each, Command)}
+        late = {**self._brought(), **own}
+        rows = [
+            (name, late[name].help if name in late else self.commands[name].get_short_help_str(80))
+            for name in self.list_commands(ctx)
+        ]
         with formatter.section("Commands"):
-            formatter.write_dl([*here, *late])
+            formatter.write_dl(rows)
+
+    def _brought(self) -> dict[str, Command]:
+        """Return the commands of this group that installed extras bring, by name."""
+        return {
+            words.removeprefix(self._path): command
+            for extra in extras()
+            for words, command in extra.commands.items()
+            if words.rpartition(" ")[0] == self._path.rstrip()
+        }

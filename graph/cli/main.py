@@ -12,24 +12,39 @@ from typing import Final
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from skills_agent.graph.cli.lazy import Late, LazyGroup
+from skills_agent.graph.cli.lazy import Commands, LazyGroup
 from skills_agent.graph.cli.options import examples
 from skills_agent.graph.cli.printing import Output, print_error, print_json, print_warnings
 from skills_agent.graph.cli.signals import INTERRUPTED
+from skills_agent.graph.hooks import Command
 from skills_agent.skills.errors import SkillsAgentError
 
-_COMMANDS: Final = {
-    "ask": "Ask a question and print the answer.",
-    "resume": "Go on with a thread that waits for an answer or was cut off.",
-    "chat": "Talk with the agent until /quit or Ctrl-D.",
-    "threads": "See earlier conversations, go on from a step of one, remove old ones.",
-    "runs": "See the record of every run, and whether anybody changed it.",
-    "grants": "See and revoke what you decided in a thread.",
-    "trust": "Vouch for what came with a project, as it is now.",
-    "skills": "List, search, check and begin skills.",
-    "eval": "Run eval cases: does a skill help, and is it chosen when it should be.",
-    "studio": "Open the agent in LangGraph Studio.",
-    "graph": "Print the graph that every run follows, as a Mermaid diagram.",
+_COMMANDS: Final[Commands] = {
+    "ask": Command("skills_agent.graph.cli.ask:ask", "Ask a question and print the answer."),
+    "resume": Command(
+        "skills_agent.graph.cli.resume:resume", "Go on with a thread that waits for an answer or was cut off."
+    ),
+    "chat": Command("skills_agent.graph.cli.chat:chat", "Talk with the agent until /quit or Ctrl-D."),
+    "threads": Command(
+        "skills_agent.graph.cli.threads:threads",
+        "See earlier conversations, go on from a step of one, remove old ones.",
+    ),
+    "runs": Command(
+        "skills_agent.graph.cli.runs:runs", "See the record of every run, and whether anybody changed it."
+    ),
+    "grants": Command("skills_agent.graph.cli.grants:grants", "See and revoke what you decided in a thread."),
+    "trust": Command(
+        "skills_agent.graph.cli.trust:trust", "Vouch for what came with a project, as it is now."
+    ),
+    "skills": Command("skills_agent.graph.cli.skills:skills", "List, search, check and begin skills."),
+    "eval": Command(
+        "skills_agent.graph.cli.eval:eval",
+        "Run eval cases: does a skill help, and is it chosen when it should be.",
+    ),
+    "studio": Command("skills_agent.graph.cli.studio:studio", "Open the agent in LangGraph Studio."),
+    "graph": Command(
+        "skills_agent.graph.cli.graph:graph", "Print the graph that every run follows, as a Mermaid diagram."
+    ),
 }
 """In the order in which a newcomer needs them, with what the list says: to make it imports none."""
 
@@ -40,7 +55,7 @@ _USAGE: Final = 2
 
 @click.group(
     cls=LazyGroup,
-    late={name: Late(name, text) for name, text in _COMMANDS.items()},
+    late=_COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=examples(
         'ask "How many rows has orders.csv?"',

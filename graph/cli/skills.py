@@ -16,8 +16,9 @@ from skills_agent.graph.cli.doctor import (
     signer_of,
     untrusted_in_place,
 )
-from skills_agent.graph.cli.lazy import Late, LazyGroup
+from skills_agent.graph.cli.lazy import Commands, LazyGroup
 from skills_agent.graph.cli.printing import echo, line_of, print_json, print_section, table
+from skills_agent.graph.hooks import Command
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.format.rules import MAX_NAME, NEW_DESCRIPTION, is_spec_name
@@ -46,28 +47,58 @@ is not always needed into `references/`, programs into `scripts/`, and name the 
 """
 
 
-_LATE: Final = {
-    "install": Late("install", "Install skills from a folder, an archive, a repository or a URL."),
-    "pack": Late("pack", "Make an archive of skills that anybody can make again."),
-    "serve": Late("serve", "Publish skills to any client of MCP."),
-    "sync": Late("sync", "Make installed skills what skills.lock says, or check that they are."),
-    "verify": Late("verify", "Compare installed skills with skills.lock, file by file."),
-    "outdated": Late("update", "Show which installed skills have other versions at their sources."),
-    "update": Late("update", "Install what the sources of installed skills have now."),
-    "sign": Late("sign", "Sign skills and archives with a key of SSH."),
-    "rollback": Late("rollback", "Put back an earlier version of a skill."),
-    "uninstall": Late("uninstall", "Remove installed skills, and keep a backup."),
-    "stats": Late("stats", "Show how often skills were offered, loaded and used, and what they cost."),
-    "triggers": Late(
-        "triggers", "Show which requests a skill is chosen for, and search for a better description."
+_LATE: Final[Commands] = {
+    "install": Command(
+        "skills_agent.graph.cli.install:install",
+        "Install skills from a folder, an archive, a repository or a URL.",
     ),
-    "lint": Late("doctor", "Check skills against agentskills.io/specification."),
-    "doctor": Late("doctor", "Show where skills are from, what is wrong with them, and all settings."),
-    "needs": Late("needs", "Show what a skill needs of this machine, and what is missing."),
+    "pack": Command(
+        "skills_agent.graph.cli.pack:pack", "Make an archive of skills that anybody can make again."
+    ),
+    "serve": Command("skills_agent.graph.cli.serve:serve", "Publish skills to any client of MCP."),
+    "sync": Command(
+        "skills_agent.graph.cli.sync:sync",
+        "Make installed skills what skills.lock says, or check that they are.",
+    ),
+    "verify": Command(
+        "skills_agent.graph.cli.verify:verify", "Compare installed skills with skills.lock, file by file."
+    ),
+    "outdated": Command(
+        "skills_agent.graph.cli.update:outdated",
+        "Show which installed skills have other versions at their sources.",
+    ),
+    "update": Command(
+        "skills_agent.graph.cli.update:update", "Install what the sources of installed skills have now."
+    ),
+    "sign": Command("skills_agent.graph.cli.sign:sign", "Sign skills and archives with a key of SSH."),
+    "rollback": Command(
+        "skills_agent.graph.cli.rollback:rollback", "Put back an earlier version of a skill."
+    ),
+    "uninstall": Command(
+        "skills_agent.graph.cli.uninstall:uninstall", "Remove installed skills, and keep a backup."
+    ),
+    "stats": Command(
+        "skills_agent.graph.cli.stats:stats",
+        "Show how often skills were offered, loaded and used, and what they cost.",
+    ),
+    "triggers": Command(
+        "skills_agent.graph.cli.triggers:triggers",
+        "Show which requests a skill is chosen for, and search for a better description.",
+    ),
+    "lint": Command(
+        "skills_agent.graph.cli.doctor:lint", "Check skills against agentskills.io/specification."
+    ),
+    "doctor": Command(
+        "skills_agent.graph.cli.doctor:doctor",
+        "Show where skills are from, what is wrong with them, and all settings.",
+    ),
+    "needs": Command(
+        "skills_agent.graph.cli.needs:needs", "Show what a skill needs of this machine, and what is missing."
+    ),
 }
 
 
-@click.group(cls=LazyGroup, late=_LATE)
+@click.group(cls=LazyGroup, late=_LATE, path="skills")
 def skills() -> None:
     """List, search, check and begin skills."""
 

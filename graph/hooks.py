@@ -1,0 +1,94 @@
+"""What a part that can be taken away, an *extra*, brings: the hooks, and which extras are installed.
+
+An extra, of this project or of a host, is a package with an `EXTRA` that an entry point names:
+
+    [project.entry-points."skills_agent.extras"]
+    evals = "skills_agent.evals:EXTRA"
+
+The core imports no extra. Imports no LangGraph: every command starts here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+from skills_agent.skills.errors import DetailedError, SkillsAgentError
+
+GROUP: Final = "skills_agent.extras"
+
+
+class ExtraError(DetailedError, SkillsAgentError):
+    """An installed extra cannot be imported."""
+
+    sentence = "The extra {name} is installed and cannot be used: {cause}. Install it again, or remove it."
+    name: str
+    cause: Exception
+
+
+class Command(NamedTuple):
+    """A command of the command line."""
+
+    target: str
+    """`module:function`."""
+    help: str
+    """Its line in the list of commands, which imports none of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extra:
+    """What one extra brings, each as `module:name`: it is imported when it is first asked for.
+
+    What `build_graph` takes as a parameter has the same name here.
+    """
+
+    name: str
+    commands: Mapping[str, Command] = field(default_factory=dict)
+    """By the words that a person types: `eval`, `skills install`."""
+    settings: str = ""
+    """The class of its settings."""
+    tools: str = ""
+    """What makes its tools of the services."""
+    sources: str = ""
+    """What makes its sources of skills of the settings."""
+    runner: str = ""
+    """What makes the runner of scripts of the settings."""
+    approvers: str = ""
+    """What makes its approvers of the settings."""
+    needs: str = ""
+    """What holds the needs of skills against this machine."""
+    vouch: str = ""
+    """What says whose signature a skill carries."""
+    events: str = ""
+    """The kinds of events that it adds to the record of runs."""
+    measure_draft: str = ""
+    """What runs the evals of a proposed skill, before a person is asked about it."""
+
+
+@cache
+def extras() -> tuple[Extra, ...]:
+    """Return the installed extras, in the order of their names. Raises ExtraError."""
+    # It takes a tenth of a second, and most commands ask for no hook.
+    from importlib.metadata import entry_points  # noqa: PLC0415
+
+    return tuple(
+        _imported(each.name, each.value) for each in sorted(entry_points(group=GROUP), key=lambda it: it.name)
+    )
+
+
+@cache
+def hook(name: str) -> tuple[Any, ...]:
+    """Return what the installed extras bring for one hook, imported. Raises ExtraError."""
+    if name not in {each.name for each in fields(Extra)} - {"name", "commands"}:
+        raise ValueError(f"no hook: {name}")
+    found = ((extra.name, getattr(extra, name)) for extra in extras())
+    return tuple(_imported(extra, target) for extra, target in found if target)
+
+
+def _imported(extra: str, target: str) -> Any:
+    module, _, name = target.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ExtraError(extra, error) from error
