@@ -84,9 +84,12 @@ def fields() -> Iterator[str]:
 
 
 def diagnostics() -> Iterator[str]:
-    """Yield the table of rules: how severe each is at discovery and in lint, and the advice."""
-    rows = ([f"`{code}`", rule.lenient, rule.strict, rule.advice] for code, rule in RULES.items())
-    yield from _table(("code", "at discovery", "lint", "what to do"), rows)
+    """Yield the table of rules by how severe they are; each finding says what to do."""
+    by_severity: dict[tuple[str, str], list[str]] = {}
+    for code, rule in RULES.items():
+        by_severity.setdefault((rule.lenient, rule.strict), []).append(f"`{code}`")
+    rows = ([lenient, strict, " ".join(codes)] for (lenient, strict), codes in by_severity.items())
+    yield from _table(("at discovery", "lint", "codes"), rows)
 
 
 def tools() -> Iterator[str]:
