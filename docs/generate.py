@@ -14,6 +14,7 @@ import itertools
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -38,6 +39,8 @@ from skills_agent.state import budget
 
 SCHEMA: Final = "evals.schema.json"
 PAGES: Final = Path(__file__).resolve().parent
+_SHARED: Final = 3
+"""So many commands have an option that is told once for all of them."""
 _PLACE: Final = re.compile(r"<!-- generated: ([a-z-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -58,23 +61,22 @@ def settings() -> Iterator[str]:
 
 
 def commands() -> Iterator[str]:
-    """Yield the table of commands: with its arguments, and what it does."""
-    rows = ([f"`{_usage(path, command)}`", _sentence(command.help)] for path, command in _commands_of(cli))
-    yield from _table(("command", "what it does"), rows)
+    """Yield the table of commands: with its arguments, what it does, and the options that few others have."""
+    shared = {option for option, _ in _shared_options()}
+    rows = (
+        [
+            f"`{_usage(path, command)}`",
+            _sentence(command.help),
+            " ".join(f"`{name}`" for name in _options_of(command) if name not in shared),
+        ]
+        for path, command in _commands_of(cli)
+    )
+    yield from _table(("command", "what it does", "its own options"), rows)
 
 
 def options() -> Iterator[str]:
-    """Yield a section for each command: what it does, and its options."""
-    for path, command in _commands_of(cli):
-        yield from (f"## `skills-agent {_usage(path, command)}`", "", _sentence(command.help), "")
-        rows = [
-            [f"`{_option_words(option)}`", _sentence(option.help)]
-            for option in command.params
-            if isinstance(option, click.Option)
-        ]
-        if rows:
-            yield from _table(("option", "what it does"), rows)
-            yield ""
+    """Yield the table of the options that several commands share."""
+    yield from _table(("option", "what it does"), ([f"`{name}`", text] for name, text in _shared_options()))
 
 
 def fields() -> Iterator[str]:
@@ -260,15 +262,25 @@ def _commands_of(group: click.Group, path: str = "") -> Iterator[tuple[str, clic
             yield f"{path}{name}", command
 
 
+def _options_of(command: click.Command) -> dict[str, str]:
+    """Return what each option of a command does, by its longest name."""
+    return {
+        max(option.opts, key=len): _sentence(option.help)
+        for option in command.params
+        if isinstance(option, click.Option)
+    }
+
+
+def _shared_options() -> list[tuple[str, str]]:
+    """Return the options that at least three commands have, the most frequent first."""
+    every = Counter(option for _, command in _commands_of(cli) for option in _options_of(command).items())
+    return [option for option, count in every.most_common() if count >= _SHARED]
+
+
 def _usage(path: str, command: click.Command) -> str:
     context = click.Context(command)
     arguments = (param.make_metavar(context) for param in command.params if isinstance(param, click.Argument))
     return " ".join((path, *arguments))
-
-
-def _option_words(option: click.Option) -> str:
-    words = ", ".join(option.opts)
-    return words if option.is_flag else f"{words} {option.make_metavar(click.Context(click.Command('x')))}"
 
 
 def _sentence(text: str | None) -> str:
