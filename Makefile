@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+EXTRAS := $(notdir $(patsubst %/,%,$(wildcard extras/*/)))
 UV := $(shell command -v uv 2>/dev/null)
 WORKERS ?= 2
 # Tests start many processes: each would compile every library again.
@@ -47,7 +48,7 @@ $(VENV)/.test: $(VENV)/.product
 $(VENV)/.dev: $(VENV)/.test
 	$(INSTALL) --editable '.[dev]'
 	@mkdir -p .typing/skills_agent
-	@for part in graph nodes state skills; do ln -sfn ../../$$part .typing/skills_agent/$$part; done
+	@for part in graph nodes state skills extras/*; do ln -sfn ../../$$part .typing/skills_agent/$$(basename $$part); done
 	@touch $@
 
 demo: $(VENV)/.product
@@ -56,8 +57,8 @@ demo: $(VENV)/.product
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy -p skills_agent.graph -p skills_agent.nodes -p skills_agent.skills -p skills_agent.state
-	$(BIN)/mypy tests benchmarks docs scripts examples/skills-repo/publish.py
+	$(BIN)/mypy $(addprefix -p skills_agent.,graph nodes skills state $(EXTRAS))
+	$(BIN)/mypy conftest.py tests extras/*/tests benchmarks docs scripts examples/skills-repo/publish.py
 	@for scripts in skills/bundled/*/scripts; do $(BIN)/mypy $$scripts/*.py || exit 1; done
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check

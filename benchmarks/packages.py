@@ -20,13 +20,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from skills_agent.skills.packages.address import parse_address
-from skills_agent.skills.packages.fetch import fetch
-from skills_agent.skills.packages.installation import Origin, install, plan
-from skills_agent.skills.packages.lock import read_lock
-from skills_agent.skills.packages.offer import Wanted
-from skills_agent.skills.packages.target import Target
-from skills_agent.skills.packages.verification import verify
+from skills_agent.packages.address import parse_address
+from skills_agent.packages.fetch import fetch
+from skills_agent.packages.installation import Origin, install, plan
+from skills_agent.packages.lock import read_lock
+from skills_agent.packages.offer import Wanted
+from skills_agent.packages.target import Target
+from skills_agent.packages.verification import verify
 
 SKILLS = 100
 FILES = 10

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
+from skills_agent.sandbox.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRequest
 

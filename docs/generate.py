@@ -22,19 +22,19 @@ from typing import Any, Final
 import click
 import msgspec
 
+from skills_agent.evals.cases import case_form
 from skills_agent.graph import settings as settings_module
 from skills_agent.graph.audit.events import EVENTS
 from skills_agent.graph.cli.main import cli
 from skills_agent.graph.layers import TIGHTER
 from skills_agent.graph.settings import Settings
-from skills_agent.skills.evals import case_form
+from skills_agent.sandbox import seccomp
+from skills_agent.shell.reading import ALWAYS_READING, FIND_TESTS, READING
 from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.rules import RULES
 from skills_agent.skills.policy.protected import READERS
-from skills_agent.skills.policy.reading import ALWAYS_READING, FIND_TESTS, READING
 from skills_agent.skills.policy.secret_places import KEEPERS
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
-from skills_agent.skills.scripts import seccomp
 from skills_agent.state import budget
 
 SCHEMA: Final = "evals.schema.json"

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 from skills_agent.graph.places import process_environment, user_state_folder
 from skills_agent.graph.settings import Settings
-from skills_agent.skills.needs.environments import Environments
-from skills_agent.skills.needs.here import Machine
+from skills_agent.needs.environments import Environments
+from skills_agent.needs.here import Machine
 
 
 def machine_of(settings: Settings, unreachable: Callable[[], Mapping[str, str]] = dict) -> Machine:

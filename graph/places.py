@@ -16,7 +16,7 @@ from skills_agent.skills.policy.secret_places import is_wide, secret_places
 
 if TYPE_CHECKING:
     from skills_agent.graph.settings import Settings
-    from skills_agent.skills.packages.signer_files import SignerFiles
+    from skills_agent.packages.signer_files import SignerFiles
 
 SHORTEST_KEY: Final = 32
 """Characters of the operator's key."""
@@ -53,7 +53,7 @@ def trust_file_of(settings: "Settings") -> Path:
 
 def signer_files(settings: "Settings") -> "SignerFiles":
     """Return where it says whose signatures count: nothing in the workspace that is not the user's own."""
-    from skills_agent.skills.packages.signer_files import SignerFiles  # noqa: PLC0415 - few commands need it
+    from skills_agent.packages.signer_files import SignerFiles  # noqa: PLC0415 - few commands need it
 
     folder = user_config_folder(settings)
     return SignerFiles(

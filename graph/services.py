@@ -18,8 +18,6 @@ from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.kept_folders import KeptFolders
 from skills_agent.graph.machine import machine_of
-from skills_agent.graph.mcp.client import make_servers
-from skills_agent.graph.mcp.offer import offer_tools
 from skills_agent.graph.models.provider import default_model, make_models, model_name, stated_window
 from skills_agent.graph.places import (
     closed_places,
@@ -38,7 +36,6 @@ from skills_agent.graph.settings import (
     make_registry,
     refuse_missing_workspace,
 )
-from skills_agent.graph.shared_folders import shared_folders
 from skills_agent.graph.start_up import protected_entries
 from skills_agent.graph.system_prompt import SystemPrompt, system_prompt_of
 from skills_agent.graph.threads.backends import ThreadServices
@@ -47,8 +44,9 @@ from skills_agent.graph.tools import CommandLimits, Kept, Workdir, build_tools
 from skills_agent.graph.tools.brought import HostTool, brought
 from skills_agent.graph.tools.change import Changes, changes_in
 from skills_agent.graph.tools.offered import OfferedTools
-from skills_agent.graph.tools.propose import ProposeSkill
 from skills_agent.graph.tools.workspace import Workspace
+from skills_agent.mcp.client import make_servers
+from skills_agent.mcp.offer import offer_tools
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.act import keep_reply
 from skills_agent.nodes.answer_form import AnswerForm
@@ -58,8 +56,10 @@ from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.results import ResultLimits, shown
 from skills_agent.nodes.timeouts import TimedCalls
 from skills_agent.nodes.wrapped_models import ModelRunnable
+from skills_agent.packages.propose import ProposeSkill
+from skills_agent.packages.signed import Signers
+from skills_agent.sandbox.shared_by_settings import shared_folders
 from skills_agent.skills.library.registry import Library, Registry
-from skills_agent.skills.packages.signed import Signers
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar, Places
 from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.tool_spec import PROPOSE_SKILL, SHELL_TOOLS
@@ -267,7 +267,7 @@ def _proposing(
         return None
 
     def evaluate(folder: Path, base: Path | None, context: Context) -> str:
-        from skills_agent.graph.evals.proposals import Draft, ProposalEvals  # noqa: PLC0415 - it imports this
+        from skills_agent.evals.proposals import Draft, ProposalEvals  # noqa: PLC0415 - it imports this
 
         chosen, cancellation = models.choose(context), threads.invocations.cancellation()
         runtime = get_runtime()

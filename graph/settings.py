@@ -38,7 +38,6 @@ from skills_agent.graph.layers import (
     with_workspace_files,
 )
 from skills_agent.graph.layers import SettingsError as SettingsError  # noqa: PLC0414 - for whoever imports it
-from skills_agent.graph.mcp.servers import McpServer, ServerName
 from skills_agent.graph.places import (
     SHORTEST_KEY,
     cache_folder,
@@ -57,6 +56,7 @@ from skills_agent.graph.setting_values import (
     checked,
     from_environment,
 )
+from skills_agent.mcp.servers import McpServer, ServerName
 from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
@@ -67,7 +67,7 @@ from skills_agent.skills.sources.directory import DirectorySource, standard_sour
 from skills_agent.state.budget import Limits, OnChange, Positive, Share
 
 if TYPE_CHECKING:
-    from skills_agent.graph.mcp.client import McpServers
+    from skills_agent.mcp.client import McpServers
     from skills_agent.skills.library.contents import ContentLimits
     from skills_agent.skills.library.snapshots import SnapshotStore
     from skills_agent.skills.search.vectors import Embedder, Vectors
@@ -443,8 +443,8 @@ def folder_sources(settings: Settings) -> list[DirectorySource]:
 def _of_servers(settings: Settings, servers: "McpServers | None") -> "Sequence[Source]":
     if not any(each.skills for each in settings.mcp_servers.values()):
         return ()
-    from skills_agent.graph.mcp.client import make_servers  # noqa: PLC0415 - as it imports this
-    from skills_agent.graph.mcp.skills import skill_sources  # noqa: PLC0415
+    from skills_agent.mcp.client import make_servers  # noqa: PLC0415 - as it imports this
+    from skills_agent.mcp.skills import skill_sources  # noqa: PLC0415
 
     return skill_sources(settings, servers or make_servers(settings))
 

@@ -8,6 +8,7 @@ from langchain_core.messages import AnyMessage
 from langgraph.runtime import Runtime
 from pydantic import AfterValidator, Field, create_model
 
+from skills_agent.needs.installing import list_of
 from skills_agent.nodes.asking import (
     SKILL_CHANGED,
     Answer,
@@ -20,7 +21,6 @@ from skills_agent.nodes.asking import (
     with_words,
 )
 from skills_agent.nodes.effects import JournalEntry
-from skills_agent.nodes.installing import list_of
 from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.question import describe_question

@@ -9,9 +9,9 @@ from langchain_core.messages import AnyMessage
 from langchain_core.messages.tool import ToolCall
 from langgraph.runtime import Runtime
 
+from skills_agent.needs.installing import with_installation
 from skills_agent.nodes.asking import check_answerable, over_budget_text
 from skills_agent.nodes.effects import Invocations
-from skills_agent.nodes.installing import with_installation
 from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.policy import Policy
 from skills_agent.skills.policy.patterns import Call

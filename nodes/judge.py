@@ -12,6 +12,8 @@ from langchain_core.messages import InvalidToolCall
 from langgraph.runtime import Runtime
 from msgspec import structs
 
+from skills_agent.needs.here import sentence
+from skills_agent.needs.packages import PackageKind
 from skills_agent.nodes.effects import effect_of
 from skills_agent.nodes.no_tool import instead_of
 from skills_agent.nodes.policy import Policy
@@ -19,8 +21,6 @@ from skills_agent.nodes.reply import strict_arguments
 from skills_agent.skills.errors import PackagesMissingError, SkillError, UnknownSkillError
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.needs.here import sentence
-from skills_agent.skills.needs.packages import PackageKind
 from skills_agent.skills.network.hosts import HostPattern
 from skills_agent.skills.policy.grants import is_in_scope
 from skills_agent.skills.policy.patterns import Call, split_entries

@@ -7,6 +7,7 @@ from typing import Final
 from langchain_core.messages import ToolMessage
 from langgraph.runtime import Runtime
 
+from skills_agent.needs.here import sentence
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.policy import Policy
@@ -16,7 +17,6 @@ from skills_agent.skills.format.instructions import shows_commands
 from skills_agent.skills.library.admission import NotAdmittedError
 from skills_agent.skills.library.contents import summarize
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.needs.here import sentence
 from skills_agent.skills.policy.other_clients import names_here, names_used
 from skills_agent.skills.policy.tool_spec import RUN_COMMAND
 from skills_agent.skills.skill import ResourceListing, Skill, SkillRef

@@ -11,14 +11,14 @@ from typing import Any
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel, ValidationError
 
+from skills_agent.needs.here import Machine, Missing
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocation
+from skills_agent.packages.errors import PackageError
+from skills_agent.packages.signed import Signers
 from skills_agent.skills.library.catalog import Catalog, in_place_text
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.needs.here import Machine, Missing
-from skills_agent.skills.packages.errors import PackageError
-from skills_agent.skills.packages.signed import Signers
 from skills_agent.skills.policy.patterns import Call, Entry, Grammar, any_permits
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode, Permission
 from skills_agent.skills.policy.question import FileChange

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.policy import Policy
+from skills_agent.shell.shell import SimpleCommand
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.question import (
@@ -25,7 +26,6 @@ from skills_agent.skills.policy.question import (
     describe,
     escape_markdown,
 )
-from skills_agent.skills.policy.shell import SimpleCommand
 from skills_agent.skills.text import cut
 
 logger = logging.getLogger(__name__)

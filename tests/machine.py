@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from skills_agent.skills.scripts.bwrap import probe
+from skills_agent.sandbox.bwrap import probe
 
 # For that PATH: what `probe` has found is kept, and a test may have changed the variable.
 SANDBOX = probe(os.environ["PATH"])

@@ -15,12 +15,12 @@ from typing import Any
 
 import yaml
 
-from skills_agent.graph.mcp.client import McpServers
-from skills_agent.graph.mcp.servers import McpServer
+from skills_agent.mcp.client import McpServers
+from skills_agent.mcp.servers import McpServer
+from skills_agent.mcp.source import McpSource
 from skills_agent.skills.library.published import Publisher
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource
-from skills_agent.skills.sources.mcp import McpSource
 
 Files = Mapping[str, str | bytes]
 EXTENSION = "io.modelcontextprotocol/skills"
@@ -192,7 +192,7 @@ def serving_skills(folder: Path) -> Iterator[str]:
     """Serve the skills of a folder as `skills-agent skills serve --http` does; yield the address."""
     import uvicorn  # noqa: PLC0415 - the extra `mcp` brings it
 
-    from skills_agent.graph.mcp.serving import skills_server  # noqa: PLC0415
+    from skills_agent.mcp.serving import skills_server  # noqa: PLC0415
 
     app = skills_server(Publisher(Registry([DirectorySource(folder, "mine")])), "1").streamable_http_app()
     port = free_port()

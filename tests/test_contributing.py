@@ -20,7 +20,7 @@ class Copy:
         self.folder = folder
         self.touched: set[str] = set()
         listed = subprocess.check_output(
-            ["git", "ls-files", "-co", "--exclude-standard", *PARTS, "docs", "README.md"],
+            ["git", "ls-files", "-co", "--exclude-standard", *PARTS, "extras", "docs", "README.md"],
             cwd=PROJECT,
             text=True,
         )
@@ -32,6 +32,8 @@ class Copy:
         packages.mkdir(parents=True)
         for part in PARTS:
             (packages / part).symlink_to(folder / part)
+        for extra in (folder / "extras").iterdir():
+            (packages / extra.name).symlink_to(extra)
 
     def write(self, name: str, text: str) -> None:
         """Add a file."""

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.skills.policy.commands import ANY
-from skills_agent.skills.policy.git_commands import WRITES
+from skills_agent.shell.commands import ANY
+from skills_agent.shell.git_commands import WRITES
+from skills_agent.shell.reading import WRITING_OPTIONS
 from skills_agent.skills.policy.patterns import GRAMMAR, Entry
-from skills_agent.skills.policy.reading import WRITING_OPTIONS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 

@@ -18,10 +18,10 @@ PARTS = ("graph", "nodes", "skills", "state")
 def test_every_folder_with_code_is_a_listed_package() -> None:
     listed = set(tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
     found = {
-        "skills_agent." + ".".join(path.parent.relative_to(PROJECT).parts)
-        for part in PARTS
-        for path in (PROJECT / part).rglob("__init__.py")
-        if "bundled" not in path.parts
+        "skills_agent." + ".".join(path.parent.relative_to(root).parts)
+        for root, part in [*((PROJECT, part) for part in PARTS), (PROJECT / "extras", ".")]
+        for path in (root / part).rglob("__init__.py")
+        if not {"bundled", "tests"} & {*path.parts}
     }
     assert listed == found
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from skills_agent.graph.mcp.servers import literal_secrets, variables_in
 from skills_agent.graph.places import process_environment
 from skills_agent.graph.settings import Settings
+from skills_agent.mcp.servers import literal_secrets, variables_in
 from skills_agent.skills.scripts.output import MASK as MASKED_BYTES
 from skills_agent.skills.scripts.output import forms_of
 

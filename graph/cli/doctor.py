@@ -16,7 +16,7 @@ from skills_agent.skills.skill import Diagnostic, SkillMetadata
 from skills_agent.skills.text import count
 
 if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick
-    from skills_agent.graph.mcp.client import ServerState
+    from skills_agent.mcp.client import ServerState
     from skills_agent.skills.library.checkup import SourceState
     from skills_agent.skills.library.registry import Registry
     from skills_agent.skills.scripts.choice import Program
@@ -177,8 +177,8 @@ def _lacking(settings: Settings, registry: "Registry", unreachable: dict[str, st
     Of skills in folders as they are now, and of others what their frontmatter says: none is copied for it.
     """
     from skills_agent.graph.machine import machine_of
-    from skills_agent.skills.needs.gather import gather_now
-    from skills_agent.skills.needs.here import sentence
+    from skills_agent.needs.gather import gather_now
+    from skills_agent.needs.here import sentence
 
     machine = machine_of(settings, lambda: unreachable)
     lacking = {}
@@ -196,7 +196,7 @@ def _server_states(settings: Settings) -> "list[ServerState]":
     if not settings.mcp_servers:
         return []
     from skills_agent.graph.audit.redaction import Redaction
-    from skills_agent.graph.mcp.client import ServerState, make_servers
+    from skills_agent.mcp.client import ServerState, make_servers
 
     try:
         servers = make_servers(settings)
@@ -257,9 +257,9 @@ def signer_of(settings: Settings, skill: SkillMetadata) -> str:
     """Return who signed a skill as it is now, so that it is trusted; empty for nobody."""
     if skill.trusted:
         return ""
-    from skills_agent.graph.cli.packages import signers_of
+    from skills_agent.packages.commands.shared import signers_of
+    from skills_agent.packages.errors import PackageError
     from skills_agent.skills.library.contents import SnapshotError, measure
-    from skills_agent.skills.packages.errors import PackageError
 
     folder, signers = Path(skill.path).parent, signers_of(settings)
     if not signers.may_have(folder):

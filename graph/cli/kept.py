@@ -13,7 +13,7 @@ from skills_agent.graph.kept_folders import homes_of
 from skills_agent.graph.machine import machine_of
 from skills_agent.graph.settings import Settings, open_snapshots
 from skills_agent.graph.threads.references import is_needed
-from skills_agent.skills.needs.kept_environments import kept_environments, remove_environment
+from skills_agent.needs.kept_environments import kept_environments, remove_environment
 from skills_agent.skills.scripts.run_folders import weigh
 from skills_agent.skills.text import count
 from skills_agent.skills.trees import empty

@@ -38,7 +38,7 @@ _COMMANDS: Final[Commands] = {
     ),
     "skills": Command("skills_agent.graph.cli.skills:skills", "List, search, check and begin skills."),
     "eval": Command(
-        "skills_agent.graph.cli.eval:eval",
+        "skills_agent.evals.commands.eval:eval",
         "Run eval cases: does a skill help, and is it chosen when it should be.",
     ),
     "studio": Command("skills_agent.graph.cli.studio:studio", "Open the agent in LangGraph Studio."),

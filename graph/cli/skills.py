@@ -49,40 +49,40 @@ is not always needed into `references/`, programs into `scripts/`, and name the 
 
 _LATE: Final[Commands] = {
     "install": Command(
-        "skills_agent.graph.cli.install:install",
+        "skills_agent.packages.commands.install:install",
         "Install skills from a folder, an archive, a repository or a URL.",
     ),
     "pack": Command(
-        "skills_agent.graph.cli.pack:pack", "Make an archive of skills that anybody can make again."
+        "skills_agent.packages.commands.pack:pack", "Make an archive of skills that anybody can make again."
     ),
-    "serve": Command("skills_agent.graph.cli.serve:serve", "Publish skills to any client of MCP."),
+    "serve": Command("skills_agent.mcp.commands.serve:serve", "Publish skills to any client of MCP."),
     "sync": Command(
-        "skills_agent.graph.cli.sync:sync",
+        "skills_agent.packages.commands.sync:sync",
         "Make installed skills what skills.lock says, or check that they are.",
     ),
     "verify": Command(
-        "skills_agent.graph.cli.verify:verify", "Compare installed skills with skills.lock, file by file."
+        "skills_agent.packages.commands.verify:verify", "Compare installed skills with skills.lock, file by file."
     ),
     "outdated": Command(
-        "skills_agent.graph.cli.update:outdated",
+        "skills_agent.packages.commands.update:outdated",
         "Show which installed skills have other versions at their sources.",
     ),
     "update": Command(
-        "skills_agent.graph.cli.update:update", "Install what the sources of installed skills have now."
+        "skills_agent.packages.commands.update:update", "Install what the sources of installed skills have now."
     ),
-    "sign": Command("skills_agent.graph.cli.sign:sign", "Sign skills and archives with a key of SSH."),
+    "sign": Command("skills_agent.packages.commands.sign:sign", "Sign skills and archives with a key of SSH."),
     "rollback": Command(
-        "skills_agent.graph.cli.rollback:rollback", "Put back an earlier version of a skill."
+        "skills_agent.packages.commands.rollback:rollback", "Put back an earlier version of a skill."
     ),
     "uninstall": Command(
-        "skills_agent.graph.cli.uninstall:uninstall", "Remove installed skills, and keep a backup."
+        "skills_agent.packages.commands.uninstall:uninstall", "Remove installed skills, and keep a backup."
     ),
     "stats": Command(
         "skills_agent.graph.cli.stats:stats",
         "Show how often skills were offered, loaded and used, and what they cost.",
     ),
     "triggers": Command(
-        "skills_agent.graph.cli.triggers:triggers",
+        "skills_agent.evals.commands.triggers:triggers",
         "Show which requests a skill is chosen for, and search for a better description.",
     ),
     "lint": Command(
@@ -93,7 +93,7 @@ _LATE: Final[Commands] = {
         "Show where skills are from, what is wrong with them, and all settings.",
     ),
     "needs": Command(
-        "skills_agent.graph.cli.needs:needs", "Show what a skill needs of this machine, and what is missing."
+        "skills_agent.needs.commands.needs:needs", "Show what a skill needs of this machine, and what is missing."
     ),
 }
 
@@ -249,7 +249,7 @@ def _not_here(settings: Settings, needed: Sequence[Need], ref: SkillRef, *, trus
     if not needed:
         return ""
     from skills_agent.graph.machine import machine_of
-    from skills_agent.skills.needs.here import sentence
+    from skills_agent.needs.here import sentence
 
     missing = machine_of(settings).missing(needed, ref, trusted=trusted)
     return sentence(missing) if missing else ""

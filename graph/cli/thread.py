@@ -17,6 +17,7 @@ from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 from langgraph.types import Command, Interrupt, StateSnapshot
 
+from skills_agent.evals.cases.result import is_eval_thread
 from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.build import wire
 from skills_agent.graph.cli.approval import ask_person, is_for_words, make_answer, question_text
@@ -41,7 +42,6 @@ from skills_agent.nodes.model_call import Models
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.question import contents_of
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
-from skills_agent.skills.evals.result import is_eval_thread
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.question import whole
 from skills_agent.skills.policy.risk import Approval, Risk

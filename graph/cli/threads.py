@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from skills_agent.evals.cases.result import is_eval_thread
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import (
     ask_for_yes,
@@ -18,7 +19,6 @@ from skills_agent.graph.cli.printing import (
 )
 from skills_agent.graph.cli.start import imports_done
 from skills_agent.graph.threads.errors import AgeError, list_first
-from skills_agent.skills.evals.result import is_eval_thread
 from skills_agent.skills.text import count
 
 T = TypeVar("T")

@@ -7,9 +7,9 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table, value_text
-from skills_agent.graph.cli.trust_signers import signer
 from skills_agent.graph.places import trust_file_of
 from skills_agent.graph.settings import Settings, content_limits, workspace_file
+from skills_agent.packages.commands.trust_signers import signer
 from skills_agent.skills.policy.trust import TrustedPath, TrustList
 from skills_agent.skills.sources.directory import STANDARD_FOLDERS
 

@@ -21,11 +21,11 @@ from skills_agent.graph.serialisation import Key
 from skills_agent.graph.settings import Settings, server_database
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
 from skills_agent.graph.threads.locks import FileLocks, LockTable, PostgresLocks, ThreadLocks, conninfo_of
-from skills_agent.graph.threads.postgres_journal import PostgresJournal, has_psycopg
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocations, Journal
+from skills_agent.server.postgres_journal import PostgresJournal, has_psycopg
+from skills_agent.shell.background import BackgroundCommands
 from skills_agent.skills.policy.codes import Codes
-from skills_agent.skills.scripts.background import BackgroundCommands
 
 JOURNAL_FILE: Final = "journal.sqlite"
 LOCK_FOLDER: Final = "locks"

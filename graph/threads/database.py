@@ -24,8 +24,8 @@ from skills_agent.graph.private_files import ROOM, is_busy, is_full, is_read_onl
 from skills_agent.graph.serialisation import strict
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.errors import DatabaseError
-from skills_agent.graph.threads.postgres_journal import make_once
 from skills_agent.graph.threads.references import address_of
+from skills_agent.server.postgres_journal import make_once
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -3,8 +3,8 @@
 from functools import partial
 
 from skills_agent.graph.threads.locks import HeldLock, PostgresLock
-from skills_agent.graph.threads.postgres_journal import PostgresJournal
 from skills_agent.nodes.effects import Journal, JournalEntry
+from skills_agent.server.postgres_journal import PostgresJournal
 
 
 class FencedJournal:

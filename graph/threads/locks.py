@@ -15,8 +15,8 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from skills_agent.graph.private_files import open_private
 from skills_agent.graph.threads.errors import LostLockError, ThreadBusyError, ThreadError
-from skills_agent.graph.threads.postgres_journal import make_once
 from skills_agent.nodes.cancellation import Cancellation
+from skills_agent.server.postgres_journal import make_once
 from skills_agent.skills import posix
 
 if TYPE_CHECKING:

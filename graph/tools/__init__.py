@@ -13,11 +13,11 @@ from skills_agent.graph.tools.files import file_tools
 from skills_agent.graph.tools.plan import update_plan
 from skills_agent.graph.tools.skills import LeftOut, skill_tools
 from skills_agent.graph.tools.workspace import Workspace
+from skills_agent.needs.here import Machine
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.codes import ThreadCodes
+from skills_agent.shell.background import BackgroundCommands
 from skills_agent.skills.library.registry import Library
-from skills_agent.skills.needs.here import Machine
-from skills_agent.skills.scripts.background import BackgroundCommands
 from skills_agent.skills.scripts.runner import ScriptRunner
 
 __all__ = ["CommandLimits", "Kept", "Workdir", "build_tools", "spec_of"]

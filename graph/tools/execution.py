@@ -16,20 +16,20 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.kept_folders import KeptFolders
 from skills_agent.graph.private_files import folder_name
-from skills_agent.graph.tools.background import Background, live_output
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.skills import ThreadRuntime, loaded_skill
+from skills_agent.needs.failures import diagnosed
+from skills_agent.needs.here import Machine
+from skills_agent.needs.installation import Installation
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.codes import ThreadCodes
+from skills_agent.shell.background import BackgroundCommands
+from skills_agent.shell.background_tools import Background, live_output
+from skills_agent.shell.shell import take_apart
 from skills_agent.skills.confined import make_folder_beneath, refusing_links
 from skills_agent.skills.library.registry import Library, Registry
-from skills_agent.skills.needs.failures import diagnosed
-from skills_agent.skills.needs.here import Machine
-from skills_agent.skills.needs.installation import Installation
 from skills_agent.skills.network.hosts import HostPattern, HostPatternError
 from skills_agent.skills.policy.protected import protected_in, protected_in_command
-from skills_agent.skills.policy.shell import take_apart
-from skills_agent.skills.scripts.background import BackgroundCommands
 from skills_agent.skills.scripts.command_line import command_request, explained
 from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.request import as_arguments, of_skill, script_request

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from skills_agent.needs.declared import declared_needs
 from skills_agent.skills.errors import SkillInvalidError, SkillTooLargeError, SkillUndecodableError
 from skills_agent.skills.format.fields import read_fields
 from skills_agent.skills.format.frontmatter import (
@@ -28,7 +29,6 @@ from skills_agent.skills.format.rules import (
     one_note,
 )
 from skills_agent.skills.format.values import name_from_folder
-from skills_agent.skills.needs.declared import declared_needs
 from skills_agent.skills.skill import MCP_LABEL, Diagnostic, Skill, SkillMetadata
 from skills_agent.skills.text import clean_text, normalize_line_ends
 

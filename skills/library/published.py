@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from skills_agent.mcp.entries import MAX_BYTES, MAX_FILES, McpEntry, McpFile, uri_of
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.fields import FIELDS
@@ -14,7 +15,6 @@ from skills_agent.skills.format.rules import NAME_RULE, is_spec_name
 from skills_agent.skills.library.contents import ContentLimits, Member, list_contents
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillMetadata
-from skills_agent.skills.sources.mcp_entries import MAX_BYTES, MAX_FILES, McpEntry, McpFile, uri_of
 
 logger = logging.getLogger(__name__)
 

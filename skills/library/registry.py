@@ -38,7 +38,7 @@ if TYPE_CHECKING:  # what only a load or a search needs is imported by it: `skil
     from skills_agent.skills.search.tables import TextTables
     from skills_agent.skills.search.vectors import FusedIndex, Vectors
     from skills_agent.skills.search.words import SearchIndex
-    from skills_agent.skills.sources.store import SkillStore
+    from skills_agent.sources.store import SkillStore
 
 MAX_RESOURCE_BYTES: Final = 1_000_000
 _CATALOGS_KEPT: Final = 8
@@ -220,8 +220,8 @@ class Registry:
 
         Raises as `snapshot` does.
         """
-        from skills_agent.skills.needs.declared import merged  # noqa: PLC0415
-        from skills_agent.skills.needs.gather import gather  # noqa: PLC0415
+        from skills_agent.needs.declared import merged  # noqa: PLC0415
+        from skills_agent.needs.gather import gather  # noqa: PLC0415
 
         snapshot = self.snapshot(ref)
         shown = gather(snapshot.folder, _file_name(ref), snapshot.plugin)
@@ -378,7 +378,7 @@ class Library:
             known = self._own.get(key)
         if known is not None and not look:
             return known
-        from skills_agent.skills.sources.store import StoreSource, user_namespace  # noqa: PLC0415
+        from skills_agent.sources.store import StoreSource, user_namespace  # noqa: PLC0415
 
         own = StoreSource(store, user_namespace(user_id), label=CALLER)
         registry = self.shared

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from skills_agent.shell import commands
+from skills_agent.shell.commands import ANY, Words, all_match, word_matches
 from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.network.hosts import HostPattern, HostPatternError, Target, target_of
-from skills_agent.skills.policy import commands
-from skills_agent.skills.policy.commands import ANY, Words, all_match, word_matches
 from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
 from skills_agent.skills.sources.plugin import PLUGIN_ROOT
 from skills_agent.skills.text import one_line
 
 if TYPE_CHECKING:
-    from skills_agent.skills.policy.shell import SimpleCommand
+    from skills_agent.shell.shell import SimpleCommand
 
 _ENTRY: Final = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)(?:\((?P<argument>.*)\))?", re.DOTALL)
 _SERVER: Final = re.compile(r"mcp__(?P<server>[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*)(?:__(?P<tool>[\w*.-]+))?")
@@ -96,7 +96,7 @@ class Call(msgspec.Struct, frozen=True):
     @property
     def line(self) -> "tuple[SimpleCommand, ...] | None":
         """Return the simple commands of the call's command; None for one that is not understood."""
-        from skills_agent.skills.policy.shell import moved, take_apart  # noqa: PLC0415 - as below
+        from skills_agent.shell.shell import moved, take_apart  # noqa: PLC0415 - as below
 
         line, folder = None if self.command is None else take_apart(self.command), self.args.get("cwd")
         if line is None or not folder:
@@ -112,7 +112,7 @@ class Call(msgspec.Struct, frozen=True):
         """
         if self.spec.counts_as != "command" or not self.places.start or self.skill is not None:
             return self.spec.risk
-        from skills_agent.skills.policy.reading import read_paths, stays_inside  # noqa: PLC0415 - as below
+        from skills_agent.shell.reading import read_paths, stays_inside  # noqa: PLC0415 - as below
 
         paths, at = read_paths(self.line), self.places
         if paths is None:
@@ -429,12 +429,12 @@ def _split_by_depth(text: str) -> list[str]:
 
 
 def _permits_line(patterns: Collection[Words], call: Call) -> bool:
-    from skills_agent.skills.policy.command_lines import permits_line  # noqa: PLC0415
+    from skills_agent.shell.command_lines import permits_line  # noqa: PLC0415
 
     return permits_line(patterns, call.line, call.places.workspace)
 
 
 def _touches_line(pattern: Words, call: Call) -> bool:
-    from skills_agent.skills.policy.command_lines import touches_line  # noqa: PLC0415
+    from skills_agent.shell.command_lines import touches_line  # noqa: PLC0415
 
     return touches_line(pattern, call.line)

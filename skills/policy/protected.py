@@ -16,10 +16,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from skills_agent.shell.git_commands import GIT, git_write
+from skills_agent.shell.reading import read_paths
+from skills_agent.shell.shell import SimpleCommand, take_apart
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.policy.git_commands import GIT, git_write
-from skills_agent.skills.policy.reading import read_paths
-from skills_agent.skills.policy.shell import SimpleCommand, take_apart
 
 READERS: Final[Mapping[str, tuple[str, ...]]] = {
     "version control": (

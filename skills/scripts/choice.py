@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
+from skills_agent.sandbox.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import AS_ROOT, AS_ROOT_IN_SANDBOX, is_root
 from skills_agent.skills.scripts.programs import find_program

@@ -8,8 +8,8 @@ from pathlib import Path
 from signal import Signals
 from typing import Final
 
+from skills_agent.shell.git_commands import GIT_ENVIRONMENT, git_write
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.policy.git_commands import GIT_ENVIRONMENT, git_write
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from skills_agent.skills.text import clean_text, one_line
 

@@ -14,9 +14,13 @@ from shutil import copytree
 from threading import BoundedSemaphore, Lock
 from typing import ClassVar
 
+from skills_agent.sandbox.growth import Growth, Written
+from skills_agent.sandbox.protected_files import ProtectedFiles, Watch, shown
+from skills_agent.sandbox.shared_folders import SharedFolder, link_into, shared_with
+from skills_agent.sandbox.supervised import FLOOD_FACTOR, ProgramStart, SupervisedProgram
+from skills_agent.shell.git_commands import GIT
+from skills_agent.shell.reading import NAMED_BY_VERDICTS
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.policy.git_commands import GIT
-from skills_agent.skills.policy.reading import NAMED_BY_VERDICTS
 from skills_agent.skills.scripts.environment import (
     FIXED,
     ScriptLimits,
@@ -25,11 +29,9 @@ from skills_agent.skills.scripts.environment import (
     uv_cache,
     warn_of_root,
 )
-from skills_agent.skills.scripts.growth import Growth, Written
 from skills_agent.skills.scripts.interpreter import command_for, program_for
 from skills_agent.skills.scripts.output import Capture
 from skills_agent.skills.scripts.programs import find_program, global_modules, shadowed
-from skills_agent.skills.scripts.protected_files import ProtectedFiles, Watch, shown
 from skills_agent.skills.scripts.report import written_since
 from skills_agent.skills.scripts.run_folders import (
     Collected,
@@ -47,8 +49,6 @@ from skills_agent.skills.scripts.runner import (
     Stop,
     slot_of,
 )
-from skills_agent.skills.scripts.shared_folders import SharedFolder, link_into, shared_with
-from skills_agent.skills.scripts.supervised import FLOOD_FACTOR, ProgramStart, SupervisedProgram
 from skills_agent.skills.scripts.unfinished import UnfinishedRuns
 
 logger = logging.getLogger(__name__)

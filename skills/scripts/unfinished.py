@@ -15,9 +15,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+from skills_agent.sandbox.protected_files import Findings, Place
 from skills_agent.skills import posix
 from skills_agent.skills.errors import SkillsAgentError
-from skills_agent.skills.scripts.protected_files import Findings, Place
 
 logger = logging.getLogger(__name__)
 

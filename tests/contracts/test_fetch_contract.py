@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from extras.packages.tests.signers import Signers
+from skills_agent.packages.address import parse_address, portable
+from skills_agent.packages.errors import OfferError, PackageError
+from skills_agent.packages.fetch import fetch
+from skills_agent.packages.lock import LockedSkill
+from skills_agent.packages.manifest import MANIFEST_FILE, Manifest
+from skills_agent.packages.offer import Offer, OfferedSkill, Wanted
+from skills_agent.packages.signed import SignatureError, check_offered, signature_text
+from skills_agent.packages.syncing import Place, fetch_locked
+from skills_agent.packages.well_known import SCHEMA
 from skills_agent.skills.library.contents import ContentLimits
-from skills_agent.skills.packages.address import parse_address, portable
-from skills_agent.skills.packages.errors import OfferError, PackageError
-from skills_agent.skills.packages.fetch import fetch
-from skills_agent.skills.packages.lock import LockedSkill
-from skills_agent.skills.packages.manifest import MANIFEST_FILE, Manifest
-from skills_agent.skills.packages.offer import Offer, OfferedSkill, Wanted
-from skills_agent.skills.packages.signed import SignatureError, check_offered, signature_text
-from skills_agent.skills.packages.syncing import Place, fetch_locked
-from skills_agent.skills.packages.well_known import SCHEMA
 from tests.git_server import SKILL, Files, GitSite, Repository, serving_git
-from tests.skills.packages.signers import Signers
 
 KINDS = ("folder", "archive", "git", "url", "well-known")
 Skills = Mapping[str, Files]

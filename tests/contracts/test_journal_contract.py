@@ -21,8 +21,8 @@ from langgraph.types import Command
 
 from skills_agent.graph.threads.errors import JournalError
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
-from skills_agent.graph.threads.postgres_journal import PostgresJournal
 from skills_agent.nodes.effects import Invocation, Journal, JournalEntry
+from skills_agent.server.postgres_journal import PostgresJournal
 from skills_agent.skills.policy.codes import Codes
 from tests.agents import produced
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from skills_agent.sandbox.bwrap import BwrapRunner, probe
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import ScriptLimits
 from skills_agent.skills.scripts.report import describe

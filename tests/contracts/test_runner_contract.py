@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from skills_agent.sandbox.bwrap import BwrapRunner, probe
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.library.snapshots import SnapshotStore
-from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.command_line import command_request
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import ScriptLimits
-from skills_agent.skills.scripts.external import ExternalRunner
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner, WrittenFile
+from skills_agent.sources.external_runner import ExternalRunner
 from tests.waiting import until
 
 MakeRunner = Callable[..., ScriptRunner]

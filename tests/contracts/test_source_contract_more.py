@@ -11,9 +11,9 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
 from skills_agent.skills.sources import Source
-from skills_agent.skills.sources.backend import BackendSource
-from skills_agent.skills.sources.remote import RemoteSource
-from skills_agent.skills.sources.store import StoreSource, value_of
+from skills_agent.sources.backend import BackendSource
+from skills_agent.sources.remote import RemoteSource
+from skills_agent.sources.store import StoreSource, value_of
 from tests.contracts import test_source_contract
 from tests.contracts.test_source_contract import MakeSource, Tree, as_bytes
 from tests.folder_backend import FolderBackend

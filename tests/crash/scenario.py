@@ -28,9 +28,9 @@ from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal
-from skills_agent.graph.threads.postgres_journal import PostgresJournal
 from skills_agent.nodes.effects import JournalEntry
 from skills_agent.nodes.model_call import PromptRecords
+from skills_agent.server.postgres_journal import PostgresJournal
 from tests.agents import call, calls, write_skill
 from tests.crash.points import FILE, Points
 

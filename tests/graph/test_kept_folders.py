@@ -17,8 +17,8 @@ from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.trees import empty
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
-from tests.conftest import MakeAgent
 from tests.graph.cli.command_line import CommandLine
+from tests.kit import MakeAgent
 
 FREE: dict[str, Any] = {"require_approval_for": [], "sandbox": "off"}
 COUNT = 'echo x >> ~/count; wc -l < ~/count; echo "$SKILL_SCRATCH"'

@@ -175,15 +175,16 @@ IN_THE_PRODUCT = (*PRIVATE, "__pregel", "channels.delta")
 
 def test_no_other_file_uses_a_private_name_of_langgraph() -> None:
     project = Path(langgraph_inside.__file__).parent.parent
-    product = ("graph", "nodes", "skills", "state")
-    names = {**dict.fromkeys(product, IN_THE_PRODUCT), **dict.fromkeys(("tests", "benchmarks"), PRIVATE)}
+    folders = ("graph", "nodes", "skills", "state", "extras", "tests", "benchmarks")
     found = [
         f"{path.relative_to(project)}: {line.strip()}"
-        for folder, private in names.items()
+        for folder in folders
         for path in (project / folder).rglob("*.py")
         if path not in {Path(langgraph_inside.__file__), Path(__file__)}
         for line in path.read_text(encoding="utf-8").splitlines()
-        if any(name in line for name in private)
+        if any(
+            name in line for name in (PRIVATE if {"tests", "benchmarks"} & {*path.parts} else IN_THE_PRODUCT)
+        )
     ]
     assert found == [], "Give the name a function or an alias in graph/langgraph_inside.py, with its reason."
 
@@ -227,7 +228,7 @@ def test_a_graph_in_a_task_of_another_one_is_known_by_its_config() -> None:
     assert PARENT_TASK in configurable, hint
     public = {"thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map"}
     assert {name for name in configurable if not name.startswith(RESERVED)} <= public, (
-        "LangGraph keeps names of another kind in `configurable`: graph/server_auth.py must refuse those of "
+        "LangGraph keeps names of another kind in `configurable`: extras/server/auth.py must refuse those of "
         "clients, too."
     )
     assert identity_of(its_saver) is identity_of(saver), hint

@@ -12,7 +12,7 @@ from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.start_up import protected_entries, refuse_start_in_workspace
 from skills_agent.skills.policy.protected import protected_by
 from tests.agents import call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 STARTED = [
     ".env",

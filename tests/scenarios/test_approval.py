@@ -13,7 +13,7 @@ from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.settings import SettingsError
 from skills_agent.state.context import Context, ContextError
 from tests.agents import Agent, assert_asked_again, call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 WRITE = call("write_file", path="out.txt", content="hello\n")
 RUN = call("run_script", skill="alpha", path="scripts/run.py", args=["x"])

@@ -14,7 +14,7 @@ from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentState
 from tests.agents import Agent, call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 WRITE = call("write_file", path="out.txt", content="x")
 OTHER = call("write_file", path="other.txt", content="x")

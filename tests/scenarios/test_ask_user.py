@@ -6,7 +6,7 @@ import pytest
 from langgraph.types import Command
 
 from tests.agents import Agent, assert_asked_again, call, calls
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 ASK = call("ask_user", question="Which **file**?", choices=["orders.csv", "other.csv"])
 

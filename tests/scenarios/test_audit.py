@@ -28,7 +28,7 @@ from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput
 from tests.agents import call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 WRITE = call("write_file", path="out.txt", content="hello\n")
 RUN = call("run_script", skill="alpha", path="scripts/run.py", args=["3"])

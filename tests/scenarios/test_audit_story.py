@@ -15,7 +15,7 @@ from skills_agent.graph.cli.run_records import RunRecord
 from skills_agent.graph.private_files import folder_name
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 
 class CutOff(BaseException):

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from skills_agent.state.context import Context
 from skills_agent.state.transcript import answered_ids, calls_of
 from tests.agents import Agent, call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 LOOK = calls(call("list_dir"))
 

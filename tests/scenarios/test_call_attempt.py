@@ -10,7 +10,7 @@ from langgraph.prebuilt import ToolRuntime
 
 from skills_agent.graph import call_attempt
 from tests.agents import Agent, call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 PAY = call("pay", amount=3)
 RUN = call("run_script", skill="alpha", path="scripts/run.py")

@@ -19,7 +19,7 @@ from skills_agent.graph.places import state_folder
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal
 from tests.agents import Agent, call
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 from tests.openai_server import KEY, Call, Completion, OpenAIServer
 
 

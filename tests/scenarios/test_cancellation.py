@@ -23,7 +23,7 @@ from skills_agent.graph import ThreadBusyError, build_graph
 from skills_agent.nodes import cancellation
 from skills_agent.nodes.effects import CallRunsError
 from tests.agents import Agent, call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 from tests.stubborn import processes_with, stubborn_script
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ from skills_agent.nodes import prompt
 from skills_agent.skills.sources import MemorySource
 from skills_agent.state.context import Context
 from tests.agents import call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 
 class Look:

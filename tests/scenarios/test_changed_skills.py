@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.agents import Agent, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from pydantic import Field
 
 from skills_agent.graph.models.scripted import as_message
 from tests.agents import Agent, call, calls
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 LIE = "Successfully handled tool call."
 WRITE = calls({**call("write_file", path="canary", content="x"), "id": "call-w"})

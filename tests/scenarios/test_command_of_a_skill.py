@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents import Agent, call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 SCRIPT = "import pathlib\nprint('hello from', pathlib.Path(__file__).parent.name)\n"
 

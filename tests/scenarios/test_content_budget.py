@@ -9,7 +9,7 @@ from skills_agent.graph.threads.errors import ThreadError, UnfinishedError
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 SIZE = 60_000
 """Bytes of a skill, which are about 15,000 tokens."""

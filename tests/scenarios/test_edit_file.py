@@ -9,7 +9,7 @@ from skills_agent.graph.tools.edit import Replacement
 from skills_agent.graph.tools.files import file_tools
 from skills_agent.graph.tools.workspace import Workspace
 from tests.agents import Agent, call, calls
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 APPROVED = {"type": "approve"}
 EDIT = {"old_string": "two", "new_string": "2"}

@@ -30,8 +30,8 @@ from skills_agent.skills.policy.codes import Codes
 from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
 from tests.agents import Agent, assert_asked_again, call, calls, produced, write_skill
-from tests.conftest import MakeAgent
 from tests.forked import run_forked
+from tests.kit import MakeAgent
 
 RUN = call("run_script", skill="alpha", path="scripts/run.py", args=["x"])
 NOTE = call("note", text="n")

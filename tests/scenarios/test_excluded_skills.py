@@ -10,7 +10,7 @@ from skills_agent.graph.settings import SettingsError
 from skills_agent.skills.policy.patterns import EntryNotUnderstoodError
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 LOADS = calls(*(call("load_skill", name=name) for name in ("x-one", "x-two", "y")))
 

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from skills_agent.graph.audit.log import RunLog
 from tests.agents import Agent, call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 
 def nodes_of(agent: Agent, text: str, **asked: Any) -> list[str]:

@@ -36,8 +36,8 @@ from skills_agent.graph.threads.database import CompressedSerializer
 from skills_agent.graph.threads.journals import StoreJournal
 from skills_agent.skills.errors import SkillsAgentError
 from tests.agents import RemoteSaver, call, calls
-from tests.conftest import MakeAgent
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
+from tests.kit import MakeAgent
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,7 @@ from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.policy.codes import Codes
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 WRITE = calls({**call("write_file", path="canary", content="x"), "id": "call-w"})
 SCRIPT = "import os\nopen('log.txt', 'a').write(os.environ.get('TOKEN', 'none') + ' ')\n"

@@ -13,7 +13,7 @@ from skills_agent.graph.settings import registry_of
 from skills_agent.skills.errors import SkillError
 from skills_agent.state.context import Context
 from tests.agents import Agent, assert_asked_again, call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 SCRIPT = "import sys\nopen('log.txt', 'a').write(sys.argv[1])\n"
 LOAD = calls(call("load_skill", name="alpha"), call("load_skill", name="beta"))

@@ -14,8 +14,8 @@ from langgraph.types import Command
 from skills_agent.graph.models.provider import resolve_model
 from skills_agent.graph.settings import Settings
 from tests.agents import Agent, call, calls
-from tests.conftest import MakeAgent
 from tests.graph.cli.command_line import CommandLine
+from tests.kit import MakeAgent
 from tests.openai_server import KEY, Call, Completion, openai_server
 
 HALF = "a\ud800b"

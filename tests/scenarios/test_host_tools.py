@@ -11,7 +11,7 @@ from skills_agent.graph.settings import SettingsError
 from skills_agent.skills.policy import ToolSpec
 from skills_agent.state.context import Context
 from tests.agents import call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 LIBRARY = Path(__file__).resolve().parents[2] / "docs" / "library.md"
 MAIL = call("send_mail", to="a@b.c", text="Hello", attachment="reports/may.pdf")

@@ -17,7 +17,7 @@ from skills_agent.graph.serialisation import keyed, stored_size
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.results import MAX_MEDIA
 from tests.agents import Agent, call, calls
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 HUGE = "first " + "x" * 30_000_000 + " last"
 IMAGE = {"type": "image", "base64": "A" * 1000, "mime_type": "image/png"}

@@ -21,7 +21,7 @@ from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.services import make_services
 from skills_agent.skills.sources import MemorySource
 from tests.agents import call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 REPLIES: list[Any] = [calls(call("load_skill", name="alpha"), call("list_dir")), "three apples"]
 

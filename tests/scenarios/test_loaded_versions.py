@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from skills_agent.skills.scripts.bwrap import probe
+from skills_agent.sandbox.bwrap import probe
 from tests.agents import Agent, call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 from tests.machine import SANDBOXES
 
 LOAD = calls(call("load_skill", name="alpha"))

@@ -23,7 +23,7 @@ from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.state.context import Context
 from skills_agent.state.history import tokens_of
 from tests.agents import call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 from tests.openai_server import Call, Completion, OpenAIServer, Raw
 from tests.scenarios.test_prompt_prefix import Recorder
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from skills_agent.sandbox.bwrap import probe
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.verdict import Opinion
-from skills_agent.skills.scripts.bwrap import probe
 from tests.agents import call, calls
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 pytestmark = pytest.mark.skipif(not probe().program, reason="there is no sandbox here")
 

@@ -17,7 +17,7 @@ from skills_agent.graph.threads.errors import AnsweredError, UnnamedAnswerError
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.schema import AgentState
 from tests.agents import Agent, call, calls
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 APPROVE = {"decisions": [{"type": "approve"}]}
 REJECT = {"decisions": [{"type": "reject"}]}

@@ -23,7 +23,7 @@ from skills_agent.graph import AnsweredError, ThreadBusyError, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.settings import Settings
 from tests.agents import Agent, call, calls
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 WAIT = call("wait")
 WRITE = call("write_file", path="out.txt", content="x")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.agents import call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 
 def receipt(make_agent: MakeAgent, exclude: tuple[str, ...] = ()) -> str:

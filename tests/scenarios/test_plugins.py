@@ -8,7 +8,7 @@ import pytest
 from skills_agent.graph.places import trust_file_of
 from skills_agent.skills.policy.trust import TrustList
 from tests.agents import Agent, call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 from tests.machine import SANDBOXES, needs_bwrap
 
 LOAD = calls(call("load_skill", name="deploy"))

@@ -13,12 +13,12 @@ from skills_agent.graph import build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.places import trust_file_of
 from skills_agent.graph.settings import Settings, SettingsError
+from skills_agent.sandbox.bwrap import probe
 from skills_agent.skills.policy.trust import TrustList
-from skills_agent.skills.scripts.bwrap import probe
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from tests.agents import Agent, call, calls, trust_file_of_workspace
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 RUN = call("run_script", skill="alpha", path="scripts/run.py")
 WRITE = call("write_file", path="out/a.txt", content="x")

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, message_to_dict
 
 from tests.agents import call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 
 class Recorder:

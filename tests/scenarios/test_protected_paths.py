@@ -10,12 +10,12 @@ import pytest
 from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.judge import Judge
+from skills_agent.sandbox.bwrap import probe
 from skills_agent.skills.policy import Call, Opinion
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
-from skills_agent.skills.scripts.bwrap import probe
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 EVIL = "[core]\n\tfsmonitor = touch canary\n"
 GIT = call("write_file", path=".git/config", content=EVIL)

@@ -9,7 +9,7 @@ from skills_agent.graph.services import make_services
 from skills_agent.nodes.question import contents_of
 from skills_agent.skills.policy.question import MAX_SHOWN, whole
 from tests.agents import Agent, call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 from tests.machine import needs_bwrap
 
 RLO, ZWSP = "\u202e", "\u200b"

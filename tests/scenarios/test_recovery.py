@@ -15,8 +15,8 @@ from langgraph.prebuilt import ToolRuntime
 from skills_agent.graph import Threads, call_attempt
 from skills_agent.skills.policy import ToolSpec
 from tests.agents import Agent, call, calls
-from tests.conftest import MakeAgent
 from tests.forked import run_forked
+from tests.kit import MakeAgent
 
 PAY = calls(call("pay", invoice="4711"))
 

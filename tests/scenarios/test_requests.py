@@ -18,7 +18,7 @@ from skills_agent.graph.threads.errors import RequestIdError
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.schema import AgentState
 from tests.agents import Agent, call, calls
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 WRITE = call("write_file", path="a", content="b")
 

@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage
 
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from tests.agents import Agent, call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 
 def test_what_a_skill_requires_comes_before_it(make_agent: MakeAgent, skills_dir: Path) -> None:

@@ -9,7 +9,7 @@ from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.skills.policy.permission import Mode
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 WRITE = call("write_file", path="out.txt", content="hello\n")
 GREP = call("grep", pattern="x")

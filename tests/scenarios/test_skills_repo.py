@@ -17,17 +17,17 @@ from typing import Any
 import pytest
 import yaml
 
-from skills_agent.skills.packages.lock import read_lock
-from skills_agent.skills.packages.manifest import read_manifest, statement
-from skills_agent.skills.packages.packing import pack
-from skills_agent.skills.packages.signatures import Signatures
-from skills_agent.skills.packages.signer_files import SignerFiles
-from skills_agent.skills.packages.ssh_keygen import SshKeygen
+from extras.packages.tests.signers import KEYGEN, make_key
+from skills_agent.packages.lock import read_lock
+from skills_agent.packages.manifest import read_manifest, statement
+from skills_agent.packages.packing import pack
+from skills_agent.packages.signatures import Signatures
+from skills_agent.packages.signer_files import SignerFiles
+from skills_agent.packages.ssh_keygen import SshKeygen
 from tests.git_server import Repository, serving_git
 from tests.graph.cli.command_line import CommandLine
 from tests.machine import needs_bwrap
-from tests.skills.network.conftest import certify
-from tests.skills.packages.signers import KEYGEN, make_key
+from tests.raw_servers import certify
 from tests.web_server import WebFolder, serving
 
 PROJECT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from skills_agent.graph.threads.database import CompressedSerializer
 from tests.agents import call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 PLAN = call("update_plan", goal="Write", steps=[{"id": "1", "title": "Write", "status": "in_progress"}])
 

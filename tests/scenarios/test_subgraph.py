@@ -11,7 +11,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from tests.agents import call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 from tests.scenarios.test_prompt_prefix import Recorder
 
 CONFIG: Any = {"configurable": {"thread_id": "1"}}

@@ -11,7 +11,7 @@ from langgraph.types import Command
 
 from skills_agent.graph.threads.errors import ReplayedAnswerError
 from tests.agents import Agent, call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 CHANNELS = ("messages", "skills_loaded", "skill_resources", "grants", "usage", "plan", "catalog")
 

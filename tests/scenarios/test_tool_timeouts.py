@@ -13,7 +13,7 @@ from langgraph.types import Command, interrupt
 from skills_agent.graph.settings import SettingsError
 from skills_agent.nodes import timeouts
 from tests.agents import Agent, call, calls
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 SECONDS = 0.3
 DEPLOY = calls(call("deploy"))

@@ -11,11 +11,11 @@ from skills_agent.graph.services import make_services
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.tools.files import file_tools
 from skills_agent.graph.tools.workspace import Workspace
+from skills_agent.sandbox.bwrap import probe
 from skills_agent.skills.policy.secret_places import KEEPERS, is_wide, obeyed_in_homes, secret_places
-from skills_agent.skills.scripts.bwrap import probe
 from skills_agent.skills.scripts.runner import ScriptRequest
 from tests.agents import call, calls
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 KEY = "PRIVATE KEY"
 SECRETS = (

@@ -12,7 +12,7 @@ from skills_agent.graph.models.compatible import CompatibleChatOpenAI
 from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.state.context import Context
 from tests.agents import call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 from tests.openai_server import OpenAIServer, Raw
 
 COLORS = (

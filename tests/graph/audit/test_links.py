@@ -9,7 +9,7 @@ import pytest
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.private_files import folder_name
 from skills_agent.skills.confined import ConfinedError, LinkOnTheWayError
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 
 @pytest.mark.parametrize("link", [".agent", ".agent/runs"])

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from skills_agent.skills.scripts.bwrap import probe
+from skills_agent.sandbox.bwrap import probe
 from tests.agents import call, calls, write_skill
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 

@@ -17,8 +17,8 @@ from langgraph.runtime import RunControl
 
 from skills_agent.graph.cli.signals import draining
 from tests.agents import call, calls, write_skill
-from tests.conftest import MakeAgent
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
+from tests.kit import MakeAgent
 from tests.stubborn import processes_with, stubborn_script
 from tests.waiting import PATIENCE
 

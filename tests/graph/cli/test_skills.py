@@ -11,7 +11,7 @@ from skills_agent.skills.scripts.unfinished import UnfinishedRuns
 from tests.graph.cli.command_line import CommandLine
 
 SLOW_TO_IMPORT = ("langgraph", "langchain_core", "langchain_openai", "openai", "pydantic", "rich")
-ONLY_FOR_A_LOAD = ("skills_agent.skills.library.snapshots", "skills_agent.skills.sources.store")
+ONLY_FOR_A_LOAD = ("skills_agent.skills.library.snapshots", "skills_agent.sources.store")
 
 MINE = "---\nname: rain-gauge\ndescription: Mine.\n---\n\nMine.\n"
 BROKEN = "---\nname: broken\n---\n"
@@ -49,7 +49,7 @@ def test_the_help_is_printed_without_what_reads_settings_and_skills(cli: Command
 
 
 def test_a_skill_is_shown_without_a_look_at_the_machine_where_it_needs_nothing(cli: CommandLine) -> None:
-    looks = ("skills_agent.graph.machine", "skills_agent.skills.needs.environments")
+    looks = ("skills_agent.graph.machine", "skills_agent.needs.environments")
     cli.write_skill(MINE, "rain-gauge")
     command = ["skills", "show", "rain-gauge", "--skills-dir", str(cli.skills)]
     assert imported(cli, command, looks) == []
@@ -244,7 +244,7 @@ def test_lint_of_a_place_that_is_not_there_is_wrong_usage(cli: CommandLine) -> N
 KILLED_RUN = """
 import os, signal, sys
 from pathlib import Path
-from skills_agent.skills.scripts.protected_files import Findings
+from skills_agent.sandbox.protected_files import Findings
 from skills_agent.skills.scripts.unfinished import UnfinishedRuns
 
 workspace, folder = map(Path, sys.argv[1:])

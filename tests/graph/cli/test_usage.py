@@ -117,9 +117,14 @@ def test_the_version_is_that_of_the_package(cli: CommandLine) -> None:
 def test_click_is_known_to_the_command_line_alone() -> None:
     project = Path(__file__).parents[3]
     files = [
-        path for folder in ("graph", "nodes", "skills", "state") for path in (project / folder).rglob("*.py")
+        path
+        for folder in ("graph", "nodes", "skills", "state", "extras")
+        for path in (project / folder).rglob("*.py")
     ]
     users = [
         path for path in files if re.search(r"^\s*(import|from) click\b", path.read_text(), re.MULTILINE)
     ]
-    assert {path.parent for path in users} == {project / "graph" / "cli"}
+    assert {path.parent for path in users if "tests" not in path.parts} == {
+        project / "graph" / "cli",
+        *(project / "extras").glob("*/commands"),
+    }

@@ -9,7 +9,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 
 from skills_agent.graph.models.offline.model import OfflineChatModel
 from tests.agents import Agent, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 NOTE = "not a language model"
 """What every answer says."""

@@ -23,8 +23,8 @@ from skills_agent.graph.threads.errors import CheckpointOrderError
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.schema import AgentState
 from tests.agents import Agent, RemoteSaver, call, calls
-from tests.conftest import MakeAgent
 from tests.graph.cli.command_line import CommandLine
+from tests.kit import MakeAgent
 
 HOUR = 3600
 YEAR = 365 * 24 * HOUR

@@ -13,8 +13,8 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from skills_agent.graph.places import make_state_folder
 from skills_agent.graph.settings import Settings
-from tests.conftest import MakeAgent
 from tests.graph.cli.command_line import CommandLine
+from tests.kit import MakeAgent
 from tests.recorded.record import LOAD, RUN
 
 RECORDED = sorted((Path(__file__).parents[2] / "recorded").glob("*.sqlite"))

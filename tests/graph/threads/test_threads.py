@@ -31,8 +31,8 @@ from skills_agent.graph.threads.journals import StoreJournal
 from skills_agent.graph.threads.locks import Release, ThreadKey
 from skills_agent.skills.policy.codes import Codes
 from tests.agents import Agent, RemoteSaver, call, calls
-from tests.conftest import MakeAgent
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
+from tests.kit import MakeAgent
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "library.md"
 WRITE = call("write_file", path="out.txt", content="x")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.settings import Settings
 from tests.agents import call, calls, write_skill
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 
 FREE: dict[str, Any] = {"require_approval_for": [], "sandbox": "off"}
 

@@ -6,7 +6,7 @@ import pytest
 
 from skills_agent.graph.tools.fetch import fetch_tool
 from tests.agents import call, calls
-from tests.conftest import MakeAgent
+from tests.kit import MakeAgent
 from tests.web_server import serving
 
 PAGE = "https://api.example.invalid/a?b=c"

@@ -17,7 +17,7 @@ from skills_agent.skills.network.agent_proxy import ProxyError, proxy_for
 from skills_agent.skills.network.fetch import Page, fetch
 from skills_agent.skills.network.get import FetchError
 from skills_agent.skills.network.hosts import Target
-from tests.skills.network.conftest import HOST, PAGE
+from tests.raw_servers import HOST, PAGE
 
 ELSEWHERE = "other.example.invalid"
 """Only the proxy has an address for it."""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from skills_agent.sandbox.bwrap import BwrapRunner, probe
 from skills_agent.skills.network.hosts import HostPattern
-from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
-from tests.skills.network.conftest import HOST, PAGE
+from tests.raw_servers import HOST, PAGE
 
 pytestmark = pytest.mark.skipif(not probe().program, reason="there is no sandbox here")
 

@@ -12,7 +12,7 @@ from skills_agent.skills.network.addresses import AddressRefusedError
 from skills_agent.skills.network.fetch import MAX_BYTES, Page, fetch
 from skills_agent.skills.network.get import FetchError
 from skills_agent.skills.network.hosts import UrlError
-from tests.skills.network.conftest import Answers, RawServer
+from tests.raw_servers import Answers, RawServer
 
 Serve = Callable[[Answers], RawServer]
 

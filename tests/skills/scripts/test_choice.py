@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from skills_agent.sandbox import bwrap, supervisor
+from skills_agent.sandbox.bwrap import probe
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts import bwrap, environment, supervisor
-from skills_agent.skills.scripts.bwrap import probe
+from skills_agent.skills.scripts import environment
 from skills_agent.skills.scripts.choice import Isolation, Sandbox, choose_runner, isolation_here
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from skills_agent.sandbox.bwrap import BwrapRunner, probe
+from skills_agent.sandbox.protected_files import own_entries
+from skills_agent.sandbox.supervised import ISOLATED
 from skills_agent.skills.errors import InterpreterMissingError
-from skills_agent.skills.scripts.bwrap import BwrapRunner, probe
 from skills_agent.skills.scripts.choice import choose_runner, isolation_here, wanted_programs
 from skills_agent.skills.scripts.command_line import command_request
 from skills_agent.skills.scripts.controlled import ControlledRunner
@@ -20,9 +22,7 @@ from skills_agent.skills.scripts.programs import (
     shim_targets,
     without_shims,
 )
-from skills_agent.skills.scripts.protected_files import own_entries
 from skills_agent.skills.scripts.runner import ScriptRequest
-from skills_agent.skills.scripts.supervised import ISOLATED
 from tests.forked import run_forked
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"

@@ -1,0 +1,116 @@
+"""One result of one run of one case, and the head of a run: what a run keeps on disk."""
+
+import re
+from typing import Literal
+
+import msgspec
+
+from skills_agent.evals.cases.case import EvalCase, Frozen
+from skills_agent.evals.cases.trajectory import Spent, Trajectory
+
+VERSION = 1
+"""Of the files of a run."""
+
+EVAL_THREADS = "eval-"
+"""What the names of the threads of eval cases begin with; the id of their run follows."""
+_EVAL_THREAD = re.compile(rf"{EVAL_THREADS}\d{{8}}-\d{{6}}-")
+
+Arm = Literal["with", "without"]
+"""The same case with the skill, and without it."""
+
+CheckKind = Literal["skills", "calls", "order", "forbidden", "limits", "answer", "file", "script", "rubric"]
+
+Outcome = Literal["passed", "failed", "error", "timeout", "refused", "ungraded"]
+"""All checks hold; one does not; the model or the agent failed; it took too long; it stopped at a question
+that nobody answers; nothing decides (a rubric alone, and no grader)."""
+
+Recording = Literal["", "record", "replay"]
+"""Whether answers of providers are kept beside the cases, or come from there."""
+
+
+def is_eval_thread(name: str) -> bool:
+    """Return whether a thread is that of an eval case, and not a person's that is called so."""
+    return _EVAL_THREAD.match(name) is not None
+
+
+class Vote(Frozen, frozen=True, kw_only=True):
+    """What a grader said once."""
+
+    passed: bool
+    reason: str
+
+
+class CheckResult(Frozen, frozen=True, kw_only=True):
+    """One expectation, held against what happened."""
+
+    kind: CheckKind
+    text: str
+    """What was expected, as a sentence."""
+    passed: bool
+    evidence: str = ""
+    """What was found; never empty where it failed."""
+    votes: tuple[Vote, ...] = ()
+    """Of a rubric's point."""
+
+
+class EvalResult(Frozen, frozen=True, kw_only=True):
+    """One run of a case: a line of `results.jsonl`."""
+
+    case: str
+    """Its id."""
+    model: str
+    arm: Arm = "with"
+    repeat: int = 0
+    """From 0."""
+    outcome: Outcome
+    checks: tuple[CheckResult, ...] = ()
+    error: str = ""
+    """Why there is no answer, for `error`, `timeout` and `refused`."""
+    trajectory: Trajectory = Trajectory()
+    spent: Spent = Spent()
+    grading: Spent = Spent()
+    """What the grader took, which is no part of `spent`."""
+    thread: str = ""
+    """`threads show` opens it."""
+    at: str = ""
+    """When it ended: RFC 3339, UTC."""
+
+    @property
+    def key(self) -> tuple[str, str, Arm, int]:
+        """Return what makes it one of its kind in a run."""
+        return self.case, self.model, self.arm, self.repeat
+
+    @property
+    def score(self) -> float:
+        """Return 1 where it passed, else 0: errors and timeouts stay in the count."""
+        return float(self.outcome == "passed")
+
+
+class RunHead(Frozen, frozen=True, kw_only=True):
+    """What a run is of: `run.json`. With the results it is all that a report needs."""
+
+    version: int = VERSION
+    id: str
+    at: str
+    """When it began: RFC 3339, UTC."""
+    command: str = ""
+    """As it was typed, to type it again."""
+    program: str = ""
+    """The version of skills-agent."""
+    models: tuple[str, ...] = ()
+    grader: str = ""
+    """The model that grades rubrics; empty: none does."""
+    arms: tuple[Arm, ...] = ("with",)
+    repeat: int = 1
+    recording: Recording = ""
+    seed: int = 0
+    """Of the resampling."""
+    places: tuple[str, ...] = ()
+    """Absolute paths that the cases were read from, and that say which skills the agent has."""
+    skills: dict[str, str] = msgspec.field(default_factory=dict)
+    """Digests of the skills that the agent knew, by name, when the run began."""
+    cases: tuple[EvalCase, ...] = ()
+    skipped: tuple[str, ...] = ()
+    """What of the files was passed over, in sentences."""
+    partial: str = ""
+    """Why it did not run to its end; empty where it did."""

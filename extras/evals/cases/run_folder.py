@@ -1,0 +1,192 @@
+"""What a run keeps on disk: its head, and a line for each result, written as it comes.
+
+    .agent/eval-runs/RUN/run.json        RunHead
+    .agent/eval-runs/RUN/results.jsonl   an EvalResult a line, on the disk before the next one is
+    .agent/eval-runs/RUN/lock            held by the process that works on the run
+
+A killed run has what it had: a torn last line is dropped, and a result that is there twice counts once.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Self
+
+import msgspec
+from msgspec import structs
+
+from skills_agent.evals.cases.errors import EvalRunError
+from skills_agent.evals.cases.result import VERSION, EvalResult, RunHead
+from skills_agent.skills import posix
+from skills_agent.skills.confined import make_folder_beneath, open_folder_beneath
+
+RUNS: Final = Path(".agent") / "eval-runs"
+"""In the workspace."""
+_HEAD: Final = "run.json"
+_RESULTS: Final = "results.jsonl"
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_MAX_BYTES: Final = 256 * 1024 * 1024
+
+
+class RunFolder:
+    """One run. A folder of a repository may be anybody's: what is read is checked, and never run."""
+
+    def __init__(self, folder: Path, head: RunHead) -> None:
+        self.folder = folder
+        self.head = head
+
+    @classmethod
+    def create(cls, workspace: Path, head: RunHead) -> Self:
+        """Begin a run. Raises EvalRunError where it cannot be kept."""
+        made = cls(_folder(workspace, head.id), head)
+        try:
+            # The workspace may be anybody's: nothing is written where a link of it leads.
+            os.close(make_folder_beneath(workspace, RUNS.as_posix()))
+            made.folder.mkdir(mode=0o700)
+            ignore = made.folder.parent / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("*\n", encoding="utf-8")
+            made.write_head(head)
+        except OSError as error:
+            cause = error.strerror or error
+            raise EvalRunError(head.id, f"{made.folder} cannot be written ({cause})") from error
+        return made
+
+    @classmethod
+    def open(cls, workspace: Path, run: str) -> Self:
+        """Open a run by its id, or by the path of its folder. Raises EvalRunError."""
+        place = Path(run)
+        is_path = place.is_dir() and (place / _HEAD).exists()
+        folder = place if is_path else _folder(workspace, run)
+        try:
+            if not is_path:  # The workspace may be anybody's: no link of it is followed.
+                os.close(open_folder_beneath(workspace, (RUNS / run).as_posix()))
+            raw = _read(folder / _HEAD)
+            head = msgspec.json.decode(raw, type=RunHead)
+        except FileNotFoundError as error:
+            known = ", ".join(ids(workspace)[:10]) or "none"
+            raise EvalRunError(run, f"there is no such run. Known: {known}") from error
+        except OSError as error:
+            raise EvalRunError(run, f"it cannot be read ({error.strerror or error})") from error
+        except msgspec.MsgspecError as error:
+            raise EvalRunError(run, _why(raw, error)) from error
+        if not is_path and head.id != run:
+            raise EvalRunError(run, f"its {_HEAD} is that of another run")
+        return cls(folder, head)
+
+    def write_head(self, head: RunHead) -> None:
+        """Replace the head in one step. Raises OSError."""
+        draft = self.folder / f".{_HEAD}"
+        with os.fdopen(_opened(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(head), indent=1) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self.folder / _HEAD)
+        self.head = head
+
+    def append(self, result: EvalResult) -> None:
+        """Keep one result: it is on the disk when this returns. One process at a time holds the run."""
+        place = self.folder / _RESULTS
+        with os.fdopen(_opened(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as file:
+            if file.tell() and not _ends_with_line(place):
+                file.write(b"\n")  # of a process that was killed in a line
+            file.write(msgspec.json.encode(result) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def results(self) -> list[EvalResult]:
+        """Return the results, each once, in the order in which they came. Raises EvalRunError."""
+        try:
+            raw = _read(self.folder / _RESULTS)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise EvalRunError(self.head.id, f"its results cannot be read ({error.strerror})") from error
+        decoder = msgspec.json.Decoder(EvalResult)
+        found: dict[tuple[str, str, str, int], EvalResult] = {}
+        lines = raw.split(b"\n")
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                result = decoder.decode(line)
+            except msgspec.MsgspecError as error:
+                if not _is_whole(line):  # what a kill left
+                    continue
+                raise EvalRunError(
+                    self.head.id, f"line {number} of {_RESULTS} is no result: {error}"
+                ) from error
+            found.setdefault(result.key, result)
+        return list(found.values())
+
+    def finish(self, partial: str = "") -> None:
+        """Say in the head that the run has ended, or why it did not come to its end."""
+        self.write_head(structs.replace(self.head, partial=partial))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the run. Raises EvalRunError where another process works on it."""
+        import fcntl  # noqa: PLC0415 - not on Windows, where this module can be imported
+
+        with os.fdopen(_opened(self.folder / "lock", os.O_RDWR | os.O_CREAT), "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise EvalRunError(self.head.id, "another process is working on it") from error
+            yield
+
+
+def ids(workspace: Path) -> list[str]:
+    """Return the ids of the runs of a workspace, the newest first."""
+    try:
+        heads = [
+            (each.stat().st_mtime_ns, each.parent.name) for each in (workspace / RUNS).glob(f"*/{_HEAD}")
+        ]
+    except OSError:
+        return []
+    return [name for _, name in sorted(heads, reverse=True)]
+
+
+def _folder(workspace: Path, run: str) -> Path:
+    if not _ID.fullmatch(run):
+        raise EvalRunError(run, "an id has letters, digits, `.`, `_` and `-`")
+    return workspace / RUNS / run
+
+
+def _read(file: Path) -> bytes:
+    with os.fdopen(_opened(file, os.O_RDONLY), "rb") as stream:
+        raw = stream.read(_MAX_BYTES + 1)
+    if len(raw) > _MAX_BYTES:
+        raise OSError(27, f"over {_MAX_BYTES:,} bytes", str(file))
+    return raw
+
+
+def _opened(file: Path, how: int) -> int:
+    """Open a file of a run, which is no link: it would be written where that leads. Raises OSError."""
+    return os.open(file, how | posix.flags("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK"), 0o600)
+
+
+def _why(raw: bytes, error: msgspec.MsgspecError) -> str:
+    try:
+        version = msgspec.json.decode(raw)["version"]
+    except (msgspec.MsgspecError, KeyError, TypeError):
+        version = VERSION
+    if isinstance(version, int) and version > VERSION:
+        return "a newer version of skills-agent wrote it"
+    return f"its {_HEAD} cannot be used ({error})"
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        msgspec.json.decode(line)
+    except msgspec.MsgspecError:
+        return False
+    return True
+
+
+def _ends_with_line(file: Path) -> bool:
+    with file.open("rb") as stream:
+        stream.seek(-1, os.SEEK_END)
+        return stream.read(1) == b"\n"

@@ -1,0 +1,152 @@
+"""What a report shows of a run, with intervals that are honest for small samples."""
+
+from typing import Literal
+
+from skills_agent.evals.cases.case import Frozen
+from skills_agent.evals.cases.result import Arm, EvalResult, Outcome, RunHead
+from skills_agent.evals.cases.trajectory import Spent
+
+NO_SKILL = "(none)"
+"""The row of requests that no skill fits, and the column of those that got none."""
+
+Verdict = Literal["better", "worse", "no difference shown", "too few cases"]
+
+
+class Interval(Frozen, frozen=True, kw_only=True):
+    """A figure with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+    """Cases that it is of."""
+
+
+class Spread(Frozen, frozen=True, kw_only=True):
+    """Median, least and most of runs."""
+
+    median: float
+    least: float
+    most: float
+
+
+class Triggering(Frozen, frozen=True, kw_only=True):
+    """How often one skill is chosen when it should be."""
+
+    skill: str
+    right: int
+    """Requests for it that it was chosen for, in half of their runs at least (true positives)."""
+    missed: int
+    """Requests for it that it was not chosen for."""
+    wrong: int
+    """Requests that it should not have been chosen for, or was chosen for instead of another."""
+    precision: Interval | None
+    """None: it was never chosen."""
+    recall: Interval | None
+    """None: no request is for it."""
+    f1: float | None
+
+
+class NearMiss(Frozen, frozen=True, kw_only=True):
+    """A request whose skill was not chosen, or that got one it should not have."""
+
+    case: str
+    request: str
+    expected: tuple[str, ...]
+    """Empty: none."""
+    chosen: tuple[str, ...]
+    rate: float
+    """Share of the runs in which it went wrong."""
+
+
+class Choices(Frozen, frozen=True, kw_only=True):
+    """What was chosen for all requests, by one model in one arm."""
+
+    accuracy: Interval
+    skills: tuple[Triggering, ...]
+    names: tuple[str, ...]
+    """Rows and columns of the confusion; NO_SKILL is the last."""
+    confusion: tuple[tuple[int, ...], ...]
+    """A row for each expected skill: how often each was chosen, runs counted."""
+    near_misses: tuple[NearMiss, ...]
+
+
+class ArmSummary(Frozen, frozen=True, kw_only=True):
+    """One model in one arm."""
+
+    model: str
+    arm: Arm
+    cases: int
+    runs: int
+    outcomes: dict[Outcome, int]
+    passed: Interval
+    """Share of the cases that pass; of a case with several runs, the mean of these. Its n counts those
+    that something decides about. In the arm `without` only what came out counts."""
+    any_passed: float
+    """Share of the cases of which one run passes at least (pass@k)."""
+    all_passed: float
+    """Share of the cases of which every run passes (pass^k)."""
+    sequence: Interval | None
+    """Share of the cases whose checks of calls, order and forbidden calls hold; None: there are none."""
+    output: Interval | None
+    """The same of answers, files, scripts and rubrics."""
+    choices: Choices | None
+    """None: no case says which skills it expects, or it is the arm that goes without one."""
+    tokens: Spread
+    """This and what follows: of the runs that no error ended."""
+    calls: Spread
+    seconds: Spread
+    usd: Spread | None
+    """None: the price of one at least is not known."""
+    total: Spent
+
+
+class Delta(Frozen, frozen=True, kw_only=True):
+    """The same cases in two ways: with and without the skill, or now and in an earlier run."""
+
+    model: str
+    name: str
+    """`with - without`, or `now - RUN`."""
+    metric: str
+    """`passed`, `chosen`, `tokens`, `seconds`, `calls`, `usd`."""
+    value: float
+    """Of shares the mean of the differences of the cases, of costs the median: these are skewed."""
+    low: float
+    high: float
+    n: int
+    wins: int
+    losses: int
+    ties: int
+    p: float | None
+    """McNemar's exact test of wins and losses, after Holm; None below six."""
+    verdict: Verdict
+
+
+class CaseRow(Frozen, frozen=True, kw_only=True):
+    """One case for one model: its runs in each arm, and before."""
+
+    case: str
+    model: str
+    runs: dict[str, tuple[EvalResult, ...]]
+    """By `with`, `without`, `before`."""
+    rates: dict[str, float]
+    """Share of passed runs, by the same; nothing where nothing decides. In `without` as in its arm."""
+    flaky: bool
+    """Some of its runs pass and some do not, in one arm."""
+    undecided: tuple[str, ...]
+    """Texts of checks with the same result in both arms: they say nothing about the skill."""
+
+
+class Summary(Frozen, frozen=True, kw_only=True):
+    """A whole run."""
+
+    head: RunHead
+    arms: tuple[ArmSummary, ...]
+    deltas: tuple[Delta, ...]
+    cases: tuple[CaseRow, ...]
+    before: RunHead | None = None
+    notes: tuple[str, ...] = ()
+    """Sentences that belong to the figures: what is too few, what changed between two runs, which part of a
+    baseline has no counterpart."""
+    visible: float | None = None
+    """The smallest difference of `passed` that so many cases would show; None: fewer than six compared."""

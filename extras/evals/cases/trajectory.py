@@ -1,0 +1,90 @@
+"""What happened in one run of a case, without any message of LangChain."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from skills_agent.evals.cases.case import Frozen
+
+CallStatus = Literal["ok", "error", "refused", "unanswered"]
+"""It returned; it ran and failed; it was not let run (policy, person, arguments); there is no result."""
+
+LoadedBy = Literal["model", "person", "required"]
+
+
+class MadeCall(Frozen, frozen=True, kw_only=True):
+    """One call of a tool, in the order in which the model made them."""
+
+    tool: str
+    args: dict[str, Any] = msgspec.field(default_factory=dict)
+    status: CallStatus = "ok"
+    turn: int = 0
+    """From 0."""
+    step: int = 0
+    """Which reply of the model it was in, from 0; calls of one step ran side by side."""
+    result: str = ""
+    """The beginning of what it returned."""
+
+
+class LoadedSkill(Frozen, frozen=True, kw_only=True):
+    """One skill that was loaded."""
+
+    name: str
+    source: str = ""
+    digest: str = ""
+    by: LoadedBy = "model"
+    """`person`: the case itself, and what those skills require; `required`: by one that the model loaded."""
+    turn: int = 0
+
+
+class Spent(Frozen, frozen=True, kw_only=True):
+    """What a run took."""
+
+    seconds: float = 0.0
+    model_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    """Part of `input_tokens`."""
+    usd: float | None = None
+    """None: the price is not known."""
+
+    @property
+    def tokens(self) -> int:
+        """Return input and output together."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: "Spent") -> "Spent":
+        """Return the sum; a price that is not known stays so."""
+        known = self.usd is not None and other.usd is not None
+        return Spent(
+            seconds=self.seconds + other.seconds,
+            model_calls=self.model_calls + other.model_calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            usd=(self.usd or 0.0) + (other.usd or 0.0) if known else None,
+        )
+
+
+class Trajectory(Frozen, frozen=True, kw_only=True):
+    """What the agent did, turn by turn."""
+
+    answers: tuple[str, ...] = ()
+    """One for each turn that ended."""
+    calls: tuple[MadeCall, ...] = ()
+    loaded: tuple[LoadedSkill, ...] = ()
+    offered: tuple[str, ...] = ()
+    """Names of the skills that the first prompt showed."""
+    files: dict[str, str] = msgspec.field(default_factory=dict)
+    """Files that are new or changed after the last turn: path and SHA-256."""
+
+    @property
+    def answer(self) -> str:
+        """Return the last answer."""
+        return self.answers[-1] if self.answers else ""
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """Return the skills that the model loaded itself, or that these require, in order, each once."""
+        return tuple(dict.fromkeys(each.name for each in self.loaded if each.by != "person"))

@@ -1,0 +1,225 @@
+"""`pytest --skills-evals PATH`: eval cases as tests, so that a repository of skills tests them in its own CI.
+
+pytest loads this module wherever skills-agent is installed: without the option it imports nothing of ours.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from skills_agent.evals.cases.result import EvalResult, RunHead
+    from skills_agent.evals.running import Setup
+    from skills_agent.evals.runs import Task
+
+_GROUP: Final = "skills-agent: eval cases of skills"
+_ANSWER: Final = 500
+"""Characters of it that are shown."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("skills-evals", _GROUP)
+    group.addoption(
+        "--skills-evals",
+        action="append",
+        metavar="PATH",
+        help="Run the eval cases in a file, a skill, or a folder of skills. Repeatable.",
+    )
+    group.addoption(
+        "--skills-evals-model",
+        action="append",
+        metavar="NAME",
+        help="A model: offline, scripted, or <provider>:<model>. Repeatable.",
+    )
+    group.addoption("--skills-evals-repeat", type=int, default=1, metavar="N", help="Runs of each case.")
+    group.addoption(
+        "--skills-evals-grader", default="", metavar="MODEL", help="Grade rubrics with this model."
+    )
+    group.addoption(
+        "--skills-evals-replay", action="store_true", help="Answer from recordings: no key, no network."
+    )
+    group.addoption(
+        "--skills-evals-yes",
+        default="",
+        metavar="KINDS",
+        help="Calls to allow, as run,write, where no sandbox is.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("skills_evals"):
+        config.pluginmanager.register(SkillEvals(config), "skills-evals-session")
+
+
+class SkillEvals:
+    """The eval cases of one session of pytest."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Read nothing yet."""
+        self._config = config
+        self._open = ExitStack()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
+        """Add a test for each run of each case; `-k` chooses among them as among all others."""
+        from skills_agent.evals.laying import file_of
+        from skills_agent.evals.runs import tasks_of
+
+        files: dict[Path, EvalFile] = {}
+        for task in tasks_of(self.head):
+            path = file_of(task.case)
+            if path not in files:
+                files[path] = EvalFile.from_parent(session, path=path)
+            files[path].add(EvalItem.from_parent(files[path], name=self._name(task), task=task, evals=self))
+        for file in files.values():
+            report = pytest.CollectReport(file.nodeid, "passed", None, list(file.collect()))
+            self._config.hook.pytest_collectreport(report=report)
+            items += file.collect()
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Make what the chosen cases share: a missing key is said once, and not by each of them.
+
+        Not in a worker of xdist, which has no way to say why it ends.
+        """
+        is_run = not session.config.option.collectonly and not hasattr(session.config, "workerinput")
+        if is_run and any(isinstance(each, EvalItem) for each in session.items):
+            _ = self.setup
+
+    def pytest_report_header(self) -> str:
+        """Say what runs."""
+        return f"skills-evals: {len(self.head.cases)} cases, models {', '.join(self.head.models)}"
+
+    def pytest_unconfigure(self) -> None:
+        """Close the database of threads."""
+        self._open.close()
+
+    @cached_property
+    def head(self) -> "RunHead":
+        """What is run. Raises UsageError for files that cannot be read, with their lines."""
+        from skills_agent.evals.heads import new_head
+        from skills_agent.graph.models.provider import default_model
+        from skills_agent.graph.places import process_environment
+        from skills_agent.skills.errors import SkillsAgentError
+
+        option = self._config.getoption
+        given = [(self._config.invocation_params.dir / each) for each in option("skills_evals")]
+        if missing := [str(each) for each in given if not each.exists()]:
+            raise pytest.UsageError(f"--skills-evals: there is no {missing[0]}")
+        try:
+            return new_head(
+                self._settings,
+                given,
+                models=option("skills_evals_model")
+                or [self._settings.model or default_model(process_environment())],
+                repeat=option("skills_evals_repeat"),
+                grader=option("skills_evals_grader"),
+                recording="replay" if option("skills_evals_replay") else "",
+                command="pytest",
+            )
+        except SkillsAgentError as error:
+            raise pytest.UsageError(f"--skills-evals: {error}") from error
+
+    @cached_property
+    def setup(self) -> "Setup":
+        """What all cases share. Raises UsageError for a model that cannot be asked."""
+        from skills_agent.evals.setups import make_setup
+        from skills_agent.graph.threads.database import open_database
+        from skills_agent.skills.errors import SkillsAgentError
+        from skills_agent.skills.policy.risk import RISKS
+
+        words = [
+            each.strip() for each in self._config.getoption("skills_evals_yes").split(",") if each.strip()
+        ]
+        if unknown := sorted(set(words) - set(RISKS)):
+            raise pytest.UsageError(
+                f"--skills-evals-yes: there is no kind {unknown[0]!r}; kinds: {', '.join(RISKS)}"
+            )
+        database = self._open.enter_context(open_database(self._settings))
+        try:
+            return make_setup(self._settings, self.head, database, [risk for risk in RISKS if risk in words])
+        except SkillsAgentError as error:
+            raise pytest.UsageError(f"--skills-evals: {error}") from error
+
+    @cached_property
+    def _settings(self) -> Any:
+        from skills_agent.graph.settings import Settings
+
+        return Settings.load(self._config.rootpath)
+
+    def _name(self, task: "Task") -> str:
+        parts = [task.case.id.rpartition("/")[2]]
+        if len(self.head.models) > 1:
+            parts.append(task.model)
+        if self.head.repeat > 1 or (task.case.repeat or 1) > 1:
+            parts.append(str(task.repeat + 1))
+        return parts[0] + (f"[{'-'.join(parts[1:])}]" if parts[1:] else "")
+
+
+class EvalFile(pytest.File):
+    """A file of eval cases."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        self._items: list[EvalItem] = []
+
+    def add(self, item: "EvalItem") -> None:
+        """Add one of its cases."""
+        self._items.append(item)
+
+    def collect(self) -> "Iterator[EvalItem]":
+        """Yield its cases."""
+        return iter(self._items)
+
+
+class CaseFailedError(Exception):
+    """A case that did not pass."""
+
+
+class EvalItem(pytest.Item):
+    """One run of one case."""
+
+    def __init__(self, *, task: "Task", evals: SkillEvals, **more: Any) -> None:
+        super().__init__(**more)
+        self._task = task
+        self._evals = evals
+
+    def runtest(self) -> None:
+        """Run the case; what nothing decides is skipped."""
+        from skills_agent.evals.running import run_case
+
+        result = run_case(*self._task, self._evals.setup)
+        if result.outcome == "ungraded":
+            pytest.skip("nothing decides without a grader: --skills-evals-grader MODEL")
+        if result.outcome != "passed":
+            raise CaseFailedError(_story(result))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Return what failed in words; a fault of ours as pytest shows any."""
+        if isinstance(excinfo.value, CaseFailedError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Return where the case stands."""
+        return self.path, None, self._task.case.id
+
+
+def _story(result: "EvalResult") -> str:
+    """Return what went wrong, the most telling line first: pytest's summary shows no other."""
+    from skills_agent.skills.visible import visible
+
+    failed = [f"{each.text} {each.evidence}".strip() for each in result.checks if not each.passed]
+    calls = ", ".join(each.tool for each in result.trajectory.calls)
+    answer = result.trajectory.answer[:_ANSWER]
+    lines = [
+        f"{result.outcome}: {result.error}" if result.error else "",
+        *failed,
+        f"Calls: {calls}" if calls else "",
+        f"The answer: {answer}" if answer else "",
+        f"To see all of it: skills-agent threads show {result.thread}",
+    ]
+    return visible("\n".join(filter(None, lines)), "prose")

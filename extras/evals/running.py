@@ -1,0 +1,440 @@
+"""Run one eval case: a fresh workspace, a thread of its own, the agent as it is, and what came of it."""
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final, NamedTuple
+
+from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.errors import GraphDrained
+from langgraph.runtime import RunControl
+from msgspec import structs
+
+from skills_agent.evals.cases.case import EvalCase, ScriptCheck
+from skills_agent.evals.cases.checks import check
+from skills_agent.evals.cases.errors import EvalError
+from skills_agent.evals.cases.result import EVAL_THREADS, Arm, CheckResult, EvalResult, Outcome
+from skills_agent.evals.cases.run_folder import RUNS
+from skills_agent.evals.cases.trajectory import Spent, Trajectory
+from skills_agent.evals.errors import CaseRefusedError, approvals_text
+from skills_agent.evals.laying import FreshPlace, fresh_place, lay, root_of
+from skills_agent.evals.prices import price_of, spent_of
+from skills_agent.evals.trajectories import digests_of, trajectory_of
+from skills_agent.graph.build import wire
+from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.graph.places import operator_key, process_environment, state_folder, trust_file_of
+from skills_agent.graph.services import Services, make_services
+from skills_agent.graph.setting_values import Price
+from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.compiled import CompiledAgent, status_of
+from skills_agent.graph.threads.database import Database, config_of
+from skills_agent.nodes.wrapped_models import ModelRunnable
+from skills_agent.sandbox.bwrap import probe
+from skills_agent.skills.confined import is_beneath
+from skills_agent.skills.errors import SkillError, SkillsAgentError
+from skills_agent.skills.policy.patterns import Call
+from skills_agent.skills.policy.risk import Risk
+from skills_agent.skills.policy.verdict import Approver, Opinion
+from skills_agent.skills.scripts.runner import ScriptRequest
+from skills_agent.skills.sources import Source
+from skills_agent.skills.text import cut, one_line
+from skills_agent.skills.trees import remove_tree
+from skills_agent.skills.visible import visible_line
+from skills_agent.state.context import Context
+from skills_agent.state.schema import AgentInput
+from skills_agent.state.transcript import SEARCH_SKILLS, open_calls, refusal
+
+logger = logging.getLogger(__name__)
+
+SCRIPTED: Final = "scripted"
+"""The model that plays a case's own `replies`."""
+_ALLOWED: Final[frozenset[Risk]] = frozenset({"run", "write", "delete"})
+"""What a case may do unasked where the sandbox works: its workspace is thrown away."""
+_MOST_SEARCHES: Final = 3
+_LOOK_SECONDS: Final = 0.1
+"""Between two looks whether a signal came."""
+_GRACE_SECONDS: Final = 8
+"""Until what was told to end is left."""
+_LONGEST_ERROR: Final = 2_000
+_LONGEST_REASON: Final = 300
+_ENDED: Final = "Not run: this eval case is about which skill is chosen, and that is known."
+
+MakeSources = Callable[[], Sequence[Source]]
+"""Makes the sources of one case."""
+
+Grade = Callable[[EvalCase, Trajectory, Path], tuple[tuple[CheckResult, ...], Spent]]
+"""Holds a rubric against what happened and the workspace; says what that took."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all cases of a run share."""
+
+    settings: Settings
+    """Of the workspace that the command was typed in."""
+    database: Database
+    """Keeps the threads."""
+    run: str
+    """Id of the run."""
+    sources: MakeSources
+    yes: Collection[Risk] = ()
+    """What runs unasked without a sandbox, or beyond it."""
+    folders: Sequence[str] = ()
+    """Where the evaluated skills are: no script may change them."""
+    grade: Grade | None = None
+    """Grades rubrics; None: nobody does."""
+    model_of: Callable[[EvalCase, str, int], ModelRunnable | None] = lambda *_: None
+    """Returns the model of a case, by name and repeat, where it is not just the one of that name."""
+
+    def thread(self, case: EvalCase, model: str, arm: Arm, repeat: int) -> str:
+        """Return the id of the thread of one run of a case."""
+        words = "-".join(part for part in (case.id, model, arm, str(repeat + 1)) if part)
+        safe = "".join(
+            each if (each.isalnum() and each.isascii()) or each in "._-" else "-" for each in words
+        )
+        return f"{EVAL_THREADS}{self.run}-{safe}"[:56] + f"-{secrets.token_hex(3)}"
+
+
+def run_case(
+    case: EvalCase, model: str, arm: Arm, repeat: int, setup: Setup, control: RunControl | None = None
+) -> EvalResult:
+    """Run a case once and check what came of it; `control` ends it early, as a signal does.
+
+    What goes wrong with the agent, its model or the case is an outcome, not an error.
+    """
+    thread = setup.thread(case, model, arm, repeat)
+    if arm == "without":  # nobody asks for a skill that is not there
+        case = structs.replace(case, load=tuple(name for name in case.load if name != case.skill))
+    ended, begun = _Ended("error"), False
+    with fresh_place() as place:
+        try:
+            lay(case.files, place.workspace, root_of(case))
+            with _agent(case, model, arm, repeat, place, setup) as (agent, services):
+                run, begun = _Run(agent, services, thread, place.workspace), True
+                ended = _ended(case, run, control or RunControl(), price_of(model, setup.settings.prices))
+                if ended.outcome == "passed":
+                    ended = _judged(case, arm, ended, run, setup)
+        except CaseRefusedError as failure:
+            ended = ended._replace(outcome="refused", error=str(failure))
+        except Exception as failure:  # noqa: BLE001 - one case must not end the run of two hundred others
+            ended = ended._replace(outcome="error", error=_failure_text(failure))
+    return EvalResult(
+        case=case.id,
+        model=model,
+        arm=arm,
+        repeat=repeat,
+        outcome=ended.outcome,
+        checks=ended.checks,
+        error=cut(ended.error, _LONGEST_ERROR),
+        trajectory=ended.trajectory,
+        spent=ended.spent,
+        grading=ended.grading,
+        thread=thread if begun else "",
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _judged(case: EvalCase, arm: Arm, ended: "_Ended", run: "_Run", setup: Setup) -> "_Ended":
+    """Return how a run ended when what happened was held against what is expected."""
+    run_script = _script_runner(run.services, setup.yes, root_of(case))
+    checks = check(_checked(case, arm), ended.trajectory, ended.spent, run.workspace, run_script)
+    ended = ended._replace(checks=checks, outcome=_outcome(checks))
+    if case.expect.rubric is None or setup.grade is None:
+        return ended
+    try:
+        graded, spent = setup.grade(case, ended.trajectory, run.workspace)
+    except SkillsAgentError as error:
+        return ended._replace(outcome="error", error=str(error))
+    checks = (*checks, *graded)
+    return ended._replace(checks=checks, outcome=_outcome(checks), grading=spent)
+
+
+class _Run(NamedTuple):
+    agent: CompiledAgent
+    services: Services
+    thread: str
+    workspace: Path
+
+
+class _Ended(NamedTuple):
+    """How a run ended; `passed` until the checks say otherwise."""
+
+    outcome: Outcome
+    error: str = ""
+    trajectory: Trajectory = Trajectory()
+    spent: Spent = Spent()
+    checks: tuple[CheckResult, ...] = ()
+    grading: Spent = Spent(usd=0.0)
+
+
+def _ended(case: EvalCase, run: _Run, control: RunControl, price: Price | None) -> _Ended:
+    """Let the agent work, and return what is known when it has ended. Raises nothing of the model's."""
+    before, began = digests_of(run.workspace), monotonic()
+    config = config_of(run.thread, {"eval": case.id})
+    ending = _within(case.seconds, control, partial(_take_turns, run.agent, case, config, control))
+    snapshot = run.agent.get_state(config)
+    files = {path: sha for path, sha in digests_of(run.workspace).items() if before.get(path) != sha}
+    is_choice = case.kind == "trigger"
+    trajectory = trajectory_of(snapshot.values, _offered(run.services), files, asked=is_choice)
+    ended = _Ended("passed", "", trajectory, spent_of(snapshot.values, monotonic() - began, price))
+    if ending.is_late:
+        return ended._replace(outcome="timeout", error=f"It was given up after {case.seconds:g} seconds.")
+    if ending.failure is not None:
+        return ended._replace(outcome="error", error=_failure_text(ending.failure))
+    if not is_choice and snapshot.interrupts:
+        why = _refused(snapshot.interrupts[0].value, run.services)
+        return ended._replace(outcome="refused", error=str(why))
+    if status_of(snapshot) == "unfinished":
+        return ended._replace(outcome="error", error="It was cut off.")
+    return ended
+
+
+@contextmanager
+def _agent(
+    case: EvalCase, model: str, arm: Arm, repeat: int, place: FreshPlace, setup: Setup
+) -> Iterator[tuple[CompiledAgent, Services]]:
+    """Make the agent of one run; what it kept for this workspace elsewhere goes with it."""
+    settings = _settings(case, model, arm, place, setup)
+    chat: ModelRunnable | None = setup.model_of(case, model, repeat)
+    if chat is None and model == SCRIPTED:
+        if not case.replies:
+            raise EvalError(f"The model scripted plays the `replies` of a case, and {case.id} has none.")
+        chat = ScriptedChatModel(case.replies)
+    services = make_services(
+        settings,
+        model=chat,
+        sources=setup.sources(),
+        approvers=[_approver(setup)],
+        yes=setup.yes,
+        homes=place.folder / "homes",
+    )
+    try:
+        if chat is None:
+            services.requests.models.choose(Context())
+        graph = wire(services)
+        yield (
+            graph.compile(checkpointer=setup.database.saver, store=setup.database.store, name="skills-agent"),
+            services,
+        )
+    finally:
+        # Beneath XDG_STATE_HOME, where that is set.
+        remove_tree(state_folder(settings))
+
+
+def _settings(case: EvalCase, model: str, arm: Arm, place: FreshPlace, setup: Setup) -> Settings:
+    """Return the operator's settings for one run, in a workspace and a home that end with it.
+
+    What leads out of it is left out: servers of MCP, shared folders, secrets, and the network of scripts
+    unless `--yes network` was said.
+    """
+    settings = setup.settings
+    hidden = [f"Skill({case.skill})"] if arm == "without" and case.skill else []
+    return replace(
+        settings,
+        workspace=place.workspace,
+        home=place.home,
+        # The threads are those of the outer workspace: what they hold is to be believed there.
+        key=operator_key(settings).decode(),
+        trust_file=trust_file_of(settings),
+        # What is in them is protected from scripts; the sources are given apart.
+        skills_dirs=tuple(Path(each) for each in setup.folders),
+        offered_dirs=(),
+        mcp_servers={},
+        script_folders={},
+        script_secrets={},
+        network_skills=settings.network_skills if "network" in setup.yes else (),
+        audit="require" if settings.audit == "require" else "off",
+        audit_folder=setup.settings.workspace / RUNS / setup.run / "audit",
+        approval="ask",
+        exclude_tools=(*settings.exclude_tools, *hidden),
+        model="" if model == SCRIPTED else model,
+        sandbox="require" if _is_sandboxed(settings) else settings.sandbox,
+        origins={**settings.origins, "workspace": "code"},
+    )
+
+
+def _is_sandboxed(settings: Settings) -> bool:
+    path = process_environment().get("PATH")
+    return settings.sandbox != "off" and probe(path, settings.workspace).program is not None
+
+
+def _approver(setup: Setup) -> Approver:
+    """Return what answers in a person's place: what a throw-away workspace and the sandbox hold.
+
+    Programs may change nothing that is protected, not even there: file tools may, which are confined to it.
+    """
+    allowed = {*setup.yes, *(_ALLOWED if _is_sandboxed(setup.settings) else ())}
+
+    def of_the_run(call: Call) -> Opinion | None:
+        if call.risk not in allowed or (call.hosts and "network" not in setup.yes):
+            return None
+        is_file_tool = call.risk in {"write", "delete"} and call.spec.counts_as is None
+        return Opinion("allow", "the workspace of an eval case is thrown away", protected=is_file_tool)
+
+    return of_the_run
+
+
+def _take_turns(agent: CompiledAgent, case: EvalCase, config: RunnableConfig, control: RunControl) -> None:
+    """Say what the case says, turn by turn; a drained run ends where it is."""
+    for number, text in enumerate(case.turns):
+        said = AgentInput(messages=[HumanMessage(text)], skills=list(case.load) if number == 0 else [])
+        with suppress(GraphDrained):
+            if case.kind == "trigger":
+                _choose_only(agent, said, config, control)
+                return
+            _invoke(agent, said, config, control)
+        if control.drain_requested:
+            return
+
+
+def _invoke(
+    agent: CompiledAgent, said: AgentInput | None, config: RunnableConfig, control: RunControl, **options: Any
+) -> None:
+    for _ in agent.stream(
+        said,
+        config,
+        stream_mode="updates",
+        durability="exit",
+        version="v2",
+        control=control,
+        context=Context(),
+        **options,
+    ):
+        pass
+
+
+def _choose_only(agent: CompiledAgent, said: AgentInput, config: RunnableConfig, control: RunControl) -> None:
+    """Let the model choose, and run nothing: which skill it asks for is known after its first reply.
+
+    One that searches first may look at what it found. The thread is ended, so that nothing resumes it.
+    """
+    given: AgentInput | None = said
+    for _ in range(1 + _MOST_SEARCHES):
+        _invoke(agent, given, config, control, interrupt_after=["decide"])
+        messages: list[AnyMessage] = agent.get_state(config).values.get("messages") or []
+        calls = open_calls(messages)
+        if not calls or any(call["name"] != SEARCH_SKILLS for call in calls):
+            break
+        given = None
+    if calls := open_calls(messages):
+        ended = [refusal(call["id"] or "", call["name"], _ENDED) for call in calls]
+        agent.update_own_state(config, {"messages": ended}, as_node="answer")
+
+
+class _Ending(NamedTuple):
+    """How the work of an agent ended."""
+
+    is_late: bool = False
+    failure: Exception | None = None
+
+
+def _within(seconds: float, control: RunControl, work: Callable[[], None]) -> _Ending:
+    """Do the work, and end it after a time, or soon after `control` is drained.
+
+    It is done in a thread of its own: a model call cannot be ended, and is left when it is not over then.
+    """
+    failures: list[Exception] = []
+
+    def guarded() -> None:
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - it is looked at in the thread that waits
+            failures.append(error)
+
+    thread = threading.Thread(target=guarded, name="eval-case", daemon=True)
+    thread.start()
+    end, is_late = monotonic() + seconds, False
+    while thread.is_alive() and not control.drain_requested and not is_late:
+        thread.join(min(_LOOK_SECONDS, max(end - monotonic(), 0.0)))
+        is_late = thread.is_alive() and monotonic() >= end
+    if is_late:
+        control.request_drain("timeout")
+    thread.join(_GRACE_SECONDS)
+    return _Ending(is_late, next(iter(failures), None))
+
+
+def _failure_text(failure: Exception) -> str:
+    if isinstance(failure, SkillsAgentError):
+        return str(failure)
+    # A case that meets a bug must not end the run of two hundred others.
+    logger.warning("eval case failed", exc_info=failure)
+    return f"{type(failure).__name__}: {failure}"
+
+
+def _offered(services: Services) -> list[str]:
+    return [skill.name for skill in services.library.shared.refresh().skills if skill.model_invocable]
+
+
+def _refused(question: object, services: Services) -> CaseRefusedError:
+    """Return what to say of a question that nobody answers."""
+    requests = question.get("action_requests") if isinstance(question, dict) else None
+    asked = requests or [{"name": "a question", "description": "a person has to answer"}]
+    risks: dict[str, None] = {}
+    for each in asked:
+        call = services.policy.grammar.call(str(each.get("name", "")), each.get("args") or {})
+        risks |= dict.fromkeys([call.risk, *(["network"] if call.hosts else [])])
+    first = asked[0]
+    reason = one_line(
+        visible_line(str(first.get("description") or "a person has to answer")), _LONGEST_REASON
+    )
+    is_named = {*risks} <= {"read", *services.policy.yes}
+    advice = (
+        "No option approves that." if is_named else approvals_text([each for each in risks if each != "read"])
+    )
+    return CaseRefusedError(str(first.get("name") or "a call"), reason.rstrip("."), advice)
+
+
+def _checked(case: EvalCase, arm: Arm) -> EvalCase:
+    """Return a case with what can hold in an arm: without the skill only what came out counts."""
+    if arm == "with":
+        return case
+    return structs.replace(case, expect=structs.replace(case.expect, skills=None, calls=None))
+
+
+def _outcome(checks: Sequence[CheckResult]) -> Outcome:
+    """Return what the checks say; where there are none, nothing decides."""
+    if not checks:
+        return "ungraded"
+    return "passed" if all(each.passed for each in checks) else "failed"
+
+
+def _script_runner(
+    services: Services, yes: Collection[Risk], root: Path | None
+) -> Callable[[ScriptCheck, Path], tuple[bool, str]]:
+    """Return what runs a case's own program: in the sandbox, as the script of an untrusted skill."""
+    may_run = "run" in yes or services.settings.sandbox == "require"
+
+    def run(script: ScriptCheck, workspace: Path) -> tuple[bool, str]:
+        path = Path(script.path)
+        if root is not None and not is_beneath(root, path):
+            return False, f"{visible_line(path.name)} is not in the folder of the case: it was not run."
+        if not may_run:
+            why = "there is no sandbox here, and without one it could change anything"
+            raise CaseRefusedError(f"the check {visible_line(path.name)}", why, approvals_text(["run"]))
+        request = ScriptRequest(
+            skill="",
+            script=path,
+            args=script.args,
+            stdin=None,
+            workdir=workspace,
+            timeout=script.seconds,
+            source="eval",
+            trusted=False,
+        )
+        try:
+            result = services.policy.runner.run(request)
+        except SkillError as error:
+            return False, str(error)
+        said = "\n".join(filter(None, [result.stdout.strip(), result.stderr.strip()]))
+        ended = f"stopped: {result.stopped}" if result.stopped else f"exit code {result.exit_code}"
+        return result.exit_code == 0, f"{ended}. {said}".strip()
+
+    return run

@@ -1,0 +1,158 @@
+"""`pytest --skills-evals`, as a repository of skills runs it: in a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.agents import write_skill
+
+CASES = """\
+version: 1
+cases:
+  - id: greets
+    request: Say hello
+    replies: [Hello there]
+    expect: {answer: {contains: [Hello]}}
+  - id: counts
+    request: Count to three
+    replies: ["one, two"]
+    expect: {answer: {contains: [three]}}
+  - id: is-kind
+    request: Be kind
+    replies: [As you wish]
+    expect: {rubric: [It is kind.]}
+"""
+
+
+class Ran(NamedTuple):
+    """A pytest that ended."""
+
+    code: int
+    out: str
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Return a repository with one skill and its cases, and a test of its own."""
+    folder = write_skill(tmp_path / "skills", "greeter", "Say hello. Use when the user wants a greeting.")
+    (folder / "evals").mkdir()
+    (folder / "evals" / "cases.yaml").write_text(CASES)
+    (tmp_path / "test_own.py").write_text("def test_own(): pass\n")
+    return tmp_path
+
+
+def run(place: Path, *words: str) -> Ran:
+    kept = {
+        name: str(place.parent / name) for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:asyncio", *words],
+        cwd=place,
+        env={**os.environ, **kept, "HOME": str(place.parent)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return Ran(done.returncode, done.stdout + done.stderr)
+
+
+SCRIPTED = ("--skills-evals", "skills", "--skills-evals-model", "scripted")
+
+
+@pytest.mark.slow
+def test_each_case_is_a_test_that_says_what_failed(repository: Path) -> None:
+    done = run(repository, *SCRIPTED, "-v", "-rs")
+    assert done.code == 1
+    assert "collected 4 items" in done.out
+    assert "test_own.py::test_own PASSED" in done.out
+    assert "skills/greeter/evals/cases.yaml::greets PASSED" in done.out
+    assert "skills/greeter/evals/cases.yaml::counts FAILED" in done.out
+    assert "skills/greeter/evals/cases.yaml::is-kind SKIPPED" in done.out
+    assert 'The answer contains "three".' in done.out
+    assert "skills-agent threads show eval-" in done.out
+    assert "--skills-evals-grader MODEL" in done.out
+    assert "1 failed, 2 passed, 1 skipped" in done.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_cases_are_chosen_by_name_and_run_side_by_side(repository: Path, more: tuple[str, ...]) -> None:
+    done = run(repository, *SCRIPTED, "-k", "greets", *more)
+    assert done.code == 0, done.out
+    assert "1 passed" in done.out
+
+
+@pytest.mark.slow
+def test_repeats_and_models_are_in_the_name(repository: Path) -> None:
+    words = (
+        *SCRIPTED,
+        "--skills-evals-model",
+        "offline",
+        "--skills-evals-repeat",
+        "2",
+        "--collect-only",
+        "-q",
+    )
+    done = run(repository, *words)
+    for name in ("greets[scripted-1]", "greets[scripted-2]", "greets[offline-1]", "greets[offline-2]"):
+        assert f"skills/greeter/evals/cases.yaml::{name}" in done.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--skills-evals", "nowhere"), "there is no "),
+        (("--skills-evals", "test_own.py"), "test_own.py"),
+        ((*SCRIPTED, "--skills-evals-yes", "fly"), "there is no kind 'fly'"),
+        (("--skills-evals", "skills", "--skills-evals-model", "nobody:x"), "names no provider"),
+    ],
+)
+def test_what_cannot_be_run_is_said_in_one_line(repository: Path, words: tuple[str, ...], says: str) -> None:
+    done = run(repository, *words)
+    assert done.code not in {0, 1}
+    assert says in done.out
+    assert "failed" not in done.out
+    assert "Traceback" not in done.out
+
+
+@pytest.mark.slow
+def test_a_worker_says_what_cannot_be_run_for_each_case(repository: Path) -> None:
+    done = run(repository, "--skills-evals", "skills", "--skills-evals-model", "nobody:x", "-n", "2")
+    assert done.code == 1
+    assert "names no provider" in done.out
+    assert "3 failed, 1 passed" in done.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("-k", "test_own"), ("--collect-only",)])
+def test_a_model_is_needed_only_where_a_case_runs(repository: Path, words: tuple[str, ...]) -> None:
+    done = run(repository, "--skills-evals", "skills", "--skills-evals-model", "nobody:x", *words)
+    assert done.code == 0, done.out
+
+
+@pytest.mark.slow
+def test_a_fault_in_a_file_of_cases_is_said_with_its_line(repository: Path) -> None:
+    (repository / "skills" / "greeter" / "evals" / "cases.yaml").write_text(
+        CASES.replace("request: Count", "requst: Count")
+    )
+    done = run(repository, *SCRIPTED)
+    assert done.code == 4
+    assert "cases.yaml:8: the key `requst` is not known" in done.out
+    assert "did you mean `request`?" in done.out
+
+
+@pytest.mark.slow
+def test_without_the_option_nothing_of_ours_is_imported(repository: Path) -> None:
+    (repository / "test_own.py").write_text(
+        "import sys\n\nPLUGIN = 'skills_agent.evals.pytest_plugin'\n\n\ndef test_own():\n"
+        "    ours = {name for name in sys.modules if name.startswith('skills_agent.')}\n"
+        "    assert ours == {'skills_agent.graph', 'skills_agent.evals', PLUGIN}\n"
+        "    assert 'langgraph' not in sys.modules\n"
+    )
+    done = run(repository)
+    assert done.code == 0, done.out

@@ -1,0 +1,296 @@
+"""Answers of providers are kept beside the cases, and played without a key or a network."""
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from msgspec import structs
+
+from extras.evals.tests.cases import case, make_setup, write_skills
+from skills_agent.evals.cases.case import EvalCase, Expected, ExpectedText, LaidFile
+from skills_agent.evals.cases.result import EvalResult
+from skills_agent.evals.recording import RecordedChatModel, recording_of, recordings_of
+from skills_agent.evals.requests import Normal, key_of, what_changed
+from skills_agent.evals.running import Setup, run_case
+from skills_agent.graph.audit.redaction import Redaction
+from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.database import open_database
+from skills_agent.skills.policy.risk import Risk
+from tests.openai_server import KEY, Call, Completion, OpenAIServer
+from tests.strict_providers import anthropic_blocks, strict_server
+
+MODEL = "openai:loopback"
+
+
+@pytest.fixture
+def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
+    for variable in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path / variable))
+    (workspace := tmp_path / "workspace").mkdir()
+    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
+    with open_database(settings) as database:
+        yield make_setup(settings, database, write_skills(tmp_path / "skills"))
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> EvalCase:
+    return case(
+        turns=("Write hello into a file.",),
+        files=(LaidFile(path="n.txt", text="1 2"),),
+        file=f"{tmp_path / 'skills' / 'adder' / 'evals' / 'evals.json'}#1",
+        expect=Expected(answer=ExpectedText(contains=("wrote it",))),
+    )
+
+
+def in_mode(setup: Setup, mode: Any, **more: Any) -> Setup:
+    places = [setup.settings.workspace.parent / "skills"]
+    kept = recordings_of(setup.settings, places, mode, **{"anew": True, **more})
+    return replace(setup, model_of=kept.model_of)
+
+
+def run(setup: Setup, one: EvalCase) -> EvalResult:
+    return run_case(one, MODEL, "with", 0, setup)
+
+
+def record(setup: Setup, one: EvalCase, server: OpenAIServer) -> EvalResult:
+    (Path(one.file).parent).mkdir(exist_ok=True)
+    server.answers.extend(
+        [
+            Completion("I write.", [Call("write_file", {"path": "x.md", "content": "hello"}, "c1")]),
+            Completion("I wrote it."),
+        ]
+    )
+    return run(in_mode(setup, "record"), one)
+
+
+def test_what_was_recorded_is_played_without_a_key_and_a_server(
+    setup: Setup, one: EvalCase, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = record(setup, one, server)
+    assert (first.outcome, first.error, first.spent.tokens) == ("passed", "", 36)
+    asked = len(server.requests)
+    monkeypatch.delenv("OPENAI_API_KEY")
+    again = run(in_mode(setup, "replay"), one)
+    assert (again.outcome, again.error) == ("passed", ""), again.error
+    assert again.trajectory == first.trajectory
+    assert (again.spent.tokens, again.spent.model_calls) == (36, 2)
+    assert len(server.requests) == asked
+
+
+def test_a_changed_prompt_is_a_miss_that_says_what_changed(
+    setup: Setup, one: EvalCase, server: OpenAIServer, tmp_path: Path
+) -> None:
+    record(setup, one, server)
+    skill = tmp_path / "skills" / "poet" / "SKILL.md"
+    skill.write_text(skill.read_text().replace("Write a poem", "Compose an ode"))
+    result = run(in_mode(setup, "replay"), one)
+    assert result.outcome == "error"
+    assert "--record" in result.error
+    lines = result.error.splitlines()
+    assert any(line.startswith("-") and "Write a poem" in line for line in lines)
+    assert any(line.startswith("+") and "Compose an ode" in line for line in lines)
+
+
+def test_a_recording_changes_no_prompt_and_is_made_anew(
+    setup: Setup, one: EvalCase, server: OpenAIServer
+) -> None:
+    record(setup, one, server)
+    file = recording_of(one, MODEL).file
+    before = file.read_bytes()
+    assert file.parent.name == "recordings"
+    record(setup, one, server)
+    keys = [json.loads(line)["key"] for line in before.splitlines()]
+    assert [json.loads(line)["key"] for line in file.read_bytes().splitlines()] == keys
+    assert len(set(keys)) == 2
+
+
+def test_no_secret_is_in_a_recording(
+    setup: Setup, one: EvalCase, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEPLOY_TOKEN", "hunter2-hunter2")
+    told = structs.replace(one, turns=(f"The token is hunter2-hunter2, the key {KEY}.",))
+    record(setup, told, server)
+    content = recording_of(one, MODEL).file.read_text()
+    assert "hunter2" not in content
+    assert KEY not in content
+    assert str(setup.settings.workspace.parent) not in content
+
+
+def test_without_a_recording_it_says_how_to_make_one(setup: Setup, one: EvalCase) -> None:
+    Path(one.file).parent.mkdir()
+    result = run(in_mode(setup, "replay"), one)
+    assert result.outcome == "error"
+    assert "there is no such recording; make it with --record." in result.error
+
+
+@pytest.mark.parametrize("line", ["{}", "no json", '{"key": "", "repeat": 0, "request": {}, "answer": 5}'])
+def test_a_file_that_is_no_recording_is_an_error_with_its_line(
+    setup: Setup, one: EvalCase, line: str
+) -> None:
+    file = recording_of(one, MODEL).file
+    file.parent.mkdir(parents=True)
+    file.write_text(f"{line}\n")
+    result = run(in_mode(setup, "replay"), one)
+    assert result.outcome == "error"
+    assert ".jsonl:1: this is no recorded exchange" in result.error
+
+
+def test_a_link_leads_no_recording_out_of_the_folder(
+    setup: Setup, one: EvalCase, server: OpenAIServer, tmp_path: Path
+) -> None:
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    Path(one.file).parent.mkdir()
+    (Path(one.file).parent / "recordings").symlink_to(elsewhere)
+    result = record(setup, one, server)
+    assert (result.outcome, list(elsewhere.iterdir())) == ("error", [])
+    assert "cannot be written" in result.error
+
+
+def test_the_models_of_this_process_are_not_recorded(setup: Setup) -> None:
+    told = case(replies=("Hello.",), file="")
+    for mode in ("record", "replay"):
+        assert run_case(told, "scripted", "with", 0, in_mode(setup, mode)).trajectory.answer == "Hello."
+
+
+def test_it_streams_and_binds_tools_as_the_model_does(
+    one: EvalCase, server: OpenAIServer, setup: Setup
+) -> None:
+    Path(one.file).parent.mkdir()
+    server.answers.append(Completion("Hello you there.", [Call("add", {"a": 1}, "c1")]))
+    tool = {
+        "type": "function",
+        "function": {"name": "add", "parameters": {"type": "object", "properties": {}}},
+    }
+    made = in_mode(setup, "record").model_of(one, MODEL, 0)
+    assert isinstance(made, RecordedChatModel)
+    streamed = [*made.bind_tools([tool]).stream("hi")]
+    assert len(streamed) > 3
+    assert server.requests[0].body["tools"][0]["function"]["name"] == "add"
+    played = in_mode(setup, "replay").model_of(one, MODEL, 0)
+    assert isinstance(played, RecordedChatModel)
+    for reply in (played.bind_tools([tool]).invoke("hi"), sum_of([*played.bind_tools([tool]).stream("hi")])):
+        assert reply.text == "Hello you there."
+        assert [(each["name"], each["args"]) for each in reply.tool_calls] == [("add", {"a": 1})]
+
+
+@pytest.mark.slow  # it needs the package of the provider
+def test_a_model_of_anthropic_is_recorded_with_its_breakpoints(one: EvalCase, setup: Setup) -> None:
+    Path(one.file).parent.mkdir()
+    written = Call("write_file", {"path": "x.md", "content": "hello"}, "c1")
+    places = [setup.settings.workspace.parent / "skills"]
+    with strict_server("anthropic") as provider:
+        provider.replies += [Completion(calls=[written]), Completion("I wrote it.")]
+        kept = recordings_of(setup.settings, places, "record", anew=True)
+        kept._resolve = lambda _name: provider.model()
+        first = run(replace(setup, model_of=kept.model_of, yes=frozenset[Risk]({"write"})), one)
+        assert (first.outcome, first.error, provider.faults) == ("passed", "", [])
+        for body in provider.requests:
+            assert any("cache_control" in each for each in anthropic_blocks(body))
+    assert "cache_control" not in recording_of(one, MODEL).file.read_text()
+    again = run(in_mode(setup, "replay"), one)
+    assert (again.outcome, again.error) == ("passed", ""), again.error
+
+
+def test_cache_points_and_blocks_make_no_other_request() -> None:
+    tool = {"type": "function", "function": {"name": "add"}}
+    point = {"cachePoint": {"type": "default"}}
+    plain = normal("/skills").request([SystemMessage("One"), HumanMessage(["Two", "Three"])], [tool])
+    blocks: list[str | dict[Any, Any]] = [
+        {"type": "text", "text": "Two"},
+        {"type": "text", "text": "Three"},
+        point,
+    ]
+    pointed: list[Any] = [SystemMessage([{"type": "text", "text": "One"}, point]), HumanMessage(blocks)]
+    assert normal("/skills").request(pointed, [tool, point]) == plain
+
+
+def sum_of(chunks: list[Any]) -> Any:
+    whole = chunks[0]
+    for chunk in chunks[1:]:
+        whole += chunk
+    return whole
+
+
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
+
+
+def normal(folder: str, now: datetime = NOW) -> Normal:
+    return Normal({folder: "<skills>"}, Redaction(), now)
+
+
+def prompt(place: str, folder: str, call: str, day: str) -> list[Any]:
+    return [
+        SystemMessage([{"type": "text", "text": f"In {folder}.", "cache_control": {"type": "ephemeral"}}]),
+        HumanMessage(f"It is {day}T10:00:00Z. The file is of 2020-01-01."),
+        AIMessage("", tool_calls=[{"name": "x", "args": {"path": f"{place}/work/a"}, "id": call}]),
+        ToolMessage("exit code 0 (0.21 s, bwrap)", tool_call_id=call),
+    ]
+
+
+def test_a_request_is_the_same_on_another_machine_and_day() -> None:
+    here = normal("/home/a/skills").request(
+        prompt("/tmp/skills-agent-eval-ab_12", "/home/a/skills/x", "call_1", "2026-11-23"), ()
+    )
+    there = normal("/ci/skills", NOW + timedelta(days=90)).request(
+        prompt("/var/tmp/x/skills-agent-eval-zz", "/ci/skills/x", "toolu_9", "2027-02-21"), ()
+    )
+    assert key_of(here) == key_of(there)
+    assert "2020-01-01" in here["messages"][1]["content"]
+
+
+def test_the_difference_is_to_the_nearest_request() -> None:
+    def asked(*texts: str) -> dict[str, Any]:
+        return normal("/x").request([HumanMessage(text) for text in texts], ())
+
+    told = what_changed(asked("a", "b", "c", "new"), [asked("z"), asked("a", "b", "c", "old"), asked("a")])
+    assert "-human: old" in told
+    assert "+human: new" in told
+    assert what_changed(asked("a"), []) == "Nothing is recorded."
+
+
+@pytest.mark.slow
+def test_a_model_that_never_answers_is_given_up(setup: Setup, one: EvalCase, server: OpenAIServer) -> None:
+    released = threading.Event()
+
+    def hang(_: dict[str, Any]) -> Completion:
+        assert released.wait(600), "nobody gave the model up"
+        return Completion("late")
+
+    server.respond = hang
+    try:
+        result = run(setup, structs.replace(one, seconds=0.5, files=()))
+    finally:
+        released.set()
+    assert (result.outcome, result.error) == ("timeout", "It was given up after 0.5 seconds.")
+
+
+def test_a_recording_made_on_one_machine_is_played_on_another(
+    setup: Setup, one: EvalCase, server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(one.file).parent.mkdir()
+    load = Call("load_skill", {"name": "adder"}, "c1")
+    ran = Call("run_script", {"skill": "adder", "path": "scripts/add.py", "args": ["n.txt"]}, "c2")
+    server.answers.extend([Completion("", [load]), Completion("", [ran]), Completion("I wrote it: 3.")])
+    allowed = replace(setup, yes=frozenset({"run"}))
+    first = run(in_mode(allowed, "record"), one)
+    assert (first.outcome, first.error) == ("passed", "")
+    assert [each.status for each in first.trajectory.calls] == ["ok", "ok"]
+    monkeypatch.delenv("OPENAI_API_KEY")
+
+    elsewhere = tmp_path / "elsewhere" / "checkout"
+    shutil.copytree(tmp_path / "skills", elsewhere / "skills")
+    (elsewhere / "workspace").mkdir()
+    settings = replace(setup.settings, workspace=elsewhere / "workspace", home=elsewhere / "home")
+    with open_database(settings) as database:
+        there = make_setup(settings, database, elsewhere / "skills", yes=frozenset({"run"}))
+        moved = structs.replace(one, file=one.file.replace(str(tmp_path), str(elsewhere)))
+        again = run(in_mode(there, "replay"), moved)
+    assert (again.outcome, again.error) == ("passed", ""), again.error
+    assert [each.tool for each in again.trajectory.calls] == ["load_skill", "run_script"]

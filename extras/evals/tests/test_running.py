@@ -1,0 +1,417 @@
+"""One eval case is run: a fresh workspace, the agent as it is, and an outcome for whatever happens."""
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.checkpoint.memory import InMemorySaver
+from msgspec import structs
+from pydantic import Field
+
+from skills_agent.evals.cases.case import (
+    EvalCase,
+    Expected,
+    ExpectedFile,
+    ExpectedSkills,
+    ExpectedText,
+    LaidFile,
+    ScriptCheck,
+)
+from skills_agent.evals.cases.result import EvalResult, RunHead
+from skills_agent.evals.cases.run_folder import RunFolder
+from skills_agent.evals.laying import fresh_place, remove_left_places
+from skills_agent.evals.places import catalog_folders, sources_of
+from skills_agent.evals.running import Setup, run_case
+from skills_agent.evals.runs import Budget, Stop, missing, run_all
+from skills_agent.graph import build_graph
+from skills_agent.graph.kept_folders import homes_of
+from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.database import open_database
+from skills_agent.graph.threads.threads import Threads
+from tests.agents import call, calls, write_skill
+from tests.machine import needs_bwrap
+
+SCRIPT = "import sys; print('total', sum(map(int, open(sys.argv[1]).read().split())))\n"
+ADDER = ("adder", "Add up the numbers in a file. Use when the user wants the total of numbers.")
+POET = ("poet", "Write a poem. Use when the user asks for verses or rhymes.")
+
+
+@pytest.fixture
+def skills(tmp_path: Path) -> Path:
+    folder = tmp_path / "skills"
+    write_skill(folder, *ADDER, "Run `python scripts/add.py FILE`.", scripts__add_py=SCRIPT)
+    write_skill(folder, *POET)
+    return folder
+
+
+@pytest.fixture
+def setup(tmp_path: Path, skills: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
+    for variable in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path / variable))
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
+    with open_database(settings) as database:
+        yield Setup(settings, database, "run", lambda: sources_of(settings, [skills]))
+
+
+def case(**fields: Any) -> EvalCase:
+    return EvalCase(**{"id": "a/1", "skill": "adder", "turns": ("go",), "expect": Expected(), **fields})
+
+
+def run(setup: Setup, one: EvalCase, arm: Any = "with") -> EvalResult:
+    return run_case(one, "scripted" if one.replies else "offline", arm, 0, setup)
+
+
+@needs_bwrap
+def test_a_case_is_a_thread_with_a_workspace_of_its_own(setup: Setup) -> None:
+    one = case(
+        turns=("What is the total of the numbers in n.txt?",),
+        files=(LaidFile(path="n.txt", text="1 2 3"),),
+        expect=Expected(answer=ExpectedText(contains=("total 6",)), skills=ExpectedSkills(names=("adder",))),
+    )
+    result = run(setup, one)
+    assert (result.outcome, result.error) == ("passed", "")
+    assert result.trajectory.chosen == ("adder",)
+    assert [(each.tool, each.status) for each in result.trajectory.calls] == [
+        ("load_skill", "ok"),
+        ("run_script", "ok"),
+    ]
+    assert result.spent.model_calls == 3
+    assert result.spent.tokens > 0
+    assert not list(setup.settings.workspace.iterdir())
+    assert result.thread.startswith("eval-run-a-1-offline-with-1-")
+
+
+def test_without_the_skill_only_what_came_out_counts(setup: Setup) -> None:
+    one = case(
+        turns=("What is the total of the numbers in n.txt?",),
+        expect=Expected(answer=ExpectedText(contains=("total 6",)), skills=ExpectedSkills(names=("adder",))),
+    )
+    result = run(setup, one, "without")
+    assert result.outcome == "failed"
+    assert result.trajectory.loaded == ()
+
+    assert [each.kind for each in result.checks] == ["answer"]
+
+
+def test_without_the_skill_nobody_asks_for_it(setup: Setup) -> None:
+    one = case(turns=("Hello.",), load=("adder", "poet"), replies=("Hello.",))
+    assert [each.name for each in run(setup, one).trajectory.loaded] == ["adder", "poet"]
+    result = run(setup, one, "without")
+    assert [each.name for each in result.trajectory.loaded] == ["poet"]
+    agent = build_graph(setup.settings).compile(checkpointer=setup.database.saver)
+    messages = Threads(agent).read(result.thread).messages
+    assert [call.args for each in messages for call in each.calls] == [{"name": "poet"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "chosen"),
+    [("Please add up the numbers in n.txt", ("adder",)), ("What is the capital of Norway?", ())],
+)
+def test_a_trigger_case_ends_when_the_model_has_chosen(
+    setup: Setup, text: str, chosen: tuple[str, ...]
+) -> None:
+    expected = ExpectedSkills(names=("adder",)) if chosen else ExpectedSkills(mode="none")
+    result = run(setup, case(kind="trigger", turns=(text,), expect=Expected(skills=expected)))
+    assert (result.outcome, result.trajectory.chosen) == ("passed", chosen)
+    assert result.spent.model_calls == 1
+    saver = setup.database.saver
+    assert saver.get_tuple({"configurable": {"thread_id": result.thread, "checkpoint_ns": ""}})
+
+
+def test_what_a_skill_of_the_case_requires_is_no_choice_of_the_model(setup: Setup, skills: Path) -> None:
+    write_skill(skills, "pair", "Both of them.\nrequires: adder")
+    expect = Expected(skills=ExpectedSkills(mode="none"))
+    result = run(setup, case(load=("pair",), replies=("Done.",), expect=expect))
+    assert sorted(each.name for each in result.trajectory.loaded) == ["adder", "pair"]
+    assert result.outcome == "passed"
+
+
+def test_a_file_that_is_written_is_looked_at_and_then_gone(setup: Setup) -> None:
+    one = case(
+        replies=(calls(call("write_file", path="out/x.md", content="hello")), "Done."),
+        expect=Expected(files=(ExpectedFile(path="out/*.md", text=ExpectedText(contains=("hello",))),)),
+    )
+    result = run(setup, one)
+    assert result.outcome == "passed"
+    assert list(result.trajectory.files) == ["out/x.md"]
+
+
+@pytest.mark.parametrize(
+    ("replies", "outcome", "says"),
+    [
+        (
+            ({"tool_calls": [{"name": "fetch_url", "args": {"url": "https://example.com"}}]},),
+            "refused",
+            "fetch_url",
+        ),
+        (({"tool_calls": [{"name": "load_skill", "args": {"name": "adder"}}]},), "error", "script"),
+    ],
+)
+def test_what_goes_wrong_is_an_outcome_that_says_why(
+    setup: Setup, replies: Any, outcome: str, says: str
+) -> None:
+    result = run(setup, case(replies=replies))
+    assert result.outcome == outcome
+    assert says in result.error
+
+
+def test_a_model_that_cannot_be_made_is_an_outcome(setup: Setup) -> None:
+    result = run_case(case(), "nowhere:model", "with", 0, setup)
+    assert result.outcome == "error"
+    assert "nowhere" in result.error
+
+
+def test_a_refused_call_says_what_to_type(setup: Setup) -> None:
+    fetch = {"tool_calls": [{"name": "fetch_url", "args": {"url": "https://example.com"}}]}
+    assert run(setup, case(replies=(fetch,))).error.endswith("--yes network")
+
+
+def test_no_link_beside_a_case_leads_a_file_out_of_its_folder(setup: Setup, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    (files := tmp_path / "cases" / "files").mkdir(parents=True)
+    (files / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (files / "good.txt").write_text("good")
+    for source in (files, files / "link.txt"):
+        laid = (LaidFile(path="in", source=str(source)),)
+        result = run(setup, case(files=laid, file=f"{tmp_path / 'cases' / 'c.yaml'}:3", replies=("x",)))
+        assert result.outcome == "error"
+        assert "link.txt" in result.error
+    (files / "link.txt").unlink()
+    laid = (LaidFile(path="in", source=str(files)),)
+    result = run(setup, case(files=laid, file=f"{tmp_path / 'cases' / 'c.yaml'}#1", replies=("x",)))
+    assert (result.outcome, result.error) == ("ungraded", "")
+
+
+def test_no_check_outside_of_the_folder_of_the_case_is_run(setup: Setup, tmp_path: Path) -> None:
+    (script := tmp_path / "other.py").write_text("")
+    (tmp_path / "cases").mkdir()
+    one = case(file=str(tmp_path / "cases" / "c.yaml"), replies=("x",))
+    result = run(setup, structs.replace(one, expect=Expected(scripts=(ScriptCheck(path=str(script)),))))
+    assert result.outcome == "failed"
+    assert "not in the folder" in result.checks[0].evidence
+
+
+def test_the_agent_does_not_see_the_expected_answers(setup: Setup, skills: Path) -> None:
+    (skills / "adder" / "evals").mkdir()
+    for path in ("evals/evals.json", "evals.yaml"):
+        (skills / "adder" / path).write_text('{"answer": 42}')
+        read = calls(call("read_resource", skill="adder", path=path))
+        result = run(setup, case(load=("adder",), replies=(read, "Done.")))
+        (made,) = result.trajectory.calls
+        assert made.status == "error"
+        assert "scripts/add.py" in made.result
+        assert "42" not in made.result
+
+
+def test_a_bug_in_one_case_is_an_outcome(setup: Setup) -> None:
+    broken = replace(setup, model_of=lambda *_: 1 / 0)  # type: ignore[arg-type]
+    result = run(broken, case())
+    assert (result.outcome, result.error) == ("error", "ZeroDivisionError: division by zero")
+
+
+def test_nothing_of_a_case_is_left_but_its_thread(setup: Setup, tmp_path: Path) -> None:
+    def kept() -> set[str]:
+        state = tmp_path / "XDG_STATE_HOME" / "skills-agent"
+        return {each.name for each in state.iterdir() if each.is_dir()}
+
+    before = kept()
+    run(setup, case(replies=(calls(call("write_file", path="x.md", content="hello")), "Done.")))
+    assert kept() == before
+
+
+class Seen(ScriptedChatModel):
+    """Plays replies, and keeps what it was sent."""
+
+    requests: list[tuple[str, frozenset[str]]] = Field(default_factory=list)
+    schemas: list[str] = Field(default_factory=list)
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        self.schemas.append(json.dumps([convert_to_openai_tool(tool) for tool in tools]))
+        return super().bind_tools(tools, **kwargs)
+
+    def reply(self, messages: Any, tools: frozenset[str], records: Any) -> Any:
+        self.requests.append((message_to_text(messages), tools))
+        return super().reply(messages, tools, records)
+
+
+def message_to_text(messages: Any) -> str:
+    return "\n".join(f"{each.type}: {each.content}" for each in messages)
+
+
+def test_a_case_shows_the_model_the_prompt_that_a_question_shows_it(setup: Setup) -> None:
+    """The sources were named `eval-1a2b3c4d-project`, and small models copied that."""
+    settings = replace(setup.settings, bundled_skills=True)
+    write_skill(settings.workspace / ".agent" / "skills", *ADDER)
+    write_skill(settings.workspace / ".agent" / "skills", "csv-report", "Hides the bundled one.")
+    replies = [calls(call("load_skill", name="adder")), "Done."]
+    asked, evaluated = Seen(script=replies), Seen(script=replies)
+    agent = build_graph(settings, model=asked).compile(checkpointer=InMemorySaver())
+    agent.invoke({"messages": [HumanMessage("go")]}, {"configurable": {"thread_id": "1"}})
+    setup = replace(
+        setup,
+        settings=settings,
+        sources=lambda: sources_of(settings, [settings.workspace]),
+        model_of=lambda *_: evaluated,
+    )
+    result = run(setup, case(replies=("x",)))
+    assert result.trajectory.chosen == ("adder",)
+    assert len(asked.requests) == 2
+    place = re.compile(r"/\S*/skills-agent-eval-[A-Za-z0-9_]+/work")
+    here = str(settings.workspace)
+    assert [(place.sub(here, text), tools) for text, tools in evaluated.requests] == asked.requests
+    assert [place.sub(here, text) for text in evaluated.schemas] == asked.schemas
+
+
+@needs_bwrap
+def test_what_a_script_keeps_in_a_case_is_gone_with_it(setup: Setup, skills: Path) -> None:
+    """The sources have the names that they have for any question, and so have homes."""
+    (skills / "adder" / "scripts" / "add.py").write_text(
+        "from pathlib import Path\nnote = Path.home() / 'x'\nprint('kept', note.exists())\nnote.touch()\n"
+    )
+    one = case(
+        load=("adder",), replies=(calls(call("run_script", skill="adder", path="scripts/add.py")), "Done.")
+    )
+    for _ in range(2):
+        (made,) = run(setup, one).trajectory.calls
+        assert "kept False" in made.result
+    assert not list(homes_of(setup.settings))
+
+
+@pytest.mark.parametrize("path", ["../x", "/x", "a/../../x"])
+def test_no_file_is_laid_outside_of_the_workspace(setup: Setup, path: str) -> None:
+    result = run(setup, case(files=(LaidFile(path=path, text="x"),)))
+    assert result.outcome == "error"
+    assert "leads out" in result.error
+
+
+@needs_bwrap
+@pytest.mark.slow
+def test_a_case_that_takes_too_long_is_given_up_with_its_script(setup: Setup, skills: Path) -> None:
+    (skills / "adder" / "scripts" / "add.py").write_text("import time; time.sleep(60)\n")
+    one = case(
+        turns=("total of the numbers in n.txt",), files=(LaidFile(path="n.txt", text="1"),), seconds=2.0
+    )
+    result = run(setup, one)
+    assert (result.outcome, result.error) == ("timeout", "It was given up after 2 seconds.")
+    assert result.spent.seconds < 20
+
+
+@needs_bwrap
+def test_a_program_of_the_case_judges_the_workspace_in_the_sandbox(setup: Setup, tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.py", tmp_path / "bad.py"
+    good.write_text("open('x.md').read() == 'hello' or exit(1)\n")
+    bad.write_text("print('too short'); exit(3)\n")
+    wrote = (calls(call("write_file", path="x.md", content="hello")), "Done.")
+    for script, outcome in ((good, "passed"), (bad, "failed")):
+        expect = Expected(scripts=(ScriptCheck(path=str(script)),))
+        result = run(setup, case(replies=wrote, expect=expect))
+        assert result.outcome == outcome
+    assert "too short" in result.checks[0].evidence
+
+
+def test_a_program_of_the_case_is_not_run_without_a_sandbox_unless_somebody_says_so(
+    setup: Setup, tmp_path: Path
+) -> None:
+    (script := tmp_path / "ran.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    plain = replace(setup, settings=replace(setup.settings, sandbox="off"))
+    one = case(replies=("Done.",), expect=Expected(scripts=(ScriptCheck(path=str(script)),)))
+    result = run(plain, one)
+    assert result.outcome == "refused"
+    assert "ran.py" in result.error
+    assert "--yes run" in result.error
+    assert not (tmp_path / "ran").exists()
+    assert run(replace(plain, yes=frozenset({"run"})), one).outcome == "passed"
+
+
+def test_the_skills_of_a_case_are_those_beside_its_own(skills: Path, tmp_path: Path) -> None:
+    assert catalog_folders([skills / "adder"]) == (skills,)
+    assert catalog_folders([skills / "adder" / "evals" / "evals.json"]) == (skills,)
+    assert catalog_folders([skills]) == (skills,)
+    assert catalog_folders([tmp_path / "nothing"]) == ()
+
+
+def head(*cases: EvalCase, **fields: Any) -> RunHead:
+    return RunHead(**{"id": "run", "at": "", "models": ("offline",), "cases": cases, **fields})
+
+
+def test_a_run_goes_on_where_it_was_and_counts_nothing_twice(setup: Setup) -> None:
+    cases = [case(id=f"c{number}", kind="trigger", turns=(f"add numbers {number}",)) for number in range(4)]
+    folder = RunFolder.create(setup.settings.workspace, head(*cases))
+    stop, told = Stop(), list[EvalResult]()
+
+    def tell(result: EvalResult) -> None:
+        told.append(result)
+        if len(told) == 2:
+            stop.request_drain()
+
+    partial = run_all(folder, setup, jobs=1, budget=Budget(), stop=stop, tell=tell)
+    assert partial == "it was interrupted"
+    assert [each.case for each in folder.results()] == ["c0", "c1"]
+    assert missing(folder.head, folder.results()) == 2
+    done = folder.results()
+    assert run_all(folder, setup, jobs=2, budget=Budget(), stop=Stop(), done=done) == ""
+    assert sorted(each.case for each in folder.results()) == ["c0", "c1", "c2", "c3"]
+    assert missing(folder.head, folder.results()) == 0
+
+
+def test_a_budget_ends_a_run_before_the_next_case(setup: Setup) -> None:
+    cases = [case(id=f"c{number}", kind="trigger", turns=("add numbers",)) for number in range(4)]
+    folder = RunFolder.create(setup.settings.workspace, head(*cases))
+    partial = run_all(folder, setup, jobs=1, budget=Budget(tokens=1), stop=Stop())
+    assert partial == "the budget of 1 token is spent"
+    assert len(folder.results()) == 1
+
+
+def test_what_a_killed_run_left_is_removed_and_nothing_else(
+    setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left, other = tmp_path / "skills-agent-eval-left", tmp_path / "skills-agent-eval-other"
+    (left / "work").mkdir(parents=True)
+    (left / "lock").touch()
+    other.mkdir()
+    (tmp_path / "skills-agent-eval-link").symlink_to(tmp_path / "skills")
+    with fresh_place() as used:
+        remove_left_places()
+        assert used.workspace.is_dir()
+    assert sorted(each.name for each in tmp_path.glob("skills-agent-eval-*")) == [
+        "skills-agent-eval-link",
+        "skills-agent-eval-other",
+    ]
+
+
+@needs_bwrap
+def test_a_script_sees_neither_the_persons_home_nor_other_cases(
+    setup: Setup, skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home := tmp_path / "home").mkdir(exist_ok=True)
+    (home / "secret.txt").write_text("hunter2")
+    (setup.settings.workspace / "secret.txt").write_text("hunter2")
+    look = f"""
+import os
+for place in ({str(home)!r}, {str(setup.settings.workspace)!r}, {str(skills.parent)!r}):
+    print(place, os.listdir(place) if os.path.isdir(place) else "")
+print(os.environ.get("TOKEN"), sorted(os.listdir("..")))
+"""
+    (skills / "adder" / "scripts" / "add.py").write_text(look)
+    ran = calls(call("run_script", skill="adder", path="scripts/add.py"))
+    monkeypatch.setenv("TOKEN", "hunter2-hunter2")
+    given: Any = {"script_secrets": {"adder": ("TOKEN",)}, "script_folders": {"adder": (str(home),)}}
+    result = run(
+        replace(setup, settings=replace(setup.settings, **given)),
+        case(load=("adder",), replies=(ran, "Done.")),
+    )
+    (made,) = result.trajectory.calls
+    assert made.status == "ok", made.result
+    assert "None [" in made.result
+    assert "secret.txt" not in made.result

@@ -1,0 +1,199 @@
+"""Figures of few cases, against published ones."""
+
+import random
+from statistics import median
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_agent.evals.cases.statistics import (
+    holm,
+    mcnemar,
+    median_interval,
+    paired_bootstrap,
+    pass_at,
+    pass_every,
+    smallest_visible,
+    wilson,
+)
+
+
+@pytest.mark.parametrize(
+    ("passed", "n", "low", "high"),
+    [
+        (3, 3, 0.44, 1.00),
+        (2, 3, 0.21, 0.94),
+        (5, 5, 0.57, 1.00),
+        (9, 10, 0.60, 0.98),
+        (18, 20, 0.70, 0.97),
+        (20, 20, 0.84, 1.00),
+        (27, 30, 0.74, 0.97),
+        (0, 20, 0.00, 0.16),
+        # Newcombe 1998, table I, method 3: 81/263 and 15/148.
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+    ],
+)
+def test_wilson_is_as_published(passed: int, n: int, low: float, high: float) -> None:
+    digits = 4 if low > 0 and n > 100 else 2
+    interval = wilson(passed, n)
+    assert (round(interval.low, digits), round(interval.high, digits)) == (low, high)
+    assert interval.n == n
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "p"),
+    [
+        (0, 0, 1.0),
+        (1, 1, 1.0),
+        (5, 0, 0.06),
+        (6, 0, 0.03),
+        (7, 1, 0.07),
+        (8, 1, 0.04),
+        (9, 2, 0.07),
+        (10, 2, 0.04),
+        (2, 10, 0.04),
+    ],
+)
+def test_mcnemar_is_as_published(wins: int, losses: int, p: float) -> None:
+    assert round(mcnemar(wins, losses), 2) == p
+
+
+def test_mcnemar_of_many_is_a_number() -> None:
+    assert 0 < mcnemar(5_000, 4_800) < 0.05
+
+
+def test_holm_steps_down() -> None:
+    # Holm's procedure for .01, .04, .03, .005: 4 x .005, 3 x .01, 2 x .03, then not less than these.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
+    assert holm([]) == ()
+    assert holm([0.9, 0.8]) == (1.0, 1.0)
+
+
+@given(st.lists(st.floats(0, 1), max_size=8))
+def test_holm_keeps_the_order_and_makes_nothing_smaller(ps: list[float]) -> None:
+    adjusted = holm(ps)
+    assert all(p <= one <= 1 for p, one in zip(ps, adjusted, strict=True))
+    for p, one in zip(ps, adjusted, strict=True):
+        assert all(one <= other for q, other in zip(ps, adjusted, strict=True) if p < q)
+
+
+def test_the_bootstrap_is_the_same_every_time() -> None:
+    differences = [1, 0, 0, -1, 1, 1, 0, 0.05, 0, 1]
+    first = paired_bootstrap(differences, 7)
+    assert first == paired_bootstrap(differences, 7)
+    assert first.value == 0.305
+    assert first.low < first.value < first.high
+    assert paired_bootstrap(differences, 8) != first
+
+
+def test_an_interval_of_ten_cases_holds_what_it_promises() -> None:
+    chance = random.Random(3)
+    held = 0
+    for _ in range(400):
+        interval = paired_bootstrap([chance.gauss(1, 2) for _ in range(10)], 1, resamples=400)
+        held += interval.low <= 1 <= interval.high
+    assert 0.92 <= held / 400 <= 0.98
+
+
+@pytest.mark.parametrize(
+    ("n", "rank"),
+    [(1, 1), (5, 1), (6, 1), (8, 1), (9, 2), (12, 3), (20, 6), (25, 8), (50, 18)],  # as tables have them
+)
+def test_the_interval_of_a_median_is_from_the_published_ranks(n: int, rank: int) -> None:
+    interval = median_interval(list(map(float, range(n, 0, -1))))
+    assert (interval.low, interval.value, interval.high) == (rank, (n + 1) / 2, n + 1 - rank)
+
+
+@pytest.mark.parametrize("n", [6, 10, 20, 50])
+def test_an_interval_of_skewed_costs_holds_what_it_promises(n: int) -> None:
+    chance = random.Random(7)
+
+    def cost(of_the_case: float, factor: float) -> float:
+        return of_the_case * factor * chance.lognormvariate(0, 0.3)
+
+    def differences(cases: int) -> list[float]:
+        sizes = [chance.lognormvariate(8, 1) for _ in range(cases)]
+        return [cost(size, 1.5) - cost(size, 1) for size in sizes]
+
+    true = median(differences(100_000))
+    intervals = [median_interval(differences(n)) for _ in range(1_000)]
+    assert sum(each.low <= true <= each.high for each in intervals) >= 940
+
+
+def test_the_interval_of_many_cases_is_found_at_once() -> None:
+    interval = median_interval([float(each) for each in range(2_000)])
+    assert (interval.low, interval.high) == (955, 1_044)
+
+
+def test_of_normal_differences_it_is_that_of_students_t() -> None:
+    chance = random.Random(5)
+    differences = [chance.gauss(0, 1) for _ in range(30)]
+    mean = sum(differences) / 30
+    deviation = (sum((one - mean) ** 2 for one in differences) / 29) ** 0.5
+    half = 2.045 * deviation / 30**0.5
+    interval = paired_bootstrap(differences, 0)
+    assert (interval.low, interval.high) == pytest.approx((mean - half, mean + half), abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high"),
+    [(0.0, -0.16, 0.16), (1.0, 0.68, 1.0), (-1.0, -1.0, -0.68), (0.5, 0.26, 0.58)],
+)
+def test_cases_that_all_differ_alike_promise_nothing_of_others(value: float, low: float, high: float) -> None:
+    interval = paired_bootstrap([value] * 20, 0)
+    assert (interval.value, round(interval.low, 2), round(interval.high, 2)) == (value, low, high)
+
+
+def test_sums_of_thirds_that_are_nothing_are_nothing() -> None:
+    differences = [1 / 3, -1 / 3, 2 / 3, -2 / 3, 1 / 3, -1 / 3]
+    for interval in (paired_bootstrap(differences, 0), median_interval(differences)):
+        assert interval.value == 0.0
+        assert interval.low < 0 < interval.high
+
+
+@pytest.mark.parametrize(("n", "visible"), [(20, 0.22), (80, 0.11)])
+def test_the_smallest_visible_difference_is_as_published(n: int, visible: float) -> None:
+    assert round(smallest_visible(n), 2) == visible
+
+
+def test_one_run_of_several_and_all_of_them() -> None:
+    assert pass_at(3, 1, 3) == 1.0
+    assert pass_at(3, 0, 3) == 0.0
+    assert pass_every(3, 2, 3) == 0.0
+    assert pass_every(3, 3, 3) == 1.0
+    assert pass_at(1, 3, 10) == pytest.approx(0.3)
+    assert pass_every(2, 3, 10) == pytest.approx(3 / 45)
+
+
+@given(st.integers(1, 200), st.data())
+def test_wilson_holds_its_share_and_narrows_with_cases(n: int, data: st.DataObject) -> None:
+    passed = data.draw(st.floats(0, n))
+    interval = wilson(passed, n)
+    assert 0 <= interval.low <= interval.value <= interval.high <= 1
+    assert interval.low < interval.high
+    more = wilson(passed * 4, n * 4)
+    assert more.high - more.low < interval.high - interval.low
+    mirrored = wilson(n - passed, n)
+    assert mirrored.low == pytest.approx(1 - interval.high, abs=1e-9)
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_mcnemar_does_not_care_which_side_is_which(wins: int, losses: int) -> None:
+    p = mcnemar(wins, losses)
+    assert 0 < p <= 1
+    assert p == mcnemar(losses, wins)
+    if wins + losses < 6:
+        assert p > 0.05
+    if wins > losses:
+        assert mcnemar(wins + 1, losses) < p
+
+
+@given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=1, max_size=30))
+def test_an_interval_holds_its_mean_and_turns_with_it(differences: list[float]) -> None:
+    interval = paired_bootstrap(differences, 0, resamples=500)
+    assert -1 <= interval.low <= interval.value <= interval.high <= 1
+    assert interval.low < interval.high
+    turned = paired_bootstrap([-one for one in differences], 0, resamples=500)
+    assert (turned.low, turned.high) == pytest.approx((-interval.high, -interval.low), abs=1e-9)

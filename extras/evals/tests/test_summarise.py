@@ -1,0 +1,430 @@
+"""What a report shows of made-up runs."""
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extras.evals.tests.runs import answered, head, ran, task, trigger
+from skills_agent.evals.cases.case import (
+    EvalCase,
+    Expected,
+    ExpectedSkills,
+    ExpectedText,
+    Rubric,
+)
+from skills_agent.evals.cases.result import Arm, CheckKind, EvalResult, Outcome, RunHead
+from skills_agent.evals.cases.summarise import summarise
+from skills_agent.evals.cases.summary import Delta, Summary
+from skills_agent.evals.cases.trajectory import Spent
+from tests.examples import trying
+
+
+def cases(number: int) -> list[EvalCase]:
+    return [task(f"set/{at:02}") for at in range(number)]
+
+
+def delta(summary: Summary, metric: str, name: str = "with - without") -> Delta:
+    (found,) = [each for each in summary.deltas if (each.metric, each.name) == (metric, name)]
+    return found
+
+
+def arms(with_it: Sequence[bool], without: Sequence[bool]) -> Summary:
+    results = [answered(f"set/{at:02}", right=right) for at, right in enumerate(with_it)]
+    results += [answered(f"set/{at:02}", right=right, arm="without") for at, right in enumerate(without)]
+    return summarise(head(cases(len(with_it)), arms=("with", "without")), results)
+
+
+def notes(summary: Summary) -> str:
+    return "\n".join(summary.notes)
+
+
+def test_the_unit_is_the_case_however_often_it_ran() -> None:
+    results = [answered("set/00", right=True, repeat=k) for k in range(100)]
+    results += [answered("set/01", right=k == 0, repeat=k) for k in range(4)]
+    (arm,) = summarise(head(cases(2), repeat=100), results).arms
+    assert (arm.cases, arm.runs) == (2, 104)
+    assert (arm.passed.value, arm.passed.n) == (0.625, 2)
+    assert arm.passed.low < 0.2
+    assert (arm.any_passed, arm.all_passed) == (1.0, 0.5)
+
+
+@pytest.mark.parametrize("outcome", ["error", "timeout", "refused"])
+def test_a_run_without_an_answer_stays_in_the_count(outcome: Outcome) -> None:
+    results = [answered("set/00", right=True), ran("set/01", outcome=outcome)]
+    summary = summarise(head(cases(2)), results)
+    (arm,) = summary.arms
+    assert arm.outcomes == {"passed": 1, outcome: 1}
+    assert (arm.passed.value, arm.passed.n) == (0.5, 2)
+    assert arm.output is not None
+    assert (arm.output.value, arm.output.n) == (0.5, 2)
+    assert "1 run of 2 ended without an answer" in notes(summary)
+
+
+def test_what_nothing_decides_about_is_in_no_share() -> None:
+    rubric = task("set/00", Expected(rubric=Rubric(points=("It is kind.",))))
+    results = [ran("set/00", outcome="ungraded"), answered("set/01", right=True)]
+    summary = summarise(head([rubric, *cases(2)[1:]]), results)
+    (arm,) = summary.arms
+    assert arm.outcomes == {"ungraded": 1, "passed": 1}
+    assert (arm.passed.value, arm.passed.n) == (1.0, 1)
+    assert summary.cases[0].rates == {}
+    assert "Nothing decides about 1 case (set/00)" in notes(summary)
+    alone = summarise(head([rubric]), [ran("set/00", outcome="ungraded")])
+    assert (alone.arms[0].passed.n, alone.arms[0].passed.low, alone.arms[0].passed.high) == (0, 0.0, 1.0)
+    broken = summarise(head([rubric]), [ran("set/00", outcome="error")])
+    assert broken.arms[0].passed.n == 0
+    nothing = task("set/00", Expected())
+    assert summarise(head([nothing]), [ran("set/00", outcome="passed")]).arms[0].passed.n == 0
+    graded = summarise(head([rubric], grader="judge"), [ran("set/00", outcome="error")])
+    assert (graded.arms[0].passed.value, graded.arms[0].passed.n) == (0.0, 1)
+
+
+def test_a_result_counts_once() -> None:
+    results = [answered("set/00", right=True), answered("set/00", right=False)]
+    (arm,) = summarise(head(cases(1)), results).arms
+    assert (arm.runs, arm.passed.value) == (1, 1.0)
+
+
+def test_a_run_without_results_is_a_summary_of_nothing() -> None:
+    summary = summarise(head(cases(2)), [])
+    assert (summary.arms, summary.deltas, summary.cases, summary.visible) == ((), (), (), None)
+
+
+# With and without.
+
+
+def test_a_skill_that_helps_in_ten_of_twelve_is_better() -> None:
+    found = delta(arms([True] * 12, [False] * 10 + [True] * 2), "passed")
+    assert (found.n, found.wins, found.losses, found.ties) == (12, 10, 0, 2)
+    assert found.value == pytest.approx(10 / 12)
+    assert found.low > 0
+    assert found.p == pytest.approx(2 / 2**10)
+    assert found.verdict == "better"
+    turned = delta(arms([False] * 10 + [True] * 2, [True] * 12), "passed")
+    assert (turned.verdict, turned.low) == ("worse", -found.high)
+
+
+@pytest.mark.parametrize(
+    ("with_it", "without", "verdict", "has_p"),
+    [
+        ("11111", "00000", "too few cases", False),
+        ("111110", "000000", "too few cases", False),
+        ("111111", "000000", "better", True),
+        ("1111111110", "0000000001", "better", True),
+        ("1111111000", "0000000100", "no difference shown", True),
+        ("1111111111", "1111111111", "no difference shown", False),
+        ("11111111110000000000", "00000111110000000000", "too few cases", False),
+    ],
+)
+def test_a_verdict_is_not_more_than_the_cases_show(
+    with_it: str, without: str, verdict: str, has_p: bool
+) -> None:
+    found = delta(arms([each == "1" for each in with_it], [each == "1" for each in without]), "passed")
+    assert found.verdict == verdict
+    assert (found.p is not None) is has_p
+
+
+def test_the_arms_are_compared_by_what_can_hold_without_the_skill() -> None:
+    """The run with the skill fails a check that the other arm cannot have: that is no loss."""
+    many = cases(8)
+    results = [ran(case.id, ("skills", False), ("answer", True)) for case in many]
+    results += [answered(case.id, right=True, arm="without") for case in many]
+    summary = summarise(head(many, arms=("with", "without")), results)
+    with_it, without = summary.arms
+    assert with_it.passed.value == 0.0
+    assert without.passed.value == 1.0
+    found = delta(summary, "passed")
+    assert (found.value, found.ties, found.verdict) == (0.0, 8, "no difference shown")
+    assert found.low < 0 < found.high
+    assert without.choices is None
+    assert not [each for each in summary.deltas if each.metric == "chosen"]
+    assert "compared by what came out" in notes(summary)
+
+
+def test_trigger_cases_are_left_out_of_the_arms() -> None:
+    many = [*cases(6), trigger("set/t", "a")]
+    results = [answered(case.id, right=True) for case in many[:6]]
+    results += [answered(case.id, right=False, arm="without") for case in many[:6]]
+    results += [ran("set/t", ("skills", True)), ran("set/t", ("skills", False), arm="without")]
+    summary = summarise(head(many, arms=("with", "without")), results)
+    assert delta(summary, "passed").n == 6
+    assert "with no such check: 1 case (set/t)" in notes(summary)
+
+
+def test_what_costs_less_is_better() -> None:
+    many = cases(8)
+    results = [
+        answered(case.id, right=True, spent=Spent(input_tokens=1_000 + at, seconds=1.0))
+        for at, case in enumerate(many)
+    ]
+    results += [
+        answered(case.id, right=True, arm="without", spent=Spent(input_tokens=500, seconds=1.0))
+        for case in many
+    ]
+    summary = summarise(head(many, arms=("with", "without")), results)
+    tokens = delta(summary, "tokens")
+    assert (tokens.value, tokens.losses, tokens.p, tokens.verdict) == (503.5, 8, 2 / 2**8, "worse")
+    assert delta(summary, "seconds").verdict == "no difference shown"
+    assert not [each for each in summary.deltas if each.metric == "usd"]
+
+
+def test_of_many_costs_that_differ_each_has_to_differ_more() -> None:
+    many = cases(8)
+    more = (5, 3, 4, 1, 2, 3, 1, 0)
+
+    def tokens_of(*, seconds_differ: bool) -> Delta:
+        results = [
+            answered(
+                case.id,
+                right=True,
+                arm=arm,
+                spent=Spent(
+                    input_tokens=50 + by * (arm == "with"),
+                    seconds=9.0 + by * seconds_differ * (arm == "with"),
+                ),
+            )
+            for case, by in zip(many, more, strict=True)
+            for arm in ("with", "without")
+        ]
+        return delta(summarise(head(many, arms=("with", "without")), results), "tokens")
+
+    alone, both = tokens_of(seconds_differ=False), tokens_of(seconds_differ=True)
+    assert (alone.value, alone.p, both.value, both.p) == (2.5, 2 / 2**7, 2.5, 4 / 2**7)
+    assert (alone.low, alone.high) == (both.low, both.high) == (0, 5)
+
+
+def test_one_case_that_costs_much_more_shows_nothing_of_the_others() -> None:
+    many = cases(20)
+    results = [
+        answered(case.id, right=True, spent=Spent(input_tokens=100_000 if at == 7 else 90 + at))
+        for at, case in enumerate(many)
+    ]
+    results += [answered(case.id, right=True, arm="without", spent=Spent(input_tokens=100)) for case in many]
+    tokens = delta(summarise(head(many, arms=("with", "without")), results), "tokens")
+    assert abs(tokens.value) < 5
+    assert tokens.verdict == "no difference shown"
+
+
+def test_of_five_cases_no_cost_is_shown_to_differ() -> None:
+    many = cases(5)
+    results = [answered(case.id, right=True, spent=Spent(input_tokens=10)) for case in many]
+    results += [answered(case.id, right=True, arm="without", spent=Spent(input_tokens=90)) for case in many]
+    summary = summarise(head(many, arms=("with", "without")), results)
+    assert (delta(summary, "tokens").value, delta(summary, "tokens").verdict) == (-80, "too few cases")
+    assert delta(summary, "passed").verdict == "too few cases"
+
+
+def test_an_error_is_not_cheap() -> None:
+    many = cases(7)
+    results = [answered(case.id, right=True, spent=Spent(input_tokens=100)) for case in many]
+    results += [ran(case.id, outcome="error", arm="without") for case in many]
+    summary = summarise(head(many, arms=("with", "without")), results)
+    assert not [each for each in summary.deltas if each.metric == "tokens"]
+    assert delta(summary, "passed").wins == 7
+
+
+def test_p_is_adjusted_for_all_that_was_asked() -> None:
+    """Seven to none is .016 for one model; asked of four models, it is .06."""
+    many = cases(7)
+    results = []
+    for model in "abcd":
+        results += [answered(case.id, right=True, model=model) for case in many]
+        results += [answered(case.id, right=False, model=model, arm="without") for case in many]
+    summary = summarise(head(many, arms=("with", "without")), results)
+    found = [each for each in summary.deltas if each.metric == "passed"]
+    assert [each.p for each in found] == [pytest.approx(4 * 2 / 2**7)] * 4
+    assert {each.verdict for each in found} == {"no difference shown"}
+
+
+# Now and before.
+
+
+def before_and_now(
+    was: Sequence[bool], now: Sequence[bool], earlier: dict[str, Any] | None = None, **fields: Any
+) -> Summary:
+    def results(outcomes: Sequence[bool]) -> list[EvalResult]:
+        return [answered(f"set/{at:02}", right=right) for at, right in enumerate(outcomes)]
+
+    old = head(cases(len(was)), **{"id": "old", **(earlier or {})})
+    return summarise(head(cases(len(now)), **fields), results(now), (old, results(was)))
+
+
+def test_an_edit_that_helps_is_better() -> None:
+    summary = before_and_now([False] * 8, [True] * 8, {"skills": {"a": "1"}}, skills={"a": "2"})
+    found = delta(summary, "passed", "now - old")
+    assert (found.verdict, found.wins) == ("better", 8)
+    assert delta(summary, "chosen", "now - old").verdict == "no difference shown"
+    assert summary.cases[0].rates == {"with": 1.0, "before": 0.0}
+    assert summary.before is not None
+    assert "Skills since old: changed: a." in summary.notes
+    assert summary.visible is not None
+
+
+def test_only_the_cases_that_both_have_are_compared() -> None:
+    summary = before_and_now([True] * 8, [True] * 10)
+    assert delta(summary, "passed", "now - old").n == 8
+    assert "Not compared with old: 2 new cases (set/08, set/09)." in summary.notes
+    fewer = before_and_now([True] * 7, [True] * 8)
+    assert delta(fewer, "passed", "now - old").n == 7
+    assert "Not compared with old: 1 new case (set/07)." in fewer.notes
+    gone = before_and_now([True] * 8, [True] * 7)
+    assert "Not compared with old: 1 missing case (set/07)." in gone.notes
+    assert "Skills since old: none changed." in fewer.notes
+
+
+def test_a_case_that_changed_is_not_compared() -> None:
+    many, edited = cases(8), cases(8)
+    edited[0] = task(edited[0].id, Expected(answer=ExpectedText(contains=("other",))))
+    results = [answered(case.id, right=True) for case in many]
+    summary = summarise(head(edited), results, (head(many, id="old"), results))
+    assert delta(summary, "passed", "now - old").n == 7
+    assert "Not compared with old: 1 changed case (set/00)." in notes(summary)
+
+
+def test_other_models_are_not_compared() -> None:
+    many = cases(6)
+    results = [answered(case.id, right=True, model="new") for case in many]
+    earlier = [answered(case.id, right=True) for case in many]
+    summary = summarise(head(many), results, (head(many, id="old"), earlier))
+    assert summary.deltas == ()
+    assert "new did not run in old, and is not compared; its models: model." in summary.notes
+
+
+# Which skills were chosen.
+
+
+def chose(case: str, *names: str, right: bool = True, **fields: Any) -> EvalResult:
+    return ran(case, ("skills", right), chosen=names, **fields)
+
+
+def test_precision_recall_and_confusion() -> None:
+    many = [
+        trigger("1", "a"),
+        trigger("2", "a"),
+        trigger("3", "b"),
+        trigger("4", mode="none"),
+        trigger("5", "a"),
+    ]
+    results = [chose("1", "a"), chose("2", "b"), chose("3", "b"), chose("4", "a"), chose("5")]
+    (arm,) = summarise(head(many), results).arms
+    assert arm.choices is not None
+    assert (arm.choices.accuracy.value, arm.choices.accuracy.n) == (0.4, 5)
+    assert arm.choices.names == ("a", "b", "(none)")
+    assert arm.choices.confusion == ((1, 1, 1), (0, 1, 0), (1, 0, 0))
+    a, b = arm.choices.skills
+    assert (a.skill, a.right, a.missed, a.wrong) == ("a", 1, 2, 1)
+    assert (b.skill, b.right, b.missed, b.wrong) == ("b", 1, 0, 1)
+    assert a.precision is not None
+    assert a.recall is not None
+    assert (a.precision.value, a.precision.n) == (0.5, 2)
+    assert a.recall.n == 3
+    assert a.recall.value == pytest.approx(1 / 3)
+    assert a.f1 == pytest.approx(0.4)
+    assert [(each.case, each.expected, each.chosen, each.rate) for each in arm.choices.near_misses] == [
+        ("2", ("a",), ("b",), 1.0),
+        ("4", (), ("a",), 1.0),
+        ("5", ("a",), (), 1.0),
+    ]
+    assert arm.choices.near_misses[0].request == "Ask 2."
+
+
+def test_a_run_that_broke_off_is_no_choice_of_no_skill() -> None:
+    many = [trigger("1", mode="none"), trigger("2", "a"), trigger("3", "a")]
+    results = [
+        ran("1", outcome="error"),
+        ran("2", outcome="timeout"),
+        ran("3", outcome="timeout", chosen=("a",)),
+    ]
+    (arm,) = summarise(head(many), results).arms
+    assert arm.choices is not None
+    assert arm.choices.accuracy.value == pytest.approx(1 / 3)
+    assert arm.choices.confusion == ((1, 0), (0, 0))
+    assert (arm.choices.skills[0].right, arm.choices.skills[0].missed) == (1, 1)
+    assert arm.choices.near_misses == ()
+
+
+def test_other_skills_are_wrong_only_where_the_case_says_so() -> None:
+    many = [trigger("1", "a"), trigger("2", "a", mode="only"), trigger("3", "a", "b", mode="any")]
+    many.append(trigger("4", "a", mode="none"))
+    results = [chose(case.id, *names) for case, names in zip(many, ["ax", "ay", "b", "z"], strict=True)]
+    (arm,) = summarise(head(many), results).arms
+    assert arm.choices is not None
+    found = {each.skill: (each.right, each.missed, each.wrong) for each in arm.choices.skills}
+    assert found == {"a": (2, 0, 0), "b": (1, 0, 0), "y": (0, 0, 1)}
+    assert [each.case for each in arm.choices.near_misses] == ["2"]
+
+
+def test_a_skill_that_the_case_loads_is_no_choice() -> None:
+    case = msgspec.structs.replace(trigger("1", mode="none"), load=("a",))
+    (arm,) = summarise(head([case]), [chose("1", "a")]).arms
+    assert arm.choices is not None
+    assert arm.choices.accuracy.value == 1.0
+
+
+OUTCOMES = st.sampled_from(get_args(Outcome))
+SKILL_SETS = st.lists(st.sampled_from("abc"), max_size=3, unique=True)
+
+
+@st.composite
+def whole_runs(draw: st.DrawFn) -> tuple[RunHead, list[EvalResult]]:
+    many = []
+    for at in range(draw(st.integers(1, 8))):
+        skills = ExpectedSkills(
+            mode=draw(st.sampled_from(["all", "any", "none", "only"])), names=tuple(draw(SKILL_SETS))
+        )
+        answer = draw(st.none() | st.just(ExpectedText(contains=("x",))))
+        kind = draw(st.sampled_from(["task", "trigger"]))
+        many.append(task(str(at), Expected(skills=skills, answer=answer), kind=kind))
+    results = []
+    for case in many:
+        for arm in get_args(Arm):
+            for repeat in range(draw(st.integers(0, 2))):
+                outcome = draw(OUTCOMES)
+                checks: list[tuple[CheckKind, bool]] = [("skills", draw(st.booleans()))]
+                one = ran(
+                    case.id,
+                    *(checks if outcome in {"passed", "failed"} else []),
+                    arm=arm,
+                    repeat=repeat,
+                    outcome=outcome,
+                    chosen=draw(SKILL_SETS),
+                    spent=Spent(input_tokens=draw(st.integers(0, 9)), usd=draw(st.none() | st.just(0.5))),
+                )
+                results.append(one)
+    return head(many, arms=("with", "without")), results
+
+
+@trying(40)
+@given(whole_runs(), whole_runs())
+def test_any_results_make_a_summary(
+    one: tuple[RunHead, list[EvalResult]], other: tuple[RunHead, list[EvalResult]]
+) -> None:
+    summary = summarise(*one, (msgspec.structs.replace(other[0], id="old"), other[1]))
+    assert msgspec.json.decode(msgspec.json.encode(summary), type=Summary) == summary
+    for arm in summary.arms:
+        assert sum(arm.outcomes.values()) == arm.runs
+        assert 0 <= arm.all_passed <= arm.passed.value + 1e-9 or arm.passed.n == 0
+        assert arm.passed.value <= arm.any_passed + 1e-9
+        if arm.choices:
+            assert all(each.right + each.missed <= arm.cases for each in arm.choices.skills)
+            assert sum(map(sum, arm.choices.confusion)) <= 9 * arm.runs
+    for each in summary.deltas:
+        assert each.n == each.wins + each.losses + each.ties
+        assert each.low <= each.value <= each.high
+        assert each.p is None or each.wins + each.losses >= 6
+    assert summary == summarise(*one, (msgspec.structs.replace(other[0], id="old"), other[1]))
+
+
+def test_cases_that_run_in_one_arm_alone_are_named_with_why() -> None:
+    nameless = [msgspec.structs.replace(task(f"n{number}"), skill="") for number in range(2)]
+    asked = [*nameless, trigger("t", "a")]
+    results = [answered(case.id, right=True) for case in asked]
+    notes = summarise(head(asked, arms=("with", "without")), results).notes
+    assert [note for note in notes if "n0, n1" in note and "name no skill" in note]
+    assert [note for note in notes if "(t)" in note and "Without the skill did not run" in note]
+    assert not [note for note in notes if "compared" in note]
+    assert not [note for note in summarise(head(asked), results).notes if "Without the skill" in note]

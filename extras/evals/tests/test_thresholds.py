@@ -1,0 +1,112 @@
+"""What a run has to reach."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extras.evals.tests.runs import answered, head, ran, task, trigger
+from skills_agent.evals.cases.case import Expected, Rubric
+from skills_agent.evals.cases.errors import ThresholdError
+from skills_agent.evals.cases.summarise import summarise
+from skills_agent.evals.cases.summary import Summary
+from skills_agent.evals.cases.thresholds import METRICS, missed, parse_threshold
+
+
+def misses(summary: Summary, *texts: str) -> tuple[str, ...]:
+    return missed(summary, [parse_threshold(text) for text in texts])
+
+
+@pytest.fixture
+def summary() -> Summary:
+    """Return a run of four tasks, three of them right, and three requests; one of two models does worse."""
+    tasks = [task(f"task/{at}") for at in range(4)]
+    asks = [trigger("ask/1", "a"), trigger("ask/2", "a"), trigger("ask/3", "b")]
+    results = [answered(case.id, right=at > 0) for at, case in enumerate(tasks)]
+    results += [answered(case.id, right=False, arm="without") for case in tasks]
+    for model, third in (("model", "b"), ("other", "a")):
+        results += [
+            ran("ask/1", ("skills", True), chosen=["a"], model=model),
+            ran("ask/2", ("skills", False), model=model),
+            ran("ask/3", ("skills", third == "b"), chosen=[third], model=model),
+        ]
+    return summarise(head([*tasks, *asks], arms=("with", "without")), results)
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "skill", "value"),
+    [
+        ("passed=0.8", "passed", "", 0.8),
+        ("passed=.8", "passed", "", 0.8),
+        ("passed=80%", "passed", "", 0.8),
+        (" passed = 80 % ", "passed", "", 0.8),
+        ("all_passed=1", "all_passed", "", 1.0),
+        ("recall:csv-report=90%", "recall", "csv-report", 0.9),
+        ("delta=-0.1", "delta", "", -0.1),
+        ("delta=+10%", "delta", "", 0.1),
+    ],
+)
+def test_a_threshold_is_a_metric_and_a_share(text: str, metric: str, skill: str, value: float) -> None:
+    threshold = parse_threshold(text)
+    assert (threshold.metric, threshold.skill) == (metric, skill)
+    assert threshold.value == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("passed", "write METRIC=VALUE"),
+        ("pased=0.8", "did you mean passed?"),
+        ("Recall=0.8", "did you mean recall?"),
+        ("xyz=0.8", "There are: passed, all_passed"),
+        ("passed=80", "write 80% or 0.8"),
+        ("passed=101%", "from 0 to 1"),
+        ("passed=-0.1", "from 0 to 1"),
+        ("passed=nan", "from 0 to 1"),
+        ("passed=inf", "from 0 to 1"),
+        ("passed=1e-1", "from 0 to 1"),
+        ("passed=", "from 0 to 1"),
+        ("passed=٠.٨", "from 0 to 1"),
+        ("delta=-2", "from -1 to 1"),
+        ("passed:a=0.8", "only precision, recall, f1 are of one skill"),
+        ("recall:=0.8", "only precision, recall, f1 are of one skill"),
+        ("\x1b[2J=1", "<U+001B>"),
+    ],
+)
+def test_what_is_no_threshold_is_told(text: str, reason: str) -> None:
+    with pytest.raises(ThresholdError) as caught:
+        parse_threshold(text)
+    assert reason in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_a_share_that_is_just_reached_is_reached() -> None:
+    tasks = [task(f"{at}") for at in range(10)]
+    results = [answered(case.id, right=at > 2, repeat=k) for at, case in enumerate(tasks) for k in range(3)]
+    summary = summarise(head(tasks, repeat=3), results)
+    assert misses(summary, "passed=70%", "passed=.7", "all_passed=0.7") == ()
+    few = [answered(f"{at}", right=at == 0 and k < 3, repeat=k) for at in range(3) for k in range(5)]
+    assert misses(summarise(head(tasks[:3], repeat=5), few), "passed=20%") == ()
+    assert misses(summary, "passed=70.01%") == ("passed is 70.00% of 10 cases of model, below 70.01%.",)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_metric_without_cases_is_missed(metric: str) -> None:
+    rubric = task("1", Expected(rubric=Rubric(points=("It is kind.",))))
+    summary = summarise(head([rubric]), [ran("1", outcome="ungraded")])
+    (sentence,) = misses(summary, f"{metric}=0")
+    assert sentence.startswith(f"{metric} is asked for, and ")
+    assert misses(summarise(head([rubric]), []), f"{metric}=0")
+
+
+def test_a_skill_that_no_case_is_about_is_missed(summary: Summary) -> None:
+    assert misses(summary, "recall:c=0") == ("recall:c is asked for, and no case has to do with c.",)
+
+
+@given(st.text(max_size=30) | st.from_regex(r"(passed|delta|f1:a)=[-+]?[0-9.]{1,5} ?%?", fullmatch=True))
+def test_any_text_is_a_threshold_or_an_error(text: str) -> None:
+    with suppress(ThresholdError):
+        threshold = parse_threshold(text)
+        assert -1 <= threshold.value <= 1
+        assert threshold.metric in METRICS

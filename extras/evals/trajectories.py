@@ -1,0 +1,121 @@
+"""What happened in a thread, as the plain records that checks and reports read."""
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from skills_agent.evals.cases.trajectory import (
+    CallStatus,
+    LoadedBy,
+    LoadedSkill,
+    MadeCall,
+    Trajectory,
+)
+from skills_agent.skills.confined import open_beneath
+from skills_agent.skills.text import readable
+from skills_agent.skills.trees import walk
+from skills_agent.state.transcript import (
+    LOAD_SKILL,
+    answers_by_step,
+    is_synthetic,
+    outcome_of,
+    shown_calls_of,
+)
+
+SHOWN: Final = 2_000
+"""Characters of a result that are kept; the thread has all."""
+_MAX_FILES: Final = 10_000
+_BY: Final[Mapping[str, LoadedBy]] = {"model": "model", "user": "person", "caller": "person"}
+
+
+def trajectory_of(
+    values: Mapping[str, Any],
+    offered: Sequence[str] = (),
+    files: Mapping[str, str] | None = None,
+    *,
+    asked: bool = False,
+) -> Trajectory:
+    """Return what happened in a thread, from its channels; with `asked` a load need not have happened."""
+    messages: list[AnyMessage] = values.get("messages") or []
+    ledger: Mapping[str, Any] = values.get("skills_loaded") or {}
+    answers: list[str] = []
+    calls: list[MadeCall] = []
+    loaded: list[LoadedSkill] = []
+    turn, step = -1, 0
+    for message, results in zip(messages, answers_by_step(messages), strict=True):
+        if isinstance(message, HumanMessage) and not is_synthetic(message):
+            turn += 1
+        if not isinstance(message, AIMessage):
+            continue
+        own = is_synthetic(message)
+        shown = shown_calls_of(message)
+        for call in shown:
+            result = results.get(call["id"] or "")
+            made = MadeCall(
+                tool=call["name"],
+                args=call["args"],
+                status=_status(result),
+                turn=max(turn, 0),
+                step=step,
+                result=str(result.text)[:SHOWN] if result else "",
+            )
+            if made.tool == LOAD_SKILL and (asked or made.status == "ok"):
+                loaded += _loads(made, ledger, own=own)
+            if not own:
+                calls.append(made)
+        if not shown and not own:
+            answers.append(str(message.text))
+        step += not own
+    return Trajectory(
+        answers=tuple(answers),
+        calls=tuple(calls),
+        loaded=tuple(loaded),
+        offered=tuple(offered),
+        files=dict(files or {}),
+    )
+
+
+def _status(result: ToolMessage | None) -> CallStatus:
+    if result is None:
+        return "unanswered"
+    if (result.id or "").startswith("refused-"):
+        return "refused"
+    program = outcome_of(result)
+    return "error" if result.status == "error" or (program and program["exit_code"] != 0) else "ok"
+
+
+def _loads(call: MadeCall, ledger: Mapping[str, Any], *, own: bool) -> list[LoadedSkill]:
+    """Return the skill of one call of load_skill; what it requires is loaded beside it, in one step."""
+    name = str(call.args.get("name", "")).partition("@")[0]
+    record = ledger.get(name, {})
+    by: LoadedBy = "person" if own else _BY.get(str(record.get("asked_by", "model")), "model")
+    first = LoadedSkill(
+        name=name, source=record.get("source", ""), digest=record.get("digest", ""), by=by, turn=call.turn
+    )
+    by_others: LoadedBy = "person" if by == "person" else "required"
+    others = [
+        LoadedSkill(name=other, source=each["source"], digest=each["digest"], by=by_others, turn=call.turn)
+        for other, each in ledger.items()
+        if other != name and record and each.get("call_id") == record.get("call_id")
+    ]
+    return [first, *others]
+
+
+def digests_of(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each regular file beneath a folder; links are not followed."""
+    found: dict[str, str] = {}
+    for parent, folders, names in walk(folder):
+        folders[:] = sorted(each for each in folders if each not in {".git", "__pycache__"})
+        for name in sorted(names):
+            if len(found) >= _MAX_FILES:
+                return found
+            relative = Path(parent, name).relative_to(folder).as_posix()
+            # Passed over: a link, a FIFO, or what its owner may not read.
+            with suppress(OSError), os.fdopen(open_beneath(folder, relative, follow=False), "rb") as stream:
+                found[readable(relative)] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return found

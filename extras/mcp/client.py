@@ -1,0 +1,246 @@
+"""The servers of one agent: a thread with an event loop for all of them, and their tools as they come."""
+
+import asyncio
+import time
+import weakref
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future, wait
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from threading import Lock, Thread, current_thread
+from typing import Any, Final, NamedTuple, TypeVar
+
+from skills_agent.graph.places import process_environment
+from skills_agent.graph.settings import Settings, SettingsError
+from skills_agent.mcp.connection import Connection, McpServerError
+from skills_agent.mcp.definitions import MAX_SHOWN, ToolDefinition, check_tools
+from skills_agent.mcp.servers import McpServer
+from skills_agent.skills.text import cut
+from skills_agent.skills.visible import visible_line
+
+RETRY_SECONDS: Final = 60.0
+"""Between two attempts to reach a server that could not be reached. No turn waits for a later one."""
+CLOSE_SECONDS: Final = 6.0
+"""How long the end of the process waits for servers to end; what is left then is killed with it."""
+
+Result = TypeVar("Result")
+
+
+class ServerState(NamedTuple):
+    """How a server stands."""
+
+    name: str
+    place: str
+    """Its program or its address."""
+    tools: int
+    """How many of its tools are offered."""
+    fault: str = ""
+    """Why it cannot be reached; empty where it could, and while it is tried."""
+    faults: tuple[str, ...] = ()
+    """Tools of it that are not offered, and why."""
+    is_connected: bool = False
+    """Whether its connection is open; one that was lost is made again for the next call."""
+
+    @property
+    def reason(self) -> str:
+        """Return the fault without the server's name."""
+        return self.fault.removeprefix(f"MCP server {self.name}: ")
+
+
+class McpServers:
+    """Connects servers when a turn needs them, lists their tools where these may be new, and calls them."""
+
+    def __init__(
+        self,
+        servers: Mapping[str, McpServer],
+        environment: Mapping[str, str],
+        *,
+        workspace: Path,
+        home: Path,
+    ) -> None:
+        """Nothing is started yet. Raises SettingsError where the extra is missing."""
+        if servers:
+            _require_sdk()
+        self._servers = servers
+        self.join: Callable[[str, Sequence[ToolDefinition]], Sequence[str]] = lambda _, __: ()
+        """Gets the tools of a server each time they are listed, and says which of them it does not take."""
+        self._lock = Lock()
+        self._loop = _LoopThread()
+        self._links = {
+            name: _Link(Connection(name, server, environment, workspace, home))
+            for name, server in servers.items()
+        }
+        weakref.finalize(self, _close, self._loop, [link.connection for link in self._links.values()])
+
+    def connect(self) -> None:
+        """Connect every server that is not, and list its tools where they may have changed.
+
+        First attempts and changes are waited for, each within its time. A server that does not answer is left
+        out, or keeps the tools that it had; a later turn tries it again, and does not wait for it.
+        """
+        now = time.monotonic()
+        waits: list[tuple[Future[None], float]] = []
+        with self._lock:
+            for name, link in self._links.items():
+                if link.is_due(now):
+                    is_awaited = link.attempt is None or (link.is_listed and not link.fault)
+                    link.wanted = link.wanted or now
+                    begun = link.wanted if link.attempt is None else now
+                    link.deadline = begun + self._servers[name].connect_timeout if is_awaited else now
+                    link.started = now
+                    link.attempt = self._loop.submit(self._list(name, link))
+                if link.attempt and not link.attempt.done() and link.deadline > now:
+                    waits.append((link.attempt, link.deadline))
+        for attempt, deadline in waits:
+            wait([attempt], max(deadline - time.monotonic(), 0))
+
+    def states(self) -> list[ServerState]:
+        """Return how each server stands now."""
+        states = []
+        for name, link in self._links.items():
+            server = self._servers[name]
+            fault = link.fault or ("" if link.is_listed or not link.attempt else self._silence(name))
+            place = server.url or server.command
+            states.append(ServerState(name, place, link.tools, fault, link.faults, link.connection.is_open))
+        return states
+
+    def faults(self) -> dict[str, str]:
+        """Return why a server cannot be reached, by the names of those that a turn has tried."""
+        return {state.name: state.reason for state in self.states() if state.fault}
+
+    def absence_of(self, tool: str) -> str:
+        """Say why a tool of a server is not there, by the tool's name; empty where nothing is known of it."""
+        match tool.split("__"):
+            case ["mcp", name, _, *_]:
+                if name in self._links:
+                    return next(state.fault for state in self.states() if state.name == name)
+                return f"No MCP server {visible_line(cut(name, MAX_SHOWN))} is configured here."
+        return ""
+
+    def start_call(
+        self, server: str, tool: str, arguments: Mapping[str, Any], seconds: float | None
+    ) -> "Future[Any]":
+        """Start a call; to cancel the future cancels it at the server. It raises McpServerError."""
+        return self._loop.submit(self._links[server].connection.call(tool, arguments, seconds))
+
+    def ask(self, server: str, work: "Callable[[Any], Coroutine[Any, Any, Any]]") -> "Future[Any]":
+        """Do something with the SDK's client of a server that changes nothing there; raises as `work` does.
+
+        The future raises McpServerError, too: at once where the first connection has been waited for already.
+        """
+        link, now = self._links[server], time.monotonic()
+        link.wanted = link.wanted or now
+        is_late = now - link.wanted >= self._servers[server].connect_timeout
+        if is_late and not link.connection.was_open:
+            self._loop.submit(link.connection.client()).add_done_callback(_look_away)
+            late: Future[Any] = Future()
+            late.set_exception(McpServerError(server, self._silence(server).partition(": ")[2]))
+            return late
+        return self._loop.submit(link.connection.ask(work))
+
+    def close(self) -> None:
+        """Leave all servers."""
+        _close(self._loop, [link.connection for link in self._links.values()])
+
+    def _silence(self, name: str) -> str:
+        seconds = self._servers[name].connect_timeout
+        return f"MCP server {name}: no answer within {seconds:g} seconds; it is still waited for."
+
+    async def _list(self, name: str, link: "_Link") -> None:
+        try:
+            offers = await link.connection.offers()
+        except McpServerError as error:
+            link.fault = str(error)
+            return
+        checked = check_tools(name, offers, trust_hints=self._servers[name].trust_hints)
+        refused = self.join(name, checked.tools)
+        link.tools = len(checked.tools) - len(refused)
+        link.faults = (*link.connection.faults, *checked.faults, *refused)
+        link.fault, link.is_listed = "", True
+
+
+def make_servers(settings: Settings) -> McpServers:
+    """Return the servers that the settings name; none is started. Raises SettingsError without the extra."""
+    return McpServers(
+        settings.mcp_servers, process_environment(), workspace=settings.workspace, home=settings.home
+    )
+
+
+class _Link:
+    """A server's connection, and what became of the attempts to list its tools."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.attempt: Future[None] | None = None
+        self.started = self.deadline = 0.0
+        self.wanted = 0.0
+        """When it was first wanted: what waits for the first connection waits from then on."""
+        self.is_listed = False
+        self.tools = 0
+        self.fault = ""
+        self.faults: tuple[str, ...] = ()
+
+    def is_due(self, now: float) -> bool:
+        if self.is_listed and not self.connection.is_stale:
+            return False
+        is_soon = bool(self.fault) and now - self.started <= RETRY_SECONDS
+        return self.attempt is None or (self.attempt.done() and not is_soon)
+
+
+class _LoopThread:
+    """An event loop in a thread of its own, which starts with the first thing to do."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: Thread | None = None
+
+    def submit(self, work: Coroutine[Any, Any, Result]) -> "Future[Result]":
+        """Run a coroutine in the loop."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                # A daemon: a process that ends waits for CLOSE_SECONDS, and not for a server.
+                self._thread = Thread(target=_run_loop, args=(self._loop,), name="mcp-servers", daemon=True)
+                self._thread.start()
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def stop(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a last coroutine, and end the thread; nothing where it never began."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is None:
+            return
+        ending = asyncio.run_coroutine_threadsafe(last(), loop)
+        ending.add_done_callback(lambda _: loop.call_soon_threadsafe(loop.stop))
+        # Python may collect its owner in any thread, and the loop's own cannot wait for itself.
+        if current_thread() is not self._thread:
+            wait([ending], CLOSE_SECONDS)
+
+
+def _look_away(attempt: "Future[Any]") -> None:
+    """Take what became of an attempt: the next look at the server says it."""
+    if not attempt.cancelled():
+        attempt.exception()
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:  # It ends what still runs, then the loop.
+        runner.get_loop().run_forever()
+
+
+def _close(loop: _LoopThread, connections: Sequence[Connection]) -> None:
+    async def close_all() -> None:
+        await asyncio.gather(*(each.close() for each in connections))
+
+    loop.stop(close_all)
+
+
+def _require_sdk() -> None:
+    try:
+        found = version("mcp")
+    except PackageNotFoundError:
+        found = ""
+    if not found.startswith("2."):
+        here = f"mcp {found} is here" if found else "the package mcp is missing"
+        raise SettingsError(f"Setting mcp_servers needs mcp 2 ({here}): pip install 'skills-agent[mcp]'.")

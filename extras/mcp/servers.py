@@ -1,0 +1,122 @@
+"""The setting `mcp_servers`: which servers there are, and how each is reached.
+
+Imports no MCP SDK: every command reads the settings.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from skills_agent.packages.credentials import split_credentials
+
+ServerName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]{1,32}\Z")]
+"""It is part of the names of the server's tools, which providers limit to 64 characters."""
+
+MASK: Final = "***"
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One server: a program that speaks MCP on its streams, or an address that speaks it over HTTP."""
+
+    command: str = ""
+    """The program, by its name (looked for in PATH, not in the workspace) or its absolute path."""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    """Its variables beside `INHERITED`. `${NAME}` stands for a variable of the agent."""
+    cwd: Path | None = None
+    """Where it works; by default the user's home: what it would import or run must not be the workspace's."""
+    url: str = ""
+    """The address of a server of the transport "streamable HTTP"."""
+    headers: dict[str, str] = {}
+    """Sent with every request. `${NAME}` stands for a variable of the agent."""
+    trust_hints: bool = False
+    """Believe the server that a tool only reads: it is called unasked then."""
+    skills: bool = False
+    """Whether the skills that it publishes (SEP-2640) join the catalog."""
+    connect_timeout: Annotated[float, msgspec.Meta(gt=0)] = 10.0
+    """Seconds that the first turn waits for it."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is neither a program nor an address, or both. Raises ValueError."""
+        if bool(self.command) == bool(self.url):
+            raise ValueError("a server has either a command or a url")
+        if self.url and (self.args or self.env or self.cwd):
+            raise ValueError("args, env and cwd are for a server with a command")
+        if self.command and self.headers:
+            raise ValueError("headers are for a server with a url")
+        if self.command and "/" in self.command and not Path(self.command).expanduser().is_absolute():
+            raise ValueError("command is the name of a program, or an absolute path")
+        if self.url and (urlsplit(self.url).scheme not in {"http", "https"} or not urlsplit(self.url).netloc):
+            raise ValueError("url is an http or https address")
+
+    def __repr__(self) -> str:
+        """Return the fields that were set, without values that may be secret."""
+        return f"McpServer({', '.join(f'{name}={value!r}' for name, value in self.shown().items())})"
+
+    def shown(self) -> dict[str, Any]:
+        """Return the fields that were set; of variables and headers, the names."""
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        usual: dict[str, Any] = msgspec.to_builtins(
+            McpServer(command=self.command) if self.command else McpServer(url=self.url)
+        )
+        place = {"command": self.command} if self.command else {"url": self.url}
+        changed = {name: value for name, value in fields.items() if value != usual[name]}
+        masked: dict[str, Any] = {
+            name: dict.fromkeys(changed[name], MASK) for name in ("env", "headers") if name in changed
+        }
+        return {**place, **changed, **masked}
+
+
+def variables_in(servers: Collection[McpServer]) -> set[str]:
+    """Return the names of the agent's variables that servers are given."""
+    return {name for text in _texts(servers) for name in _VARIABLE.findall(text)}
+
+
+def literal_secrets(servers: Collection[McpServer]) -> Iterator[tuple[str, str]]:
+    """Yield the variables and headers of servers that are written out, with their values."""
+    for server in servers:
+        for name, value in (*server.env.items(), *server.headers.items()):
+            if not _VARIABLE.search(value):
+                yield name, value.rpartition(" ")[2] if name in server.headers else value
+
+
+def filled(values: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Return values with the agent's variables in their places. Raises ValueError for one that is not set."""
+
+    def value_of(match: re.Match[str]) -> str:
+        if (value := environment.get(match[1])) is None:
+            raise ValueError(f"the variable {match[1]} is not set")
+        return value
+
+    return {name: _VARIABLE.sub(value_of, text) for name, text in values.items()}
+
+
+def headers_for(url: str, servers: Mapping[str, McpServer], environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of the server that has this address, filled; none where no server has it.
+
+    Raises ValueError for a variable that is not set.
+    """
+    wanted = _address(url)
+    found = (each for each in servers.values() if each.url and _address(each.url) == wanted)
+    server = next(found, None)
+    if server is None:
+        return {}
+    authorization = split_credentials(server.url).authorization
+    return ({"Authorization": authorization} if authorization else {}) | filled(server.headers, environment)
+
+
+def _address(url: str) -> tuple[str, str, int | None, str, str]:
+    """Return what two URLs of one server have in common."""
+    parts = urlsplit(url)
+    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+    return parts.scheme, parts.hostname or "", port, parts.path.rstrip("/"), parts.query
+
+
+def _texts(servers: Collection[McpServer]) -> Iterator[str]:
+    for server in servers:
+        yield from (*server.env.values(), *server.headers.values())

@@ -1,0 +1,137 @@
+"""Skills of MCP servers in a run: loaded, run in the sandbox, changed, taken away."""
+
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from tests.agents import call, calls, write_skill
+from tests.graph.cli.command_line import CommandLine
+from tests.kit import MakeAgent
+from tests.mcp_skills import publishing, skill
+
+RUN = "from pathlib import Path\nprint('ran in', Path('marker.txt').read_text())\n"
+FILES: dict[str, str | bytes] = {
+    "SKILL.md": skill("refunds", "Pays back.", **{"allowed-tools": "run_script write_file"}),
+    "scripts/run.py": RUN,
+}
+LOAD = calls(call("load_skill", name="refunds"))
+SCRIPT = calls(call("run_script", skill="refunds", path="scripts/run.py", args=[]))
+APPROVE = {"type": "approve"}
+
+
+def of(url: str) -> dict[str, Any]:
+    return {"far": {"url": url, "skills": True, "connect_timeout": 60}}
+
+
+def test_a_skill_is_loaded_and_its_script_asked_about_whatever_it_says_of_itself(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    (workspace / "marker.txt").write_text("here")
+    with publishing(refunds=FILES) as server:
+        agent = make_agent([LOAD, SCRIPT, "done"], mcp_servers=of(server.url), allowed_tools="preapprove")
+        agent.say("go")
+        (loaded,) = agent.values["skills_loaded"].values()
+        assert (loaded["source"], loaded["path"]) == ("mcp:far", "skill://refunds/SKILL.md")
+        assert loaded["allowed_tools"] is None
+        (request,) = agent.state.interrupts[0].value["action_requests"]
+        assert "untrusted" in request["description"]
+        agent.answer(APPROVE)
+        assert "ran in here" in agent.tool_messages("run_script")[0].text
+
+
+def test_a_thread_goes_on_with_its_snapshot_when_the_server_is_gone(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    (workspace / "marker.txt").write_text("here")
+    saver = InMemorySaver()
+    with publishing(refunds=FILES) as server:
+        make_agent([LOAD, SCRIPT], mcp_servers=of(server.url), checkpointer=saver).say("go")
+    later = make_agent([LOAD, SCRIPT, "done"], mcp_servers=of(server.url), checkpointer=saver)
+    later.answer(APPROVE)
+    assert "ran in here" in later.tool_messages("run_script")[0].text
+
+
+def test_a_skill_that_changes_between_list_and_load_is_refused_in_words(make_agent: MakeAgent) -> None:
+    with publishing(refunds=FILES) as server:
+        server.of_file = lambda path, raw: raw + b"# more\n" if path == "scripts/run.py" else raw
+        agent = make_agent([LOAD, "done"], mcp_servers=of(server.url))
+        assert agent.say("go")["answer"] == "done"
+        (message,) = agent.tool_messages("load_skill")
+        assert "MCP server far sends something else than it lists" in message.text
+        assert message.status == "error"
+        assert not agent.values.get("skills_loaded")
+
+
+def test_a_skill_of_a_folder_stays_in_effect(make_agent: MakeAgent, skills_dir: Path) -> None:
+    write_skill(skills_dir, "refunds", "Mine.", "My own text.")
+    with publishing(refunds=FILES) as server:
+        agent = make_agent([LOAD, "done"], mcp_servers=of(server.url))
+        agent.say("go")
+        assert agent.values["skills_loaded"]["refunds"]["instructions"].strip() == "My own text."
+        assert server.count("resources/read") == 0
+
+
+@pytest.mark.slow
+def test_a_server_that_hangs_costs_its_connect_timeout_once(make_agent: MakeAgent) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/mcp"
+        servers = {"far": {"url": url, "skills": True, "connect_timeout": 2.0}}
+        agent = make_agent(["one", "two"], mcp_servers=servers)
+        began = time.monotonic()
+        assert agent.say("go")["answer"] == "one"
+        assert agent.say("go on")["answer"] == "two"
+        assert time.monotonic() - began < 3.9
+
+
+FASTMCP = """
+import sys
+from pathlib import Path
+from fastmcp import FastMCP
+from fastmcp.server.providers.skills import SkillsDirectoryProvider
+from fastmcp.skills.extension import SkillsExtension
+
+provider = SkillsDirectoryProvider(
+    roots=Path(sys.argv[1]), supporting_files="resources", experimental_skills=True
+)
+server = FastMCP("skills")
+server.add_provider(provider)
+server.add_extension(SkillsExtension(providers=[provider]))
+server.run(transport="stdio", show_banner=False)
+"""
+
+
+@pytest.mark.slow
+def test_an_unmodified_fastmcp_servers_skill_is_loaded_and_its_script_run(
+    make_agent: MakeAgent, workspace: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("fastmcp", reason="the extra `dev` is not installed: fastmcp>=4.1,<4.2")
+    (workspace / "marker.txt").write_text("here")
+    made = write_skill(tmp_path / "theirs", "refunds", "Pays back.\nlicense: MIT", scripts__run_py=RUN)
+    (made / "latin.txt").write_bytes(b"\xe4\r\n")
+    program = {"command": sys.executable, "args": ["-c", FASTMCP, str(tmp_path / "theirs")]}
+    servers = {"far": {**program, "skills": True, "connect_timeout": 120}}
+    agent = make_agent([LOAD, SCRIPT, "done"], mcp_servers=servers)
+    agent.say("go")
+    agent.answer(APPROVE)
+    assert "ran in here" in agent.tool_messages("run_script")[0].text
+
+
+@pytest.mark.slow
+def test_ask_uses_and_install_copies_a_skill_of_a_server(cli: CommandLine) -> None:
+    cli.write("marker.txt", "here")
+    with publishing(refunds=FILES) as server:
+        cli.write_users_settings(f'[mcp_servers.far]\nurl = "{server.url}"\nskills = true\n')
+        listed = cli.run_process("skills", "list")
+        assert "mcp:far" in listed.out
+        assert server.count("resources/read") == 0
+        told = cli.run_process("ask", "go", "--model", cli.script(LOAD, SCRIPT, "It ran."), "--json")
+        assert told.code == 3, told.errors  # an untrusted skill's script: a person is asked
+        installed = cli.run_process("skills", "install", f"mcp+{server.url}", "--skill", "refunds", "--yes")
+        assert installed.code == 0, installed.err
+        assert "refunds" in (cli.workspace / ".agent" / "skills" / "skills.lock").read_text()
+        assert (cli.workspace / ".agent" / "skills" / "refunds" / "scripts" / "run.py").read_text() == RUN

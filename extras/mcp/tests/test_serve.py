@@ -1,0 +1,447 @@
+"""`skills serve`: a real process, asked by MCP's own client, by fastmcp's, and by clients that mean harm."""
+
+import hashlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Literal
+from urllib.error import HTTPError
+from urllib.request import Request as WebRequest
+from urllib.request import urlopen
+
+import pytest
+from pydantic import ConfigDict
+
+from skills_agent.graph.settings import Settings, registry_of
+from skills_agent.mcp.entries import EXTENSION
+from skills_agent.skills.library.published import Publisher
+from tests.agents import write_skill
+from tests.graph.cli.command_line import CommandLine
+from tests.waiting import PATIENCE
+
+pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
+
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.extension import advertise
+from mcp_types import CacheableResult, PaginatedRequestParams, PaginatedResult, Request, RequestParams
+
+from skills_agent.mcp.requests import get_skill, list_skills, read_files
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, text/event-stream",
+    "Mcp-Protocol-Version": "2026-07-28",
+    "Mcp-Method": "skills/list",
+}
+
+
+class GetParams(RequestParams):
+    uri: str
+
+
+class AnyRequest(Request[Any, str]):
+    method: str
+    params: Any
+
+
+class AnyResult(PaginatedResult, CacheableResult):
+    model_config = ConfigDict(extra="allow")
+
+
+def skills_of(cli: CommandLine) -> Path:
+    """Give the workspace skills of every kind, and return their folder."""
+    folder = cli.workspace / ".agent" / "skills"
+    made = write_skill(folder, "notes", "Takes notes.", scripts__run_py="print('ran')\n")
+    (made / "odd name #1%?.md").write_text("odd\r\n")
+    (made / "data.bin").write_bytes(bytes(range(256)))
+    (made / "inner").mkdir()
+    (made / "inner" / "note.md").symlink_to("../scripts/run.py")
+    (made / "out.md").symlink_to("/etc/hosts")
+    (made / "out").symlink_to("/etc")
+    write_skill(folder, "manual", "For people.\ndisable-model-invocation: true")
+    (folder / "broken").mkdir()
+    (folder / "broken" / "SKILL.md").write_text("---\nname: broken\n---\n")
+    write_skill(folder, "twice", "A key.\nlicense: MIT\nlicense: BSD")
+    return folder
+
+
+@contextmanager
+def serving(cli: CommandLine, *args: str, **variables: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    """Run `skills serve --http`; yield the address that it says, and the process."""
+    process = cli.start("skills", "serve", "--http", "--port", "0", *args, **variables)
+    assert process.stderr
+    try:
+        line = process.stderr.readline()
+        while "Skills are published" not in line:
+            assert line, process.communicate()
+            line = process.stderr.readline()
+        yield line.split(" at ")[1].strip(), process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@asynccontextmanager
+async def client_of(url: str) -> AsyncIterator[Client]:
+    """Yield MCP's own client."""
+    async with Client(url, extensions=[advertise(EXTENSION)], cache=None) as client:
+        yield client
+
+
+async def asked(client: Client, method: str, **params: Any) -> dict[str, Any]:
+    """Ask for a method of the extension."""
+    kind = GetParams if "uri" in params else PaginatedRequestParams
+    request = AnyRequest(method=method, params=kind(**params))
+    result = await client.session.send_request(request, AnyResult)
+    return result.model_dump(by_alias=True, mode="json")
+
+
+def names_of(entries: Any) -> list[str]:
+    return [each.name for each in entries if each.name not in BUNDLED]
+
+
+BUNDLED = {"csv-report", "decision-record", "git-release-notes", "text-stats"}
+
+
+@pytest.mark.slow
+async def test_mcps_own_client_lists_gets_and_verifies_every_file(cli: CommandLine) -> None:
+    folder = skills_of(cli)
+    with serving(cli) as (url, _):
+        async with client_of(url) as client:
+            listed = await list_skills(client)
+            assert listed.faults == ()
+            assert listed.ttl == 5
+            # What is for people alone, cannot be loaded, or cannot be told as JSON is not published.
+            assert names_of(listed.entries) == ["notes"]
+            assert {each.name for each in listed.entries} > BUNDLED
+            for entry in listed.entries:
+                assert await get_skill(client, entry.uri) == entry
+                assert (await read_files(client, entry.files)).keys() == entry.files.keys()
+            notes = next(each for each in listed.entries if each.name == "notes")
+            read = await read_files(client, notes.files)
+            assert read == {
+                "SKILL.md": (folder / "notes" / "SKILL.md").read_bytes(),
+                "scripts/run.py": b"print('ran')\n",
+                "inner/note.md": b"print('ran')\n",
+                "odd name #1%?.md": b"odd\r\n",
+                "data.bin": bytes(range(256)),
+            }
+            assert notes.frontmatter == {"name": "notes", "description": "Takes notes."}
+            shallow = await asked(client, "resources/directory/read", uri="skill://notes")
+            assert [(each["name"], each["mimeType"]) for each in shallow["resources"]] == [
+                ("SKILL.md", "text/markdown"),
+                ("data.bin", "application/octet-stream"),
+                ("inner", "inode/directory"),
+                ("odd%20name%20%231%25%3F.md", "text/markdown"),
+                ("scripts", "inode/directory"),
+            ]
+
+
+@pytest.mark.slow
+async def test_no_request_leads_out_of_what_is_published_or_tells_a_path(cli: CommandLine) -> None:
+    folder = skills_of(cli)
+    bad = [
+        "skill://notes/../manual/SKILL.md",
+        "skill://notes/%2e%2e/%2e%2e/config.toml",
+        "skill://notes/..%2fmanual%2fSKILL.md",
+        "skill://notes/out.md",
+        "skill://notes/out/hosts",
+        "skill://notes/scripts/",
+        "skill://notes/scripts",
+        "skill://notes/SKILL.md?x",
+        "skill://notes/SKILL.md#x",
+        "skill://notes//SKILL.md",
+        "skill://NOTES/SKILL.md",
+        "skill://manual/SKILL.md",
+        "skill://broken/SKILL.md",
+        "skill://unknown/SKILL.md",
+        "skill:///etc/passwd",
+        f"skill://{folder}/notes/SKILL.md",
+        f"file://{folder}/notes/SKILL.md",
+        "file:///etc/passwd",
+        "/etc/passwd",
+        "",
+        "\0",
+        "skill://notes/" + "a/" * 100_000,
+    ]
+    with serving(cli) as (url, process):
+        async with client_of(url) as client:
+            for uri in bad:
+                for method in ("resources/read", "skills/get", "resources/directory/read"):
+                    if method == "resources/directory/read" and uri == "skill://notes/scripts":
+                        continue
+                    with pytest.raises(MCPError) as refused:
+                        await asked(client, method, uri=uri)
+                    assert refused.value.code == -32602, (method, uri[:80], refused.value)
+                    unsaid = str(refused.value).replace(uri, "")
+                    assert str(cli.home.parent) not in unsaid
+                    assert len(str(refused.value)) < 1_000
+            # So is a skill that goes away, and a copy that lost a file.
+            assert await get_skill(client, "skill://notes/SKILL.md")
+            (cached,) = (cli.home / ".cache").rglob("data.bin")
+            cached.parent.chmod(0o700)
+            cached.unlink()
+            # It is copied anew: what is served is what is there.
+            notes = await get_skill(client, "skill://notes/SKILL.md")
+            assert (await read_files(client, notes.files))["data.bin"] == bytes(range(256))
+            for file in sorted((folder / "notes").rglob("*"), reverse=True):
+                file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink()
+            with pytest.raises(MCPError, match="There is no file"):
+                await client.read_resource("skill://notes/SKILL.md")
+        assert process.poll() is None
+
+
+@pytest.mark.slow
+async def test_what_is_served_is_always_what_is_listed_at_the_moment(cli: CommandLine) -> None:
+    folder = skills_of(cli)
+    with serving(cli) as (url, _):
+        async with client_of(url) as client:
+            before = await get_skill(client, "skill://notes/SKILL.md")
+            (folder / "notes" / "scripts" / "run.py").write_text("print('other')\n")
+            after = await get_skill(client, "skill://notes/SKILL.md")
+            assert before.digest != after.digest
+            with pytest.raises(Exception, match=r"bytes came|digest"):
+                await read_files(client, before.files)
+            assert (await read_files(client, after.files))["scripts/run.py"] == b"print('other')\n"
+
+
+@pytest.mark.slow
+async def test_named_skills_are_published_alone_and_manual_ones_when_they_are_named(cli: CommandLine) -> None:
+    skills_of(cli)
+    with serving(cli, "--skill", "manual", "--skill", "csv-report") as (url, _):
+        async with client_of(url) as client:
+            assert [each.name for each in (await list_skills(client)).entries] == ["csv-report", "manual"]
+            with pytest.raises(MCPError, match="There is no file"):
+                await client.read_resource("skill://notes/SKILL.md")
+
+
+@pytest.mark.slow
+async def test_many_skills_come_in_pages_that_fit_while_skills_come_and_go(cli: CommandLine) -> None:
+    folder = cli.workspace / ".agent" / "skills"
+    for number in range(205):
+        write_skill(folder, f"s{number:03}", "One of many.")
+    with serving(cli) as (url, _):
+        async with client_of(url) as client:
+            first = await asked(client, "skills/list")
+            assert len(first["skills"]) == 100
+            (folder / "s150" / "SKILL.md").unlink()
+            seen = [each["frontmatter"]["name"] for each in first["skills"]]
+            cursor = first["nextCursor"]
+            while cursor:
+                page = await asked(client, "skills/list", cursor=cursor)
+                seen += [each["frontmatter"]["name"] for each in page["skills"]]
+                cursor = page.get("nextCursor")
+            assert len(seen) == len(set(seen)) == 208
+            for odd in ("", "zzz", "\0", "x" * 100_000):
+                assert isinstance((await asked(client, "skills/list", cursor=odd))["skills"], list)
+
+
+@pytest.mark.slow
+async def test_over_stdio_it_is_the_same_and_stdout_is_for_messages_alone(cli: CommandLine) -> None:
+    skills_of(cli)
+    program = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "skills_agent.graph.cli.main", "skills", "serve", "--workspace", str(cli.workspace)],
+        env=cli.environment({}),
+    )
+    async with Client(program, extensions=[advertise(EXTENSION)], cache=None) as client:
+        listed = await list_skills(client)
+        assert names_of(listed.entries) == ["notes"]
+        for entry in listed.entries:
+            await read_files(client, entry.files)
+    piped = cli.run_process("skills", "serve", stdin="no message\n{}\n")
+    assert piped.code == 0
+    assert all(json.loads(line)["jsonrpc"] == "2.0" for line in piped.out.splitlines())
+
+
+@pytest.mark.slow
+async def test_an_older_client_sees_plain_resources_and_no_methods(cli: CommandLine) -> None:
+    skills_of(cli)
+    with serving(cli) as (url, _):
+        async with Client(url, mode="legacy") as client:
+            uris = [str(each.uri) for each in (await client.list_resources()).resources]
+            assert "skill://notes/SKILL.md" in uris
+            (content,) = (await client.read_resource("skill://notes/scripts/run.py")).contents
+            assert content_bytes(content) == b"print('ran')\n"
+            with pytest.raises(MCPError):
+                await asked(client, "skills/list")
+
+
+def post(url: str, **headers: str) -> int:
+    """Ask for the list by hand; return the status."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": "skills/list", "params": {"_meta": meta}}
+    request = WebRequest(url, json.dumps(body).encode(), {**HEADERS, **headers})
+    try:
+        with urlopen(request, timeout=PATIENCE) as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        return error.code
+
+
+@pytest.mark.slow
+def test_no_page_of_a_browser_reaches_it(cli: CommandLine) -> None:
+    with serving(cli) as (url, _):
+        port = url.split(":")[2].split("/")[0]
+        assert url.startswith("http://127.0.0.1:")
+        assert post(url) == 200
+        assert post(url, Host="evil.example") == 421
+        assert post(url, Host=f"evil.example:{port}") == 421
+        assert post(url, Origin="http://evil.example") == 403
+        assert post(url, Origin=f"http://localhost:{port}") == 200
+        assert post(url, **{"Content-Type": "text/plain"}) == 400
+        # It listens at no other address of this machine.
+        with socket.socket() as probe:
+            probe.settimeout(5)
+            assert probe.connect_ex(("127.0.0.2", int(port))) != 0
+
+
+@pytest.mark.slow
+def test_other_machines_need_the_token(cli: CommandLine) -> None:
+    with serving(cli, "--host", "0.0.0.0", SKILLS_SERVE_TOKEN=TOKEN) as (open_url, _):
+        url = open_url.replace("0.0.0.0", "127.0.0.1")
+        assert post(url) == 401
+        assert post(url, Authorization=f"Bearer {TOKEN[:-1]}") == 401
+        assert post(url, Authorization=TOKEN) == 401
+        assert post(url, Authorization=f"Bearer {TOKEN}") == 200
+
+
+def test_an_open_address_without_a_token_or_with_a_weak_one_is_refused(cli: CommandLine) -> None:
+    for variables in ({}, {"SKILLS_SERVE_TOKEN": ""}):
+        told = cli.run("skills", "serve", "--http", "--host", "0.0.0.0", **variables)
+        assert (told.code, told.out) == (2, "")
+        assert "--host 0.0.0.0 is open to other machines: set SKILLS_SERVE_TOKEN" in told.err
+    weak = cli.run("skills", "serve", "--http", SKILLS_SERVE_TOKEN="secret")
+    assert weak.code == 2
+    assert "must have 32 ASCII characters or more" in weak.err
+    assert "secret" not in weak.err.replace("SECRET", "")
+
+
+def test_a_skill_that_is_not_there_and_a_port_that_is_taken_are_said(cli: CommandLine) -> None:
+    unknown = cli.run("skills", "serve", "--skill", "nothing")
+    assert unknown.code == 1
+    assert "nothing" in unknown.err
+    qualified = cli.run("skills", "serve", "--skill", "csv-report@bundled")
+    assert qualified.code == 2
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        told = cli.run("skills", "serve", "--http", "--port", port)
+    assert told.code == 1
+    assert f"Nothing can listen at 127.0.0.1 port {port}" in told.err
+    assert "published at" not in told.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_at_once_while_clients_are_connected(cli: CommandLine, number: signal.Signals) -> None:
+    with serving(cli) as (url, process):
+        port = int(url.split(":")[2].split("/")[0])
+        with socket.create_connection(("127.0.0.1", port)) as half:
+            half.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{")
+            began = time.monotonic()
+            process.send_signal(number)
+            assert process.wait(PATIENCE) == 128 + number
+            assert time.monotonic() - began < 5
+    program = cli.start_piped("skills", "serve")
+    try:
+        assert program.stdin
+        assert program.stdout
+        program.stdin.write('{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        program.stdin.flush()
+        program.stdout.readline()
+        program.send_signal(number)
+        assert program.wait(PATIENCE) == 128 + number
+    finally:
+        program.kill()
+        program.communicate()
+
+
+@pytest.mark.slow
+async def test_skills_of_other_servers_are_not_passed_on(cli: CommandLine) -> None:
+    from tests.mcp_skills import publishing, skill  # noqa: PLC0415
+
+    with publishing(foreign={"SKILL.md": skill("foreign")}) as other:
+        servers = json.dumps({"far": {"url": other.url, "skills": True}})
+        with serving(cli, SKILLS_AGENT_MCP_SERVERS=servers) as (url, _):
+            async with client_of(url) as client:
+                assert names_of((await list_skills(client)).entries) == []
+        assert other.requests == []
+
+
+UNLISTED = {
+    "long": f"{'Much. ' * 200}",
+    "tools": "Tools.\nallowed-tools: [Read, Write]",
+    "compatible": f"Fits.\ncompatibility: {'x' * 501}",
+    "numbers": "Counts.\nmetadata: {version: 1}",
+    "licensed": "Licensed.\nlicense: [MIT]",
+}
+
+
+def test_what_clients_would_refuse_is_not_published_and_said_once(
+    cli: CommandLine, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = cli.workspace / ".agent" / "skills"
+    write_skill(folder, "notes", "Takes notes.\nlicense: MIT\nmetadata: {version: '1'}")
+    for name, head in UNLISTED.items():
+        write_skill(folder, name, head)
+    registry = registry_of(Settings(workspace=cli.workspace, home=cli.home, bundled_skills=False), ())
+    publisher = Publisher(registry)
+    assert [each.entry.name for each in publisher.skills().values()] == ["notes"]
+    publisher.skills()
+    said = [line for line in caplog.messages if "is not published" in line]
+    assert sorted(line.split()[1] for line in said) == sorted(UNLISTED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["http", "stdio"])
+async def test_fastmcps_client_lists_and_reads_what_is_published(
+    cli: CommandLine, way: Literal["http", "stdio"]
+) -> None:
+    fastmcp = pytest.importorskip("fastmcp", reason="the extra `dev` is not installed: fastmcp>=4.1,<4.2")
+    from fastmcp.client.transports import StdioTransport  # noqa: PLC0415
+    from fastmcp.skills.client import SkillsClientExtension  # noqa: PLC0415
+
+    folder = skills_of(cli)
+    for name, head in UNLISTED.items():
+        write_skill(folder, name, head)
+
+    async def check(transport: Any) -> None:
+        async with fastmcp.Client(transport, extensions=[SkillsClientExtension()]) as client:
+            extension = (
+                client.get_extension(SkillsClientExtension) if hasattr(client, "get_extension") else client
+            )
+            skills = await extension.list_skills()
+            notes = next(each for each in skills if each.frontmatter.name == "notes")
+            assert (await extension.get_skill(notes.uri)).model_dump() == notes.model_dump()
+            for skill in skills:
+                for file in skill.resources:
+                    (content,) = await client.read_resource(file.uri)
+                    raw = content_bytes(content)
+                    assert len(raw) == file.size
+                    assert f"sha256:{hashlib.sha256(raw).hexdigest()}" == file.digest
+
+    if way == "http":
+        with serving(cli) as (url, _):
+            await check(url)
+        return
+    args = ["-m", "skills_agent.graph.cli.main", "skills", "serve", "--workspace", str(cli.workspace)]
+    await check(StdioTransport(sys.executable, args, env=cli.environment({}), keep_alive=False))
+
+
+def content_bytes(content: Any) -> bytes:
+    """Return what a client was sent."""
+    import base64  # noqa: PLC0415
+
+    text = getattr(content, "text", None)
+    return text.encode() if text is not None else base64.b64decode(content.blob)

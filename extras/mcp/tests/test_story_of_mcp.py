@@ -1,0 +1,230 @@
+"""Tools of MCP servers in a run: real servers, of the settings alone."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+
+from skills_agent.graph.settings import Settings
+from tests.agents import call, calls, trust_file_of_workspace, write_skill
+from tests.kit import MakeAgent
+from tests.mcp_servers import command
+
+NOTES: Any = {"notes": {**command("notes"), "connect_timeout": 60}}
+APPROVE = {"type": "approve"}
+YES = {"require_approval_for": frozenset[Any]()}
+
+
+async def until_there(file: Path) -> None:
+    """Wait for a file that a server writes."""
+    for _ in range(3000):
+        if file.exists():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"{file.name} never came")
+
+
+@pytest.mark.slow
+def test_a_servers_tool_is_asked_about_and_called(make_agent: MakeAgent) -> None:
+    agent = make_agent([calls(call("mcp__notes__echo", text="milk")), "done"], mcp_servers=NOTES)
+    agent.say("go")
+    (request,) = agent.state.interrupts[0].value["action_requests"]
+    assert "may reach the network. Risk: network." in request["description"]
+    agent.answer(APPROVE)
+    assert agent.tool_messages("mcp__notes__echo")[0].text == "milk"
+
+
+@pytest.mark.slow
+def test_a_thread_is_resumed_by_an_agent_that_has_called_no_server_yet(make_agent: MakeAgent) -> None:
+    saver = InMemorySaver()
+    first = make_agent([calls(call("mcp__notes__echo", text="milk"))], mcp_servers=NOTES, checkpointer=saver)
+    first.say("go")
+    second = make_agent([calls(), "done"], mcp_servers=NOTES, checkpointer=saver)
+    second.answer(APPROVE)
+    assert second.tool_messages("mcp__notes__echo")[0].text == "milk"
+
+
+@pytest.mark.slow
+async def test_under_ainvoke_a_call_that_is_cancelled_ends_at_the_server(
+    make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    started, stopped = tmp_path / "started", tmp_path / "stopped"
+    wait = call("mcp__notes__wait", started=str(started), stopped=str(stopped))
+    agent = make_agent([calls(wait), "done"], mcp_servers=NOTES, **YES)
+    run = asyncio.ensure_future(agent.graph.ainvoke({"messages": [HumanMessage("go")]}, agent.config))
+    await until_there(started)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    await until_there(stopped)
+
+
+@pytest.mark.slow
+async def test_a_call_has_the_time_of_tools_and_ends_at_the_server(
+    make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    for name in ("sync", "async"):
+        files = {"started": str(tmp_path / f"{name}-1"), "stopped": str(tmp_path / f"{name}-2")}
+        replies = [calls(call("mcp__notes__wait", **files)), "done"]
+        asked: Any = {"messages": [HumanMessage("go")]}
+        for limit in (0.5, 5, 50):
+            agent = make_agent(replies, mcp_servers=NOTES, tool_timeout=limit, **YES)
+            if name == "sync":
+                await asyncio.to_thread(agent.graph.invoke, asked, agent.config)
+            else:
+                await agent.graph.ainvoke(asked, agent.config)
+            (message,) = agent.tool_messages("mcp__notes__wait")
+            assert f"outcome unknown: wait did not return within {limit:g} seconds" in message.text
+            assert message.status == "error"
+            if Path(files["started"]).exists():  # on a busy machine it may come later to the server
+                break
+        await until_there(tmp_path / f"{name}-2")
+
+
+@pytest.mark.slow
+def test_a_server_that_ends_in_a_call_is_no_error_of_the_turn(make_agent: MakeAgent) -> None:
+    again = call("mcp__notes__echo", text="back")
+    agent = make_agent([calls(call("mcp__notes__die")), calls(again), "done"], mcp_servers=NOTES, **YES)
+    assert agent.say("go")["answer"] == "done"
+    assert "outcome unknown" in agent.tool_messages("mcp__notes__die")[0].text
+    assert agent.tool_messages("mcp__notes__echo")[0].text == "back"
+
+
+def test_a_server_that_does_not_answer_is_said_to_the_model(
+    make_agent: MakeAgent,
+) -> None:
+    silent = {"quiet": {**command("silent"), "connect_timeout": 0.2}}
+    agent = make_agent([calls(call("mcp__quiet__x")), "one", "two"], mcp_servers=silent)
+    assert agent.say("go")["answer"] == "one"
+    text = agent.tool_messages("mcp__quiet__x")[0].text
+    assert "MCP server quiet: no answer within 0.2 seconds" in text
+    assert agent.say("go on")["answer"] == "two"
+
+
+def test_a_tool_of_a_server_that_nobody_configured_is_said_to_be_missing(make_agent: MakeAgent) -> None:
+    agent = make_agent([calls(call("mcp__github__search", q="x")), "done"])
+    agent.say("go")
+    text = agent.tool_messages("mcp__github__search")[0].text
+    assert "No MCP server github is configured here." in text
+
+
+@pytest.mark.slow
+def test_a_hint_frees_a_tool_only_where_the_operator_trusts_it(make_agent: MakeAgent) -> None:
+    replies = [calls(call("mcp__notes__pid")), "done"]
+    asked = make_agent(replies, mcp_servers=NOTES)
+    asked.say("go")
+    assert asked.state.interrupts
+    free = make_agent(replies, mcp_servers={"notes": {**NOTES["notes"], "trust_hints": True}})
+    assert free.say("go")["answer"] == "done"
+    worse = make_agent(
+        [calls(call("mcp__notes__remove", name="x")), "done"],
+        mcp_servers=NOTES,
+        require_approval_for=frozenset({"delete"}),
+    )
+    worse.say("go")
+    assert worse.state.interrupts
+
+
+@pytest.mark.slow
+def test_a_host_keeps_its_tool_of_a_servers_name(make_agent: MakeAgent) -> None:
+    @tool("mcp__notes__echo")
+    def own(text: str) -> str:
+        """Return what the host says."""
+        return f"host: {text}"
+
+    own.metadata = {"risk": "read"}
+    agent = make_agent([calls(call("mcp__notes__echo", text="x")), "done"], mcp_servers=NOTES, tools=[own])
+    agent.say("go")
+    assert agent.tool_messages("mcp__notes__echo")[0].text == "host: x"
+
+
+@pytest.mark.slow
+def test_arguments_have_any_name_and_what_is_excluded_is_not_called(make_agent: MakeAgent) -> None:
+    odd = call("mcp__notes__echo", text="a", config="b", run_manager="c", self_="d")
+    agent = make_agent(
+        [calls(odd, call("mcp__notes__fail")), "done"],
+        mcp_servers=NOTES,
+        exclude_tools=("mcp__notes__fail",),
+        **YES,
+    )
+    agent.say("go")
+    assert agent.tool_messages("mcp__notes__echo")[0].text == "a b c d"
+    assert "the operator turned off mcp__notes__fail" in agent.tool_messages("mcp__notes__fail")[0].text
+
+
+@pytest.mark.slow
+def test_results_are_bounded_and_images_shown_where_they_are_read(make_agent: MakeAgent) -> None:
+    replies = [calls(call("mcp__notes__long"), call("mcp__notes__picture"), call("mcp__notes__fail")), "done"]
+    blind = make_agent(replies, mcp_servers=NOTES, **YES)
+    blind.say("go")
+    assert len(blind.tool_messages("mcp__notes__long")[0].text) < 101_000
+    picture = blind.tool_messages("mcp__notes__picture")[0]
+    assert picture.content == (
+        "seen:\n[image/png of 70 bytes left out: read_images is off]\n[resource note://1]\nmilk"
+    )
+    failed = blind.tool_messages("mcp__notes__fail")[0]
+    assert (failed.status, "fail" in failed.text) == ("error", True)
+    seeing = make_agent(replies, mcp_servers=NOTES, read_images=True, thread="other", **YES)
+    seeing.say("go")
+    blocks: Any = seeing.tool_messages("mcp__notes__picture")[0].content
+    assert [block["type"] for block in blocks] == ["text", "text", "image", "text"]
+
+
+@pytest.mark.slow
+def test_what_a_server_is_given_is_not_in_the_record(
+    make_agent: MakeAgent, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLAIN_NAME", "wert-of-variable")
+    env = {"A": "${PLAIN_NAME}", "PASSWORD": "wert-in-the-file"}
+    agent = make_agent(
+        [calls(call("mcp__notes__pid")), "done"], mcp_servers={"notes": {**NOTES["notes"], "env": env}}, **YES
+    )
+    agent.say("go")
+    assert "wert-of-variable" in agent.tool_messages("mcp__notes__pid")[0].text
+    records = [file.read_text() for file in (workspace / ".agent" / "runs").rglob("*") if file.is_file()]
+    assert "mcp__notes__pid" in "".join(records)
+    assert "wert-" not in "".join(records)
+
+
+def test_a_workspace_names_servers_only_where_it_is_trusted(workspace: Path, tmp_path: Path) -> None:
+    (workspace / ".agent").mkdir()
+    (workspace / ".agent" / "config.toml").write_text('[mcp_servers.evil]\ncommand = "evil"\n')
+    home = tmp_path / "home"
+    assert Settings.load(workspace, home=home).mcp_servers == {}
+    trust_file_of_workspace(workspace, home)
+    assert set(Settings.load(workspace, home=home).mcp_servers) == {"evil"}
+
+
+@pytest.mark.slow
+def test_a_skill_that_needs_a_server_says_that_it_cannot_be_reached(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    for name in ("notes", "quiet"):
+        requires = f'{{"openclaw": {{"requires": {{"mcp": ["{name}"]}}}}}}'
+        write_skill(skills_dir, f"of-{name}", f"Uses {name}.\nmetadata: {requires}", "Do it.")
+    loads = [call("load_skill", name=f"of-{name}") for name in ("notes", "quiet")]
+    servers = {**NOTES, "quiet": {"command": "false", "connect_timeout": 60}}
+    agent = make_agent([calls(*loads), "done"], mcp_servers=servers)
+    agent.say("go")
+    reached, not_reached = [message.text for message in agent.tool_messages("load_skill")]
+    assert "MCP server" not in reached
+    assert "quiet (configured, but it cannot be reached" in not_reached
+    assert "skills-agent skills doctor" in not_reached
+
+
+@pytest.mark.slow
+def test_tools_that_a_server_changed_are_there_at_a_later_turn(make_agent: MakeAgent) -> None:
+    """The next one, where the server's word of the change has come by then."""
+    wanted = [call(f"mcp__notes__{name}") for name in ("change", "long")]
+    replies = [calls(call("mcp__notes__brought", text="milk"), *wanted), "done"]
+    agent = make_agent(replies * 100, mcp_servers=NOTES, **YES)
+    for _ in range(100):
+        agent.say("again")
+        if agent.tool_messages("mcp__notes__brought")[-1].text == "brought milk":
+            break
+    assert agent.tool_messages("mcp__notes__brought")[-1].text == "brought milk"
+    assert "There is no tool 'mcp__notes__long'" in agent.tool_messages("mcp__notes__long")[-1].text

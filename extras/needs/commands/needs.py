@@ -1,0 +1,183 @@
+"""skills-agent skills needs: what a skill needs, what of it is here, and what brings the rest."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+from msgspec import structs
+
+from skills_agent.graph.cli import options
+from skills_agent.graph.cli.printing import echo, is_terminal, print_json, print_section, table
+from skills_agent.graph.places import user_state_folder
+from skills_agent.graph.settings import Settings, registry_of
+from skills_agent.skills.text import count
+
+if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick
+    from skills_agent.needs.environments import Environments
+    from skills_agent.needs.here import Machine
+    from skills_agent.needs.packages import PackageKind
+    from skills_agent.skills.skill import Need, SkillMetadata
+
+WAITS_FOR_APPROVAL = 3
+
+
+@click.command(
+    epilog="Exit codes: 0 done, 1 nothing was installed, 3 nobody is there to approve the list.\n\n"
+    + options.examples(
+        "skills needs csv-report", "skills needs pdf --install", "skills needs pdf --install --yes"
+    )
+)
+@click.argument("name")
+@click.option(
+    "--install", is_flag=True, help="Install its Python and Node packages, into environments of their own."
+)
+@click.option(
+    "--with",
+    "more",
+    metavar="PACKAGE",
+    multiple=True,
+    help="With --install: this package, too, e.g. pandas>=2 or npm:sharp@^0.33. Repeatable.",
+)
+@click.option("--yes", is_flag=True, help="With --install: approve the list of packages unseen.")
+@click.option(
+    "--allow-builds",
+    is_flag=True,
+    help="With --install: also Python packages without a wheel. Building runs their code.",
+)
+@options.folders
+@options.as_json
+def needs(
+    name: str,
+    *,
+    install: bool,
+    more: tuple[str, ...],
+    yes: bool,
+    allow_builds: bool,
+    workspace: Path | None,
+    skills_dirs: tuple[Path, ...],
+    as_json: bool,
+) -> None:
+    """Show what skill NAME (or NAME@SOURCE) needs of this machine, and what is missing.
+
+    With --install, its packages of Python and Node are resolved to versions and hashes, shown, and installed
+    if you approve: outside of the agent's own environment, for scripts of skills with exactly these needs.
+    """
+    from skills_agent.graph.machine import machine_of
+
+    settings = Settings.load(workspace)
+    registry = registry_of(settings, skills_dirs)
+    metadata = registry.refresh().find(name)
+    needed, machine = registry.needs(metadata.ref), machine_of(settings)
+    if install and machine.environments:
+        _make_state_folder(settings)
+        folder = registry.snapshot(metadata.ref).folder
+        _install(metadata, needed, folder, machine.environments, more, yes=yes, builds=allow_builds)
+        return
+    if more or yes or allow_builds:
+        raise click.UsageError("--with, --yes and --allow-builds are for --install.")
+    _show(metadata, needed, machine, as_json=as_json)
+
+
+def _show(skill: "SkillMetadata", needed: "Sequence[Need]", machine: "Machine", *, as_json: bool) -> None:
+    from skills_agent.needs.here import NOUNS
+
+    missing = machine.missing(needed, skill.ref, trusted=skill.trusted)
+    remedies = machine.remedies(missing, skill.ref)
+    absent = {each.need: each for each in missing}
+    environment, node = (machine.environment_of(needed, kind) for kind in ("python", "node"))
+    if as_json:
+        rows = [{**structs.asdict(need), "is_missing": need in absent} for need in needed]
+        places = [str(place) if place else None for place in (environment, node)]
+        print_json(
+            {"needs": rows, "remedies": remedies, "environment": places[0], "node_environment": places[1]}
+        )
+        return
+    lines = []
+    for need in needed:
+        noun = NOUNS[need.kind][0] if need.kind in NOUNS else need.kind
+        state = "-" if need.kind not in NOUNS else "here"
+        if need in absent:
+            state = f"not here ({absent[need].present})" if absent[need].present else "not here"
+        lines.append((need.text, noun, state, need.said))
+    table(lines, empty=f"{skill.name} says nothing of what it needs, and its files show nothing.")
+    approved = [str(place) for place in (environment, node) if place]
+    print_section("Its scripts run with the packages in", approved)
+    print_section("What would help", remedies)
+
+
+def _install(
+    skill: "SkillMetadata",
+    needed: "Sequence[Need]",
+    folder: Path,
+    environments: "Environments",
+    more: Sequence[str],
+    *,
+    yes: bool,
+    builds: bool,
+) -> None:
+    from skills_agent.needs.installation import prepare
+
+    added = _added(skill, needed, more)
+    prepared = prepare(environments, needed, folder, more=added, builds=builds)
+    if not more and prepared.guesses:
+        echo("Left out, for nobody says which package brings it; a package of that name may be anybody's:")
+        table([(f"  import {each.module}", each.said) for each in prepared.guesses])
+        prefix = "npm:" if all(each.kind == "node" for each in prepared.guesses) else ""
+        echo(f"If you know the package, add it: --with {prefix}PACKAGE\n")
+    for note in prepared.notes:
+        echo(note)
+    if not prepared.resolved:
+        echo(f"{skill.name} names no package of Python or Node.")
+        return
+    echo(f"Asked for: {', '.join(prepared.requirements)}\n")
+    table([(f"  {each.name}", *each[1:]) for each in prepared.listed])
+    if builds:
+        echo("Packages without a wheel are built: that runs their code now, with all rights of this user.")
+    if not yes:
+        if not is_terminal():
+            _refuse(skill.name)
+        if not click.confirm(f"\nInstall these for scripts of {skill.name}?"):
+            raise click.ClickException("Nothing was installed.")
+    places = prepared.carry_out(environments, needed, skill.ref, builds=builds)
+    number = count(len(prepared.listed), "package")
+    where = ", ".join(map(str, places))
+    echo(f"\nInstalled {number}. Scripts of {skill.name} run with them from now on: {where}")
+
+
+def _added(
+    skill: "SkillMetadata", needed: "Sequence[Need]", more: Sequence[str]
+) -> "dict[PackageKind, list[str]]":
+    """Return the requirements that a person adds, by kind.
+
+    An approval holds for needs of a kind. Without one, it would be for all skills that have none.
+    """
+    from skills_agent.needs.environments import node_requirement, requirement_text
+    from skills_agent.needs.node_files import node_package
+    from skills_agent.needs.python_files import requirement
+
+    added: dict[PackageKind, list[str]] = {}
+    for text in more:
+        is_node = text.startswith("npm:")
+        kind: PackageKind = "node" if is_node else "python"
+        need = node_package(text.removeprefix("npm:"), "--with") if is_node else requirement(text, "--with")
+        if need is None:
+            raise click.UsageError(f"{text!r} names no package: write a name, or a name with versions.")
+        if not any(each.kind == kind for each in needed):
+            noun = "Node" if is_node else "Python"
+            raise click.UsageError(f"no file of {skill.name} shows that it needs a package of {noun}.")
+        added.setdefault(kind, []).append(node_requirement(need) if is_node else requirement_text(need))
+    return added
+
+
+def _refuse(name: str) -> NoReturn:
+    echo(
+        f"\nNothing was installed: nobody is there to approve the list (skills needs {name} --install --yes)."
+    )
+    raise click.exceptions.Exit(WAITS_FOR_APPROVAL)
+
+
+def _make_state_folder(settings: Settings) -> None:
+    from skills_agent.graph.private_files import make_private_folder
+
+    make_private_folder(user_state_folder(settings))

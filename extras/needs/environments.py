@@ -1,0 +1,198 @@
+"""Environments of packages that a person approved, outside of every sandbox and of the agent's own.
+
+A list of needs is resolved to names, versions and hashes; what a person approves is that list, and what is
+installed is that list and nothing else. No code of a package runs on the way. Scripts run with it later, in
+their sandbox. An environment is kept by the digest of its list, and an approval by the digest of the needs:
+where a skill needs something else, a person is asked again.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Final, NamedTuple, get_args
+
+from msgspec import structs
+
+from skills_agent.needs import node_packages, python_packages
+from skills_agent.needs.known import DISTRIBUTIONS, NODE_PACKAGES
+from skills_agent.needs.node_files import is_version
+from skills_agent.needs.packages import (
+    RESOLVE_SECONDS,
+    PackageKind,
+    PackageTools,
+    Resolved,
+    platform_of,
+)
+from skills_agent.skills import posix
+from skills_agent.skills.skill import LEARNED, Need, SkillRef
+from skills_agent.skills.trees import remove_tree
+
+COMPLETE: Final = "complete"
+"""The file that an environment gets when all of it is there."""
+KINDS: Final[tuple[PackageKind, ...]] = get_args(PackageKind)
+
+
+class Wanted(NamedTuple):
+    """What an environment for a list of needs would be asked for."""
+
+    requirements: tuple[str, ...]
+    """In the form of PEP 508, or `name@version` of npm; sorted."""
+    guesses: tuple[Need, ...]
+    """What a script imports and nobody names a package for: a package of that name may be anybody's."""
+    elsewhere: tuple[Need, ...] = ()
+    """What its author has from an address: no registry is asked for it."""
+
+
+def wanted(needs: Iterable[Need], kind: PackageKind, more: Iterable[str] = ()) -> Wanted:
+    """Return what an environment for these needs has to hold; `more` are requirements that a person adds.
+
+    What is optional is one of these.
+    """
+    own = [need for need in _of_kind(needs, kind) if not need.optional]
+    return _wanted_of_node(own, more) if kind == "node" else _wanted_of_python(own, more)
+
+
+def _wanted_of_python(needs: Sequence[Need], more: Iterable[str]) -> Wanted:
+    """A module that the agent's own Python has is brought by the distribution that it has it from."""
+    named = [need for need in needs if not need.module or need.module in DISTRIBUTIONS]
+    rest = [need for need in needs if need not in named]
+    installed = packages_distributions() if rest else {}
+    here = {name for need in rest for name in installed.get(need.module, ())[:1]}
+    guesses = tuple(need for need in rest if need.module not in installed)
+    return Wanted(tuple(sorted({*more, *map(requirement_text, named), *here})), guesses)
+
+
+def _wanted_of_node(needs: Sequence[Need], more: Iterable[str]) -> Wanted:
+    elsewhere = tuple(need for need in needs if need.address)
+    guesses = tuple(need for need in needs if need.module and need.name not in NODE_PACKAGES)
+    named = [need for need in needs if need not in (*elsewhere, *guesses)]
+    texts = {need.name: node_requirement(need) for need in named}
+    texts |= {text.rpartition("@")[0]: text for text in more}
+    return Wanted(tuple(sorted(texts.values())), guesses, elsewhere)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environments:
+    """The environments beneath one folder of a user, and which needs each of them is approved for."""
+
+    folder: Path
+    """Nobody else may write in it."""
+    environment: Mapping[str, str]
+    """Of the agent: it says where packages come from, and how uv and npm are found."""
+    workspace: Path | None = None
+    """No program is taken from it, and no setting of uv."""
+
+    @property
+    def approvals(self) -> Path:
+        """Return the folder of what persons approved."""
+        return self.folder / "approved"
+
+    @cached_property
+    def _tools(self) -> PackageTools:
+        return PackageTools(folder=self.folder, environment=self.environment, workspace=self.workspace)
+
+    def of(self, needs: Iterable[Need], kind: PackageKind) -> Path | None:
+        """Return the environment that a person approved for exactly these needs; None without one."""
+        try:
+            record = json.loads(self.record_of(needs, kind).read_bytes())
+            place = self.folder / str(record["environment"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return place if place.parent == self.folder and (place / COMPLETE).is_file() else None
+
+    def resolve(
+        self,
+        requirements: Sequence[str],
+        kind: PackageKind,
+        *,
+        builds: bool = False,
+        lock: str = "",
+        seconds: float = RESOLVE_SECONDS,
+    ) -> Resolved:
+        """Return the list that meets these requirements. Raises InstallError.
+
+        `builds`: also Python packages that have to be built. That runs their code as this user, here and now.
+        `lock`: what an author pinned of Node packages.
+        """
+        if kind == "node":
+            text = node_packages.resolve(self._tools, requirements, lock=lock, seconds=seconds)
+        else:
+            text = python_packages.resolve(self._tools, requirements, builds=builds, seconds=seconds)
+        return Resolved(kind, text)
+
+    def install(self, resolved: Resolved, *, builds: bool = False) -> Path:
+        """Return the environment with exactly these packages; it is made if it is not there.
+
+        One that was cut off while it was made is made anew. Raises InstallError.
+        """
+        place = self.folder / resolved.digest
+        with self.alone():
+            if (place / COMPLETE).is_file():
+                return place
+            remove_tree(place)
+            if resolved.kind == "node":
+                node_packages.install(self._tools, resolved.text, place)
+            else:
+                python_packages.install(self._tools, resolved.text, place, builds=builds)
+            (place / COMPLETE).touch()
+        return place
+
+    def approve(self, needs: Iterable[Need], resolved: Resolved, skill: SkillRef | None = None) -> None:
+        """Keep a person's word that scripts with these needs may run with these packages.
+
+        `skill` is the one that was asked about.
+        """
+        needs = tuple(needs)
+        record = self.record_of(needs, resolved.kind)
+        record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = record.with_suffix(f".{os.getpid()}")
+        content = {
+            "environment": resolved.digest,
+            "needs": sorted(each.text for each in _of_kind(needs, resolved.kind)),
+            "learned": [structs.asdict(each) for each in needs if each.said == LEARNED],
+            "skills": [{"name": skill.name, "path": skill.path}] if skill else [],
+        }
+        draft.write_text(json.dumps(content), encoding="utf-8")
+        draft.replace(record)
+
+    def record_of(self, needs: Iterable[Need], kind: PackageKind) -> Path:
+        """Return the file that keeps a person's word about these needs."""
+        lines = sorted(_line_of(need) for need in _of_kind(needs, kind))
+        name = hashlib.sha256("\n".join([platform_of(kind), *lines]).encode()).hexdigest()
+        return self.approvals / f"{name}.json"
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes from making the same environment meanwhile."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (self.folder / "lock").open("w") as file:
+            posix.fcntl.flock(file, posix.fcntl.LOCK_EX)
+            yield
+
+
+def _of_kind(needs: Iterable[Need], kind: PackageKind) -> list[Need]:
+    return [need for need in needs if need.kind == kind]
+
+
+def _line_of(need: Need) -> str:
+    text = requirement_text(need) if need.kind == "python" else node_requirement(need)
+    return f"{text} {need.module}" + (f" {need.address}" if need.address else "") + " ?" * need.optional
+
+
+def node_requirement(need: Need) -> str:
+    """Return a need of a Node package as npm takes it: `sharp@^0.33`."""
+    specifier = need.specifier.replace("==", "=").replace(",", " ")
+    return f"{need.name}@{specifier if specifier and is_version(specifier) else 'latest'}"
+
+
+def requirement_text(need: Need) -> str:
+    """Return a need of a Python package in the form of PEP 508; a version that is of npm is left out."""
+    extras = f"[{','.join(need.extras)}]" if need.extras else ""
+    specifier = need.specifier if need.specifier[:1] != "^" else ""
+    return f"{need.name}{extras}{specifier}" + (f"; {need.marker}" if need.marker else "")

@@ -1,0 +1,337 @@
+"""Which of a skill's needs this machine does not meet now, and what would bring them."""
+
+import shlex
+import site
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.machinery import PathFinder
+from importlib.metadata import DistributionFinder, MetadataPathFinder
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from skills_agent.needs.environments import KINDS, Environments, wanted
+from skills_agent.needs.imports import certain_sources, imports_of
+from skills_agent.needs.known import DISTRIBUTIONS, FROM_NPM, FROM_PYPI, PROGRAMS, is_known
+from skills_agent.needs.node_imports import packages_imported
+from skills_agent.needs.packages import PackageKind
+from skills_agent.needs.python_packages import packages_in
+from skills_agent.needs.syntax import syntax_fault
+from skills_agent.skills.errors import PackagesMissingError, PythonVersionError
+from skills_agent.skills.scripts.environment import FIXED, inherited_variables, secrets_of
+from skills_agent.skills.scripts.interpreter import (
+    HEAD_BYTES,
+    JAVASCRIPT,
+    KNOWN,
+    OWN_PYTHON,
+    OWN_VERSION,
+    TYPESCRIPT,
+    inline_dependencies,
+    is_met,
+    other_pythons,
+    python_meeting,
+    python_required,
+)
+from skills_agent.skills.scripts.programs import find_program, global_modules
+from skills_agent.skills.scripts.runner import NODE_MODULES, ScriptRequest
+from skills_agent.skills.skill import Need, NeedKind, SkillRef
+from skills_agent.skills.text import one_line
+
+NODE_SCRIPTS: Final = tuple(suffix for suffix, runs in KNOWN.items() if runs in {JAVASCRIPT, TYPESCRIPT})
+OWN_VARIABLES: Final = frozenset({*FIXED, "HOME", "TMPDIR", "PATH", "LANG"})
+"""What every script gets."""
+CONFIGURED: Final = "configured"
+"""Label of the folders that settings or a command line name."""
+MAX_FAULT: Final = 200
+"""Characters of why a server cannot be reached."""
+MAX_NAMED: Final = 8
+"""Names in a sentence."""
+NOUNS: Final[Mapping[NeedKind, tuple[str, str]]] = {
+    "python": ("Python package", "Python packages"),
+    "node": ("Node package", "Node packages"),
+    "program": ("program", "programs"),
+    "variable": ("variable", "variables"),
+    "server": ("MCP server", "MCP servers"),
+}
+"""What is looked for here, as people call one and several. Of the rest, only its author can tell."""
+
+
+class Missing(NamedTuple):
+    """A need that is not met here."""
+
+    need: Need
+    present: str = ""
+    """The version that is here, where it is another; why one that is set does not count."""
+
+    @property
+    def text(self) -> str:
+        """Name it as a sentence does: `pandas>=2 (1.5 is here)`."""
+        named = " or ".join((self.need.text, *self.need.instead)) + ", optional" * self.need.optional
+        return f"{named} ({self.present})" if self.present else named
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """This machine, as the scripts of skills find it."""
+
+    environment: Mapping[str, str]
+    """Of the agent."""
+    workspace: Path | None = None
+    """Programs are not looked for in it."""
+    secrets: Mapping[str, Collection[str]]
+    """Variables that the operator grants, by skill."""
+    servers: Collection[str] = ()
+    """Names of the MCP servers that are configured."""
+    unreachable: Callable[[], Mapping[str, str]] = dict
+    """Returns which of these cannot be reached as far as is known now, and why."""
+    environments: Environments | None = None
+    """What a person approved for needs of Python packages."""
+
+    def missing(
+        self, needs: Sequence[Need], skill: SkillRef, *, trusted: bool, folders: Sequence[str] | None = None
+    ) -> list[Missing]:
+        """Return the needs that are not met, in their order.
+
+        `trusted`: somebody vouches for the skill's source. `folders` are those with the Python packages of
+        its scripts, by default those of the environment that is approved for it, else of the agent's Python.
+        """
+        places = self._folders(self.environment_of(needs, "python")) if folders is None else tuple(folders)
+        modules = self._module_folders(self.environment_of(needs, "node"))
+        request = ScriptRequest(skill.name, None, (), None, Path(), source=skill.source, trusted=trusted)
+        granted = secrets_of(self.secrets, request, self.environment)
+        given = {*inherited_variables(self.environment), *granted, *OWN_VARIABLES}
+        return [each for need in needs for each in self._of(need, places, modules, given)]
+
+    def _of(
+        self, need: Need, folders: Sequence[str], modules: Sequence[Path], given: Collection[str]
+    ) -> Iterator[Missing]:
+        match need.kind:
+            case "python":
+                yield from _package(need, folders)
+            case "program" if need.name == "python":
+                if not python_meeting([need.specifier], self.environment.get("PATH"), self.workspace):
+                    yield Missing(need, f"{OWN_VERSION} is here")
+            case "program" if not any(map(self._has_program, (need.name, *need.instead))):
+                yield Missing(need)
+            case "node" if not any((folder / need.name).is_dir() for folder in modules):
+                yield Missing(need)
+            case "variable" if need.name not in given:
+                is_set = bool(self.environment.get(need.name))
+                yield Missing(need, "set, and not given to this skill" if is_set else "")
+            case "server" if not self._is_configured(need.name):
+                yield Missing(need)
+            case "server" if fault := self.unreachable().get(need.name.lower()):
+                yield Missing(need, one_line(f"configured, but {fault.rstrip('.')}", MAX_FAULT))
+
+    def _is_configured(self, server: str) -> bool:
+        return server.lower() in {name.lower() for name in self.servers}
+
+    def environment_of(self, needs: Iterable[Need], kind: PackageKind) -> Path | None:
+        """Return the environment of packages that a person approved for these needs; None without one."""
+        return self.environments.of(needs, kind) if self.environments else None
+
+    def lacking(self, needs: Sequence[Need], missing: Sequence[Missing]) -> tuple[PackageKind, ...]:
+        """Return the kinds of packages that are missing, and that a person may have installed now."""
+        if self.environments is None:
+            return ()
+        absent = {each.need for each in missing}
+        kinds: list[PackageKind] = []
+        for kind in KINDS:
+            asked = wanted(needs, kind)
+            named = {need for need in needs if need.kind == kind and not need.optional}
+            known = named - {*asked.guesses, *asked.elsewhere}
+            if asked.requirements and absent & known and self.environment_of(needs, kind) is None:
+                kinds.append(kind)
+        return tuple(kinds)
+
+    def equip(self, request: ScriptRequest, needs: Sequence[Need]) -> ScriptRequest:
+        """Return the request for a script with the Python and the packages that are approved for its skill.
+
+        Raises PackagesMissingError for a script that cannot do without a module that is nowhere, and
+        PythonVersionError for one whose syntax no Python here can read: a person need not be asked about it,
+        nor wait for its traceback.
+        """
+        environment, node = self.environment_of(needs, "python"), self.environment_of(needs, "node")
+        request = replace(request, packages=environment, node_packages=node)
+        script, root, modules = request.script, request.root, list[str]()
+        if script is None or root is None:
+            return request
+        if script.suffix in NODE_SCRIPTS:
+            modules = self._absent_of_node(request, script)
+        elif script.suffix == ".py":
+            sources = certain_sources(script, root)
+            if not environment:
+                request = replace(request, python=self._python(script, needs, sources))
+            modules = self._absent(request, root, sources)
+        if modules:
+            command = install_command(request.skill, request.source, request.skill_place)
+            raise PackagesMissingError(request.title, modules, request.skill, command)
+        return request
+
+    def _python(self, script: Path, needs: Sequence[Need], sources: Mapping[Path, str]) -> str:
+        """Return the Python that a script needs in place of the agent's; empty where that will do, or must.
+
+        What the skill says of versions is obeyed where a Python here meets it. The syntax decides: where the
+        agent's Python cannot read the script, and another one here can, that one runs it.
+        """
+        places = self.environment.get("PATH"), self.workspace
+        specifiers = [need.specifier for need in needs if (need.kind, need.name) == ("program", "python")]
+        specifiers.append(python_required(script))
+        chosen = python_meeting(specifiers, *places)
+        texts = tuple((each.name, source) for each, source in sources.items())
+        fault = syntax_fault(chosen or OWN_PYTHON, texts)
+        if fault is None:
+            return "" if chosen in {None, OWN_PYTHON} else str(chosen)
+        newer = [each for each in other_pythons(*places) if each.minor > sys.version_info.minor]
+        if able := next((each.path for each in newer if not syntax_fault(each.path, texts)), None):
+            return able
+        if not newer and fault.is_of_newer:
+            where = f"3.12 or newer ({fault.file}, line {fault.line}: {fault.message})"
+            raise PythonVersionError(script.name, where, OWN_VERSION)
+        return ""
+
+    def _absent(self, request: ScriptRequest, root: Path, sources: Mapping[Path, str]) -> list[str]:
+        if request.packages is None and any(map(inline_dependencies, sources.values())):
+            return []  # uv brings them
+        folders = site_folders(request.python) if request.python else self._folders(request.packages)
+        imports = [each.module for text in sources.values() for each in imports_of(text) if each.is_certain]
+        absent = [each for each in dict.fromkeys(imports) if not PathFinder.find_spec(each, list(folders))]
+        if any("sys.path" in text for text in sources.values()):  # it looks for modules elsewhere
+            absent = [each for each in absent if each in DISTRIBUTIONS]
+        if not request.packages and not request.python:  # a package in development: only its finder knows
+            absent = [each for each in absent if each not in sys.modules and find_spec(each) is None]
+        # What is beside the script may be a module to it.
+        return [each for each in absent if not own_module(root, each)]
+
+    def _absent_of_node(self, request: ScriptRequest, script: Path) -> list[str]:
+        """Node looks in every folder above the script, and a script may name another place itself."""
+        source = script.read_bytes()[:HEAD_BYTES].decode("utf-8", "replace")
+        if "createRequire" in source or "module.paths" in source:
+            return []
+        above = [*script.parents, *((request.mounted_at / "_").parents if request.mounted_at else ())]
+        places = [folder / NODE_MODULES for folder in above] + self._module_folders(request.node_packages)
+        certain = [each.module for each in packages_imported(source) if each.is_certain]
+        return [each for each in certain if not any((place / each).is_dir() for place in places)]
+
+    def _module_folders(self, environment: Path | None) -> list[Path]:
+        """Return the folders that a script of a skill with this environment gets packages of Node from."""
+        own = [environment / NODE_MODULES] if environment else []
+        return [*own, *global_modules(self.environment.get("PATH"), self.workspace)]
+
+    @staticmethod
+    def _folders(environment: Path | None) -> tuple[str, ...]:
+        return (str(packages_in(environment)),) if environment else package_folders()
+
+    def remedies(self, missing: Iterable[Missing], skill: SkillRef) -> list[str]:
+        """Return what a person can do about it: commands, as few as there can be, then settings."""
+        by_kind: dict[NeedKind, list[Need]] = {}
+        for each in missing:
+            by_kind.setdefault(each.need.kind, []).append(each.need)
+        remedies = []
+        if packages := [*by_kind.get("python", []), *by_kind.get("node", [])]:
+            command = install_command(skill.name, skill.source, Path(skill.path).parent)
+            known = [need for need in packages if need.optional and is_known(need)]
+            more = [f"--with {'npm:' * (need.kind == 'node')}{need.name}" for need in known]
+            remedies.append(" ".join([command, *more]))
+        programs = {need.name: need.specifier for need in by_kind.get("program", [])}
+        if version := programs.pop("python", ""):
+            remedies.append(f"install Python {version}, so that PATH has it as python3.N")
+        remedies += self._installers(list(programs))
+        if names := [need.name for need in by_kind.get("variable", [])]:
+            grant = f"{skill.name} = [{', '.join(map(repr, names))}]".replace("'", '"')
+            remedies.append(f"set {', '.join(names)}, and the setting script_secrets: {grant}")
+        servers = [need.name for need in by_kind.get("server", [])]
+        if names := [name for name in servers if not self._is_configured(name)]:
+            remedies.append(f"an MCP server {' and '.join(names)} in the setting mcp_servers")
+        if len(names) < len(servers):
+            remedies.append("skills-agent skills doctor, which says how each MCP server stands")
+        return remedies
+
+    def _installers(self, programs: Sequence[str]) -> Iterator[str]:
+        """Yield one command for each way of installing that these programs need on this machine."""
+        column = 1 if sys.platform == "darwin" or not self._has_program("apt-get") else 0
+        start = [["sudo", "apt-get", "install"], ["brew", "install"]][column]
+        packages = {name: PROGRAMS[name][column] for name in programs if name in PROGRAMS}
+        if system := sorted(filter(None, set(packages.values()))):
+            yield shlex.join([*start, *system])
+        rest = [name for name in programs if not packages.get(name)]
+        if pypi := sorted({"uv" if name == "uvx" else name for name in rest if name in FROM_PYPI}):
+            yield shlex.join(["pip", "install", *pypi])
+        if npm := sorted(name for name in rest if name in FROM_NPM):
+            yield shlex.join(["npm", "install", "-g", *npm])
+        if others := [name for name in rest if name not in FROM_PYPI | FROM_NPM]:
+            yield f"install {' and '.join(others)} as its makers say"
+
+    def _has_program(self, name: str) -> bool:
+        return find_program(name, self.environment.get("PATH"), self.workspace).path is not None
+
+
+def install_command(skill: str, source: str, folder: Path | None) -> str:
+    """Return the command that brings the packages that the skill in a folder needs.
+
+    A folder that was named on a command line has to be named again.
+    """
+    where = ["--skills-dir", str(folder)] if source == CONFIGURED and folder and folder.is_absolute() else []
+    return shlex.join(["skills-agent", "skills", "needs", skill, "--install", *where])
+
+
+def sentence(missing: Sequence[Missing]) -> str:
+    """Return what is missing, by kind, as a sentence lists it: `pandas, openpyxl (Python packages), ...`."""
+    by_kind: dict[NeedKind, list[str]] = {}
+    for each in missing:
+        by_kind.setdefault(each.need.kind, []).append(each.text)
+    return ", ".join(f"{_list(texts)} ({NOUNS[kind][len(texts) > 1]})" for kind, texts in by_kind.items())
+
+
+@cache
+def package_folders() -> tuple[str, ...]:
+    """Return the folders with the packages that every script finds; not those below HOME: it gets another."""
+    return tuple(folder for folder in site.getsitepackages() if Path(folder).is_dir())
+
+
+def site_folders(python: str) -> tuple[str, ...]:
+    """Return the folders with the packages of a Python that is not the agent's."""
+    prefix = Path(python).resolve().parent.parent
+    return (*map(str, prefix.glob("lib/python3*/site-packages")), "/usr/lib/python3/dist-packages")
+
+
+def own_module(folder: Path | None, module: str) -> str:
+    """Return the path of a module that lies in the folder of a skill; empty where there is none."""
+    places = folder.rglob(f"{module}*") if folder else ()
+    found = [place for place in places if place.name == module or place.name.startswith(f"{module}.")]
+    return str(found[0].relative_to(folder)) if folder and found else ""
+
+
+def _list(texts: Sequence[str]) -> str:
+    rest = len(texts) - MAX_NAMED
+    return ", ".join(texts[:MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _package(need: Need, folders: Sequence[str]) -> Iterator[Missing]:
+    if need.marker and not _is_meant(need.marker):
+        return
+    if need.module and PathFinder.find_spec(need.module, list(folders)):
+        return
+    version = version_in(need.name, folders)
+    if version is None:
+        yield Missing(need)
+    elif not is_met([need.specifier], version):
+        yield Missing(need, f"{version} is here")
+
+
+def version_in(name: str, folders: Sequence[str]) -> str | None:
+    """Return the version of a distribution that is installed in folders; None for one that is not."""
+    context = DistributionFinder.Context(name=name, path=list(folders))
+    found = next(iter(MetadataPathFinder.find_distributions(context)), None)
+    return None if found is None else str(found.version)
+
+
+def _is_meant(marker: str) -> bool:
+    from packaging.markers import InvalidMarker, Marker, UndefinedEnvironmentName  # noqa: PLC0415
+
+    try:
+        return Marker(marker).evaluate()
+    except (InvalidMarker, UndefinedEnvironmentName):
+        return True

@@ -1,0 +1,106 @@
+"""What the shell commands in a skill's instructions show: known programs, and packages that they install."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from skills_agent.needs.declared import NO_DEMAND, need_of
+from skills_agent.needs.known import PROGRAMS
+from skills_agent.needs.node_files import node_package
+from skills_agent.needs.python_files import requirement
+from skills_agent.skills.skill import Need
+
+_FENCE: Final = re.compile(r"[ \t]{0,12}(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)")
+_SHELLS: Final = frozenset({"bash", "sh", "shell", "zsh", "console", "terminal", "shell-session"})
+_SEPARATOR: Final = re.compile(r"&&|\|\||[|;]")
+_BEFORE: Final = re.compile(r"(?:(?:sudo|time|exec|env|then|do|[$%]|[A-Za-z_]\w*=\S*)\s+)*")
+_PIP: Final = re.compile(r"(?:pip3?|python3? -m pip|uv pip)\s+install\s+(?P<rest>.*)")
+_NPM: Final = re.compile(r"npm\s+(?:install|i|add)\s+(?:-g|--global)\s+(?P<rest>.*)")
+"""Without `-g`, packages are for the project that the person works on."""
+_SPAN: Final = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+_VALUED: Final = frozenset(
+    {
+        "-r",
+        "--requirement",
+        "-c",
+        "--constraint",
+        "-e",
+        "--editable",
+        "-i",
+        "--index-url",
+        "--extra-index-url",
+    }
+    | {"-t", "--target", "-f", "--find-links", "--python", "--prefix"}
+)
+"""Options of pip that take a value."""
+_MAX_LINES: Final = 20_000
+_LONGEST: Final = 500
+
+
+class ShellLine(NamedTuple):
+    """One line of a shell's code block."""
+
+    text: str
+    line: int
+    """From 1, in the instructions."""
+
+
+def shell_lines(text: str) -> Iterator[ShellLine]:
+    """Yield the lines of the code blocks that say that they are a shell's; not what a here-document holds."""
+    fence, is_shell, heredoc = "", False, ""
+    for number, line in enumerate(text.split("\n")[:_MAX_LINES], 1):
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark["fence"].startswith(fence) and not line.strip(" \t`~"):
+                fence = heredoc = ""
+            elif heredoc:
+                heredoc = "" if line.strip() == heredoc else heredoc
+            elif is_shell and len(line) <= _LONGEST:
+                if begun := re.search(r"<<-?\s*['\"]?(\w+)", line):
+                    heredoc = begun[1]
+                yield ShellLine(line.strip(), number)
+        elif mark:
+            fence, is_shell = mark["fence"], mark["language"].lower() in _SHELLS
+
+
+def needs_shown(text: str, file: str) -> Iterator[Need]:
+    """Yield the known programs that commands begin with, and the packages that commands install.
+
+    Commands that install count in code spans of the text, too, where they are no option.
+    """
+    for text_line, number in shell_lines(text):
+        said = f"{file}:{number}"
+        for part in _SEPARATOR.split(text_line):
+            command = part.strip()[_BEFORE.match(part.strip()).end() :]  # type: ignore[union-attr]  # matches ""
+            yield from _packages_of(command, said)
+            name = command.partition(" ")[0]
+            is_known = name in PROGRAMS and not _PIP.match(command) and not _NPM.match(command)
+            if is_known and (need := need_of("program", name, said)):
+                yield need
+    for number, line in enumerate(text.split("\n")[:_MAX_LINES], 1):
+        if "`" in line and len(line) <= _LONGEST and not NO_DEMAND.search(line):
+            for span in _SPAN.finditer(line):
+                yield from _packages_of(span[1], f"{file}:{number}")
+
+
+def _packages_of(command: str, said: str) -> Iterator[Need]:
+    """Yield the packages that a command installs for all of this machine's scripts; most install none."""
+    if match := _PIP.match(command):
+        yield from (need for each in words_of(match["rest"]) if (need := requirement(each, said)))
+    elif match := _NPM.match(command):
+        yield from (need for each in words_of(match["rest"]) if (need := node_package(each, said)))
+
+
+def words_of(text: str) -> list[str]:
+    """Return the names among the words behind `pip install`, as a shell splits them."""
+    try:
+        words = shlex.split(text, comments=True)
+    except ValueError:
+        return []
+    names: list[str] = []
+    for place, word in enumerate(words):
+        is_value = place > 0 and words[place - 1] in _VALUED
+        if not word.startswith(("-", ".", "/", "<", ">", "$", "&")) and not is_value:
+            names.append(word)
+    return names

@@ -1,0 +1,119 @@
+"""Python packages, resolved and installed by uv, or by pip where there is no uv.
+
+Wheels are unpacked: no code of a package runs here, not even through a `.pth` file, for the environment's own
+Python is not started once something is in it.
+"""
+
+import json
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from skills_agent.needs.indexes import index_options, index_variables
+from skills_agent.needs.packages import (
+    INSTALL_SECONDS,
+    InstallError,
+    Package,
+    PackageTools,
+    pinned_in,
+)
+
+_NOT_HANDED_ON: Final = (
+    "VIRTUAL_ENV",
+    "UV_PYTHON",
+    "UV_PROJECT",
+    "UV_WORKING_DIR",
+    "PYTHONPATH",
+    "PIP_TARGET",
+)
+
+_WITHOUT_WHEEL: Final = ("no usable wheels", "No matching distribution")
+"""What uv and pip say of a package that they would have to build; pip, of one that is not there, too."""
+_BUILDS: Final = "What has no wheel is built with --allow-builds, which runs its code with your rights."
+
+
+def resolve(tools: PackageTools, requirements: Sequence[str], *, builds: bool, seconds: float) -> str:
+    """Return the list that meets these requirements, as a file of requirements with hashes.
+
+    Raises InstallError. `builds`: also packages that have to be built. That runs their code as this user.
+    """
+    try:
+        return _resolved(tools, requirements, builds=builds, seconds=seconds)
+    except InstallError as error:
+        if builds or not any(text in error.cause for text in _WITHOUT_WHEEL):
+            raise
+        raise InstallError(error.step, f"{error.cause} {_BUILDS}") from error
+
+
+def _resolved(tools: PackageTools, requirements: Sequence[str], *, builds: bool, seconds: float) -> str:
+    if uv := tools.find("uv"):
+        options = ["--quiet", "--generate-hashes", "--no-header", "--no-annotate"]
+        options += index_options(tools.environment)
+        command = [uv, "pip", "compile", *options, "--python", sys.executable, *_only(builds), "-"]
+        return _text(pinned_in(_run(tools, command, "resolved", seconds, "\n".join(requirements))))
+    options = ["--quiet", "--dry-run", "--ignore-installed", "--report", "-"]
+    command = [*_pip(), "install", *options, *_only(builds), *requirements]
+    return _text(_reported(_run(tools, command, "resolved", seconds)))
+
+
+def install(tools: PackageTools, text: str, place: Path, *, builds: bool) -> None:
+    """Make an environment with exactly the packages of a list. Raises InstallError."""
+    venv.EnvBuilder(symlinks=True).create(place)
+    listed = place / "requirements.txt"
+    listed.write_text(text, encoding="utf-8")
+    uv = tools.find("uv")
+    start = (
+        [uv, "pip", "install", "--link-mode", "copy", *index_options(tools.environment)]
+        if uv
+        else [*_pip(), "install"]
+    )
+    command = [*start, "--quiet", "--no-deps", "--require-hashes", *_only(builds)]
+    target = ["--python", str(place / "bin" / "python")] if uv else ["--target", str(packages_in(place))]
+    _run(tools, [*command, *target, "-r", str(listed)], "installed", INSTALL_SECONDS)
+    # With the agent's Python: that of the environment would run what a package left for its start.
+    compiling = [sys.executable, "-I", "-m", "compileall", "-q", str(packages_in(place))]
+    subprocess.run(compiling, capture_output=True, timeout=INSTALL_SECONDS, check=False)  # noqa: S603
+
+
+def packages_in(place: Path) -> Path:
+    """Return the folder of an environment that holds its packages."""
+    return Path(sysconfig.get_path("purelib", "venv", {"base": str(place), "platbase": str(place)}))
+
+
+def _run(tools: PackageTools, command: Sequence[str], step: str, seconds: float, text: str = "") -> str:
+    variables = {**dict.fromkeys(_NOT_HANDED_ON), **index_variables(tools.environment)}
+    return tools.run(command, step, seconds=seconds, text=text, variables=variables)
+
+
+def _only(builds: bool) -> Collection[str]:
+    return () if builds else ("--only-binary", ":all:")
+
+
+def _pip() -> list[str]:
+    return [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+
+
+def _text(packages: Sequence[Package]) -> str:
+    if unknown := next((each for each in packages if not each.hashes), None):
+        raise InstallError("resolved", f"the index has no hash of {unknown.name} {unknown.version}.")
+    lines = [
+        " ".join([f"{each.name}=={each.version}", *(f"--hash={digest}" for digest in each.hashes)])
+        for each in sorted(packages)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _reported(text: str) -> list[Package]:
+    """Read what `pip install --report` prints."""
+    report: dict[str, Any] = json.loads(text)
+    packages = []
+    for each in report["install"]:
+        metadata, archive = each["metadata"], each["download_info"].get("archive_info", {})
+        digest = archive.get("hashes", {}).get("sha256")
+        hashes = (f"sha256:{digest}",) if digest else ()
+        packages.append(Package(metadata["name"], metadata["version"], hashes))
+    return packages

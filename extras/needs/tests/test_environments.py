@@ -1,0 +1,173 @@
+"""Environments of packages that a person approved: what is in them, and that nothing runs on the way."""
+
+import subprocess
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from extras.needs.tests.wheels import make_source, make_wheel, offline
+from skills_agent.needs.environments import Environments, wanted
+from skills_agent.needs.indexes import index_options, index_variables
+from skills_agent.needs.packages import InstallError, Package, Resolved
+from skills_agent.needs.python_packages import packages_in
+from skills_agent.skills.scripts.programs import find_program
+from skills_agent.skills.skill import Need
+
+NEEDS = (Need("python", "outer", ">=1"), Need("program", "git"))
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    make_wheel(tmp_path / "index", "outer", requires="inner>=2")
+    make_wheel(tmp_path / "index", "inner", "2.5")
+    return tmp_path / "index"
+
+
+@pytest.fixture(params=["uv", "pip"])
+def environments(request: pytest.FixtureRequest, tmp_path: Path, index: Path) -> Environments:
+    environment = dict(offline(index))
+    if request.param == "pip":
+        environment["PATH"] = str(tmp_path)
+    place = find_spec("pip") if request.param == "pip" else find_program("uv", environment["PATH"]).path
+    if place is None:
+        pytest.skip(f"there is no {request.param} here")
+    return Environments(folder=tmp_path / "environments", environment=environment)
+
+
+@pytest.mark.slow
+def test_what_is_approved_is_what_is_installed(environments: Environments) -> None:
+    resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
+    assert [(each.name, each.version, len(each.hashes)) for each in resolved.packages] == [
+        ("inner", "2.5", 1),
+        ("outer", "1.0", 1),
+    ]
+    assert environments.of(NEEDS, "python") is None
+    place = environments.install(resolved)
+    assert environments.of(NEEDS, "python") is None  # nobody has approved it for these needs
+    environments.approve(NEEDS, resolved)
+    assert environments.of(NEEDS, "python") == place
+    program = "import outer, inner; print(outer.VERSION, inner.VERSION)"
+    command = [str(place / "bin" / "python"), "-I", "-c", program]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "1.0 2.5\n"
+
+
+@pytest.mark.slow
+def test_other_needs_are_asked_about_anew(environments: Environments) -> None:
+    resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
+    environments.install(resolved)
+    environments.approve(NEEDS, resolved)
+    changed = (Need("python", "outer", ">=2"), Need("python", "outer", ">=1", said="elsewhere"))
+    assert environments.of([changed[0]], "python") is None
+    assert environments.of([*NEEDS, Need("python", "more")], "python") is None
+    assert environments.of([changed[1], Need("program", "other")], "python") is not None
+
+
+def test_an_environment_that_is_not_whole_does_not_count(environments: Environments) -> None:
+    resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
+    place = environments.install(resolved)
+    environments.approve(NEEDS, resolved)
+    (place / "complete").unlink()
+    assert environments.of(NEEDS, "python") is None
+    (packages_in(place) / "left_over.py").touch()
+    assert environments.install(resolved) == place
+    assert not (packages_in(place) / "left_over.py").exists()
+
+
+def test_an_approval_leads_nowhere_else(environments: Environments, tmp_path: Path) -> None:
+    resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
+    environments.approve(NEEDS, resolved)
+    (record,) = (environments.folder / "approved").iterdir()
+    (tmp_path / "evil").mkdir()
+    (tmp_path / "evil" / "complete").touch()
+    record.write_text('{"environment": "../evil"}')
+    assert environments.of(NEEDS, "python") is None
+
+
+def test_another_file_of_the_same_version_is_refused(environments: Environments, index: Path) -> None:
+    resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
+    make_wheel(index, "inner", "2.5", evil_py="")
+    with pytest.raises(InstallError, match="not installed"):
+        environments.install(resolved)
+    environments.approve(NEEDS, resolved)
+    assert environments.of(NEEDS, "python") is None
+
+
+@pytest.mark.slow
+def test_no_code_of_a_package_runs_while_it_is_installed(environments: Environments, index: Path) -> None:
+    ran = index / "ran"
+    make_wheel(
+        index,
+        "starter",
+        starter_pth=f"import pathlib; pathlib.Path({str(ran)!r}).touch()\n",
+        sitecustomize_py="1/0",
+    )
+    resolved = environments.resolve(["starter"], "python")
+    place = environments.install(resolved)
+    assert not ran.exists()
+    # It would have run: a Python of the environment does run it.
+    subprocess.run([str(place / "bin" / "python"), "-c", ""], capture_output=True, check=False)
+    assert ran.exists()
+
+
+def test_a_package_without_a_wheel_is_refused_unless_said(environments: Environments, index: Path) -> None:
+    ran = index / "ran"
+    make_source(index, "sourced", f"import pathlib; pathlib.Path({str(ran)!r}).touch()\n")
+    with pytest.raises(InstallError, match=r"sourced.* built with --allow-builds"):
+        environments.resolve(["sourced"], "python")
+    assert not ran.exists()
+
+
+def test_a_package_that_nobody_has_is_an_error_of_ours(environments: Environments) -> None:
+    with pytest.raises(InstallError, match="no-such-package"):
+        environments.resolve(["no-such-package"], "python")
+
+
+@pytest.mark.slow
+def test_a_login_is_not_shown(tmp_path: Path) -> None:
+    environment = {
+        **offline(tmp_path),
+        "PIP_NO_INDEX": "",
+        "PIP_INDEX_URL": "http://me:secret@127.0.0.1:9/simple",
+    }
+    environments = Environments(folder=tmp_path / "environments", environment=environment)
+    with pytest.raises(InstallError) as caught:
+        environments.resolve(["anything"], "python")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_list_without_a_hash_is_no_list() -> None:
+    resolved = Resolved("python", f"a==1 --hash=sha256:{'0' * 64}\n")
+    assert resolved.packages == (Package("a", "1", (f"sha256:{'0' * 64}",)),)
+    assert resolved.digest != Resolved("python", f"a==1 --hash=sha256:{'1' * 64}\n").digest
+
+
+def test_a_guess_is_not_asked_for() -> None:
+    needs = [
+        Need("python", "pyyaml", module="yaml"),
+        Need("python", "parallel", module="parallel"),
+        Need("python", "httpx", ">=0.27", extras=("http2",), marker='python_version > "3"'),
+        Need("node", "left-pad"),
+        Need("python", "re2", module="re2"),
+    ]
+    requirements, guesses, _ = wanted(needs, "python", ["added"])
+    assert requirements == ("added", "google-re2", 'httpx[http2]>=0.27; python_version > "3"', "pyyaml")
+    assert [need.module for need in guesses] == ["parallel"]
+
+
+def test_uv_is_told_what_pip_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "pip.conf"
+    file.write_text("[global]\nindex-url = https://file.example/simple\nfind-links = /one /two\n")
+    base = {"HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path), "PIP_CONFIG_FILE": str(file)}
+    asked = ("UV_DEFAULT_INDEX", "UV_FIND_LINKS")  # of the rest, this machine may have settings
+
+    def told(environment: Mapping[str, str]) -> list[str | None]:
+        return [index_variables(environment).get(name) for name in asked]
+
+    assert told(base) == ["https://file.example/simple", "/one,/two"]
+    said = {**base, "PIP_INDEX_URL": "https://pip.example", "UV_FIND_LINKS": "/mine", "PIP_NO_INDEX": "1"}
+    assert told(said) == ["https://pip.example", None]
+    assert told({**base, "UV_INDEX_URL": "https://uv.example"}) == [None, "/one,/two"]
+    assert index_options(said) == ["--no-index"]
+    assert index_options({**base, "PIP_NO_INDEX": "0"}) == []

@@ -1,0 +1,133 @@
+"""Which needs this machine does not meet, and what would bring them."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from skills_agent.needs.here import Machine, Missing, sentence
+from skills_agent.skills.skill import Need, SkillRef
+
+REF = SkillRef("s", "user", "/s/SKILL.md")
+
+
+def program(folder: Path, name: str) -> None:
+    folder.mkdir(mode=0o755, exist_ok=True)
+    (folder / name).write_text("#!/bin/sh\n")
+    (folder / name).chmod(0o755)
+
+
+def distribution(folder: Path, name: str, version: str) -> None:
+    place = folder / f"{name}-{version}.dist-info"
+    place.mkdir(parents=True)
+    (place / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+
+
+def machine(
+    folder: Path,
+    variables: Mapping[str, str] | None = None,
+    secrets: Mapping[str, Collection[str]] | None = None,
+    servers: Collection[str] = (),
+) -> Machine:
+    environment = {"PATH": str(folder), **(variables or {})}
+    return Machine(environment=environment, secrets=secrets or {}, servers=servers)
+
+
+def texts(missing: list[Missing]) -> list[str]:
+    return [each.text for each in missing]
+
+
+def test_programs_are_looked_for_in_path(tmp_path: Path) -> None:
+    program(tmp_path / "bin", "here-it-is")
+    needs = [
+        Need("program", "here-it-is"),
+        Need("program", "gone", instead=("here-it-is",)),
+        Need("program", "gone"),
+        Need("program", "python", ">=2"),
+        Need("program", "python", ">=99"),
+    ]
+    missing = machine(tmp_path / "bin").missing(needs, REF, trusted=True)
+    assert [each.need.specifier or each.need.name for each in missing] == ["gone", ">=99"]
+    assert "is here" in missing[1].text
+
+
+def test_packages_are_held_against_names_and_versions(tmp_path: Path) -> None:
+    distribution(tmp_path, "Some_Package", "1.5")
+    (tmp_path / "modulename.py").write_text("")
+    needs = [
+        Need("python", "some-package"),
+        Need("python", "some-package", ">=1,<2"),
+        Need("python", "some-package", ">=2"),
+        Need("python", "some-package", "^2"),
+        Need("python", "of-another-name", module="modulename"),
+        Need("python", "gone"),
+        Need("python", "gone", marker="sys_platform == 'never'"),
+    ]
+    missing = machine(tmp_path).missing(needs, REF, trusted=True, folders=[str(tmp_path)])
+    assert texts(missing) == ["some-package>=2 (1.5 is here)", "gone"]
+
+
+def test_a_variable_counts_where_the_skill_gets_it(tmp_path: Path) -> None:
+    needs = [Need("variable", name) for name in ("HOME", "GIVEN", "KEPT", "UNSET")]
+    here = machine(tmp_path, {"GIVEN": "x", "KEPT": "x"}, {"s": ["GIVEN", "UNSET"]})
+    assert texts(here.missing(needs, REF, trusted=True)) == [
+        "KEPT (set, and not given to this skill)",
+        "UNSET",
+    ]
+    assert len(here.missing(needs, REF, trusted=False)) == 3
+
+
+def test_servers_are_those_that_are_configured(tmp_path: Path) -> None:
+    needs = [Need("server", "linear"), Need("server", "rube")]
+    assert texts(machine(tmp_path, servers=["Linear"]).missing(needs, REF, trusted=True)) == ["rube"]
+
+
+def test_a_server_that_cannot_be_reached_is_missing_and_why(tmp_path: Path) -> None:
+    here = replace(machine(tmp_path, servers=["rube"]), unreachable=lambda: {"rube": "it is gone."})
+    missing = here.missing([Need("server", "rube")], REF, trusted=True)
+    assert texts(missing) == ["rube (configured, but it is gone)"]
+    assert here.remedies(missing, REF) == [
+        "skills-agent skills doctor, which says how each MCP server stands"
+    ]
+
+
+def test_what_only_the_author_can_tell_is_not_missing(tmp_path: Path) -> None:
+    needs = [Need("config", "browser.enabled"), Need("network", "internet")]
+    assert machine(tmp_path).missing(needs, REF, trusted=True) == []
+
+
+def test_the_sentence_goes_by_kind() -> None:
+    missing = [
+        Missing(Need("python", "pandas", ">=2"), "1.5 is here"),
+        Missing(Need("program", "convert", instead=("magick",))),
+        Missing(Need("python", "lxml")),
+    ]
+    assert sentence(missing) == (
+        "pandas>=2 (1.5 is here), lxml (Python packages), convert or magick (program)"
+    )
+
+
+@pytest.mark.skipif("sys.platform == 'darwin'")
+def test_one_command_brings_all_of_a_kind(tmp_path: Path) -> None:
+    program(tmp_path / "bin", "apt-get")
+    kinds = [
+        ("python", "pandas"),
+        ("program", "pdftoppm"),
+        ("program", "pdftotext"),
+        ("program", "uvx"),
+        ("program", "pnpm"),
+        ("program", "strange"),
+        ("variable", "A_KEY"),
+        ("server", "rube"),
+    ]
+    missing = [Missing(Need(kind, name)) for kind, name in kinds]  # type: ignore[arg-type]  # of a Literal
+    assert machine(tmp_path / "bin").remedies(missing, REF) == [
+        "skills-agent skills needs s --install",
+        "sudo apt-get install poppler-utils",
+        "pip install uv",
+        "npm install -g pnpm",
+        "install strange as its makers say",
+        'set A_KEY, and the setting script_secrets: s = ["A_KEY"]',
+        "an MCP server rube in the setting mcp_servers",
+    ]

@@ -1,0 +1,234 @@
+"""Packages that a call lacks: its question shows them, and a yes installs just these."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extras.needs.tests.registry import needs_npm, npm_registry
+from extras.needs.tests.wheels import make_wheel
+from skills_agent.graph.machine import machine_of
+from skills_agent.needs.environments import Environments
+from skills_agent.needs.kept_environments import kept_environments
+from tests.agents import Agent, call, calls, write_skill
+from tests.kit import MakeAgent
+
+OUTER = "import outer, inner\nprint('outer', outer.VERSION, 'inner', inner.VERSION)\n"
+RUN = call("run_script", skill="packed", path="scripts/run.py")
+LOAD = call("load_skill", name="packed")
+APPROVE = {"type": "approve"}
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that this user's packages come from."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    monkeypatch.setenv("UV_NO_CACHE", "1")
+    make_wheel(tmp_path / "index", "outer", requires="inner>=2")
+    make_wheel(tmp_path / "index", "inner", "2.5")
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def packed(skills_dir: Path) -> Path:
+    return write_skill(skills_dir, "packed", "Packed.", scripts__run_py=OUTER, requirements_txt="outer\n")
+
+
+def environments(agent: Agent) -> Environments:
+    found = machine_of(agent.settings).environments
+    assert found
+    return found
+
+
+def kept(agent: Agent) -> list[str]:
+    return [each.name for each in environments(agent).folder.glob("*/complete")]
+
+
+def question(agent: Agent) -> Mapping[str, Any]:
+    (interrupt,) = agent.state.interrupts
+    request: Mapping[str, Any] = interrupt.value["action_requests"][0]
+    return request
+
+
+def result(agent: Agent) -> str:
+    return str(agent.tool_messages("run_script")[-1].content)
+
+
+@pytest.mark.slow
+def test_the_question_shows_the_list_and_a_yes_installs_it(
+    packed: Path, index: Path, make_agent: MakeAgent
+) -> None:
+    del packed, index
+    agent = make_agent([calls(LOAD), calls(RUN), "Done.", calls(RUN), "Done."])
+    agent.say("Run it.")
+    description = question(agent)["description"]
+    assert "Installed first, outside of the sandbox, for scripts of `packed`:" in description
+    assert "inner 2.5  sha256:" in description
+    assert "outer 1.0  sha256:" in description
+    assert "To approve it is to install 2 packages for scripts of packed first." in description
+    assert kept(agent) == []
+    agent.answer(APPROVE)
+    assert "outer 1.0 inner 2.5" in result(agent)
+    assert len(kept(agent)) == 1
+    agent.say("Again.")
+    assert "Installed first" not in question(agent)["description"]
+    agent.answer(APPROVE)
+    assert "outer 1.0 inner 2.5" in result(agent)
+
+
+@pytest.mark.slow
+def test_a_failed_run_becomes_the_question_that_brings_what_it_lacked(
+    skills_dir: Path, index: Path, make_agent: MakeAgent
+) -> None:
+    """Nothing said so before: a model wrote the import, as the instructions show it."""
+    make_wheel(index, "qrcode")
+    write_skill(skills_dir, "packed", "Packed.", "Write Python with qrcode.")
+    code = "import qrcode; print('qrcode', qrcode.VERSION)"
+    run = call("run_command", skill="packed", command=f'python3 -c "{code}"')
+    agent = make_agent([calls(LOAD), calls(run), calls(run), "Done."])
+    agent.say("Run it.")
+    assert "Installed first" not in question(agent)["description"]
+    agent.answer(APPROVE)
+    assert (
+        "the question to the person then offers to install qrcode"
+        in agent.tool_messages("run_command")[-1].text
+    )
+    assert "qrcode 1.0  sha256:" in question(agent)["description"]
+    again = make_agent(
+        [calls(LOAD), calls(run), calls(run), "Done."], checkpointer=agent.checkpointer
+    )  # another process
+    again.answer(APPROVE)
+    assert "stdout:\nqrcode 1.0" in again.tool_messages("run_command")[-1].text
+    (kept_one,) = kept_environments(environments(agent))
+    assert (kept_one.is_used, kept_one.needs) == (True, ["qrcode"])
+
+
+@pytest.mark.slow
+def test_a_no_installs_nothing_and_the_model_is_told(
+    packed: Path, index: Path, make_agent: MakeAgent
+) -> None:
+    del packed, index
+    agent = make_agent([calls(LOAD), calls(RUN), "Done."])
+    agent.say("Run it.")
+    agent.answer({"type": "reject", "message": "No packages, please."})
+    assert "No packages, please." in result(agent)
+    assert kept(agent) == []
+
+
+@pytest.mark.slow
+def test_what_was_shown_is_installed_whatever_the_index_has_by_then(
+    packed: Path, index: Path, make_agent: MakeAgent
+) -> None:
+    del packed
+    agent = make_agent([calls(LOAD), calls(RUN), "Done."])
+    agent.say("Run it.")
+    make_wheel(index, "inner", "3.0")
+    again = make_agent([calls(LOAD), calls(RUN), "Done."], checkpointer=agent.checkpointer)  # another process
+    again.answer(APPROVE)
+    assert "outer 1.0 inner 2.5" in result(again)
+
+
+@pytest.mark.slow
+def test_another_file_than_was_shown_is_not_installed(
+    packed: Path, index: Path, make_agent: MakeAgent
+) -> None:
+    del packed
+    agent = make_agent([calls(LOAD), calls(RUN), "Done."])
+    agent.say("Run it.")
+    make_wheel(index, "inner", "2.5", evil_py="")
+    agent.answer(APPROVE)
+    assert "The packages were not installed" in result(agent)
+    assert kept(agent) == []
+
+
+@pytest.mark.slow
+def test_a_list_that_a_client_wrote_is_not_installed(
+    packed: Path, index: Path, make_agent: MakeAgent
+) -> None:
+    del packed
+    make_wheel(index, "evil")
+    agent = make_agent([calls(LOAD), calls(RUN), "Done."])
+    agent.say("Run it.")
+    verdicts = dict(agent.state.values["verdicts"])
+    (call_id,) = (name for name, each in verdicts.items() if each.get("install"))
+    forged = {"python": f"evil==1.0 --hash=sha256:{'0' * 64}\n"}
+    verdicts[call_id] = {**verdicts[call_id], "install": forged}
+    agent.graph.update_state(agent.config, {"verdicts": verdicts}, as_node="gate")
+    agent.run(None)
+    assert "evil" not in question(agent)["description"]
+    agent.answer(APPROVE)
+    assert "evil" not in result(agent)
+    assert kept(agent) == []
+
+
+def test_without_an_index_it_is_refused_at_once(packed: Path, index: Path, make_agent: MakeAgent) -> None:
+    del packed
+    for wheel in index.iterdir():
+        wheel.unlink()
+    agent = make_agent([calls(LOAD), calls(RUN), "Done."])
+    agent.say("Run it.")
+    assert not agent.state.interrupts
+    assert "Cannot run run.py: it imports outer, inner, which no package brings here." in result(agent)
+    assert "The packages were not resolved:" in result(agent)
+
+
+def test_a_script_that_may_do_without_is_asked_about_all_the_same(
+    skills_dir: Path, index: Path, make_agent: MakeAgent
+) -> None:
+    del index
+    write_skill(
+        skills_dir, "packed", "P.", scripts__run_py="print('ran')\n", requirements_txt="nobody-has-it\n"
+    )
+    agent = make_agent([calls(LOAD), calls(RUN), "Done."])
+    agent.say("Run it.")
+    assert "Its packages are not here. The packages were not resolved:" in question(agent)["description"]
+    agent.answer(APPROVE)
+    assert "ran" in result(agent)
+
+
+@pytest.mark.parametrize("settings", [{"approval": "deny"}, {"require_approval_for": frozenset()}])
+def test_nothing_is_installed_where_nobody_is_asked(
+    packed: Path, index: Path, make_agent: MakeAgent, settings: dict[str, Any]
+) -> None:
+    del packed, index
+    agent = make_agent([calls(LOAD), calls(RUN), "Done."], **settings)
+    agent.say("Run it.")
+    assert not agent.state.interrupts
+    assert kept(agent) == []
+    assert "outer 1.0" not in result(agent)
+
+
+@pytest.mark.slow
+def test_an_edit_to_another_skill_installs_nothing(
+    packed: Path, index: Path, skills_dir: Path, make_agent: MakeAgent
+) -> None:
+    del packed, index
+    write_skill(skills_dir, "other", "Other.", scripts__run_py="print('other')\n")
+    agent = make_agent([calls(LOAD, call("load_skill", name="other")), calls(RUN), "Done."])
+    agent.say("Run it.")
+    edited = {"name": "run_script", "args": {"skill": "other", "path": "scripts/run.py"}}
+    agent.answer({"type": "edit", "edited_action": edited})
+    assert "other" in result(agent)
+    assert kept(agent) == []
+
+
+@needs_npm
+@pytest.mark.slow
+def test_node_packages_are_offered_too(
+    skills_dir: Path, make_agent: MakeAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with npm_registry() as registry:
+        registry.add("outer")
+        monkeypatch.setenv("npm_config_registry", f"{registry.address}/")
+        package = '{"dependencies": {"outer": "^1.0.0"}}'
+        source = "console.log('outer', require('outer'))\n"
+        write_skill(skills_dir, "noded", "Noded.", package_json=package, scripts__run_js=source)
+        run = call("run_script", skill="noded", path="scripts/run.js")
+        agent = make_agent([calls(call("load_skill", name="noded")), calls(run), "Done."])
+        agent.say("Run it.")
+        assert "outer 1.0.0  sha512-" in question(agent)["description"]
+        agent.answer(APPROVE)
+    assert "outer 1.0.0" in result(agent)

@@ -1,0 +1,255 @@
+"""skills-agent skills needs, show and doctor: what a skill needs, and what of it is here."""
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extras.needs.tests.registry import Registry, needs_npm, npm_registry
+from extras.needs.tests.wheels import make_wheel
+from tests.agents import write_skill
+from tests.graph.cli.command_line import CommandLine
+from tests.machine import needs_installer
+
+
+@pytest.fixture
+def draw(cli: CommandLine) -> Path:
+    return write_skill(
+        cli.skills,
+        "draw",
+        "Draw.\ncompatibility: Requires Python 3.8+ (DRAW_KEY)",
+        scripts__run_py="import msgspec, nobody_has_this\n",
+    )
+
+
+def test_needs_says_what_is_here_what_is_not_and_where_it_is_said(cli: CommandLine, draw: Path) -> None:
+    del draw
+    done = cli.run("skills", "needs", "draw", "--skills-dir", str(cli.skills))
+    assert [line.split() for line in done.out.splitlines()] == [
+        ["python>=3.8", "program", "here", "compatibility"],
+        ["DRAW_KEY", "variable", "not", "here", "compatibility"],
+        ["msgspec", "Python", "package", "here", "scripts/run.py:1"],
+        ["nobody_has_this", "Python", "package", "not", "here", "scripts/run.py:1"],
+        [],
+        ["What", "would", "help"],
+        ["skills-agent", "skills", "needs", "draw", "--install", "--skills-dir", str(cli.skills / "draw")],
+        [*["set", "DRAW_KEY,", "and", "the", "setting", "script_secrets:", "draw"], "=", '["DRAW_KEY"]'],
+    ]
+
+
+def test_needs_for_a_machine(cli: CommandLine, draw: Path) -> None:
+    del draw
+    told = cli.run("skills", "needs", "draw", "--json", "--skills-dir", str(cli.skills)).value
+    missing = {need["name"]: need["is_missing"] for need in told["needs"]}
+    assert missing == {"python": False, "DRAW_KEY": True, "msgspec": False, "nobody_has_this": True}
+
+
+def test_a_skill_that_needs_nothing_says_so(cli: CommandLine) -> None:
+    write_skill(cli.skills, "plain", "Plain.")
+    out = cli.run("skills", "needs", "plain", "--skills-dir", str(cli.skills)).out
+    assert out == "plain says nothing of what it needs, and its files show nothing.\n"
+
+
+def test_show_and_doctor_name_what_is_missing(cli: CommandLine, draw: Path) -> None:
+    del draw
+    shown = cli.run("skills", "show", "draw", "--skills-dir", str(cli.skills)).out
+    missing = "DRAW_KEY (variable), nobody_has_this (Python package)"
+    assert f"not here       {missing}. See: skills-agent skills needs draw\n" in shown
+    told = cli.run("skills", "doctor", "--json", "--skills-dir", str(cli.skills)).value
+    assert told["missing"]["draw"].startswith(
+        f"{missing}. What would help: skills-agent skills needs draw --"
+    )
+    doctor = cli.run("skills", "doctor", "--skills-dir", str(cli.skills)).out
+    assert f"Skills that need what is not here\n  draw: {missing}." in doctor
+
+
+@pytest.fixture
+def packed(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A skill that needs a package; this person's packages come from a folder alone."""
+    make_wheel(tmp_path / "index", "outer")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    settings = cli.home / ".config" / "pip" / "pip.conf"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f"[global]\nno-index = true\nfind-links = {tmp_path / 'index'}\n")
+    return write_skill(
+        cli.skills,
+        "packed",
+        "Packed.",
+        requirements_txt="outer\n",
+        scripts__run_py="import outer, nobody_names_it\n",
+    )
+
+
+@needs_installer
+def test_a_list_that_nobody_approves_is_not_installed(cli: CommandLine, packed: Path) -> None:
+    del packed
+    done = cli.run("skills", "needs", "packed", "--install", "--skills-dir", str(cli.skills))
+    assert done.code == 3
+    assert "outer" in done.out
+    assert "Nothing was installed" in done.out
+    told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
+    assert told["environment"] is None
+    assert told["needs"][0]["is_missing"]
+
+
+@needs_installer
+@pytest.mark.slow
+def test_an_approved_list_is_installed_and_used(cli: CommandLine, packed: Path) -> None:
+    done = cli.run("skills", "needs", "packed", "--install", "--yes", "--skills-dir", str(cli.skills))
+    assert done.code == 0
+    assert "import nobody_names_it" in done.out
+    assert "outer  1.0  sha256:" in done.out
+    told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
+    assert Path(told["environment"]).is_dir()
+    assert [need["name"] for need in told["needs"] if need["is_missing"]] == ["nobody_names_it"]
+    (packed / "requirements.txt").write_text("outer>=1\n")
+    changed = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
+    assert changed["environment"] is None
+
+
+@needs_installer
+@pytest.mark.slow
+def test_a_person_may_name_more_packages(cli: CommandLine, packed: Path, tmp_path: Path) -> None:
+    del packed
+    make_wheel(tmp_path / "index", "other", nobody_names_it_py="")
+    install = ["skills", "needs", "packed", "--install", "--yes", "--with", "other>=1"]
+    assert cli.run(*install, "--skills-dir", str(cli.skills)).code == 0
+    told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
+    assert not any(need["is_missing"] for need in told["needs"])
+
+
+@pytest.mark.parametrize(
+    "words", [["--with", "../x"], ["--with", "a @ https://x/a.whl"], ["--with", "--pre"]]
+)
+def test_what_is_no_name_of_a_package_is_wrong_usage(
+    cli: CommandLine, packed: Path, words: list[str]
+) -> None:
+    del packed
+    done = cli.run("skills", "needs", "packed", "--install", *words, "--skills-dir", str(cli.skills))
+    assert (done.code, done.out) == (2, "")
+
+
+def test_options_of_an_installation_are_for_one(cli: CommandLine, packed: Path) -> None:
+    del packed
+    assert cli.run("skills", "needs", "packed", "--yes", "--skills-dir", str(cli.skills)).code == 2
+
+
+@needs_installer
+@pytest.mark.parametrize(("reply", "code"), [("y\n", 0), ("n\n", 1)])
+@pytest.mark.slow
+def test_a_person_is_asked_once(cli: CommandLine, packed: Path, reply: str, code: int) -> None:
+    del packed
+    install = ["skills", "needs", "packed", "--install", "--skills-dir", str(cli.skills)]
+    done = cli.on_terminal(*install, answers=[("Install these for scripts of packed? [y/N]:", reply)])
+    assert done.code == code
+    told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
+    assert (told["environment"] is not None) == (code == 0)
+
+
+@needs_installer
+@pytest.mark.slow
+def test_the_command_that_is_shown_works_as_it_is(cli: CommandLine, packed: Path) -> None:
+    del packed
+    told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
+    program, *words = shlex.split(told["remedies"][0])
+    assert program == "skills-agent"
+    assert cli.run(*words, "--yes").code == 0
+
+
+@pytest.fixture
+def registry(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+    """A registry that this person's .npmrc names, and a skill that needs packages of it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("npm_config_registry", raising=False)
+    with npm_registry() as registry:
+        (cli.home / ".npmrc").write_text(f"registry={registry.address}/\n")
+        registry.add("outer", dependencies={"inner": "^2"})
+        registry.add("inner", "2.5.0")
+        registry.add("guess")
+        write_skill(
+            cli.skills,
+            "noded",
+            "Noded.",
+            package_json='{"dependencies": {"outer": "^1.0.0"}}',
+            scripts__run_js="const o = require('outer'); const g = require('guess');\n",
+        )
+        yield registry
+
+
+@needs_npm
+@pytest.mark.slow
+def test_node_packages_are_shown_approved_and_used(cli: CommandLine, registry: Registry) -> None:
+    del registry
+    install = ["skills", "needs", "noded", "--install", "--skills-dir", str(cli.skills)]
+    waiting = cli.run(*install)
+    assert waiting.code == 3
+    assert "import guess  scripts/run.js:1" in waiting.out
+    assert "add it: --with npm:PACKAGE" in waiting.out
+    assert "inner  2.5.0  sha512-" in waiting.out
+    assert cli.run(*install, "--yes").code == 0
+    told = cli.run("skills", "needs", "noded", "--json", "--skills-dir", str(cli.skills)).value
+    assert Path(told["node_environment"], "node_modules", "outer").is_dir()
+    assert [need["name"] for need in told["needs"] if need["is_missing"]] == ["guess"]
+    assert cli.run(*install, "--yes", "--with", "npm:guess@^1").code == 0
+    told = cli.run("skills", "needs", "noded", "--json", "--skills-dir", str(cli.skills)).value
+    assert not any(need["is_missing"] for need in told["needs"])
+
+
+@needs_npm
+@pytest.mark.parametrize(
+    "word", ["npm:../x", "npm:x@file:../y", "npm:me/x", "npm:--x", "npm:x@https://a/b.tgz"]
+)
+@pytest.mark.variants
+def test_what_is_no_node_package_is_wrong_usage(cli: CommandLine, registry: Registry, word: str) -> None:
+    done = cli.run("skills", "needs", "noded", "--install", "--with", word, "--skills-dir", str(cli.skills))
+    assert (done.code, done.out) == (2, "")
+    assert registry.requests == []
+
+
+def test_nothing_is_approved_for_all_skills_without_needs(cli: CommandLine) -> None:
+    write_skill(cli.skills, "plain", "Plain.")
+    install = ["skills", "needs", "plain", "--install", "--yes", "--with", "pandas"]
+    done = cli.run(*install, "--skills-dir", str(cli.skills))
+    assert (done.code, done.out) == (2, "")
+    assert "no file of plain shows that it needs a package of Python" in done.err
+
+
+def kept(cli: CommandLine) -> dict[str, Any]:
+    """Return what doctor says of the one environment that is kept."""
+    shown = cli.run("skills", "doctor", "--kept", "--json").value["kept"]
+    (found,) = (each for each in shown if each["name"].startswith("packages/"))
+    return dict(found)
+
+
+def remove(cli: CommandLine, name: str) -> list[str]:
+    removed: list[str] = cli.run("skills", "doctor", "--remove", name, "--yes", "--json").value["removed"]
+    return removed
+
+
+@pytest.mark.slow
+def test_packages_that_are_kept_are_listed_and_removed(cli: CommandLine, packed: Path) -> None:
+    cli.run("skills", "needs", "packed", "--install", "--yes", "--skills-dir", str(cli.skills))
+    there = kept(cli)
+    assert (there["used"], there["bytes"] > 0) == (True, True)
+    assert there["note"].startswith("packed: ")
+    assert remove(cli, "unused") == []
+    assert Path(there["folder"]).is_dir()
+    assert remove(cli, there["name"]) == [there["name"]]
+    assert not Path(there["folder"]).exists()
+    told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
+    assert told["environment"] is None
+    assert packed.is_dir()
+
+
+@pytest.mark.slow
+def test_packages_that_no_skill_needs_any_more_are_unused(cli: CommandLine, packed: Path) -> None:
+    install = ["skills", "needs", "packed", "--install", "--yes", "--skills-dir", str(cli.skills)]
+    cli.run(*install)
+    (packed / "requirements.txt").write_text("outer>=1\n")
+    assert not kept(cli)["used"]
+    cli.run(*install)  # the same packages, for other needs: it is used again
+    assert kept(cli)["used"]
+    (Path(kept(cli)["folder"]) / "complete").unlink()
+    assert len(remove(cli, "unused")) == 1

@@ -1,0 +1,293 @@
+"""Environments of Node packages: from the user's registry alone, by hash, and no code runs on the way."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extras.needs.tests.registry import Registry, needs_npm, npm_registry
+from skills_agent.needs.environments import Environments
+from skills_agent.needs.gather import gather
+from skills_agent.needs.installation import Installation, prepare
+from skills_agent.needs.node_files import pinned
+from skills_agent.needs.packages import InstallError, Resolved
+
+pytestmark = needs_npm
+HASH = f"sha512-{'A' * 86}=="
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    with npm_registry() as registry:
+        registry.add("inner", "2.5.0")
+        registry.add(
+            "outer",
+            "1.0.0",
+            dependencies={"inner": "^2.0.0"},
+            bin={"outer-cli": "cli.js"},
+            files={"cli.js": "#!/usr/bin/env node\nconsole.log('cli', require('inner'))\n"},
+        )
+        yield registry
+
+
+@pytest.fixture
+def environments(tmp_path: Path, registry: Registry) -> Environments:
+    return Environments(folder=tmp_path / "environments", environment=registry.environment(tmp_path / "home"))
+
+
+def skill(folder: Path, package: object, **files: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "SKILL.md").write_text("---\nname: s\ndescription: S.\n---\n")
+    (folder / "package.json").write_text(json.dumps(package))
+    for name, text in files.items():
+        (folder / name.replace("__", ".").replace("_", "-")).write_text(text)
+    return folder
+
+
+def prepared(environments: Environments, folder: Path) -> Installation:
+    return prepare(environments, gather.__wrapped__(folder), folder)
+
+
+def modules(place: Path) -> list[str]:
+    return sorted(each.name for each in (place / "node_modules").iterdir() if each.name[0] != ".")
+
+
+def lock(entries: dict[str, Any]) -> str:
+    return json.dumps({"name": "s", "lockfileVersion": 3, "packages": entries})
+
+
+@pytest.mark.slow
+def test_what_is_approved_is_what_is_installed(environments: Environments, tmp_path: Path) -> None:
+    folder = skill(tmp_path / "s", {"dependencies": {"outer": "^1.0.0"}})
+    needs = gather.__wrapped__(folder)
+    installation = prepare(environments, needs, folder)
+    assert [each[:2] for each in installation.listed] == [("inner", "2.5.0"), ("outer", "1.0.0")]
+    assert all(each.digest.startswith("sha512-") for each in installation.listed)
+    assert environments.of(needs, "node") is None
+    (place,) = Installation.of_record(installation.record).carry_out(environments, needs)
+    assert environments.of(needs, "node") == place
+    assert modules(place) == ["inner", "outer"]
+    done = subprocess.run(
+        ["node", "-p", "require('outer')"], cwd=place, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "1.0.0\n"
+    assert not list(environments.folder.glob("resolving-*"))
+
+
+@pytest.mark.slow
+def test_other_versions_are_asked_about_anew(environments: Environments, tmp_path: Path) -> None:
+    folder = skill(tmp_path / "s", {"dependencies": {"outer": "^1.0.0"}})
+    prepared(environments, folder).carry_out(environments, gather.__wrapped__(folder))
+    skill(folder, {"dependencies": {"outer": ">=1"}})
+    assert environments.of(gather.__wrapped__(folder), "node") is None
+
+
+def test_no_script_runs(environments: Environments, registry: Registry, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    scripts = {name: f"touch {ran}-{name}" for name in ("preinstall", "install", "postinstall", "prepare")}
+    registry.add("starter", scripts=scripts)
+    folder = skill(tmp_path / "s", {"dependencies": {"starter": "*"}, "scripts": scripts})
+    installation = prepared(environments, folder)
+    assert installation.notes == ("Not taken from package.json: scripts.",)
+    assert [each.note for each in installation.listed] == ["its install script is not run"]
+    installation.carry_out(environments, gather.__wrapped__(folder))
+    assert not list(tmp_path.glob("ran*"))
+
+
+@pytest.mark.slow
+def test_a_skill_says_nothing_about_the_registry(
+    environments: Environments, registry: Registry, tmp_path: Path
+) -> None:
+    with npm_registry() as other:
+        other.add("outer", "9.0.0")
+        folder = skill(
+            tmp_path / "s",
+            {"dependencies": {"outer": "*"}, "overrides": {"inner": "9"}, "workspaces": ["*"]},
+            __npmrc=f"registry={other.address}/\nignore-scripts=false\n",
+        )
+        installation = prepared(environments, folder)
+        prepared(environments, folder).carry_out(environments, gather.__wrapped__(folder))
+        assert other.requests == []
+    assert installation.notes == (
+        "Not taken from package.json: overrides, workspaces.",
+        "Not obeyed: .npmrc. Packages come from this user's registry.",
+    )
+    assert [each.version for each in installation.listed] == ["2.5.0", "1.0.0"]
+    assert registry.requests
+
+
+@pytest.mark.slow
+def test_a_project_above_does_not_take_part(environments: Environments, tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text(json.dumps({"name": "top", "workspaces": ["**"]}))
+    (tmp_path / ".npmrc").write_text("registry=http://127.0.0.1:9/\n")
+    folder = skill(tmp_path / "s", {"dependencies": {"outer": "1"}})
+    (place,) = prepared(environments, folder).carry_out(environments, gather.__wrapped__(folder))
+    assert modules(place) == ["inner", "outer"]
+    assert not (tmp_path / "node_modules").exists()
+    assert not (tmp_path / "package-lock.json").exists()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "git+https://example.com/x.git",
+        "file:../x",
+        "https://example.com/x.tgz",
+        "me/repo",
+        "x.tgz",
+        "link:./x",
+    ],
+)
+@pytest.mark.slow
+def test_what_comes_from_an_address_is_left_out(
+    environments: Environments, registry: Registry, tmp_path: Path, address: str
+) -> None:
+    registry.add("far")
+    folder = skill(tmp_path / "s", {"dependencies": {"far": address, "outer": "1"}})
+    installation = prepared(environments, folder)
+    assert [each.name for each in installation.listed] == ["inner", "outer"]
+    (note,) = installation.notes
+    assert address in note
+    assert not any("far" in each for each in registry.requests)
+
+
+@pytest.mark.parametrize(
+    "address", ["git+ssh://git@127.0.0.1:9/x.git", "file:../../../x", "http://127.0.0.1:9/x.tgz"]
+)
+@pytest.mark.slow
+def test_a_package_that_needs_another_from_an_address_is_refused(
+    environments: Environments, registry: Registry, tmp_path: Path, address: str
+) -> None:
+    registry.add("sly", dependencies={"far": address})
+    with pytest.raises(InstallError, match="not resolved"):
+        prepared(environments, skill(tmp_path / "s", {"dependencies": {"sly": "1"}}))
+
+
+def test_no_git_is_run(environments: Environments, registry: Registry, tmp_path: Path) -> None:
+    traced = {**environments.environment, "GIT_TRACE": str(tmp_path / "ran")}
+    environments = replace(environments, environment=traced)
+    registry.add("sly", dependencies={"far": "git+https://127.0.0.1:9/far.git"})
+    with pytest.raises(InstallError, match="not resolved"):
+        prepared(environments, skill(tmp_path / "s", {"dependencies": {"sly": "1"}}))
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.slow
+def test_an_author_s_lock_file_pins(environments: Environments, registry: Registry, tmp_path: Path) -> None:
+    registry.add("outer", "1.5.0", dependencies={"inner": "^2.0.0"})
+    registry.add("inner", "2.9.0")
+    older = registry.packages["inner"]["2.5.0"]["dist"]["integrity"]
+    entries = {
+        "": {"dependencies": {"outer": "^1.0.0"}},
+        "node_modules/inner": {
+            "version": "2.5.0",
+            "resolved": "https://registry.npmjs.org/inner/-/inner-2.5.0.tgz",
+            "integrity": older,
+        },
+    }
+    folder = skill(tmp_path / "s", {"dependencies": {"outer": "^1.0.0"}}, package_lock__json=lock(entries))
+    installation = prepared(environments, folder)
+    assert [each[:2] for each in installation.listed] == [("inner", "2.5.0"), ("outer", "1.5.0")]
+    (place,) = installation.carry_out(environments, gather.__wrapped__(folder))
+    assert json.loads((place / "node_modules/inner/package.json").read_text())["version"] == "2.5.0"
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"resolved": "https://evil.example/inner-2.5.0.tgz"}, "takes inner from evil.example"),
+        ({"resolved": "file:../x"}, "takes inner from file:../x"),
+        ({"resolved": "../x", "link": True}, "takes inner from ../x"),
+        ({"link": True}, "takes inner from a link"),
+        ({"resolved": "git+ssh://git@github.com/a/b.git#0"}, "takes inner from github.com"),
+        ({"dependencies": {"far": "https://evil.example/x"}}, "takes far, for inner, from evil.example"),
+        ({"integrity": None}, "no hash of inner"),
+        ({"integrity": "sha1-2jmj7l5rSw0yVb/vlWAYkK/YBwk="}, "no hash of inner"),
+    ],
+)
+def test_a_lock_file_that_leads_elsewhere_is_refused(entry: dict[str, Any], said: str) -> None:
+    entries = {"node_modules/inner": {"version": "2.5.0", "integrity": HASH, **entry}}
+    with pytest.raises(InstallError) as caught:
+        pinned(lock(entries), ["registry.example"])
+    assert said in str(caught.value)
+
+
+def test_a_lock_file_may_name_this_user_s_registries() -> None:
+    hosts = ["registry.npmjs.org", "registry.example", "evil.example"]
+    for host, is_own in zip(hosts, [True, True, False], strict=True):
+        resolved = f"https://{host}/inner/-/inner-2.5.0.tgz"
+        entries = {"node_modules/inner": {"version": "2.5.0", "integrity": HASH, "resolved": resolved}}
+        if is_own:
+            assert host not in pinned(lock(entries), ["registry.example"])
+            continue
+        with pytest.raises(InstallError):
+            pinned(lock(entries), ["registry.example"])
+
+
+@pytest.mark.parametrize(
+    "place", ["node_modules/../../x", "node_modules/a/b/c", "node_modules//etc", "node_modules/."]
+)
+def test_a_lock_file_puts_nothing_elsewhere(place: str) -> None:
+    with pytest.raises(InstallError, match="no package"):
+        pinned(lock({place: {"version": "1.0.0", "integrity": HASH}}), [])
+
+
+@pytest.mark.slow
+def test_another_file_of_the_same_version_is_refused(
+    environments: Environments, registry: Registry, tmp_path: Path
+) -> None:
+    folder = skill(tmp_path / "s", {"dependencies": {"outer": "1"}})
+    needs = gather.__wrapped__(folder)
+    installation = prepared(environments, folder)
+    registry.add("inner", "2.5.0", files={"evil.js": ""})
+    with pytest.raises(InstallError, match="not installed"):
+        installation.carry_out(environments, needs)
+    assert environments.of(needs, "node") is None
+
+
+@pytest.mark.slow
+def test_what_was_cut_off_is_made_anew(environments: Environments, tmp_path: Path) -> None:
+    folder = skill(tmp_path / "s", {"dependencies": {"outer": "1"}})
+    needs = gather.__wrapped__(folder)
+    installation = prepared(environments, folder)
+    (place,) = installation.carry_out(environments, needs)
+    (place / "complete").unlink()
+    (place / "node_modules" / "left-over").mkdir()
+    assert environments.of(needs, "node") is None
+    assert installation.carry_out(environments, needs) == [place]
+    assert modules(place) == ["inner", "outer"]
+
+
+@pytest.mark.slow
+def test_a_registry_that_does_not_answer_is_an_error_of_ours(tmp_path: Path) -> None:
+    environment = Registry(address="http://me:secret@127.0.0.1:9").environment(tmp_path / "home")
+    environments = Environments(folder=tmp_path / "environments", environment=environment)
+    with pytest.raises(InstallError, match="not resolved") as caught:
+        environments.resolve(["outer@1"], "node")
+    assert "ECONNREFUSED" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_without_npm_it_says_so(tmp_path: Path) -> None:
+    environments = Environments(folder=tmp_path / "environments", environment={"PATH": str(tmp_path)})
+    with pytest.raises(InstallError, match="npm is not installed"):
+        environments.resolve(["outer@1"], "node")
+
+
+def test_parts_for_other_systems_are_not_listed() -> None:
+    entries = {
+        "node_modules/here": {"version": "1.0.0", "integrity": "sha512-a"},
+        "node_modules/there": {"version": "1.0.0", "integrity": "sha512-a", "os": ["beos"]},
+        "node_modules/not-there": {"version": "1.0.0", "integrity": "sha512-a", "cpu": ["!nec"]},
+        "node_modules/called": {"version": "1.0.0", "integrity": "sha512-a", "name": "other"},
+    }
+    listed = Resolved("node", lock(entries)).packages
+    assert [(each.name, each.note) for each in listed] == [
+        ("here", ""),
+        ("not-there", ""),
+        ("other", "as called"),
+    ]

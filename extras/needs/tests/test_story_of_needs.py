@@ -1,0 +1,265 @@
+"""A skill that needs what is not here: said in the receipt and before a question."""
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from extras.needs.tests.wheels import make_wheel, offline
+from skills_agent.graph.machine import machine_of
+from skills_agent.needs.environments import wanted
+from skills_agent.needs.gather import gather
+from skills_agent.sandbox.bwrap import probe
+from tests.agents import call, calls, write_skill
+from tests.kit import MakeAgent
+from tests.machine import SANDBOXES, needs_installer
+
+PROGRAM = "program-that-nobody-has"
+DESCRIPTION = f'Draw.\nmetadata: {{"openclaw": {{"requires": {{"bins": ["{PROGRAM}"]}}}}}}'
+RECEIPT = (
+    f"Not here, though draw needs it: {PROGRAM} (program), package-that-nobody-has (Python package). What "
+    "depends on it fails. Where the task needs it, ask the person for it: skills-agent skills needs draw "
+    f"--install; install {PROGRAM} as its makers say."
+)
+
+
+def write_draw(skills_dir: Path) -> None:
+    write_skill(
+        skills_dir,
+        "draw",
+        DESCRIPTION,
+        scripts__run_py="print('drawn')\n",
+        requirements_txt="package-that-nobody-has\n",
+    )
+
+
+def test_the_receipt_names_what_is_missing_and_what_brings_it(
+    skills_dir: Path, make_agent: MakeAgent
+) -> None:
+    write_draw(skills_dir)
+    agent = make_agent([calls(call("load_skill", name="draw")), "Done."])
+    agent.say("Draw.")
+    (receipt,) = agent.tool_messages("load_skill")
+    assert str(receipt.content).splitlines() == ["Loaded draw: 1 line, 1 script, 1 other file.", RECEIPT]
+
+
+def test_the_question_names_the_missing_program(skills_dir: Path, make_agent: MakeAgent) -> None:
+    write_draw(skills_dir)
+    run = call("run_script", skill="draw", path="scripts/run.py")
+    agent = make_agent([calls(call("load_skill", name="draw")), calls(run), "Done."])
+    agent.say("Draw.")
+    (interrupt,) = agent.state.interrupts
+    description = interrupt.value["action_requests"][0]["description"]
+    assert f"draw needs what is not here: {PROGRAM} (program)." in description
+
+
+def test_nothing_is_said_where_nothing_is_missing(skills_dir: Path, make_agent: MakeAgent) -> None:
+    write_skill(
+        skills_dir,
+        "plain",
+        "Needs a shell.\ncompatibility: Requires Python 3.8+",
+        scripts__a_py="import json\n",
+    )
+    agent = make_agent([calls(call("load_skill", name="plain")), "Done."])
+    agent.say("Go.")
+    (receipt,) = agent.tool_messages("load_skill")
+    assert receipt.content == "Loaded plain: 1 line, 1 script. Compatibility: Requires Python 3.8+."
+
+
+OUTER = "import outer\nprint('outer', outer.VERSION, 'by', __import__('sys').prefix)\n"
+
+
+@needs_installer
+@pytest.mark.parametrize("sandbox", SANDBOXES)
+@pytest.mark.slow
+def test_a_script_runs_with_the_packages_that_a_person_approved(
+    skills_dir: Path, make_agent: MakeAgent, tmp_path: Path, sandbox: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    make_wheel(tmp_path / "index", "outer")
+    write_skill(skills_dir, "packed", "Packed.", scripts__run_py=OUTER, requirements_txt="outer\n")
+    load, run = call("load_skill", name="packed"), call("run_script", skill="packed", path="scripts/run.py")
+    agent = make_agent([calls(load), calls(run), "Done.", calls(run), "Done."], sandbox=sandbox)
+    agent.say("Run it.")
+    (refused,) = agent.tool_messages("run_script")
+    assert str(refused.content).startswith(
+        "Cannot run run.py: it imports outer, which no package brings here. A person can bring what packed "
+        "needs: skills-agent skills needs packed --install The packages were not resolved: "
+    )
+    assert not agent.state.interrupts  # nobody was asked about a script that would surely fail
+    own = machine_of(agent.settings).environments
+    assert own
+    environments = replace(own, environment=offline(tmp_path / "index"))
+    needs = gather(skills_dir / "packed")
+    resolved = environments.resolve(wanted(needs, "python").requirements, "python")
+    place = environments.install(resolved)
+    environments.approve(needs, resolved)
+    agent.say("Again.")
+    agent.answer({"type": "approve"})
+    result = agent.tool_messages("run_script")[-1]
+    assert f"outer 1.0 by {place}" in str(result.content)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import sys\nsys.path.append('x')\nimport outer\n",
+        "try:\n    import outer\nexcept ImportError:\n    outer = None\n",
+        "def late():\n    import outer\n",
+        "import beside\n",
+        "import msgspec\n",
+    ],
+)
+@pytest.mark.variants
+def test_a_script_that_may_work_is_asked_about(skills_dir: Path, make_agent: MakeAgent, source: str) -> None:
+    write_skill(skills_dir, "maybe", "Maybe.", scripts__run_py=source, scripts__beside_py="")
+    load, run = call("load_skill", name="maybe"), call("run_script", skill="maybe", path="scripts/run.py")
+    agent = make_agent([calls(load), calls(run), "Done."])
+    agent.say("Run it.")
+    assert agent.state.interrupts
+
+
+@pytest.mark.slow
+def test_a_command_line_of_a_skill_finds_its_packages(
+    skills_dir: Path, make_agent: MakeAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not probe(os.environ["PATH"]).program:
+        pytest.skip("the sandbox does not work here")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    make_wheel(tmp_path / "index", "outer")
+    write_skill(skills_dir, "packed", "Packed.", requirements_txt="outer\n")
+    command = "python -c 'import outer; print(outer.VERSION)' | cat"
+    look = call("run_command", command=command, skill="packed")
+    nobodys = call("run_command", command=command)
+    load = call("load_skill", name="packed")
+    agent = make_agent([calls(load), calls(look), "Done.", calls(look), "Done.", calls(nobodys), "Done."])
+    agent.say("Look.")
+    agent.answer({"type": "approve"})
+    (failed,) = agent.tool_messages("run_command")
+    assert "A person can bring what packed needs: skills-agent skills needs packed --install" in failed.text
+    own = machine_of(agent.settings).environments
+    assert own
+    environments = replace(own, environment=offline(tmp_path / "index"))
+    needs = gather(skills_dir / "packed")
+    environments.install(resolved := environments.resolve(wanted(needs, "python").requirements, "python"))
+    environments.approve(needs, resolved)
+    agent.say("Again.")
+    agent.answer({"type": "approve"})
+    assert "1.0" in agent.tool_messages("run_command")[-1].text
+    agent.say("Without its name.")
+    agent.answer({"type": "approve"})
+    advice = "A command has the packages of a loaded skill (packed) where its argument skill names it."
+    assert advice in agent.tool_messages("run_command")[-1].text
+
+
+def test_a_traceback_names_what_brings_the_module(skills_dir: Path, make_agent: MakeAgent) -> None:
+    write_skill(skills_dir, "late", "Late.", scripts__run_py="def main():\n    import nobody_has\nmain()\n")
+    load, run = call("load_skill", name="late"), call("run_script", skill="late", path="scripts/run.py")
+    agent = make_agent([calls(load), calls(run), "Done."])
+    agent.say("Run it.")
+    agent.answer({"type": "approve"})
+    (result,) = agent.tool_messages("run_script")
+    assert (
+        "The module nobody_has is not installed for it. A person can bring what late needs: skills-agent "
+        "skills needs late --install (with --with PACKAGE, what no file of it names)."
+    ) in str(result.content)
+
+
+def test_a_script_that_says_what_to_install_has_its_advice_offered(
+    skills_dir: Path, make_agent: MakeAgent
+) -> None:
+    source = "raise SystemExit('PDF needs more: pip install ' + 'pymupdf')"
+    write_skill(skills_dir, "late", "Late.", scripts__run_py=source)
+    load, run = call("load_skill", name="late"), call("run_script", skill="late", path="scripts/run.py")
+    agent = make_agent([calls(load), calls(run), "Done."])
+    agent.say("Run it.")
+    agent.answer({"type": "approve"})
+    assert "offers to install pymupdf" in agent.tool_messages("run_script")[-1].text
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import subprocess; subprocess.run(['tesseract'])", "sudo apt-get install tesseract-ocr"),
+        ("import os; os.system('nobody-has-it') and exit(1)", "install nobody-has-it as its makers say"),
+    ],
+)
+def test_a_program_that_is_not_found_is_named_with_what_brings_it(
+    skills_dir: Path, make_agent: MakeAgent, source: str, said: str
+) -> None:
+    if shutil.which("tesseract") or not shutil.which("apt-get"):
+        pytest.skip("tesseract is here, or no apt-get")
+    write_skill(skills_dir, "late", "Late.", scripts__run_py=source)
+    load, run = call("load_skill", name="late"), call("run_script", skill="late", path="scripts/run.py")
+    agent = make_agent([calls(load), calls(run), "Done."], require_approval_for=frozenset())
+    agent.say("Run it.")
+    while agent.state.interrupts:
+        agent.answer({"type": "approve"})
+    assert said in agent.tool_messages("run_script")[-1].text
+
+
+@pytest.mark.parametrize(
+    ("command", "is_said"),
+    [
+        ("pandoc a.md -o a.html", True),
+        ("which pandoc", True),
+        ("if ! command -v pandoc; then exit 3; fi", True),
+        ("command -v pandoc || true", False),
+        ("which sh && exit 1", False),
+    ],
+)
+def test_a_command_that_lacks_or_looks_for_a_program_is_told_what_brings_it(
+    make_agent: MakeAgent, command: str, is_said: bool
+) -> None:
+    if shutil.which("pandoc") or not shutil.which("apt-get"):
+        pytest.skip("pandoc is here, or no apt-get")
+    agent = make_agent(
+        [calls(call("run_command", command=command)), "Done."], enable_run_command="on", sandbox="off"
+    )
+    agent.say("Run it.")
+    while agent.state.interrupts:
+        agent.answer({"type": "approve"})
+    said = "The program pandoc is not here: sudo apt-get install pandoc"
+    assert (said in agent.tool_messages("run_command")[-1].text) is is_said
+
+
+def test_a_module_of_the_skill_is_not_advised_as_a_package(skills_dir: Path, make_agent: MakeAgent) -> None:
+    write_skill(skills_dir, "late", "Late.", scripts__run_py="", lib__sanitize_core_py="")
+    load = call("load_skill", name="late")
+    run = call("run_command", skill="late", command="python3 -c 'import sanitize_core'")
+    agent = make_agent([calls(load), calls(run), "Done."])
+    agent.say("Run it.")
+    agent.answer({"type": "approve"})
+    result = agent.tool_messages("run_command")[-1].text
+    assert "the skill's own lib/sanitize_core.py" in result
+    assert "--with" not in result
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="there is no node here")
+@pytest.mark.parametrize(
+    ("name", "source", "is_refused"),
+    [
+        ("run.mjs", "import outer from 'outer'\n", True),
+        ("run.js", "const { a } = require('outer/part')\n", True),
+        ("run.js", "function late() { require('outer') }\n", False),
+        ("run.js", "try { require('outer') } catch {}\n", False),
+        ("run.js", "require('beside')\n", False),
+    ],
+)
+def test_a_script_for_node_that_surely_fails_is_refused(
+    skills_dir: Path, make_agent: MakeAgent, name: str, source: str, *, is_refused: bool
+) -> None:
+    folder = write_skill(skills_dir, "noded", "Noded.")
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / name).write_text(source)
+    (folder / "scripts/node_modules/beside").mkdir(parents=True)
+    (folder / "scripts/node_modules/beside/index.js").touch()
+    run = call("run_script", skill="noded", path=f"scripts/{name}")
+    agent = make_agent([calls(call("load_skill", name="noded")), calls(run), "Done."])
+    agent.say("Run it.")
+    assert bool(agent.state.interrupts) is not is_refused
+    if is_refused:
+        (refused,) = agent.tool_messages("run_script")
+        assert f"Cannot run {name}: it imports outer, which no package brings here." in refused.text

@@ -1,0 +1,52 @@
+"""One way to each kind of place."""
+
+from pathlib import Path
+from typing import Final
+
+from skills_agent.packages.address import Kind
+from skills_agent.packages.archive import offer_of_archive
+from skills_agent.packages.download import MAX_SIGNATURE, from_url, signature_text
+from skills_agent.packages.errors import OfferError
+from skills_agent.packages.git import from_git
+from skills_agent.packages.mcp import from_mcp
+from skills_agent.packages.offer import Fetch, Offer, Wanted
+from skills_agent.packages.staging import stage
+from skills_agent.packages.well_known import from_well_known
+from skills_agent.skills.confined import read_beneath
+
+
+def fetch(wanted: Wanted) -> Offer:
+    """Reach a place by its kind, and copy what is wanted. Raises PackageError."""
+    reach = _WAYS.get(wanted.address.kind)
+    if reach is None:
+        raise OfferError(wanted.address.text, f"a {wanted.address.kind} cannot be reached from here")
+    return reach(wanted)
+
+
+def from_folder(wanted: Wanted) -> Offer:
+    """Offer the skills of a folder on this machine."""
+    return Offer(wanted.address, stage(Path(wanted.address.place), wanted))
+
+
+def from_archive(wanted: Wanted) -> Offer:
+    """Offer the skills of an archive on this machine, with the signature beside it."""
+    file = Path(wanted.address.place)
+    try:
+        raw = read_beneath(file.parent, f"{file.name}.sig", MAX_SIGNATURE)
+    except FileNotFoundError:
+        raw = b""
+    except OSError as error:
+        raise OfferError(
+            wanted.address.text, f"its .sig cannot be read: {error.strerror or error}"
+        ) from error
+    return offer_of_archive(file, wanted, signature=signature_text(raw))
+
+
+_WAYS: Final[dict[Kind, Fetch]] = {
+    "folder": from_folder,
+    "archive": from_archive,
+    "git": from_git,
+    "url": from_url,
+    "well-known": from_well_known,
+    "mcp": from_mcp,
+}

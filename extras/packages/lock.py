@@ -1,0 +1,161 @@
+"""`skills.lock`: what is installed in a folder of skills, from where, and the digest of each file.
+
+It lies in that folder and is TOML, made to be read in a diff: sorted, one line for each file, no date that
+changes without the skill. It records what was shown when somebody said yes. It vouches for nothing: who can
+write it can write the skills, so trust goes by the digest (policy/trust.py) or by a signature.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import tomli_w
+
+from skills_agent.packages.errors import LockFileError
+from skills_agent.skills.confined import read_beneath
+from skills_agent.skills.format.rules import is_spec_name
+from skills_agent.skills.sources.walk import SKILL_FILE
+from skills_agent.skills.visible import visible_line
+
+LOCK_FILE: Final = "skills.lock"
+VERSION: Final = 1
+MAX_BYTES: Final = 32_000_000
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_HEAD: Final = "# What is installed here, and from where. To check it:\n# skills-agent skills verify\n"
+
+
+class Proposed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Where a skill is from that the agent proposed, and a person accepted."""
+
+    thread: str
+    """The thread that it was learned in."""
+    step: str = ""
+    """The id of the checkpoint that the call ran from."""
+    model: str = ""
+    reason: str = ""
+    """In the words of the model."""
+    call: str = ""
+    """The key of the call: a second attempt at it does nothing that the first has done."""
+    accepted: str = ""
+    """By whom, where the agent knows its callers."""
+    replaced: str = ""
+    """The digest of the version that was there before; empty for a new skill."""
+
+
+class LockedSkill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One installed skill."""
+
+    name: str
+    """Also that of its folder."""
+    source: str
+    """The address as it was typed; of a folder or file of the machine, relative to the lock's folder."""
+    path: str = ""
+    """The skill's folder in the source."""
+    resolved: str = ""
+    """What the address meant then: a commit, or the URL of the archive; empty for a folder."""
+    digest: str
+    """Of the skill (docs/skills.md has the rule): 64 hexadecimal digits."""
+    archive: str = ""
+    """SHA-256 of the archive that it came in."""
+    version: str = ""
+    """As its frontmatter says."""
+    signer: str = ""
+    """Who signed it, as the file of allowed signers names them."""
+    signature: str = ""
+    """Of the skill, or of its archive: an armoured SSHSIG, as it was when it was installed."""
+    installed: str = ""
+    """When: ISO 8601 in UTC, to the second."""
+    by: str = ""
+    """The program and its version."""
+    proposed: Proposed | None = None
+    """None for a skill that was installed from somewhere."""
+    manifest: str = ""
+    """SHA-256 of its `.skill-manifest.json`, which no digest covers; empty for none."""
+    files: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """SHA-256 of each file by its path; with ` exec` after it where it may be run, ` link` of a link."""
+
+    @property
+    def origin(self) -> str:
+        """Return where it is from, in words."""
+        return self.source if self.proposed is None else f"proposed in thread {self.proposed.thread}"
+
+
+@dataclass(frozen=True)
+class SkillsLock:
+    """What a lock holds."""
+
+    skills: Mapping[str, LockedSkill] = field(default_factory=dict)
+    """By name."""
+
+    def with_skills(self, put: Iterable[LockedSkill], without: Iterable[str] = ()) -> "SkillsLock":
+        """Return a lock with some skills more, or other ones, and without others."""
+        skills = {**self.skills, **{each.name: each for each in put}}
+        return SkillsLock({name: each for name, each in skills.items() if name not in set(without)})
+
+    def text(self) -> str:
+        """Return the file's content."""
+        ordered = sorted(self.skills.values(), key=attrgetter("name"))
+        tables = [_table(each) for each in ordered]
+        return _HEAD + tomli_w.dumps({"version": VERSION, "skill": tables}, multiline_strings=True)
+
+
+def read_expected_lock(folder: Path, *, always: bool = False) -> SkillsLock:
+    """Return the lock of a folder that is held against it. Raises LockFileError.
+
+    One that is missing where skills are, or `always`, is an error: whoever can delete it changes them, too.
+    """
+    if not (folder / LOCK_FILE).exists() and (always or any(folder.glob(f"*/{SKILL_FILE}"))):
+        why = "it is missing, so nothing says what has to be here; take it from version control, or install"
+        raise LockFileError(folder / LOCK_FILE, f"{why} the skills again")
+    return read_lock(folder)
+
+
+def read_lock(folder: Path) -> SkillsLock:
+    """Return the lock of a folder of skills; an empty one where there is none. Raises LockFileError."""
+    file = folder / LOCK_FILE
+    try:
+        return parse_lock(read_beneath(folder, LOCK_FILE, MAX_BYTES + 1, follow=False), file)
+    except FileNotFoundError:
+        return SkillsLock()
+    except OSError as error:
+        raise LockFileError(file, error.strerror or str(error)) from error
+
+
+def parse_lock(raw: bytes, file: Path) -> SkillsLock:
+    """Read what a file holds. Raises LockFileError."""
+    try:
+        if len(raw) > MAX_BYTES:
+            raise LockFileError(file, f"it has more than {MAX_BYTES:,} bytes")
+        read = tomllib.loads(raw.decode())
+        version = read.get("version")
+        if isinstance(version, int) and version > VERSION:
+            raise LockFileError(file, "it was written by a newer version of skills-agent: use that one")
+        if version != VERSION or isinstance(version, bool):
+            raise LockFileError(file, f"it does not hold version {VERSION} of a lock")
+        skills = msgspec.convert(read.get("skill", []), list[LockedSkill])
+    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, and of a value that does not fit
+        raise LockFileError(file, f"it cannot be read: {error}") from error
+    for each in skills:
+        if not is_spec_name(each.name):
+            raise LockFileError(file, f"{visible_line(each.name)} is no name of a skill")
+        if not _DIGEST.fullmatch(each.digest):
+            raise LockFileError(file, f"the digest of {each.name} is none")
+    by_name = {each.name: each for each in skills}
+    if len(by_name) < len(skills):
+        raise LockFileError(file, "it has two skills of one name")
+    return SkillsLock(by_name)
+
+
+def _table(skill: LockedSkill) -> dict[str, Any]:
+    table: dict[str, Any] = msgspec.to_builtins(skill)
+    for name in ("proposed", "files"):  # tables stand behind what is none
+        if name in table:
+            table[name] = table.pop(name)
+    if files := table.get("files"):
+        table["files"] = dict(sorted(files.items()))
+    return table

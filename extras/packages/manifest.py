@@ -1,0 +1,135 @@
+"""The manifest of a skill: what its files are, in the skill itself, and who signed that.
+
+`skills pack` puts it into an archive. It is no part of the skill: no digest covers it and no snapshot has it,
+so the signature in it can be of the digest in it. A package in which it does not fit the files is refused.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from skills_agent.packages.errors import PackageError
+from skills_agent.skills.confined import read_beneath
+from skills_agent.skills.errors import DetailedError
+from skills_agent.skills.format.rules import is_spec_name
+from skills_agent.skills.library.contents import LEFT_OUT
+from skills_agent.skills.visible import visible_line
+
+MANIFEST_FILE: Final = ".skill-manifest.json"
+"""In the folder of the skill."""
+PASSED_OVER: Final = LEFT_OUT - {MANIFEST_FILE}
+"""Names of what is not copied from a package. The manifest is no part of a skill, and goes along."""
+MAX_BYTES: Final = 8_000_000
+_Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
+_File = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}(?: exec| link)?\Z")]
+
+
+class ManifestError(DetailedError, PackageError):
+    """A manifest that cannot be read, or says something else than the files are."""
+
+    sentence = "Cannot use {file}: {reason}."
+    file: Path
+    reason: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a manifest holds."""
+
+    version: Literal[1]
+    name: str
+    """Of the skill."""
+    skill_version: str = ""
+    """As its frontmatter says."""
+    digest: _Digest
+    """Of the skill (docs/skills.md has the rule)."""
+    files: Mapping[str, _File]
+    """As in the lock: SHA-256 by path, with ` exec` or ` link` after it."""
+    signature: str = ""
+    """Of `statement`, as `ssh-keygen -Y sign -n agent-skills` writes it; nobody has checked it yet."""
+
+    def content(self) -> bytes:
+        """Return the file: the same bytes for the same manifest, by any version of anything."""
+        written: dict[str, Any] = msgspec.to_builtins(self) | {"version": self.version}
+        return json.dumps(written, ensure_ascii=False, indent=2, sort_keys=True).encode() + b"\n"
+
+    def check(self, name: str, digest: str, files: Mapping[str, str], file: Path) -> None:
+        """Raise ManifestError where it is of another skill."""
+        if reason := self._difference(name, digest, files):
+            raise ManifestError(file, reason)
+
+    def _difference(self, name: str, digest: str, files: Mapping[str, str]) -> str:
+        if self.name != name:
+            return f"it is of {visible_line(self.name)}, and the skill is named {name}"
+        if self.digest == digest and dict(self.files) == dict(files):
+            return ""
+        paths = sorted(
+            each for each in {*self.files, *files} if self.files.get(each, "") != files.get(each, "")
+        )
+        what = visible_line(paths[0]) if paths else "its digest"
+        return f"it does not fit the files: {what} was changed since; take it away, or pack the skill again"
+
+
+def statement(name: str, digest: str) -> bytes:
+    """Return what is signed for a skill: a line as `sha256sum` writes it."""
+    return f"{digest}  {name}\n".encode()
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """Return the manifest in a skill's folder; None where there is none. Raises ManifestError."""
+    raw = read_manifest_file(folder)
+    return None if raw is None else parse_manifest(raw, folder / MANIFEST_FILE)
+
+
+def manifest_digest(folder: Path) -> str:
+    """Return the SHA-256 of the manifest in a skill's folder; empty where there is none.
+
+    Of one that cannot be read, a sentence that says so, and that is no digest.
+    """
+    try:
+        raw = read_manifest_file(folder)
+    except ManifestError as error:
+        return error.reason
+    return "" if raw is None else hashlib.sha256(raw).hexdigest()
+
+
+def read_manifest_file(folder: Path) -> bytes | None:
+    """Return the bytes of the manifest in a skill's folder, by no link. Raises ManifestError."""
+    try:
+        if not os.path.lexists(folder / MANIFEST_FILE):
+            return None
+        raw = read_beneath(folder, MANIFEST_FILE, MAX_BYTES + 1, follow=False)
+    except OSError as error:
+        raise ManifestError(folder / MANIFEST_FILE, error.strerror or str(error)) from error
+    if len(raw) > MAX_BYTES:
+        raise ManifestError(folder / MANIFEST_FILE, f"it has more than {MAX_BYTES:,} bytes")
+    return raw
+
+
+def parse_manifest(raw: bytes, file: Path) -> Manifest:
+    """Read what a manifest holds. Raises ManifestError."""
+    try:
+        # The decoder of msgspec would take the last of two values for one key, and others the first.
+        read = json.loads(raw, object_pairs_hook=_once)
+        version = read.get("version") if isinstance(read, dict) else None
+        if isinstance(version, int) and version > 1:
+            raise ManifestError(file, "it was written by a newer version of skills-agent: use that one")
+        manifest = msgspec.convert(read, Manifest)
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(file, f"it cannot be read: {visible_line(str(error))[:200]}") from error
+    if not is_spec_name(manifest.name):
+        raise ManifestError(file, f"{visible_line(manifest.name)[:80]} is no name of a skill")
+    return manifest
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"{twice} is there twice")
+    return found

@@ -1,0 +1,136 @@
+"""What a place of skills holds, as copies that nobody else writes: these are shown, and these installed."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from pathlib import Path
+from typing import NamedTuple
+
+from skills_agent.packages.address import Address
+from skills_agent.packages.errors import PackageError
+from skills_agent.packages.lock import Proposed
+from skills_agent.packages.signatures import SignatureCheck, Signatures
+from skills_agent.skills.library.contents import ContentLimits
+from skills_agent.skills.skill import SkillMetadata
+
+
+class OfferedSkill(NamedTuple):
+    """A skill of an offer."""
+
+    name: str
+    """That of its frontmatter, or of its folder: letters, digits and hyphens, by the specification."""
+    folder: Path
+    """Its copy. Files are readable by everybody, and executable if they were."""
+    digest: str
+    """Of the copy."""
+    files: Mapping[str, str]
+    """As in the lock."""
+    path: str = ""
+    """Its folder in the place."""
+    resolved: str = ""
+    """As `Offer.resolved`, where each skill of a place has its own."""
+    archive: str = ""
+    """As `Offer.archive`, where each skill has its own."""
+    archive_signature: str = ""
+    """As `Offer.archive_signature`, where each skill has its own."""
+    archive_check: SignatureCheck | None = None
+    """As `Offer.archive_check`, where each skill has its own."""
+    metadata: SkillMetadata | None = None
+    """What the copy's SKILL.md says; its paths are those of the copy."""
+
+
+class Listed(NamedTuple):
+    """A skill that a place has, before it is copied: what it says of itself, for a choice."""
+
+    name: str
+    description: str = ""
+    version: str = ""
+    requires: tuple[str, ...] = ()
+    """As `SkillMetadata.requires`."""
+
+
+Headers = Callable[[str], Mapping[str, str]]
+"""Returns what a URL is sent beside each request, by the operator's settings. Raises PackageError."""
+
+
+def no_headers(url: str) -> Mapping[str, str]:
+    """Return that nothing is sent."""
+    del url
+    return {}
+
+
+Choose = Callable[[frozenset[str], Sequence[Listed]], frozenset[str]]
+"""Returns which skills are wanted, of the names that were asked for and what a place has; none: all."""
+
+
+class Offer(NamedTuple):
+    """The skills of one place, as they are now."""
+
+    address: Address
+    skills: tuple[OfferedSkill, ...]
+    """By name."""
+    resolved: str = ""
+    """What the address means now: a commit, the URL of an archive."""
+    archive: str = ""
+    """SHA-256 of the archive that they came in; empty for what is none."""
+    archive_signature: str = ""
+    """What lies beside it as `ARCHIVE.sig`: an armoured SSHSIG, unchecked; empty where there is none."""
+
+    archive_check: SignatureCheck | None = None
+    """What that signature says of the archive; None without one, or where nobody asked (`Wanted`)."""
+    proposed: Proposed | None = None
+    """Of a proposal of the agent: from which thread."""
+
+    def resolved_of(self, skill: OfferedSkill) -> str:
+        """Return what to fetch for exactly this skill."""
+        return skill.resolved or self.resolved
+
+    def archive_of(self, skill: OfferedSkill) -> str:
+        """Return the SHA-256 of the archive that this skill came in; empty for none."""
+        return skill.archive or self.archive
+
+    def signature_of(self, skill: OfferedSkill) -> str:
+        """Return the armoured signature of the archive that this skill came in; empty for none."""
+        return skill.archive_signature or self.archive_signature
+
+    def check_of(self, skill: OfferedSkill) -> SignatureCheck | None:
+        """Return what that signature says of the archive; None without one, or where nobody asked."""
+        return skill.archive_check or self.archive_check
+
+
+class Wanted(NamedTuple):
+    """What is asked of a place."""
+
+    address: Address
+    into: Path
+    """An empty folder for the copies, of this process alone."""
+    names: frozenset[str] = frozenset()
+    """The skills that are wanted; empty: all that there are."""
+    limits: ContentLimits = ContentLimits()
+    """Of each skill, and of an archive."""
+    resolved: str = ""
+    """Fetch exactly this, which an `Offer.resolved` of the address was: of a repository the commit, whatever
+    the ref means by now; of an index the URL. A source that has it no more raises OfferError."""
+    signatures: Signatures | None = None
+    """Checks those of archives; None: they are not checked."""
+    headers: Headers = no_headers
+    """Of a server of MCP."""
+    choose: Choose | None = None
+    """Asked once it is known what the place has, and before anything is copied; what it raises ends it."""
+    skip: Callable[[PackageError], None] | None = None
+    """Told why a skill that nobody named is passed over; None: the first reason is raised."""
+
+    def pass_over(self, reasons: Iterable[PackageError], others: Sized) -> None:
+        """Go on with the other skills, or raise the first reason: for none, and for what was named."""
+        for reason in reasons:
+            if self.skip is None or self.names or not others:
+                raise reason
+            self.skip(reason)
+
+    def among(self, listed: Sequence[Listed]) -> "Wanted":
+        """Return what is wanted of a place that has these skills: whoever chooses has been asked then."""
+        if self.choose is None:
+            return self
+        return self._replace(names=self.choose(self.names, listed), choose=None)
+
+
+Fetch = Callable[[Wanted], Offer]
+"""Reaches a place, and copies what is wanted. Raises PackageError."""

@@ -1,0 +1,270 @@
+"""A folder of installed skills: changed by one program at a time, and each skill in one step.
+
+What is to be installed is prepared in a draft beside it, which belongs to the process that made it. Then:
+
+    .installing/draft-x/              copies, and what is shown to a person
+    STATE/installing/KEY.json         the decision (journal.py): from here on it will be done
+    name/                             exchanged with its copy, one skill after the other
+    skills.lock                       put in place last
+
+Whoever comes next does what was decided, and removes a draft whose process has ended. So after a kill each
+skill is the old one or the new one, and after the next command all are what the lock says. What somebody
+changed in between stays as it is, for `skills verify` to tell.
+"""
+
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from skills_agent.packages.backups import Backups
+from skills_agent.packages.errors import InstalledError, TargetError
+from skills_agent.packages.journal import Decision, Journal, Put, sync
+from skills_agent.packages.lock import LOCK_FILE, SkillsLock
+from skills_agent.packages.swap import exchange, flush
+from skills_agent.skills import posix
+from skills_agent.skills.confined import opened_folder
+from skills_agent.skills.library.contents import ContentLimits, SnapshotError, list_contents, read_digest
+from skills_agent.skills.posix import flags
+from skills_agent.skills.sources.walk import INSTALLING
+from skills_agent.skills.trees import remove_tree
+
+_DRAFT: Final = "draft-"
+_NEW: Final = "new"
+_OLD: Final = "old-"
+_FOLDER: Final = flags("O_RDONLY", "O_DIRECTORY", "O_CLOEXEC", "O_NOFOLLOW")
+
+
+class Copy(NamedTuple):
+    """A skill of a draft that is to be installed."""
+
+    folder: Path
+    digest: str
+    """What was shown; a copy that is another one by now is not installed."""
+    before: str
+    """What there is in its place, as `Target.found` said it."""
+
+
+class Target:
+    """A folder of skills that is installed into."""
+
+    def __init__(
+        self,
+        folder: Path,
+        state: Path,
+        limits: ContentLimits = ContentLimits(),  # noqa: B008 - immutable
+    ) -> None:
+        """Name a folder, and that of this user's state; both are made when they are needed.
+
+        What is half done is believed from `state` alone.
+        """
+        self.folder = folder
+        self.limits = limits
+        self.backups = Backups(state, folder)
+        self._work = folder / INSTALLING
+        self._journal = Journal(state, folder)
+
+    def found(self, name: str) -> str:
+        """Return the digest of a skill's folder as it is now; empty where nothing is there.
+
+        Of what is no folder, or cannot be measured, a sentence that says so, and that is no digest.
+        """
+        place = self.folder / name
+        if place.is_symlink():
+            return f"a link to {place.readlink()}"
+        if not os.path.lexists(place):
+            return ""
+        try:
+            return read_digest(place, list_contents(place, self.limits))
+        except SnapshotError as error:
+            return error.reason
+
+    def _reason(self, error: OSError) -> str:
+        """Say what failed, and where, if that is not in the folder: what is half done is kept elsewhere."""
+        reason, place = error.strerror or str(error), error.filename
+        is_elsewhere = (
+            isinstance(place, str)
+            and Path(place).is_absolute()
+            and not Path(place).is_relative_to(self.folder)
+        )
+        return f"{place}: {reason}" if is_elsewhere else reason
+
+    def settle(self) -> None:
+        """Finish what an interrupted command left; costs two looks where there is nothing.
+
+        Raises TargetError.
+        """
+        try:
+            is_settled = not os.path.lexists(self._work) and self._journal.read() is None
+        except OSError as error:
+            raise TargetError(self.folder, self._reason(error)) from error
+        if not is_settled:
+            with self.exclusive():
+                pass
+
+    @contextmanager
+    def draft(self) -> Iterator[Path]:
+        """Give an empty folder to prepare skills in; what is left in it at the end is removed.
+
+        Raises TargetError.
+        """
+        missing = [each for each in (self.folder, *self.folder.parents) if not each.exists()]
+        with self.exclusive():
+            draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=self._make_work()))
+            descriptor = os.open(draft, _FOLDER)
+            posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX)
+        try:
+            yield draft
+        finally:
+            os.close(descriptor)
+            with suppress(TargetError), self.exclusive():  # which removes what nobody holds
+                pass
+            with suppress(OSError):
+                for folder in missing:
+                    folder.rmdir()
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Keep other programs out; what an interrupted one left is finished first. Raises TargetError."""
+        descriptor = -1
+        try:
+            descriptor = self._locked()
+            self._recover()
+            yield
+        except OSError as error:
+            raise TargetError(self.folder, self._reason(error)) from error
+        finally:
+            if descriptor >= 0:
+                with suppress(OSError):
+                    self._work.rmdir()
+                os.close(descriptor)
+
+    def commit(
+        self, draft: Path, put: Mapping[str, Copy], remove: Mapping[str, str], lock: SkillsLock | None
+    ) -> None:
+        """Install copies of a draft by their names, remove what was found of others, and write the lock.
+
+        All of it, or nothing. `None` leaves the lock as it is. To be called within `exclusive`. Raises
+        InstalledError and OSError while nothing has been changed.
+        """
+        new = draft / _NEW
+        new.mkdir()
+        for name, copy in put.items():
+            copy.folder.rename(new / name)
+            if not self._is(new / name, copy.digest):
+                raise InstalledError(name, "its copy was changed while it was shown; look at it again")
+        written = lock.text().encode() if lock is not None else b""
+        if written:
+            (draft / LOCK_FILE).write_bytes(written)
+        with opened_folder(draft) as descriptor:
+            flush(descriptor)
+            inode = os.fstat(descriptor).st_ino
+        decision = Decision(
+            draft=draft.name,
+            inode=inode,
+            put={name: Put(copy.digest, copy.before) for name, copy in put.items()},
+            remove=remove,
+            lock=hashlib.sha256(written).hexdigest() if written else "",
+        )
+        self._journal.write(decision)
+        self._finish(decision)
+        self._journal.clear()
+
+    def _locked(self) -> int:
+        """Open the folder, made where it is missing, and lock it; return its descriptor."""
+        while True:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.folder, _FOLDER)
+            posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), self.folder.lstat()):
+                    return descriptor
+            os.close(descriptor)  # another program has removed the folder, empty as it was, and made it anew
+
+    def _make_work(self) -> Path:
+        with suppress(FileExistsError):
+            self._work.mkdir(mode=0o700)
+        if not _is_folder(self._work):  # a repository can bring a link
+            raise TargetError(self.folder, f"{INSTALLING} in it is no folder; remove it")
+        return self._work
+
+    def _recover(self) -> None:
+        if decision := self._journal.read():
+            self._finish(decision)
+        self._journal.clear()
+        if _is_folder(self._work):
+            for place in sorted(self._work.glob(f"{_DRAFT}*")):
+                if _is_left(place):
+                    remove_tree(place)
+
+    def _finish(self, decision: Decision) -> None:
+        """Do what was decided, from wherever it was interrupted."""
+        draft = self._work / decision.draft
+        if _is_folder(self._work) and _is_folder(draft) and draft.lstat().st_ino == decision.inode:
+            for name, put in decision.put.items():
+                self._put(name, draft / _NEW / name, put)
+            for name, before in decision.remove.items():
+                if before and self.found(name) == before:
+                    self._put_aside(self.folder / name, draft)
+            sync(self.folder)
+            self._put_lock(draft / LOCK_FILE, decision.lock)
+            sync(self.folder)
+
+    def _put(self, name: str, copy: Path, put: Put) -> None:
+        if not self._is(copy, put.digest):
+            return  # it is in place, and what was there is here
+        place, found = self.folder / name, self.found(name)
+        if found and found == put.before:
+            _make_movable(place)
+            if exchange(copy, place):
+                return
+            self._put_aside(place, copy.parent.parent)
+            found = ""
+        if not found:  # else somebody has put something there since
+            copy.rename(place)
+
+    def _put_aside(self, place: Path, draft: Path) -> None:
+        _make_movable(place)
+        place.rename(Path(tempfile.mkdtemp(prefix=_OLD, dir=draft)) / place.name)
+
+    def _put_lock(self, file: Path, digest: str) -> None:
+        if digest and file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == digest:
+            file.replace(self.folder / LOCK_FILE)
+
+    def _is(self, folder: Path, digest: str) -> bool:
+        if not _is_folder(folder):
+            return False
+        try:
+            return read_digest(folder, list_contents(folder, self.limits)) == digest
+        except SnapshotError:
+            return False
+
+
+def _is_left(draft: Path) -> bool:
+    """Return whether the process that made a draft has ended; False for what is no draft of this user."""
+    if not _is_folder(draft) or draft.lstat().st_uid != os.geteuid():
+        return False
+    with opened_folder(draft) as descriptor:
+        try:
+            posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
+def _is_folder(place: Path) -> bool:
+    """Return whether a folder is there, and no link to one."""
+    try:
+        return stat.S_ISDIR(place.lstat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _make_movable(place: Path) -> None:
+    """A folder goes elsewhere only where it can be written: its `..` changes."""
+    if _is_folder(place) and not os.access(place, os.W_OK):
+        place.chmod(place.lstat().st_mode | stat.S_IWUSR)

@@ -1,0 +1,220 @@
+"""Archives by HTTP: what is fetched from where, and what servers may try."""
+
+import gzip
+import io
+import itertools
+import shutil
+import socket
+import ssl
+import zipfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from skills_agent.packages.address import parse_address
+from skills_agent.packages.download import is_no_metadata
+from skills_agent.packages.errors import OfferError
+from skills_agent.packages.fetch import fetch
+from skills_agent.packages.offer import Offer, Wanted
+from skills_agent.skills.library.contents import ContentLimits
+from tests.git_server import SKILL
+from tests.raw_servers import Answers, RawServer, certify, serving
+
+SIGNATURE = "-----BEGIN SSH SIGNATURE-----\nx\n-----END SSH SIGNATURE-----\n"
+
+
+def zipped(name: str = "greet", text: str = "Hello.") -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr(f"{name}/SKILL.md", SKILL.format(name=name, text=text))
+    return packed.getvalue()
+
+
+def answer(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
+    lines = (f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers)
+    return "".join(f"{each}\r\n" for each in lines).encode() + b"\r\n" + body
+
+
+def path_of(head: bytes) -> str:
+    return head.split()[1].decode()
+
+
+def of_pages(pages: dict[str, bytes]) -> Answers:
+    return lambda head: pages.get(path_of(head)) or answer(b"nothing", status="404 Not Found")
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Answers], RawServer]]:
+    started = []
+
+    def start(answers: Answers) -> RawServer:
+        started.append(serving(answers))
+        return started[-1].__enter__()
+
+    yield start
+    for each in started:
+        each.__exit__(None, None, None)
+
+
+Serve = Callable[[Answers], RawServer]
+
+
+def ask(url: str, tmp_path: Path, limits: ContentLimits | None = None) -> Offer:
+    into = tmp_path / "into"
+    shutil.rmtree(into, ignore_errors=True)
+    into.mkdir()
+    return fetch(Wanted(parse_address(url, tmp_path), into, limits=limits or ContentLimits()))
+
+
+def test_an_archive_is_offered_with_its_digest_and_the_signature_beside_it(
+    serve: Serve, tmp_path: Path
+) -> None:
+    server = serve(of_pages({"/a/x.zip": answer(zipped()), "/a/x.zip.sig": answer(SIGNATURE.encode())}))
+    offer = ask(f"{server.url}/a/x.zip", tmp_path)
+    assert [each.name for each in offer.skills] == ["greet"]
+    assert (offer.resolved, len(offer.archive)) == (f"{server.url}/a/x.zip", 64)
+    assert offer.archive_signature == SIGNATURE
+
+
+def test_a_page_beside_it_is_no_signature(serve: Serve, tmp_path: Path) -> None:
+    server = serve(of_pages({"/x.zip": answer(zipped()), "/x.zip.sig": answer(b"<html>")}))
+    assert not ask(f"{server.url}/x.zip", tmp_path).archive_signature
+
+
+def test_the_signature_beside_a_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "x.zip").write_bytes(zipped())
+    (tmp_path / "x.zip.sig").write_text(SIGNATURE)
+    assert ask("./x.zip", tmp_path).archive_signature == SIGNATURE
+
+
+def test_nothing_is_unpacked_on_the_way(serve: Serve, tmp_path: Path) -> None:
+    """Some servers say of a .tar.gz that its encoding is gzip; a bomb is never more than its bytes."""
+    bomb = gzip.compress(b"\0" * 50_000_000)
+    server = serve(of_pages({"/x.tar.gz": answer(bomb, "Content-Encoding: gzip")}))
+    with pytest.raises(OfferError):
+        ask(f"{server.url}/x.tar.gz", tmp_path)
+    assert b"Accept-Encoding: identity" in server.requests[0]
+    assert not list((tmp_path / "into").glob("skills/*"))
+
+
+def test_a_download_without_end_is_cut_off(serve: Serve, tmp_path: Path) -> None:
+    head = b"HTTP/1.1 200 OK\r\n\r\nPK\x03\x04"
+    server = serve(lambda _: itertools.chain([head], itertools.repeat(b"y" * 65_536)))
+    with pytest.raises(OfferError, match="has more than 1,000,000 bytes"):
+        ask(f"{server.url}/x.zip", tmp_path, ContentLimits(max_bytes=1_000_000))
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["http://localhost:{port}/y.zip", "http://127.0.0.1:1/", "https://127.0.0.1:{port}/", "file:///etc/passwd",
+     "https://169.254.169.254/", "ftp://x/", "https://u:p@127.0.0.1/", "https://[::ffff:127.0.0.1]/",
+     "https://2130706433/", "https://[::1"],
+)  # fmt: skip
+def test_no_redirect_leads_to_this_machine_or_another_scheme(
+    serve: Serve, tmp_path: Path, place: str
+) -> None:
+    server = serve(lambda _: answer(b"", f"Location: {place.format(port=server.port)}", status="302 X"))
+    with pytest.raises(OfferError) as refused:
+        ask(f"{server.url}/x.zip", tmp_path)
+    assert "cannot be reached" not in str(refused.value)  # nothing was asked
+    assert len(server.requests) == 1
+
+
+def test_no_redirect_leads_away_from_tls(serve: Serve, tmp_path: Path) -> None:
+    server = serve(lambda _: answer(b"", "Location: http://1.1.1.1/x.zip", status="302 X"))
+    with pytest.raises(OfferError, match=r"http://1\.1\.1\.1/x\.zip is no https://"):
+        ask(f"{server.url}/x.zip", tmp_path)
+
+
+def test_redirects_on_the_host_that_was_typed_are_followed_and_end(serve: Serve, tmp_path: Path) -> None:
+    moved = answer(b"", "Location: /new/x.zip", status="301 X")
+    server = serve(of_pages({"/x.zip": moved, "/new/x.zip": answer(zipped())}))
+    assert ask(f"{server.url}/x.zip", tmp_path).resolved == f"{server.url}/x.zip"
+    server = serve(lambda _: answer(b"", "Location: /x.zip", status="301 X"))
+    with pytest.raises(OfferError, match="redirects more than 5 times"):
+        ask(f"{server.url}/x.zip", tmp_path)
+
+
+def test_errors_of_a_server_are_said(serve: Serve, tmp_path: Path) -> None:
+    for status in ("404 Not Found", "500 X", "204 X"):
+        server = serve(lambda _, status=status: answer(b"PK", status=status))  # type: ignore[misc]
+        with pytest.raises(OfferError, match=f"answers with HTTP {status[:3]}"):
+            ask(f"{server.url}/x.zip", tmp_path)
+
+
+def test_credentials_go_to_their_own_server_alone(serve: Serve, tmp_path: Path) -> None:
+    server = serve(of_pages({"/x.zip": answer(zipped())}))
+    offer = ask(f"http://me:s3cret@127.0.0.1:{server.port}/x.zip", tmp_path)
+    assert b"authorization: basic bwu6cznjcmv0" in server.requests[0].lower()
+    assert "s3cret" not in offer.resolved + offer.address.text
+
+
+def test_credentials_are_not_sent_to_another_origin(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another port of the same host is another origin; that it may be asked at all is changed here."""
+    monkeypatch.setattr("skills_agent.packages.download.Site._addresses_for", lambda *_: is_no_metadata)
+    other = serve(of_pages({"/x.zip": answer(zipped())}))
+    server = serve(lambda _: answer(b"", f"Location: {other.url}/x.zip", status="302 X"))
+    ask(f"http://me:s3cret@127.0.0.1:{server.port}/x.zip", tmp_path)
+    assert b"authorization" in server.requests[0].lower()
+    assert b"authorization" not in other.requests[0].lower()
+
+
+def test_no_error_shows_credentials(tmp_path: Path) -> None:
+    with pytest.raises(OfferError) as refused:
+        ask("http://me:s3cret@127.0.0.1:1/x.zip", tmp_path)
+    assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "host", ["169.254.169.254", "[fd00:ec2::254]", "[fe80::1]", "168.63.129.16", "0.0.0.0"]
+)
+def test_the_metadata_of_a_cloud_is_out_of_reach_for_whoever_types_it(tmp_path: Path, host: str) -> None:
+    with pytest.raises(OfferError, match="is no public address"):
+        ask(f"http://{host}/x.zip", tmp_path)
+
+
+def test_a_server_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skills_agent.skills.network.get.IDLE_SECONDS", 0.3)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(OfferError, match="it takes too long"),
+    ):
+        ask(f"http://127.0.0.1:{silent.getsockname()[1]}/x.zip", tmp_path)
+
+
+def test_a_server_that_dribbles_is_given_up(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skills_agent.packages.download.SECONDS", 0.3)
+    end = Event()
+
+    def dribble(_: bytes) -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\n\r\n"
+        while not end.wait(0.02):
+            yield b"y"
+
+    server = serve(dribble)
+    with pytest.raises(OfferError, match="it takes too long"):
+        ask(f"{server.url}/x.zip", tmp_path)
+    end.set()
+
+
+def test_a_certificate_counts(tmp_path: Path) -> None:
+    certify(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    Thread(target=partial(server.serve_forever, 0.02), daemon=True).start()
+    try:
+        with pytest.raises(OfferError, match="certificate verify failed"):
+            ask(f"https://127.0.0.1:{server.server_port}/x.zip", tmp_path)
+    finally:
+        server.shutdown()
+        server.server_close()

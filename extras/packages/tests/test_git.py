@@ -1,0 +1,507 @@
+"""Skills of git repositories: which commit, which files, and what a repository or its server may try."""
+
+import os
+import socket
+import ssl
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from skills_agent.packages.address import parse_address
+from skills_agent.packages.credentials import split_credentials
+from skills_agent.packages.errors import EntryError, OfferError, PackageError
+from skills_agent.packages.fetch import fetch
+from skills_agent.packages.git_program import Git, GitFailedError, Remote
+from skills_agent.packages.offer import Offer, Wanted
+from skills_agent.skills.library.contents import ContentLimits
+from skills_agent.skills.network.addresses import Pin
+from skills_agent.skills.network.hosts import Target
+from tests.git_server import SKILL, Files, GitSite, Repository, git_daemon, serving_git
+from tests.raw_servers import certify
+from tests.web_server import serving
+
+LIMITS = ContentLimits()
+GREET = SKILL.format(name="greet", text="Hello.")
+
+
+class Asking:
+    """Asks for addresses, each into a folder of its own."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.number = 0
+
+    def __call__(
+        self,
+        address: str,
+        *names: str,
+        resolved: str = "",
+        limits: ContentLimits = LIMITS,
+        skip: Callable[[PackageError], None] | None = None,
+    ) -> Offer:
+        self.number += 1
+        into = self.place / f"into-{self.number}"
+        into.mkdir()
+        parsed = parse_address(address, self.place)
+        return fetch(Wanted(parsed, into, frozenset(names), limits, resolved, skip=skip))
+
+
+@pytest.fixture
+def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asking:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    return Asking(tmp_path)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "repositories" / "acme" / "skills.git")
+
+
+@pytest.fixture
+def site(repository: Repository) -> Iterator[GitSite]:
+    with serving_git(repository.folder.parent.parent) as site:
+        yield site
+
+
+# --- which commit ---
+
+
+def test_a_repository_offers_the_skills_of_its_default_branch(repository: Repository, ask: Asking) -> None:
+    commit = repository.skill()
+    offer = ask(repository.address)
+    assert offer.resolved == commit
+    assert [(each.name, each.path) for each in offer.skills] == [("greet", "skills/greet")]
+    assert offer.skills[0].files["scripts/run.sh"].endswith(" exec")
+
+
+@pytest.mark.parametrize("ref", ["v1", "annotated", "refs/tags/v1", "release/1", "{commit}", "{short}"])
+@pytest.mark.variants
+def test_each_kind_of_ref_means_its_commit(repository: Repository, ask: Asking, ref: str) -> None:
+    commit = repository.skill()
+    repository.git("tag", "v1")
+    repository.git("tag", "-a", "annotated", "-m", "x")
+    repository.git("branch", "release/1")
+    repository.skill(text="Newer.")
+    offer = ask(f"{repository.address}@{ref.format(commit=commit, short=commit[:8])}")
+    assert offer.resolved == commit
+    assert "Say hello." in (offer.skills[0].folder / "SKILL.md").read_text()
+
+
+def test_a_branch_and_a_tag_of_one_name_are_refused(repository: Repository, ask: Asking) -> None:
+    old = repository.skill()
+    repository.git("tag", "v1")
+    new = repository.skill(text="Newer.")
+    repository.git("branch", "v1")
+    with pytest.raises(
+        OfferError, match="v1 is a branch and a tag there: write refs/heads/v1 or refs/tags/v1"
+    ):
+        ask(f"{repository.address}@v1")
+    assert ask(f"{repository.address}@refs/tags/v1").resolved == old
+    assert ask(f"{repository.address}@refs/heads/v1").resolved == new
+
+
+def test_a_branch_named_like_a_commit_is_not_taken_for_it(repository: Repository, ask: Asking) -> None:
+    commit = repository.skill()
+    other = repository.skill(text="Evil.")
+    repository.git("update-ref", f"refs/heads/{commit}", other)
+    assert ask(f"{repository.address}@{commit}").resolved == commit
+
+
+@pytest.mark.parametrize("ref", ["v9", "0123abc", "0123456789abcdef0123456789abcdef01234567"])
+def test_a_ref_that_is_not_there_is_said(repository: Repository, ask: Asking, ref: str) -> None:
+    repository.skill()
+    with pytest.raises(OfferError, match=f"named {ref}|{ref[:12]} is gone"):
+        ask(f"{repository.address}@{ref}")
+
+
+def test_a_skill_in_the_place_of_a_ref_is_told_from_it(repository: Repository, ask: Asking) -> None:
+    repository.skill()
+    with pytest.raises(OfferError, match="named greet; for a skill of that name, write --skill greet"):
+        ask(f"{repository.address}@greet")
+
+
+def test_a_tag_of_a_file_is_no_commit(repository: Repository, ask: Asking) -> None:
+    repository.skill()
+    repository.git("tag", "file", "HEAD:skills/greet/SKILL.md")
+    with pytest.raises(OfferError, match="gone, or is none"):
+        ask(f"{repository.address}@file")
+
+
+def test_an_empty_repository_is_said(repository: Repository, ask: Asking) -> None:
+    with pytest.raises(OfferError, match="no commit yet"):
+        ask(repository.address)
+
+
+def test_what_was_resolved_is_fetched_whatever_the_ref_means_by_now(
+    repository: Repository, ask: Asking
+) -> None:
+    old = repository.skill()
+    repository.skill(text="Newer.")
+    offer = ask(f"{repository.address}@main", resolved=old)
+    assert offer.resolved == old
+    assert "Say hello." in (offer.skills[0].folder / "SKILL.md").read_text()
+
+
+def test_a_commit_that_is_gone_is_said(repository: Repository, ask: Asking) -> None:
+    gone = repository.skill()
+    repository.git("update-ref", "-d", "refs/heads/main")
+    repository.skill(text="Another history.")
+    repository.git("reflog", "expire", "--expire=now", "--all")
+    repository.git("gc", "--quiet", "--prune=now")
+    with pytest.raises(OfferError, match=f"its commit {gone[:12]} is gone"):
+        ask(repository.address, resolved=gone)
+
+
+@pytest.mark.parametrize(
+    "resolved", ["--upload-pack=touch pwned", "HEAD", "refs/heads/main", "0123", "x" * 40]
+)
+def test_what_a_lock_says_is_a_commit_or_nothing(repository: Repository, ask: Asking, resolved: str) -> None:
+    repository.skill()
+    with pytest.raises(OfferError, match="is no commit"):
+        ask(repository.address, resolved=resolved)
+
+
+def test_a_repository_of_sha256_is_read(tmp_path: Path, ask: Asking) -> None:
+    repository = Repository(tmp_path / "old")
+    folder = tmp_path / "new"
+    folder.mkdir()
+    repository.folder = folder
+    repository.git("init", "--quiet", "--bare", "--object-format=sha256", "--initial-branch=main", ".")
+    commit = repository.skill()
+    assert len(commit) == 64
+    assert ask(repository.address).resolved == commit
+    assert ask(f"{repository.address}@{commit}").resolved == commit
+
+
+# --- by which way ---
+
+
+def test_over_http_and_the_daemon_it_is_the_same(repository: Repository, site: GitSite, ask: Asking) -> None:
+    commit = repository.skill()
+    local = ask(repository.address)
+    by_http = ask(f"git+{site.url}/acme/skills.git")
+    with git_daemon(repository.folder.parent.parent) as url:
+        by_daemon = ask(f"{url}/acme/skills.git@main")
+        pinned = ask(f"{url}/acme/skills.git", resolved=commit)
+    offers = [local, by_http, by_daemon, pinned]
+    assert {offer.resolved for offer in offers} == {commit}
+    assert len({offer.skills[0].digest for offer in offers}) == 1
+
+
+def test_a_server_that_sends_no_bare_commit_is_asked_for_all(repository: Repository, ask: Asking) -> None:
+    """Of protocol 0, as old servers speak it, a commit that no ref means is refused by name."""
+    old = repository.skill()
+    repository.skill(text="Newer.")
+    repository.git("config", "uploadpack.allowAnySHA1InWant", "false")
+    repository.git("config", "uploadpack.advertiseSidebandAll", "false")
+    offer = ask(f"{repository.address}@{old}")
+    assert offer.resolved == old
+
+
+def test_dumb_http_does_too(repository: Repository, tmp_path: Path, ask: Asking) -> None:
+    commit = repository.skill()
+    repository.git("update-server-info")
+    with serving(tmp_path / "repositories") as web:
+        assert ask(f"git+{web.url}/acme/skills.git@main").resolved == commit
+
+
+@pytest.mark.parametrize("secret", ["user:s3cr%40t", "s3cret"])
+def test_credentials_go_to_the_server_and_nowhere_else(
+    repository: Repository, site: GitSite, ask: Asking, secret: str
+) -> None:
+    repository.skill()
+    site.authorization = split_credentials(f"http://{secret}@h").authorization
+    place = f"git+{site.url.replace('//', f'//{secret}@')}/acme/skills.git"
+    offer = ask(place)
+    assert "s3cr" not in repr(offer._replace(address=offer.address.__class__(offer.address.text, "git", "")))
+    site.authorization = "Basic other"
+    with pytest.raises(OfferError, match="asks for credentials") as refused:
+        ask(place)
+    assert "s3cr" not in str(refused.value)
+
+
+def test_a_credential_helper_of_the_user_is_asked(
+    repository: Repository, ask: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = repository.skill()
+    certify(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem")
+    with serving_git(tmp_path / "repositories", context) as site:
+        site.authorization = split_credentials("https://me:s3cret@h").authorization
+        address = f"git+{site.url}/acme/skills.git"
+        with pytest.raises(OfferError, match="certificate"):
+            ask(address)
+        monkeypatch.setenv("GIT_SSL_CAINFO", str(tmp_path / "ca.pem"))
+        with pytest.raises(OfferError, match="asks for credentials"):
+            ask(address)
+        helper = "!f() { echo username=me; echo password=s3cret; }; f"
+        (tmp_path / "home" / ".gitconfig").write_text(f'[credential "{site.url}"]\nhelper = "{helper}"\n')
+        assert ask(address).resolved == commit
+
+
+def test_git_asks_where_a_name_was_when_it_was_checked(
+    repository: Repository, site: GitSite, ask: Asking, tmp_path: Path
+) -> None:
+    """A name that no name server knows stands for one that means another host by now."""
+    commit = repository.skill()
+    port = int(site.url.rpartition(":")[2])
+    url = f"http://moved.invalid:{port}/acme/skills.git"
+    pin = Pin(Target("moved.invalid", port), ("127.0.0.1",))
+    git = Git(Remote.of(url, pin), ask.place, url, 1_000_000)
+    assert git.run("ls-remote", "--", url, "HEAD").decode().split() == [commit, "HEAD"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "port", "key"),
+    [("GIT_SSH_COMMAND", 22, "moved.invalid"), ("GIT_SSH", 2222, "[moved.invalid]:2222")],
+)
+def test_ssh_does_too_and_holds_the_key_against_the_name(
+    ask: Asking, monkeypatch: pytest.MonkeyPatch, variable: str, port: int, key: str
+) -> None:
+    program = ask.place / "ssh"
+    program.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {ask.place}/arguments\n")
+    program.chmod(0o755)
+    monkeypatch.setenv(variable, str(program))
+    url = f"ssh://git@moved.invalid:{port}/x.git"
+    git = Git(Remote.of(url, Pin(Target("moved.invalid", port), ("192.0.2.1",))), ask.place, url, 1)
+    with pytest.raises(GitFailedError):
+        git.run("ls-remote", "--", url)
+    arguments = (ask.place / "arguments").read_text().splitlines()
+    assert {"-oHostName=192.0.2.1", f"-oHostKeyAlias={key}"} <= set(arguments)
+
+
+def test_no_redirect_is_followed(repository: Repository, site: GitSite, ask: Asking, tmp_path: Path) -> None:
+    repository.skill()
+    with serving_git(tmp_path / "repositories") as other:
+        site.leads_to = other.url
+        with pytest.raises(OfferError, match="it leads elsewhere now"):
+            ask(f"git+{site.url}/acme/skills.git")
+        assert not other.requests
+
+
+def test_without_git_a_sentence_says_so(
+    repository: Repository, ask: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(OfferError, match="the program git is needed"):
+        ask(repository.address)
+
+
+@pytest.mark.parametrize("entry", ["tools", "{here}/tools"])
+def test_git_of_a_project_is_never_what_fetches(
+    repository: Repository, ask: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    (tmp_path / "project/tools").mkdir(parents=True)
+    (tmp_path / "project/tools/git").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    (tmp_path / "project/tools/git").chmod(0o755)
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setenv("PATH", entry.format(here=tmp_path / "project"))
+    with pytest.raises(OfferError, match="git is only in"):
+        ask(repository.address)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_ssh_says_why_and_asks_nothing(ask: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text(
+        f"#!/bin/sh\necho \"$@\" > {tmp_path}/arguments\necho 'ssh: \033[31mrefused' >&2\nexit 255\n"
+    )
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for address in ("ssh://git@host.invalid/x.git", "git@host.invalid:x/y"):
+        with pytest.raises(OfferError, match=r"git says: ssh: .*refused") as refused:
+            ask(address)
+        assert str(refused.value).isprintable()
+        assert "-oBatchMode=yes" in (tmp_path / "arguments").read_text()
+
+
+# --- what runs nothing ---
+
+
+def test_no_configuration_hook_or_filter_of_anybody_runs(
+    repository: Repository, ask: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marker = tmp_path / "ran"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {marker}\ncat\n")
+    program.chmod(0o755)
+    text = (
+        f"[core]\nfsmonitor = {program}\nhooksPath = {tmp_path}\nsshCommand = {program}\npager = {program}\n"
+        f'[filter "x"]\nsmudge = {program}\nprocess = {program}\nrequired = true\n'
+        f'[url "file:///nowhere/"]\ninsteadOf = file://\n[alias]\nfetch = !{program}\n'
+        "[protocol]\nallow = always\n"
+    )
+    (tmp_path / "home" / ".gitconfig").write_text(text)
+    above = tmp_path / ".git"  # of a folder above the one that is worked in
+    above.mkdir()
+    for name in ("post-checkout", "reference-transaction", "post-merge"):
+        (tmp_path / name).write_bytes(program.read_bytes())
+        (tmp_path / name).chmod(0o755)
+    (above / "HEAD").write_text("ref: refs/heads/main\n")
+    (above / "objects").mkdir()
+    (above / "refs").mkdir()
+    (above / "config").write_text(text)
+    for variable in ("GIT_ASKPASS", "SSH_ASKPASS", "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND", "GIT_EXEC_PATH"):
+        monkeypatch.setenv(variable, str(program))
+    repository.commit(
+        {
+            ".gitattributes": "* filter=x export-ignore export-subst eol=crlf ident\n",
+            "greet/SKILL.md": f"{GREET}$Id$ $Format:%H$\n",
+            "greet/.gitattributes": "* export-ignore\n",
+            "greet/notes.md": "one\ntwo\n",
+        }
+    )
+    [skill] = ask(repository.address).skills
+    assert not marker.exists()
+    assert sorted(skill.files) == [".gitattributes", "SKILL.md", "notes.md"]
+    assert (skill.folder / "SKILL.md").read_text() == f"{GREET}$Id$ $Format:%H$\n"
+    assert (skill.folder / "notes.md").read_bytes() == b"one\ntwo\n"
+
+
+def test_replaced_objects_are_not_taken(repository: Repository, ask: Asking) -> None:
+    repository.skill()
+    good = repository.git("rev-parse", "main:skills/greet/SKILL.md")
+    evil = repository.git("hash-object", "-w", "--stdin", given=b"evil")
+    repository.git("update-ref", f"refs/replace/{good}", evil)
+    assert "evil" not in (ask(repository.address).skills[0].folder / "SKILL.md").read_text()
+
+
+# --- which files ---
+
+
+def test_links_within_a_skill_stay_and_others_are_refused(repository: Repository, ask: Asking) -> None:
+    files: Files = {"greet/SKILL.md": GREET, "greet/a/b.md": "b"}
+    repository.commit({**files, "greet/link.md": ("120000", "a/b.md")})
+    [skill] = ask(repository.address).skills
+    assert skill.files["link.md"].endswith(" link")
+    for target in ("/etc/passwd", "../../x", "../other", "../../../../../../etc/passwd"):
+        repository.commit({**files, "other": "x", "greet/leak": ("120000", target)})
+        with pytest.raises(EntryError, match="leak: it is a link that leads out"):
+            ask(repository.address)
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("greet/skill.md", "the same name"), ("greet/A/x|greet/a/y", "the same name"),
+        ("greet/con.txt", "device"),
+        ("greet/a:b", "colon"), ("greet/a\\b", "backslash"), ("greet/x.", "ends with a dot"),
+        ("greet/a\u202eb", "nobody can see"), ("greet/\x1b[2J", "nobody can see"),
+        ("greet/" + "d/" * 40 + "x", "too long"), ("greet/\u00e9|greet/e\u0301", "the same name"),
+    ],
+)  # fmt: skip
+@pytest.mark.variants
+def test_hostile_names_are_refused(repository: Repository, ask: Asking, path: str, reason: str) -> None:
+    repository.commit({"greet/SKILL.md": GREET, **dict.fromkeys(path.split("|"), "x")})
+    with pytest.raises(EntryError, match=reason) as refused:
+        ask(repository.address)
+    assert str(refused.value).isprintable()
+    assert not list(ask.place.glob("into-1/skills/*/*/SKILL.md"))
+
+
+def test_a_bad_file_elsewhere_does_not_matter_to_a_skill(repository: Repository, ask: Asking) -> None:
+    bad = {"bad/SKILL.md": SKILL.format(name="bad", text="x"), "bad/con": "x", "docs/a:b": "x"}
+    repository.commit({"greet/SKILL.md": GREET, **bad})
+    assert [each.name for each in ask(repository.address, "greet").skills] == ["greet"]
+    with pytest.raises(EntryError, match="bad/con"):
+        ask(repository.address)
+    with pytest.raises(EntryError, match="bad/con"):
+        ask(repository.address, "bad")
+
+
+def test_submodules_and_large_files_are_refused_where_a_skill_has_them(
+    repository: Repository, ask: Asking
+) -> None:
+    commit = repository.commit({"greet/SKILL.md": GREET})
+    repository.commit({"greet/SKILL.md": GREET, "vendor": ("160000", commit)})
+    assert ask(repository.address).skills
+    repository.commit({"greet/SKILL.md": GREET, "greet/vendor": ("160000", commit)})
+    with pytest.raises(EntryError, match="greet/vendor: it is a submodule"):
+        ask(repository.address)
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"
+    repository.commit({"greet/SKILL.md": GREET, "greet/assets/a.bin": pointer})
+    with pytest.raises(EntryError, match=r"greet/assets/a\.bin: it is in Git LFS"):
+        ask(repository.address)
+
+
+def test_what_git_cannot_give_of_one_skill_keeps_out_no_other(repository: Repository, ask: Asking) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+    repository.commit(
+        {
+            "skills/greet/SKILL.md": GREET,
+            "skills/large/SKILL.md": SKILL.format(name="large", text="x"),
+            "skills/large/a.bin": pointer,
+            "skills/con/SKILL.md": SKILL.format(name="con", text="x"),
+        }
+    )
+    said: list[PackageError] = []
+    [greet] = ask(repository.address, skip=said.append).skills
+    assert greet.name == "greet"
+    assert sorted(str(each).split(" is refused for ")[1].split(":")[0] for each in said) == [
+        "skills/con/SKILL.md",
+        "skills/large/a.bin",
+    ]
+    with pytest.raises(EntryError, match=r"a\.bin"):
+        ask(repository.address, "large", skip=said.append)
+    assert len(said) == 2
+
+
+def test_a_path_names_the_folder_to_look_in(repository: Repository, ask: Asking) -> None:
+    other = {"b/wave/SKILL.md": SKILL.format(name="wave", text="x")}
+    repository.commit({"a/greet/SKILL.md": GREET, "a/README.md": "x", **other})
+    assert [each.name for each in ask(f"{repository.address}#:a").skills] == ["greet"]
+    assert [each.path for each in ask(f"{repository.address}#main:b/wave").skills] == ["b/wave"]
+    with pytest.raises(OfferError, match="there is no folder c"):
+        ask(f"{repository.address}#main:c")
+
+
+def test_modes_are_those_of_git_alone(repository: Repository, ask: Asking) -> None:
+    repository.skill()
+    old = os.umask(0)
+    try:
+        folder = ask(repository.address).skills[0].folder
+    finally:
+        os.umask(old)
+    modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in folder.rglob("*") if each.is_file()}
+    assert modes == {"SKILL.md": 0o644, "run.sh": 0o755}
+
+
+def test_what_is_too_large_is_refused(repository: Repository, ask: Asking) -> None:
+    repository.commit({"greet/SKILL.md": GREET, "greet/a.bin": b"\0" * 3_000_000, "greet/b": "x"})
+    for limits, reason in (
+        (ContentLimits(max_bytes=2_000_000), "more than 20,000 files or 2,000,000 bytes"),
+        (ContentLimits(max_files=2), "more than 2 files"),
+    ):
+        with pytest.raises(OfferError, match=reason):
+            ask(repository.address, limits=limits)
+
+
+def test_a_pack_without_end_is_cut_off(repository: Repository, ask: Asking) -> None:
+    repository.commit({"greet/SKILL.md": GREET, "greet/a.bin": os.urandom(8_000_000)})
+    with pytest.raises(OfferError, match="sends more than 1,000,000 bytes"):
+        ask(repository.address, limits=ContentLimits(max_bytes=1_000_000))
+
+
+def test_a_server_that_never_answers_is_given_up(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skills_agent.packages.git_program.SECONDS", 0.3)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(OfferError, match=r"it takes longer than 0\.3 seconds"),
+    ):
+        ask(f"git://127.0.0.1:{silent.getsockname()[1]}/x.git")
+
+
+def test_trees_that_multiply_are_cut_off(repository: Repository, ask: Asking) -> None:
+    blob = repository.git("hash-object", "-w", "--stdin", given=b"x")
+    kind, thing, mode = "blob", blob, "100644"
+    for _ in range(8):
+        lines = "".join(f"{mode} {kind} {thing}\t{letter}\n" for letter in "abcdefghij")
+        thing, kind, mode = repository.git("mktree", given=lines.encode()), "tree", "040000"
+    commit = repository.git("commit-tree", thing, "-m", "bomb")
+    repository.git("update-ref", "refs/heads/main", commit)
+    with pytest.raises(OfferError, match="more branches, tags or files"):
+        ask(repository.address)

@@ -1,0 +1,124 @@
+"""From an address to an installed skill: what is shown is what is installed."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from skills_agent.packages.address import parse_address
+from skills_agent.packages.errors import EntryError, OfferError, PackageError
+from skills_agent.packages.fetch import fetch
+from skills_agent.packages.offer import Offer, Wanted
+
+
+def make_skill(folder: Path, name: str = "greet", text: str = "Say hello.") -> Path:
+    skill = folder / name
+    (skill / "scripts").mkdir(parents=True)
+    (skill / "SKILL.md").write_text(
+        f"---\nname: {name}\ndescription: Greets. Use when greeting.\n---\n{text}\n"
+    )
+    (skill / "scripts" / "run.sh").write_text("echo hello\n")
+    (skill / "scripts" / "run.sh").chmod(0o755)
+    return skill
+
+
+def offered(address: str, tmp_path: Path, *names: str) -> Offer:
+    into = tmp_path / "into"
+    into.mkdir()
+    return fetch(Wanted(parse_address(address, tmp_path), into, frozenset(names)))
+
+
+def test_a_folder_offers_copies_of_its_skills(tmp_path: Path) -> None:
+    make_skill(tmp_path / "shared")
+    [skill] = offered("./shared", tmp_path).skills
+    assert skill.name == "greet"
+    assert (skill.folder / "scripts/run.sh").read_text() == "echo hello\n"
+    assert skill.files["scripts/run.sh"].endswith(" exec")
+    assert skill.path == "greet"
+
+
+def test_a_link_that_leads_out_of_a_skill_is_refused(tmp_path: Path) -> None:
+    skill = make_skill(tmp_path / "shared")
+    (tmp_path / "private").write_text("key")
+    (skill / "leak").symlink_to(tmp_path / "private")
+    with pytest.raises(EntryError, match="leak: it is a link that leads out"):
+        offered("./shared", tmp_path)
+
+
+def test_a_skill_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
+    make_skill(tmp_path / "shared")
+    with pytest.raises(OfferError, match="no wave in it: it has greet"):
+        offered("./shared", tmp_path, "wave")
+
+
+def spoil(head: str) -> Callable[[Path], object]:
+    return lambda skill: (skill / "SKILL.md").write_text(head)
+
+
+def leak(skill: Path) -> None:
+    (skill / "leak").symlink_to("/etc/passwd")
+
+
+def with_a_foreign_manifest(skill: Path) -> None:
+    (skill / ".skill-manifest.json").write_text("{}")
+
+
+def with_a_twin(skill: Path) -> None:
+    make_skill(skill.parent / "other", "bad", "Another text.")
+
+
+SPOILED: dict[str, Callable[[Path], object]] = {
+    "a name that is read otherwise": spoil("---\nname: -bad\ndescription: Bad. Use never.\n---\nBad.\n"),
+    "a name that no folder has": spoil("---\nname: Bad\u00e9\ndescription: Bad. Use never.\n---\nBad.\n"),
+    "nothing in it": spoil(""),
+    "a link that leads out": leak,
+    "a manifest of something else": with_a_foreign_manifest,
+    "two of one name": with_a_twin,
+    "a lower-case file name": lambda skill: (skill / "SKILL.md").rename(skill / "skill.md"),
+}
+
+
+@pytest.mark.parametrize("spoiled", SPOILED)
+def test_one_bad_skill_keeps_out_no_other(tmp_path: Path, spoiled: str) -> None:
+    make_skill(tmp_path / "shared", "aloha")
+    SPOILED[spoiled](make_skill(tmp_path / "shared", "bad"))
+    make_skill(tmp_path / "shared", "wave")
+    said: list[PackageError] = []
+
+    def ask(*names: str, skip: Callable[[PackageError], None] | None = said.append) -> list[str]:
+        into = tmp_path / f"into-{len(list(tmp_path.iterdir()))}"
+        into.mkdir()
+        wanted = Wanted(parse_address("./shared", tmp_path), into, frozenset(names), skip=skip)
+        return [each.name for each in fetch(wanted).skills]
+
+    assert ask() == ["aloha", "wave"]
+    assert len(said) == 1
+    assert "bad" in str(said[0])
+    assert ask("wave") == ["wave"]
+    with pytest.raises(PackageError):
+        ask(skip=None)
+    with pytest.raises(PackageError):
+        ask("wave", "bad")
+    assert len(said) == 1
+
+
+def test_an_index_at_the_top_takes_no_skill_below_it_with_it(tmp_path: Path) -> None:
+    make_skill(tmp_path / "shared/web", "wave")
+    (tmp_path / "shared/SKILL.md").write_text("# Index\n\nThe skills of this repository.\n")
+    said: list[PackageError] = []
+    (tmp_path / "into").mkdir()
+    address = parse_address("./shared", tmp_path)
+    offer = fetch(Wanted(address, tmp_path / "into", skip=said.append))
+    assert [each.name for each in offer.skills] == ["wave"]
+    assert "SKILL.md" in str(said[0])
+
+
+def test_a_skill_with_a_title_goes_into_its_folder(tmp_path: Path) -> None:
+    skill = make_skill(tmp_path / "shared", "good-greeting") / "SKILL.md"
+    skill.write_text(skill.read_text().replace("name: good-greeting", "name: Good Greeting"))
+    [offer] = offered("./shared", tmp_path, "good-greeting").skills
+    assert (offer.name, offer.folder.name) == ("good-greeting", "good-greeting")
+    assert offer.metadata is not None
+    assert offer.metadata.name == "Good Greeting"
+    with pytest.raises(EntryError, match=r"SKILL\.md: its name has to be"):  # no folder gives it one
+        fetch(Wanted(parse_address("./shared/good-greeting", tmp_path), tmp_path / "into"))

@@ -1,0 +1,179 @@
+"""The manifest of a skill: read strictly, kept by installed copies, and believed only where it fits."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extras.packages.tests.archives import SKILL, plain_zip
+from extras.packages.tests.installs import Installs
+from skills_agent.packages.address import parse_address
+from skills_agent.packages.errors import EntryError
+from skills_agent.packages.fetch import fetch
+from skills_agent.packages.manifest import (
+    MANIFEST_FILE,
+    MAX_BYTES,
+    Manifest,
+    ManifestError,
+    parse_manifest,
+    read_manifest,
+    statement,
+)
+from skills_agent.packages.offer import Offer, Wanted
+from skills_agent.packages.staging import files_of
+from skills_agent.skills.library.contents import LEFT_OUT, ContentLimits, list_contents, read_digests
+
+DIGEST = "a" * 64
+PLAIN: dict[str, Any] = {"version": 1, "name": "greet", "digest": DIGEST, "files": {"SKILL.md": DIGEST}}
+
+
+def offered(place: Path, source: str) -> Offer:
+    (place / "into").mkdir()
+    return fetch(Wanted(parse_address(str(place / source), place), place / "into"))
+
+
+def manifest_of(place: Path, **changes: Any) -> bytes:
+    """Return a manifest that fits the skill in a folder, but for what is changed."""
+    (place / "plain").mkdir()
+    (place / "plain" / "SKILL.md").write_bytes(SKILL)
+    into = place / "first"
+    into.mkdir()
+    [skill] = fetch(Wanted(parse_address(str(place / "plain"), place), into)).skills
+    fields: dict[str, Any] = {"version": 1, "name": "greet", "digest": skill.digest, "files": skill.files}
+    return Manifest(**(fields | changes)).content()
+
+
+def packed(place: Path, manifest: bytes) -> str:
+    """Write an archive with a manifest, and return its name."""
+    raw = plain_zip({"greet/SKILL.md": SKILL, f"greet/{MANIFEST_FILE}": manifest})
+    (place / "greet.skill").write_bytes(raw)
+    return "greet.skill"
+
+
+def test_it_is_no_part_of_the_skill() -> None:
+    assert MANIFEST_FILE in LEFT_OUT
+
+
+@pytest.mark.parametrize("source", ["archive", "folder"])
+def test_an_installed_copy_keeps_it(source: str, tmp_path: Path) -> None:
+    manifest = manifest_of(tmp_path, skill_version="1.2", signature="text")
+    if source == "archive":
+        packed(tmp_path, manifest)
+    else:
+        (tmp_path / "plain" / MANIFEST_FILE).write_bytes(manifest)
+    [skill] = offered(tmp_path, "greet.skill" if source == "archive" else "plain").skills
+    assert (skill.folder / MANIFEST_FILE).read_bytes() == manifest
+    assert MANIFEST_FILE not in skill.files
+    read = read_manifest(skill.folder)
+    assert read is not None
+    assert (read.digest, read.skill_version, read.signature) == (skill.digest, "1.2", "text")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"digest": DIGEST}, "does not fit the files: its digest"),
+        ({"files": {}}, "SKILL.md was changed"),
+        ({"files": {"SKILL.md": DIGEST}}, "SKILL.md was changed"),
+        ({"files": {"more.md": DIGEST}}, "SKILL.md was changed"),
+        ({"name": "wave"}, "it is of wave, and the skill is named greet"),
+    ],
+)
+@pytest.mark.parametrize("source", ["archive", "folder"])
+def test_a_package_that_it_does_not_fit_is_refused(
+    source: str, changes: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
+    manifest = manifest_of(tmp_path, **changes)
+    if source == "archive":
+        packed(tmp_path, manifest)
+    else:
+        (tmp_path / "plain" / MANIFEST_FILE).write_bytes(manifest)
+    with pytest.raises(EntryError, match=reason) as caught:
+        offered(tmp_path, "greet.skill" if source == "archive" else "plain")
+    assert caught.value.entry.endswith(MANIFEST_FILE)
+
+
+def test_one_in_a_folder_of_the_skill_is_left_out(tmp_path: Path) -> None:
+    raw = plain_zip({"greet/SKILL.md": SKILL, f"greet/scripts/{MANIFEST_FILE}": b"#!/bin/sh"})
+    (tmp_path / "greet.zip").write_bytes(raw)
+    [skill] = offered(tmp_path, "greet.zip").skills
+    assert [each.name for each in skill.folder.rglob("*")] == ["SKILL.md"]
+
+
+def test_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "greet").mkdir()
+    (tmp_path / "greet" / "SKILL.md").write_bytes(SKILL)
+    (tmp_path / "private").write_bytes(b"secret")
+    (tmp_path / "greet" / MANIFEST_FILE).symlink_to(tmp_path / "private")
+    with pytest.raises(EntryError, match=MANIFEST_FILE):
+        offered(tmp_path, "greet")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"version": 2}, "newer version"),
+        ({"version": 0}, "cannot be read"),
+        ({"version": "1"}, "cannot be read"),
+        ({"version": True}, "cannot be read"),
+        ({"digest": "a" * 63}, "cannot be read"),
+        ({"digest": "A" * 64}, "cannot be read"),
+        ({"digest": DIGEST + "\n"}, "cannot be read"),
+        ({"files": []}, "cannot be read"),
+        ({"files": {"a": "b"}}, "cannot be read"),
+        ({"files": {"a": f"{DIGEST} setuid"}}, "cannot be read"),
+        ({"name": "../greet"}, "no name of a skill"),
+        ({"name": "Greet"}, "no name of a skill"),
+        ({"name": None}, "cannot be read"),
+        ({"author": "x"}, "cannot be read"),
+        ({"signature": 1}, "cannot be read"),
+    ],
+)
+def test_what_does_not_fit_the_format_is_refused(changes: dict[str, Any], reason: str) -> None:
+    raw = json.dumps(PLAIN | changes).encode()
+    with pytest.raises(ManifestError, match=reason):
+        parse_manifest(raw, Path(MANIFEST_FILE))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"", b"[]", b"1", b"null", b"{", b"\xff", b"[" * 100_000,
+        json.dumps(PLAIN).encode()[:-1] + b', "digest": "' + b"b" * 64 + b'"}',
+        json.dumps(PLAIN).encode() + b"{}",
+    ],
+)  # fmt: skip
+def test_what_is_no_json_is_refused(raw: bytes) -> None:
+    with pytest.raises(ManifestError):
+        parse_manifest(raw, Path(MANIFEST_FILE))
+
+
+def test_one_over_the_limit_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / MANIFEST_FILE).write_bytes(b" " * (MAX_BYTES + 1))
+    with pytest.raises(ManifestError, match="more than 8,000,000 bytes"):
+        read_manifest(tmp_path)
+
+
+def test_what_is_written_is_read_and_always_the_same(tmp_path: Path) -> None:
+    files = {"b": DIGEST, "a \u00e9": f"{DIGEST} exec"}
+    manifest = Manifest(version=1, name="greet", digest=DIGEST, files=files)
+    again = Manifest(version=1, name="greet", digest=DIGEST, files=dict(reversed(files.items())))
+    assert manifest.content() == again.content()
+    assert parse_manifest(manifest.content(), tmp_path) == manifest
+
+
+def test_a_statement_is_a_line_of_sha256sum() -> None:
+    assert statement("greet", DIGEST) == f"{DIGEST}  greet\n".encode()
+
+
+def test_an_installed_skill_has_its_manifest(tmp_path: Path) -> None:
+    installs = Installs(tmp_path)
+    folder = installs.write("greet", "one") / "greet"
+    digests = list(read_digests(folder, list_contents(folder, ContentLimits())))
+    [skill] = offered(tmp_path, "shared").skills
+    manifest = Manifest(version=1, name="greet", digest=skill.digest, files=files_of(digests))
+    (folder / MANIFEST_FILE).write_bytes(manifest.content())
+    installs.install()
+    assert read_manifest(installs.folder / "greet") == manifest
+    installs.assert_settled()

@@ -1,0 +1,281 @@
+"""A folder of installed skills: what it takes, what it leaves alone, and what it believes."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from extras.packages.tests.installs import Installs
+from skills_agent.packages.backups import KEPT
+from skills_agent.packages.errors import InstalledError, LockFileError, TargetError
+from skills_agent.packages.journal import Decision, Journal, Put
+from skills_agent.packages.lock import LOCK_FILE, parse_lock, read_lock
+from skills_agent.packages.target import Target
+from skills_agent.skills.sources.walk import INSTALLING
+
+DIGEST = "0" * 64
+
+
+@pytest.fixture
+def installs(tmp_path: Path) -> Installs:
+    return Installs(tmp_path)
+
+
+def test_an_update_replaces_the_whole_folder_and_keeps_what_was_there(installs: Installs) -> None:
+    installs.write("greet", "one", files=5)
+    installs.install()
+    shutil.rmtree(installs.shared)
+    installs.write("greet", "two", files=2)
+    installs.install()
+    assert installs.versions() == {"greet": "two"}
+    assert len(list((installs.folder / "greet" / "scripts").iterdir())) == 2
+    installs.assert_settled()
+    [backup] = installs.target.backups.of("greet")
+    assert (backup.folder / "scripts" / "4.sh").read_text() == "echo one\n"
+    assert backup.locked is not None
+    assert backup.locked.digest == backup.digest
+
+
+def test_a_local_source_is_in_the_lock_relative_to_the_lock(installs: Installs, tmp_path: Path) -> None:
+    installs.write("greet", "one")
+    installs.install()
+    assert installs.lock.skills["greet"].source == "../shared"
+    assert str(tmp_path) not in (installs.folder / LOCK_FILE).read_text()
+
+
+def test_a_local_change_stays_without_force_and_is_kept_with_it(installs: Installs) -> None:
+    installs.write("greet", "one")
+    installs.install()
+    installs.write("greet", "two")
+    changed = installs.folder / "greet" / "SKILL.md"
+    changed.write_text(changed.read_text() + "my own words\n")
+    with pytest.raises(InstalledError, match="changed since it was installed"):
+        installs.install()
+    assert "my own words" in changed.read_text()
+    installs.install(force=True)
+    assert installs.versions() == {"greet": "two"}
+    [backup] = installs.target.backups.of("greet")
+    assert "my own words" in (backup.folder / "SKILL.md").read_text()
+
+
+def test_a_link_in_the_place_of_a_skill_is_put_aside_and_not_what_it_leads_to(installs: Installs) -> None:
+    elsewhere = installs.write("greet", "one") / "greet"
+    installs.folder.mkdir()
+    (installs.folder / "greet").symlink_to(elsewhere)
+    with pytest.raises(InstalledError, match="was not installed by skills-agent"):
+        installs.install()
+    installs.install(force=True)
+    assert not (installs.folder / "greet").is_symlink()
+    assert (elsewhere / "SKILL.md").exists()
+    [backup] = installs.target.backups.of("greet")
+    assert backup.folder.is_symlink()
+
+
+def test_a_folder_that_cannot_be_measured_is_put_aside_with_force_alone(installs: Installs) -> None:
+    installs.write("greet", "one")
+    installs.folder.mkdir()
+    (installs.folder / "greet").write_text("a file")
+    with pytest.raises(InstalledError, match="not installed by skills-agent"):
+        installs.install()
+    installs.install(force=True)
+    assert installs.versions() == {"greet": "one"}
+
+
+def test_backups_are_bounded_and_the_oldest_go(installs: Installs) -> None:
+    for number in range(KEPT + 3):
+        installs.write("greet", f"version-{number}")
+        installs.install()
+    assert len(installs.target.backups.all()) == KEPT
+
+
+def test_what_was_not_installed_is_not_removed(installs: Installs) -> None:
+    own = installs.folder / "own"
+    own.mkdir(parents=True)
+    (own / "SKILL.md").write_text("---\nname: own\ndescription: Mine.\n---\nMine\n")
+    with pytest.raises(InstalledError, match="was not installed by skills-agent"):
+        installs.uninstall("own")
+    assert own.exists()
+    installs.uninstall("own", force=True)
+    assert not own.exists()
+    assert (installs.target.backups.of("own")[0].folder / "SKILL.md").exists()
+
+
+def test_purge_leaves_no_backup_and_spares_what_was_changed(installs: Installs) -> None:
+    installs.write("greet", "one")
+    installs.install()
+    installs.write("greet", "two")
+    installs.install()
+    (installs.folder / "greet" / "notes").write_text("mine")
+    with pytest.raises(InstalledError, match="changed since"):
+        installs.uninstall("greet", purge=True)
+    installs.uninstall("greet", purge=True, force=True)
+    assert installs.target.backups.all() == []
+    assert "greet" not in installs.lock.skills
+
+
+@pytest.mark.parametrize("name", ["../shared", "..", ".", "", "a/b", "/etc", "x\0y"])
+def test_only_the_name_of_a_skill_is_removed(installs: Installs, name: str) -> None:
+    installs.write("greet", "one")
+    installs.install()
+    with pytest.raises(InstalledError, match="there is no such skill"):
+        installs.uninstall(name, force=True, purge=True)
+    assert installs.shared.exists()
+
+
+def test_an_empty_draft_leaves_nothing(installs: Installs) -> None:
+    with installs.target.draft():
+        assert (installs.folder / INSTALLING).is_dir()
+    assert not installs.folder.exists()
+
+
+def test_a_folder_without_skills_stays_when_nothing_was_installed(installs: Installs) -> None:
+    installs.folder.mkdir()
+    with installs.target.draft():
+        pass
+    assert installs.folder.is_dir()
+
+
+def test_a_read_only_skill_is_replaced_and_removed(installs: Installs) -> None:
+    installs.write("greet", "one")
+    installs.install()
+    for path in ("greet/scripts", "greet"):
+        (installs.folder / path).chmod(0o555)
+    installs.write("greet", "two")
+    installs.install()
+    assert installs.versions() == {"greet": "two"}
+    installs.assert_settled()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_folder_is_one_sentence(installs: Installs) -> None:
+    installs.write("greet", "one")
+    installs.folder.mkdir()
+    installs.folder.chmod(0o555)
+    with pytest.raises(TargetError, match="Permission denied"):
+        installs.install()
+    assert list(installs.folder.iterdir()) == []
+
+
+def test_a_state_folder_that_cannot_be_used_is_named(installs: Installs, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    state = tmp_path / "file" / "state"
+    with pytest.raises(
+        TargetError, match=f"Cannot install into {installs.folder}: {state}.*: Not a directory"
+    ):
+        Target(installs.folder, state).settle()
+
+
+def test_a_target_that_is_a_link_is_refused(installs: Installs, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with pytest.raises(TargetError), Target(tmp_path / "link", installs.state).draft():
+        pass
+
+
+# What a repository brings
+
+
+def bring(installs: Installs, name: str, decision: object) -> Path:
+    """Lay a draft into the folder with a plan that nobody decided on here."""
+    draft = installs.folder / INSTALLING / name
+    shutil.copytree(installs.write("evil", "evil") / "evil", draft / "new" / "evil")
+    shutil.rmtree(installs.shared / "evil")
+    (draft / "plan.json").write_text(json.dumps(decision))
+    (draft / LOCK_FILE).write_text("version = 1\n")
+    return draft
+
+
+@pytest.mark.parametrize("name", ["commit-x", "draft-x", "draft-"])
+def test_a_plan_that_a_repository_brings_is_never_done(installs: Installs, name: str) -> None:
+    installs.write("greet", "one")
+    installs.install()
+    lock = (installs.folder / LOCK_FILE).read_text()
+    plan = {"put": {"evil": DIGEST, "../../evil": DIGEST}, "remove": ["greet", "../shared"], "lock": ""}
+    bring(installs, name, plan)
+    installs.target.settle()
+    assert installs.versions() == {"greet": "one"}
+    assert (installs.folder / LOCK_FILE).read_text() == lock
+    assert installs.shared.exists()
+
+
+def test_a_link_for_the_drafts_leads_nowhere(installs: Installs, tmp_path: Path) -> None:
+    precious = tmp_path / "precious" / "draft-x"
+    precious.mkdir(parents=True)
+    installs.write("greet", "one")
+    installs.folder.mkdir()
+    (installs.folder / INSTALLING).symlink_to(precious.parent)
+    with pytest.raises(TargetError, match="is no folder; remove it"):
+        installs.install()
+    assert precious.exists()
+
+
+def test_a_draft_that_is_a_link_leads_nowhere(installs: Installs, tmp_path: Path) -> None:
+    precious = tmp_path / "precious" / "new"
+    precious.mkdir(parents=True)
+    (installs.folder / INSTALLING).mkdir(parents=True)
+    (installs.folder / INSTALLING / "draft-x").symlink_to(precious.parent)
+    installs.write("greet", "one")
+    installs.install()
+    assert precious.exists()
+
+
+def test_a_decision_about_another_draft_of_that_name_is_forgotten(installs: Installs) -> None:
+    installs.write("greet", "one")
+    installs.install()
+    draft = bring(installs, "draft-x", {})
+    digest = Target(draft / "new", installs.state).found("evil")
+    other = draft.lstat().st_ino + 1
+    Journal(installs.state, installs.folder).write(
+        Decision("draft-x", other, {"evil": Put(digest, "")}, {"greet": installs.target.found("greet")}, "")
+    )
+    installs.target.settle()
+    assert installs.versions() == {"greet": "one"}
+    installs.assert_settled()
+
+
+def test_a_state_folder_that_others_can_write_is_not_believed(installs: Installs) -> None:
+    installs.write("greet", "one")
+    (installs.state / "installing").mkdir(parents=True)
+    (installs.state / "installing").chmod(0o777)
+    with pytest.raises(TargetError, match="not this user's alone"):
+        installs.install()
+    assert installs.versions() == {}
+
+
+SKILL = f'[[skill]]\nname = "x"\nsource = "./s"\ndigest = "{"0" * 64}"\n'
+LOCKS = {
+    "a name that leads out": "version = 1\n" + SKILL.replace('"x"', '"../x"'),
+    "a name with an escape": "version = 1\n" + SKILL.replace('"x"', r'"\u001b[2J"'),
+    "a digest that is none": "version = 1\n" + SKILL.replace("000", "../"),
+    "a newer version": "version = 2\n",
+    "no version": SKILL,
+    "true for a version": "version = true\n",
+    "two of one name": f"version = 1\n{SKILL * 2}",
+    "no TOML": "version = [[[",
+    "deep": f"version = 1\nx = {'[' * 5_000}{']' * 5_000}\n",
+    "no text": "\0\ud800",
+    "a table of skills": "version = 1\n[skill]\nx = 1\n",
+    "files that are numbers": f"version = 1\n{SKILL}files = 1\n",
+    "a field that nobody knows": f"version = 1\n{SKILL}run = 'x'\n",
+}
+
+
+@pytest.mark.parametrize("text", LOCKS.values(), ids=LOCKS)
+def test_a_lock_that_cannot_be_used_is_one_sentence(text: str, tmp_path: Path) -> None:
+    with pytest.raises(LockFileError) as caught:
+        parse_lock(text.encode(errors="surrogatepass"), tmp_path / LOCK_FILE)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_a_lock_that_is_a_link_or_huge_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("version = 1\n")
+    (tmp_path / LOCK_FILE).symlink_to(tmp_path / "secret")
+    with pytest.raises(LockFileError):
+        read_lock(tmp_path)
+    (tmp_path / LOCK_FILE).unlink()
+    (tmp_path / LOCK_FILE).touch()
+    os.truncate(tmp_path / LOCK_FILE, 1 << 40)
+    with pytest.raises(LockFileError, match="more than"):
+        read_lock(tmp_path)

@@ -1,0 +1,250 @@
+"""Sites that list their skills, in three formats, and what such lists may try."""
+
+import hashlib
+import io
+import json
+import shutil
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_agent.packages.address import parse_address
+from skills_agent.packages.errors import EntryError, OfferError, PackageError
+from skills_agent.packages.fetch import fetch
+from skills_agent.packages.offer import Offer, Wanted
+from skills_agent.packages.well_known import MAX_ENTRIES, SCHEMA
+from tests.git_server import SKILL
+from tests.web_server import WebFolder, serving
+
+Skip = Callable[[PackageError], None]
+GREET = SKILL.format(name="greet", text="Hello.").encode()
+NEW, OLD = ".well-known/agent-skills", ".well-known/skills"
+
+
+def packed(name: str = "greet") -> bytes:
+    """Return an archive with SKILL.md at its root."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w:gz") as archive:
+        content = SKILL.format(name=name, text="Hello.").encode()
+        member = tarfile.TarInfo("SKILL.md")
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+    return raw.getvalue()
+
+
+def sha(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+class Site:
+    """A site, and what somebody asks of it."""
+
+    def __init__(self, root: Path, web: WebFolder) -> None:
+        self.root, self.web = root, web
+
+    def put(self, path: str, content: bytes | Any) -> None:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+
+    def lists(self, *skills: dict[str, Any], **more: Any) -> None:
+        self.put(f"{NEW}/index.json", {"$schema": SCHEMA, "skills": list(skills), **more})
+
+    def ask(self, path: str = "", *names: str, resolved: str = "", skip: Skip | None = None) -> Offer:
+        into = self.root.parent / "into"
+        shutil.rmtree(into, ignore_errors=True)
+        into.mkdir()
+        address = parse_address(f"{self.web.url}{path}", self.root)
+        return fetch(Wanted(address, into, frozenset(names), resolved=resolved, skip=skip))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    (tmp_path / "site").mkdir()
+    with serving(tmp_path / "site") as web:
+        yield Site(tmp_path / "site", web)
+
+
+def entry(content: bytes = GREET, **more: Any) -> dict[str, Any]:
+    return {
+        "name": "greet",
+        "type": "skill-md",
+        "url": "greet.md",
+        "digest": f"sha256:{sha(content)}",
+        **more,
+    }
+
+
+def test_a_skill_md_and_an_archive_are_offered_with_what_they_were_resolved_to(site: Site) -> None:
+    archive = packed("wave")
+    wave = {
+        "name": "wave",
+        "type": "archive",
+        "url": "/files/wave.tar.gz",
+        "digest": f"sha256:{sha(archive)}",
+    }
+    site.lists(entry(), wave)
+    site.put(f"{NEW}/greet.md", GREET)
+    site.put("files/wave.tar.gz", archive)
+    greet, waved = site.ask().skills
+    assert greet.resolved == f"{site.web.url}/{NEW}/greet.md#sha256={sha(GREET)}"
+    assert waved.resolved == f"{site.web.url}/files/wave.tar.gz#sha256={sha(archive)}"
+    assert (greet.archive, waved.archive) == ("", sha(archive))
+    site.web.requests.clear()
+    assert [each.name for each in site.ask("", "wave").skills] == ["wave"]
+    assert not [each for each in site.web.requests if "greet" in each]
+
+
+def test_what_was_resolved_is_fetched_without_the_list(site: Site) -> None:
+    site.lists(entry())
+    site.put(f"{NEW}/greet.md", GREET)
+    [first] = site.ask().skills
+    site.lists()
+    [again] = site.ask("", "greet", resolved=first.resolved).skills
+    assert again == first._replace(folder=again.folder)
+    site.put(f"{NEW}/greet.md", GREET + b"evil")
+    with pytest.raises(OfferError, match="is not what its digest says"):
+        site.ask("", "greet", resolved=first.resolved)
+
+
+@pytest.mark.parametrize("field", ["digest", "sha256"])
+@pytest.mark.parametrize("prefix", ["sha256:", ""])
+def test_a_digest_counts_however_it_is_written(site: Site, field: str, prefix: str) -> None:
+    listed = entry()
+    del listed["digest"]
+    site.put(f"{NEW}/greet.md", GREET)
+    site.lists({**listed, field: prefix + sha(GREET)})
+    assert site.ask().skills
+    site.lists({**listed, field: prefix + sha(b"other")})
+    with pytest.raises(OfferError, match="is not what its digest says"):
+        site.ask()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"digest": ""}, "without a url or a digest"),
+        ({"digest": "sha256:00"}, "the digest of greet is none"),
+        ({"digest": "md5:" + "0" * 32}, "the digest of greet is none"),
+        ({"url": ""}, "without a url or a digest"),
+        ({"type": "npm"}, "of the kind npm, which is unknown"),
+        ({"type": ""}, "of the kind nothing"),
+        ({"name": "../up"}, "no name of a skill"),
+        ({"name": "wave"}, "its list says wave, and what is there holds"),
+        ({"name": 3}, "cannot be read"),
+        ({"url": "file:///etc/passwd"}, "only http:// and https:// are"),
+        ({"url": "http://169.254.169.254/x"}, "is no https://"),
+        ({"url": "//localhost/x"}, "is no https://"),
+        ({"url": "https://localhost/x"}, "no public address"),
+        ({"url": "http://[::1"}, "no URL|cannot be read"),
+        ({"url": "https://u:p@example.invalid/x"}, "."),
+        ({"url": "gone.md"}, "HTTP 404"),
+    ],
+)
+def test_an_entry_that_does_not_fit_is_refused(site: Site, change: dict[str, Any], reason: str) -> None:
+    site.put(f"{NEW}/greet.md", GREET)
+    site.lists(entry(**change))
+    with pytest.raises(OfferError, match=reason) as refused:
+        site.ask()
+    assert str(refused.value).isprintable()
+
+
+def test_an_entry_that_does_not_fit_keeps_out_no_other(site: Site) -> None:
+    site.put(f"{NEW}/greet.md", GREET)
+    site.lists(entry(), {"name": 3}, entry(name="-x"), entry(name="wave"), entry(name="lost", url="gone.md"))
+    said: list[PackageError] = []
+    assert [each.name for each in site.ask(skip=said.append).skills] == ["greet"]
+    assert len(said) == 4
+    assert [each.name for each in site.ask("", "greet").skills] == ["greet"]
+
+
+def test_an_unknown_format_is_not_read(site: Site) -> None:
+    site.put(f"{NEW}/greet.md", GREET)
+    site.put(
+        f"{NEW}/index.json",
+        {"$schema": "https://schemas.agentskills.io/discovery/9/x\u202e", "skills": [entry()]},
+    )
+    with pytest.raises(OfferError, match="a format that is unknown here") as refused:
+        site.ask()
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize("index", [b"<html>", b"[" * 100_000, b"[]", b"{}", b'{"skills": {}}', b"\xff"])
+def test_what_is_no_list_is_said(site: Site, index: bytes) -> None:
+    site.put(f"{NEW}/index.json", index)
+    with pytest.raises(OfferError, match="lists no skills"):
+        site.ask()
+
+
+def test_lists_are_bounded(site: Site) -> None:
+    site.lists(*({**entry(), "name": f"s{number}"} for number in range(101)))
+    with pytest.raises(OfferError, match="name those that you want"):
+        site.ask()
+    site.lists(*([entry()] * (MAX_ENTRIES + 1)))
+    with pytest.raises(OfferError, match=r"lists more than 2,000"):
+        site.ask()
+    site.lists(entry(), entry())
+    with pytest.raises(OfferError, match="lists greet twice"):
+        site.ask()
+    site.put(f"{NEW}/index.json", b" " * 5_000_000)
+    with pytest.raises(OfferError, match="has more than 4,000,000 bytes"):
+        site.ask()
+
+
+def test_an_archive_with_other_skills_than_the_list_says_is_refused(site: Site) -> None:
+    site.put(f"{NEW}/x.tar.gz", packed("wave"))
+    site.lists(entry(packed("wave"), type="archive", url="x.tar.gz"))
+    with pytest.raises(OfferError, match="its list says greet, and what is there holds wave"):
+        site.ask()
+
+
+def test_a_path_is_asked_at_that_path_alone(site: Site) -> None:
+    site.lists(entry())
+    site.put(f"{NEW}/greet.md", GREET)
+    site.put(f"team/{NEW}/index.json", {"$schema": SCHEMA, "skills": [entry()]})
+    site.put(f"team/{NEW}/greet.md", GREET)
+    assert f"/team/{NEW}/greet.md" in site.ask("/team").skills[0].resolved
+    assert site.ask(f"/team/{NEW}/index.json").skills
+    with pytest.raises(OfferError, match="there is no list of skills"):
+        site.ask("/other")
+
+
+# --- 0.1.0, and the other 0.2.0 ---
+
+
+def test_a_list_of_files_is_fetched_file_by_file(site: Site) -> None:
+    site.put(f"{OLD}/index.json", {"skills": [{"name": "greet", "files": ["SKILL.md", "a b/c#d.md"]}]})
+    site.put(f"{OLD}/greet/SKILL.md", GREET)
+    site.put(f"{OLD}/greet/a b/c#d.md", b"x")
+    [skill] = site.ask().skills
+    assert sorted(skill.files) == ["SKILL.md", "a b/c#d.md"]
+    assert skill.resolved == f"{site.web.url}/{OLD}/index.json"
+    assert site.ask("", "greet", resolved=skill.resolved).skills[0].digest == skill.digest
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ["SKILL.md", "../../../etc/passwd"],
+        ["SKILL.md", "/etc/passwd"],
+        ["SKILL.md", "skill.md"],
+        ["SKILL.md", "con"],
+        ["SKILL.md", "https://example.invalid/x"],
+        ["SKILL.md", "gone"],
+        ["SKILL.md"] * 2,
+        [],
+        ["x"],
+        [3],
+        "SKILL.md",
+        ["SKILL.md"] + [f"{number}" for number in range(1_001)],
+    ],
+)
+def test_files_that_are_none_are_refused(site: Site, files: Any) -> None:
+    site.put(f"{OLD}/index.json", {"skills": [{"name": "greet", "files": files}]})
+    site.put(f"{OLD}/greet/SKILL.md", GREET)
+    site.put(f"{OLD}/greet/x", b"x")
+    with pytest.raises((EntryError, OfferError)):
+        site.ask()

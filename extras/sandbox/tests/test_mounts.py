@@ -1,0 +1,301 @@
+"""Where a script sees the folder of its skill: the bytes of a snapshot, at the skill's own path."""
+
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from skills_agent.sandbox.bwrap import BwrapRunner, probe
+from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.interpreter import OWN_PYTHON
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
+from tests.waiting import until
+
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+WHERE = """
+import pathlib, sys
+skill = pathlib.Path(__file__).parents[1]
+project = (skill / "../../../project.txt").resolve()
+print(sys.argv[0], __file__, (skill / "note.txt").read_text(), project.read_text())
+"""
+needs_bwrap = pytest.mark.skipif(
+    probe(ENVIRONMENT["PATH"]).program is None, reason=probe(ENVIRONMENT["PATH"]).reason
+)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "project.txt").write_text("project")
+    return folder
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    return written(tmp_path / "cache" / "digest", "of the snapshot")
+
+
+def written(folder: Path, note: str, script: str = WHERE) -> Path:
+    (folder / "scripts").mkdir(parents=True)
+    (folder / "note.txt").write_text(note)
+    (folder / "scripts/where.py").write_text(script)
+    return folder
+
+
+def run(snapshot: Path, own: Path, workspace: Path, *, unchanged: bool = False) -> ScriptResult:
+    runner = BwrapRunner(workspace=workspace, environment=ENVIRONMENT)
+    return runner.run(request_for(snapshot, own, workspace, unchanged=unchanged))
+
+
+def request_for(snapshot: Path, own: Path, workspace: Path, *, unchanged: bool = False) -> ScriptRequest:
+    return ScriptRequest(
+        *("demo", snapshot / "scripts/where.py", (), None, workspace),
+        root=snapshot,
+        mounted_at=own,
+        is_unchanged=lambda: unchanged,
+    )
+
+
+def everything(folder: Path) -> set[str]:
+    return {os.fspath(path) for path in folder.rglob("*") if path.name != ".agent"}
+
+
+@needs_bwrap
+@pytest.mark.parametrize("own", [".claude/skills/demo", "packages/api/demo", ".agent/skills/demo"])
+@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.variants
+def test_a_script_sees_the_bytes_of_the_snapshot_at_the_skills_own_path(
+    workspace: Path, snapshot: Path, own: str, is_there: bool
+) -> None:
+    if is_there:
+        written(workspace / own, "of the live folder", "print('other bytes')")
+    before = everything(workspace)
+
+    result = run(snapshot, workspace / own, workspace)
+
+    path = workspace / own / "scripts/where.py"
+    assert result.stdout == f"{path} {path} of the snapshot project\n", result.stderr
+    assert everything(workspace) == before
+
+
+@needs_bwrap
+def test_a_skill_outside_of_the_workspace_keeps_its_path(
+    tmp_path: Path, workspace: Path, snapshot: Path
+) -> None:
+    (snapshot / "scripts/where.py").write_text("print(__file__)")
+
+    result = run(snapshot, tmp_path / "gone/skills/demo", workspace)
+
+    assert result.stdout == f"{tmp_path}/gone/skills/demo/scripts/where.py\n"
+    assert not (tmp_path / "gone").exists()
+
+
+@needs_bwrap
+def test_a_path_that_the_sandbox_cannot_make_is_that_of_the_snapshot(workspace: Path, snapshot: Path) -> None:
+    (snapshot / "scripts/where.py").write_text("print(__file__)")
+    (workspace / "demo").write_text("a file")
+
+    assert run(snapshot, workspace / "demo", workspace).stdout == f"{snapshot}/scripts/where.py\n"
+    assert run(snapshot, Path("/usr/lib/gone"), workspace).stdout == f"{snapshot}/scripts/where.py\n"
+
+
+@needs_bwrap
+def test_a_run_that_ends_leaves_the_skill_to_one_that_goes_on(workspace: Path, snapshot: Path) -> None:
+    own = workspace / ".claude/skills/demo"
+    waiting = """
+import pathlib, time
+pathlib.Path("started").touch()
+while not pathlib.Path("go-on").exists():
+    time.sleep(0.01)
+print((pathlib.Path(__file__).parents[1] / "note.txt").read_text())
+"""
+    slow = written(workspace.parent / "cache" / "slow", "still there", waiting)
+    results: list[ScriptResult] = []
+    thread = threading.Thread(target=lambda: results.append(run(slow, own, workspace)))
+    thread.start()
+    until((workspace / "started").exists)
+    run(snapshot, own, workspace)
+    (workspace / "go-on").touch()
+    thread.join()
+
+    assert results[0].stdout == "still there\n", results[0].stderr
+    assert not own.exists()
+
+
+@needs_bwrap
+@pytest.mark.parametrize("folder", [".git", ".claude", "packages", "packages/api", "packages/api/demo"])
+@pytest.mark.variants
+def test_no_folder_above_a_protected_one_can_be_renamed(workspace: Path, snapshot: Path, folder: str) -> None:
+    (workspace / ".claude").mkdir()
+    (workspace / ".git/hooks").mkdir(parents=True)
+    own = written(workspace / "packages/api/demo", "of the live folder")
+    (snapshot / "scripts/where.py").write_text(
+        "import os, pathlib\n"
+        "pathlib.Path('packages/api/new.txt').write_text('beside it')\n"
+        f"os.rename({folder!r}, 'elsewhere')\n"
+    )
+
+    result = run(snapshot, own, workspace)
+
+    assert result.exit_code == 1
+    assert "OSError" in result.stderr
+    assert (workspace / "packages/api/new.txt").exists()
+    assert (workspace / folder).is_dir()
+
+
+@needs_bwrap
+def test_a_script_that_writes_beside_itself_reads_where_it_can(workspace: Path, snapshot: Path) -> None:
+    (snapshot / "scripts/where.py").write_text(
+        "import pathlib; (pathlib.Path(__file__).parent / 'cache.json').write_text('{}')"
+    )
+
+    result = run(snapshot, workspace / ".claude/skills/demo", workspace)
+
+    assert "or to $HOME" in result.note
+
+
+@pytest.mark.parametrize("unchanged", [True, False])
+def test_without_a_sandbox_the_own_folder_is_used_while_it_is_the_snapshot(
+    workspace: Path, snapshot: Path, unchanged: bool
+) -> None:
+    own = written(workspace / ".claude/skills/demo", "of the live folder", "print('live')")
+    (snapshot / "scripts/where.py").write_text("print('snapshot')")
+    runner = ControlledRunner(environment=ENVIRONMENT)
+
+    result = runner.run(request_for(snapshot, own, workspace, unchanged=unchanged))
+
+    assert result.stdout == ("live\n" if unchanged else "snapshot\n")
+
+
+@needs_bwrap
+def test_a_skill_that_is_the_workspace_does_not_hide_it(workspace: Path, snapshot: Path) -> None:
+    (snapshot / "scripts/where.py").write_text(
+        "print(open('project.txt').read(), __file__); open('new', 'w')"
+    )
+
+    result = run(snapshot, workspace, workspace)
+
+    assert result.stdout == f"project {snapshot}/scripts/where.py\n", result.stderr
+    assert (workspace / "new").exists()
+
+
+@needs_bwrap
+def test_a_plugin_that_holds_what_its_script_needs_does_not_hide_it(workspace: Path, snapshot: Path) -> None:
+    plugin = workspace / "plugin"
+    home = plugin / "homes" / "demo"
+    home.mkdir(parents=True)
+    (home / "kept").write_text("kept")
+    (snapshot / "scripts/where.py").write_text(
+        "import os, pathlib\n"
+        "print((pathlib.Path.home() / 'kept').read_text(), os.environ['CLAUDE_PLUGIN_ROOT'])"
+    )
+    request = replace(request_for(snapshot, plugin, workspace), home=home)
+
+    result = BwrapRunner(workspace=workspace, environment=ENVIRONMENT).run(request)
+
+    assert result.stdout == f"kept {snapshot}\n", result.stderr
+
+
+@needs_bwrap
+def test_links_of_the_system_are_links_in_the_sandbox(workspace: Path) -> None:
+    """Each would take a mount, and five mounts take more than a millisecond."""
+    names = ("/bin", "/sbin", "/lib", "/lib64", "/etc/localtime", "/etc/ssl")
+    program = f"import os; [print(each, os.path.islink(each), os.path.realpath(each)) for each in {names}]"
+    request = ScriptRequest("", None, ("python3", "-I", "-c", program), None, workspace)
+
+    seen = BwrapRunner(workspace=workspace, environment=ENVIRONMENT).run(request).stdout.splitlines()
+
+    usr = [each for each in names if Path(each).is_symlink() and os.path.realpath(each).startswith("/usr/")]
+    assert {f"{each} True {os.path.realpath(each)}" for each in usr} <= set(seen)
+    request = ScriptRequest("", None, ("/bin/sh", "-c", "ln -sfn /tmp /bin || echo refused"), None, workspace)
+    assert "refused" in BwrapRunner(workspace=workspace, environment=ENVIRONMENT).run(request).stdout
+
+
+@needs_bwrap
+def test_a_script_that_starts_in_its_skill_writes_nothing_there(workspace: Path, snapshot: Path) -> None:
+    own = workspace / ".claude/skills/demo"
+    (snapshot / "scripts/where.py").write_text(
+        "import os; print(os.getcwd(), open('note.txt').read()); open('made', 'w')"
+    )
+    request = replace(request_for(snapshot, own, workspace), in_skill=True)
+    result = BwrapRunner(workspace=workspace, environment=ENVIRONMENT).run(request)
+    assert result.stdout == f"{own} of the snapshot\n"
+    assert "Read-only file system" in result.stderr
+    assert not (snapshot / "made").exists()
+
+
+def test_without_a_sandbox_it_starts_in_a_copy_of_the_snapshot_and_not_in_its_own_folder(
+    workspace: Path, snapshot: Path
+) -> None:
+    own = written(workspace / ".claude/skills/demo", "of the snapshot")
+    (snapshot / "scripts/where.py").write_text(
+        "import os; print(os.getcwd(), open('note.txt').read()); open('made', 'w')"
+    )
+    request = replace(request_for(snapshot, own, workspace, unchanged=True), in_skill=True)
+    result = ControlledRunner(environment=ENVIRONMENT).run(request)
+    where, _, note = result.stdout.partition(" ")
+    assert (Path(where).name, note) == ("demo", "of the snapshot\n")
+    assert not Path(where).is_relative_to(workspace)
+    assert not [each for each in (where, own / "made", snapshot / "made") if Path(each).exists()]
+
+
+@needs_bwrap
+def test_a_run_that_is_refused_leaves_nothing_open(workspace: Path) -> None:
+    (workspace / ".agent").symlink_to("elsewhere")
+    runner = BwrapRunner(workspace=workspace, environment=ENVIRONMENT)
+    request = ScriptRequest("", None, ("true",), None, workspace)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(ScriptError, match=r"\.agent"):
+        runner.run(request)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@needs_bwrap
+def test_no_script_can_write_the_agents_own_python_where_that_is_the_workspace(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(workspace))
+    runner = BwrapRunner(workspace=workspace, environment=ENVIRONMENT)
+    with pytest.raises(ScriptError):
+        runner.run(ScriptRequest("", None, ("touch", "planted.txt"), None, workspace))
+    assert not (workspace / "planted.txt").exists()
+
+
+@needs_bwrap
+def test_a_server_of_a_script_is_found_by_the_name_of_this_machine(workspace: Path) -> None:
+    """The network is closed, and so is what tells names, but for this one."""
+    program = "import socket; print(socket.getaddrinfo('localhost', 80)[0][4][0])"
+    request = ScriptRequest("", None, ("python3", "-I", "-c", program), None, workspace)
+    result = BwrapRunner(workspace=workspace, environment=ENVIRONMENT).run(request)
+    assert result.stdout in {"127.0.0.1\n", "::1\n"}, result.stderr
+
+
+RUNS_ONE = """
+import os, sys
+from pathlib import Path
+from skills_agent.sandbox.bwrap import BwrapRunner
+from skills_agent.skills.scripts.runner import ScriptRequest
+
+assert ".." in sys.executable
+place = Path(sys.argv[1])
+request = ScriptRequest("demo", place / "skill/x.py", (), None, place / "work")
+print(BwrapRunner(workspace=place / "work", environment=dict(os.environ)).run(request).stdout)
+"""
+
+
+@needs_bwrap
+def test_a_python_that_was_started_through_folders_that_no_sandbox_shows_runs_scripts(tmp_path: Path) -> None:
+    for folder in ("skill", "work", "hidden"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "skill/x.py").write_text("print('ran')")
+    hidden = tmp_path / "hidden"
+    python = os.path.relpath(OWN_PYTHON, hidden)
+    command = [python, "-c", RUNS_ONE, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=hidden)
+    assert "ran" in done.stdout, done.stderr

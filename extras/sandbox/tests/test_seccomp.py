@@ -1,0 +1,243 @@
+"""The filter of system calls: read by a machine of our own here, and by the kernel in real sandboxes."""
+
+import re
+import struct
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from skills_agent.sandbox.bwrap import BwrapRunner, probe
+from skills_agent.sandbox.seccomp import ARCHITECTURES, CALLS, RULES, seccomp_program
+from skills_agent.skills.scripts.runner import ScriptRequest
+
+ALLOWED, KILLED, DENIED, NO_SUCH_CALL, NO_SUCH_FAMILY = 0x7FFF0000, 0x80000000, 0x50001, 0x50026, 0x50061
+NO_MEMORY = 0x5000C
+NUMBERS: Final = {
+    machine: {
+        name: int(number)
+        for name, *numbers in map(str.split, CALLS.split(","))
+        if (number := numbers[column]) != "-"
+    }
+    for column, machine in enumerate(ARCHITECTURES)
+}
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+needs_bwrap = pytest.mark.skipif(
+    probe(ENVIRONMENT["PATH"]).program is None, reason=probe(ENVIRONMENT["PATH"]).reason
+)
+machines = pytest.mark.parametrize("machine", ARCHITECTURES)
+
+
+class Instruction(NamedTuple):
+    code: int
+    skipped: int
+    skipped_else: int
+    value: int
+
+
+def instructions(machine: str) -> list[Instruction]:
+    return [Instruction(*fields) for fields in struct.iter_unpack("<HBBI", seccomp_program(machine))]
+
+
+def outcome(machine: str, call: int | str, *args: int, architecture: int | None = None) -> int:
+    """Return what the kernel would do: the part of its virtual machine that the filter uses."""
+    number = NUMBERS[machine][call] if isinstance(call, str) else call
+    seen = struct.pack(
+        "<IIQ6Q", number, architecture or ARCHITECTURES[machine], 0, *args, *[0] * (6 - len(args))
+    )
+    held, place, program = 0, 0, instructions(machine)
+    while True:
+        step = program[place]
+        place += 1
+        match step.code:
+            case 0x06:
+                return step.value
+            case 0x20:
+                (held,) = struct.unpack_from("<I", seen, step.value)
+                continue
+            case 0x15:
+                holds = held == step.value
+            case 0x35:
+                holds = held >= step.value
+            case 0x45:
+                holds = bool(held & step.value)
+        place += step.skipped if holds else step.skipped_else
+
+
+@machines
+def test_every_call_that_no_rule_names_is_allowed(machine: str) -> None:
+    named = set(NUMBERS[machine].values())
+    for number in set(range(1000)) - named:
+        assert outcome(machine, number, *[2**64 - 1] * 6) == ALLOWED, number
+
+
+@machines
+def test_every_call_of_a_rule_without_conditions_is_denied(machine: str) -> None:
+    for rule in RULES:
+        for call in rule.calls:
+            if not rule.conditions and call in NUMBERS[machine]:
+                assert outcome(machine, call) == 0x50000 | rule.error, call
+
+
+@pytest.mark.parametrize("machine", ["x86_64"])
+@pytest.mark.parametrize(
+    ("call", "args", "expected"),
+    [
+        ("clone", (0x11,), ALLOWED),  # fork
+        ("clone", (0x3D0F00,), ALLOWED),  # a thread
+        ("clone", (0x10000011,), DENIED),
+        ("clone", (0x20000000 | 0x11,), DENIED),
+        ("unshare", (0x200,), ALLOWED),  # CLONE_FS
+        ("unshare", (0x80,), DENIED),
+        ("unshare", (0x10020000,), DENIED),
+        ("clone3", (0,), NO_SUCH_CALL),
+        ("openat2", (0,), NO_SUCH_CALL),
+        ("shmget", (0, 0x3FFF, 0o1600), ALLOWED),
+        ("shmget", (0, 0x4000, 0o1600), NO_MEMORY),
+        ("shmget", (0, 0x9000_0000, 0o1600), NO_MEMORY),
+        ("shmget", (0, 1 << 32, 0o1600), NO_MEMORY),
+        ("socket", (1, 1, 0), ALLOWED),
+        ("socket", (2, 1, 6), ALLOWED),
+        ("socket", (10, 2, 17), ALLOWED),
+        ("socket", (16, 3, 0), ALLOWED),  # the list of interfaces
+        ("socket", (16, 3, 12), NO_SUCH_FAMILY),  # nf_tables
+        ("socket", (17, 3, 0), NO_SUCH_FAMILY),
+        ("socket", (38, 5, 0), NO_SUCH_FAMILY),
+        ("socket", (40, 1, 0), NO_SUCH_FAMILY),
+        ("socket", (1 << 32 | 40, 1, 0), NO_SUCH_FAMILY),
+        ("socketpair", (1, 1, 0), ALLOWED),
+        ("ioctl", (0, 0x5401), ALLOWED),  # TCGETS
+        ("ioctl", (0, 0x5412), DENIED),
+        ("ioctl", (0, 1 << 32 | 0x5412), DENIED),  # CVE-2019-7303
+        ("ioctl", (0, 0x541C), DENIED),
+        ("chmod", (0, 0o755), ALLOWED),
+        ("chmod", (0, 0o1777), ALLOWED),
+        ("chmod", (0, 0o4755), DENIED),
+        ("fchmod", (3, 0o2755), DENIED),
+        ("fchmodat", (-100 % 2**64, 0, 0o4711), DENIED),
+        ("fchmodat2", (-100 % 2**64, 0, 0o4711, 0), DENIED),
+        ("open", (0, 0, 0o7777), ALLOWED),  # nothing is made: the mode is whatever was there
+        ("open", (0, 0o101, 0o644), ALLOWED),
+        ("open", (0, 0o101, 0o4755), DENIED),
+        ("openat", (-100 % 2**64, 0, 0o101, 0o6755), DENIED),
+        ("openat", (-100 % 2**64, 0, 0o20200001, 0o4755), DENIED),  # O_TMPFILE
+        ("creat", (0, 0o4755), DENIED),
+        ("mknod", (0, 0o104755), DENIED),
+        ("mknodat", (3, 0, 0o10644, 0), ALLOWED),
+    ],
+)
+def test_some_calls_are_denied_by_their_arguments(
+    machine: str, call: str, args: tuple[int, ...], expected: int
+) -> None:
+    assert outcome(machine, call, *args) == expected
+
+
+@machines
+def test_the_calls_of_other_architectures_end_the_program(machine: str) -> None:
+    for other in {0x40000003, 0x40000028, *ARCHITECTURES.values()} - {ARCHITECTURES[machine]}:
+        assert outcome(machine, 1, architecture=other) == KILLED
+    assert outcome(machine, 0x40000000 | 101) == NO_SUCH_CALL  # ptrace of x32
+
+
+@machines
+def test_the_kernel_would_take_the_filter(machine: str) -> None:
+    """Source: bpf_check_classic and seccomp_check_filter of the kernel."""
+    program = instructions(machine)
+    assert len(program) <= 4096
+    assert program[-1].code == 0x06
+    for place, step in enumerate(program):
+        assert step.code in {0x06, 0x15, 0x20, 0x35, 0x45}
+        if step.code not in {0x06, 0x20}:
+            assert place + 1 + max(step.skipped, step.skipped_else) < len(program)
+        if step.code == 0x20:
+            assert step.value in range(0, 64, 4)
+
+
+def test_a_machine_whose_calls_are_not_known_has_no_filter() -> None:
+    assert seccomp_program("riscv64") == b""
+
+
+@pytest.mark.parametrize(
+    ("machine", "header"),
+    [
+        ("x86_64", "/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+        ("aarch64", "/usr/include/asm-generic/unistd.h"),
+    ],
+)
+def test_the_numbers_are_those_of_the_kernel(machine: str, header: str) -> None:
+    if not Path(header).exists():
+        pytest.skip("the headers of the kernel are not installed")
+    text = Path(header).read_text()
+    stated = {name: int(n) for name, n in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)\n", text)}
+    named = NUMBERS[machine]
+    too_new = {"fchmodat2": 452, "open_tree_attr": 467}
+    assert {name: (stated | too_new)[name] for name in named} == named
+
+
+# --- in real sandboxes ---
+
+PYTHON = """
+import asyncio, multiprocessing, os, pathlib, shutil, socket, sqlite3, ssl, subprocess, tempfile, threading
+
+def square(number):
+    return number * number
+
+async def child():
+    process = await asyncio.create_subprocess_exec("true")
+    return await process.wait()
+
+if __name__ == "__main__":
+    assert asyncio.run(child()) == 0
+    with multiprocessing.Pool(2) as pool:
+        assert pool.map(square, [1, 2]) == [1, 4]
+    threading.Thread(target=print, args=("thread",)).start()
+    ssl.create_default_context()
+    socket.create_server(("127.0.0.1", 0)).close()
+    sqlite3.connect("db").execute("create table t (a)")
+    with tempfile.NamedTemporaryFile() as file:
+        shutil.copy2(file.name, "copy")
+    pathlib.Path("copy").chmod(0o755)
+    assert subprocess.run(["sh", "-c", "exit 3"]).returncode == 3
+    print("python")
+"""
+SHELL = """
+set -e
+git init -q r
+cd r
+echo a >a
+git add a
+git -c user.name=a -c user.email=a@b commit -q -m a
+git log --format=%s
+tar -cf a.tar a
+tar -xf a.tar
+cat <(echo bash)
+"""
+NODE = """
+const { Worker } = require("worker_threads");
+const { execFileSync } = require("child_process");
+require("fs").promises.writeFile("made", "x").then(() => {
+  require("os").networkInterfaces();
+  execFileSync("true");
+  new Worker("require('worker_threads').parentPort.postMessage(1)", { eval: true })
+    .on("message", () => console.log("node"));
+});
+"""
+
+
+def run(place: Path, name: str, body: str) -> tuple[int | None, str, str]:
+    (place / "skill").mkdir()
+    (place / "work").mkdir()
+    script = place / "skill" / name
+    script.write_text(body)
+    runner = BwrapRunner(workspace=place / "work", environment=ENVIRONMENT)
+    result = runner.run(ScriptRequest("demo", script, (), None, place / "work"))
+    return result.exit_code, result.stdout, result.stderr
+
+
+@needs_bwrap
+@pytest.mark.parametrize(
+    ("name", "body", "expected"),
+    [("a.py", PYTHON, "thread\npython\n"), ("a.sh", SHELL, "a\nbash\n"), ("a.js", NODE, "node\n")],
+)
+def test_programs_of_all_kinds_start(tmp_path: Path, name: str, body: str, expected: str) -> None:
+    assert run(tmp_path, name, body) == (0, expected, "")

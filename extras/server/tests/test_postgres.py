@@ -1,0 +1,450 @@
+"""PostgreSQL: the same threads, in a real server."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from langchain_core.messages import AnyMessage, HumanMessage
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.postgres import PostgresSaver
+
+from skills_agent.graph.threads.database import without_password
+from tests.agents import Agent, call, calls, write_skill
+from tests.graph.cli.command_line import LOAD, RUN, CommandLine, without_machine_warnings
+from tests.kit import MakeAgent
+from tests.postgres import Postgres
+from tests.waiting import PATIENCE
+
+pytestmark = pytest.mark.slow
+
+ANSWER = "Together it rained 544 mm."
+TABLES = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
+
+
+@pytest.fixture
+def dsn(postgres_dsn: str) -> str:
+    return postgres_dsn
+
+
+# --- the command line
+
+
+def ask(cli: CommandLine, dsn: str, *replies: Any, thread: str = "rain") -> Any:
+    options = [
+        "--skills-dir",
+        str(cli.skills),
+        "--model",
+        cli.script(*replies, name=f"{thread}.json"),
+        "--thread",
+        thread,
+    ]
+    return cli.run("ask", "How much rain?", *options, "--checkpointer", dsn)
+
+
+def test_a_question_asked_in_one_process_is_answered_in_another(cli: CommandLine, dsn: str) -> None:
+    asked = ask(cli, dsn, LOAD, RUN, ANSWER)
+    assert asked.code == 3
+    resumed = cli.run_process("resume", "rain", "--approve", "--always", "skill", "--checkpointer", dsn)
+    assert resumed.out.endswith(f"\n\n{ANSWER}\n")
+    assert "all stations: 544 mm" in cli.run("threads", "show", "rain", "--checkpointer", dsn).out
+    assert not (cli.state / "threads.sqlite").exists()
+
+
+def test_the_journal_is_beside_the_threads(cli: CommandLine, dsn: str) -> None:
+    """So that a thread which goes on at another machine finds what was done at this one. It goes with it."""
+    ask(cli, dsn, LOAD, RUN, ANSWER)
+    assert cli.run("resume", "rain", "--approve", "--checkpointer", dsn).code == 0
+    with psycopg.connect(dsn) as connection:
+        entries = connection.execute(
+            "SELECT tool, status FROM skills_agent_journal WHERE tool != ''"
+        ).fetchall()
+        assert connection.execute("SELECT value FROM store").fetchall() == []
+    assert entries == [("run_script", "done")]
+    assert not (cli.state / "journal.sqlite").exists()
+    assert cli.run("threads", "delete", "rain", "--yes", "--checkpointer", dsn).code == 0
+    with psycopg.connect(dsn) as connection:
+        assert connection.execute("SELECT tool FROM skills_agent_journal").fetchall() == []
+
+
+def test_the_commands_that_read_threads_read_the_database(cli: CommandLine, dsn: str) -> None:
+    ask(cli, dsn, LOAD, RUN, ANSWER, thread="first")
+    ask(cli, dsn, "Nothing.", thread="second")
+    variables = {"SKILLS_AGENT_CHECKPOINTER": dsn}
+    listed = cli.run("threads", "list", "--json", **variables).value
+    assert [(line["thread"], line["status"]) for line in listed] == [("second", "done"), ("first", "waiting")]
+    cli.run("resume", "first", "--approve", "--always", "thread", **variables)
+    (grant,) = cli.run("grants", "list", "first", "--json", **variables).value
+    assert (grant["scope"], grant["revoked"]) == ("thread", False)
+    assert cli.run("grants", "revoke", "first", grant["id"], **variables).code == 0
+    (grant,) = cli.run("grants", "list", "first", "--json", **variables).value
+    assert grant["revoked"]
+    unknown = cli.run("resume", "third", **variables)
+    assert unknown.err == "error: There is no thread 'third' here. Threads: first, second.\n"
+
+
+def test_the_password_is_shown_and_kept_nowhere(cli: CommandLine, dsn: str, postgres: Postgres) -> None:
+    shown = [ask(cli, dsn, LOAD, RUN, ANSWER)]
+    command = shown[0].out.rpartition("To run it: skills-agent ")[2].split()
+    assert command[:3] == ["resume", "rain", "--approve"]
+    shown.append(cli.run(*command, PGPASSWORD="wrong"))
+    assert "password authentication failed" in shown[-1].err
+    shown.append(cli.run(*command, PGPASSWORD=postgres.password))
+    assert shown[-1].out.endswith(f"{ANSWER}\n")
+    for wrong in (f"{dsn}x", dsn.replace(f":{postgres.port}/", ":1/"), dsn.replace("//", "/"), f"{dsn}#1"):
+        shown.append(cli.run("threads", "list", "--checkpointer", wrong))
+        assert shown[-1].code == 1
+    assert not [each for each in shown if postgres.password in each.out + each.err]
+    assert postgres.password not in contents(dsn)
+    files = [path for path in cli.workspace.rglob("*") if path.is_file()]
+    assert not [path for path in files if postgres.password.encode() in path.read_bytes()]
+
+
+def contents(dsn: str) -> str:
+    """Return all that is in the tables, as text."""
+    found = []
+    with psycopg.connect(dsn) as connection:
+        for table in TABLES:
+            rows = connection.execute(f"SELECT * FROM {table}".encode()).fetchall()
+            assert rows
+            found += [repr(row) for row in rows]
+    return "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("dsn", "shown"),
+    [
+        ("postgresql://ann:secret@db:5432/x", "postgresql://ann@db:5432/x"),
+        ("postgres://ann@db/x", "postgres://ann@db/x"),
+        ("postgresql:///x?host=/run/pg&password=secret&user=a", "postgresql:///x?host=/run/pg&user=a"),
+        ("postgresql://ann:secret@a:1,b:2/x?sslmode=require", "postgresql://ann@a:1,b:2/x?sslmode=require"),
+        ("postgresql://:secret@db", "postgresql://db"),
+        ("postgresql://", "postgresql://"),
+        ("postgresql://ann%40srv:secret@db/x", "postgresql://ann%40srv@db/x"),
+        ("postgresql://ann:se?c#ret@db/x", "postgresql://ann@db/x"),
+        ("host=db password=secret", "host=db"),
+        # libpq takes a part of these passwords for a host or a database.
+        ("postgresql://ann:se@cret@db/x", ""),
+        ("postgresql://ann:se/cret@db/x", ""),
+        ("sqlite:///x", ""),
+    ],
+)
+def test_a_connection_string_is_shown_without_its_password(dsn: str, shown: str) -> None:
+    assert without_password(dsn) == shown
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (("postgresql://", "mysql://"), "is no connection string"),
+        (("/db_", "/no_db_"), "does not exist"),
+        (("127.0.0.1", "127.0.0.1:1,127.0.0.1"), "Cannot keep threads in postgresql://postgres@127.0.0.1:1,"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_one_line(
+    cli: CommandLine, dsn: str, change: tuple[str, str], text: str
+) -> None:
+    if "," in change[1]:
+        dsn = dsn.rpartition("@")[0] + "@127.0.0.1:1,127.0.0.1:2/x"
+    for command in (["threads", "list"], ["ask", "x"]):
+        done = cli.run(*command, "--checkpointer", dsn.replace(*change))
+        assert (done.code, done.out, done.errors.count("\n")) == (1, "", 1)
+        assert text in done.err
+
+
+def test_without_its_packages_the_command_that_installs_them_is_named(cli: CommandLine, dsn: str) -> None:
+    program = (
+        "import sys; sys.modules['psycopg'] = None; from skills_agent.graph.cli.main import main; main()"
+    )
+    environment = {**os.environ, "HOME": str(cli.home)}
+    done = subprocess.run(
+        [sys.executable, "-c", program, "threads", "list", "--checkpointer", dsn],
+        cwd=cli.workspace,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "pip install 'skills-agent[postgres]'" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_no_file_of_a_workspace_names_the_database(cli: CommandLine, dsn: str) -> None:
+    cli.write(".agent/config.json", json.dumps({"checkpointer": dsn}))
+    done = cli.run("ask", "x", "--model", cli.script("Hello."))
+    assert done.code == 0
+    assert "Ignored: checkpointer" in done.err
+    assert "There is no thread" in cli.run("threads", "show", "x", "--checkpointer", dsn).err
+    trusted = cli.run("trust")
+    assert trusted.code == 1
+    assert trusted.err.startswith("error: Setting checkpointer cannot be in ")
+
+
+def test_a_conversation_goes_on_after_the_server_crashed(
+    cli: CommandLine, dsn: str, postgres: Postgres
+) -> None:
+    options = ["--thread", "talk", "--model", cli.script("First.", "Second."), "--checkpointer", dsn]
+    process = cli.start_piped("chat", *options)
+    assert process.stdin
+    assert process.stdout
+    say(process, "One?")
+    assert any(line == "First.\n" for line in process.stdout)
+    postgres.stop("immediate")
+    postgres.start()
+    out, told = process.communicate("Two?\n", timeout=PATIENCE)
+    assert (process.returncode, without_machine_warnings(told)) == (0, "")
+    assert "Second." in out
+
+
+def test_a_server_that_goes_away_ends_the_command_in_one_line(
+    cli: CommandLine, dsn: str, postgres: Postgres
+) -> None:
+    options = ["--thread", "talk", "--model", cli.script("First.", "Second."), "--checkpointer", dsn]
+    process = cli.start_piped("chat", *options)
+    assert process.stdout
+    say(process, "One?")
+    assert any(line == "First.\n" for line in process.stdout)
+    postgres.stop("immediate")
+    try:
+        _, told = process.communicate("Two?\n", timeout=PATIENCE)
+    finally:
+        postgres.start()
+    assert process.returncode == 1
+    assert postgres.password not in told
+    told = without_machine_warnings(told)
+    assert told.count("\n") == 1
+    assert told.startswith("error: Cannot keep threads in postgresql://postgres@127.0.0.1")
+    assert cli.run(*["ask", "Two?", *options]).out.endswith("\nSecond.\n")
+
+
+def test_a_server_that_goes_away_in_a_run_is_told_to_machines_with_the_way_on(
+    cli: CommandLine, dsn: str, postgres: Postgres
+) -> None:
+    script = cli.skills / "rain-gauge" / "scripts" / "add_up.py"
+    script.write_text('open("gate").read()\n')
+    os.mkfifo(cli.workspace / "gate")
+    process = cli.start(
+        *("ask", "How much rain?", "--thread", "rain", "--skills-dir", str(cli.skills), "--yes", "run"),
+        *("--model", cli.script(LOAD, RUN, ANSWER), "--checkpointer", dsn, "--json"),
+    )
+    gate = (cli.workspace / "gate").open("w")  # returns when the script reads it
+    postgres.stop("immediate")
+    gate.close()
+    try:
+        out, told = process.communicate(timeout=PATIENCE)
+    finally:
+        postgres.start()
+    failed = json.loads(out)
+    assert process.returncode == 1
+    assert (failed["thread"], failed["status"]) == ("rain", "error")
+    assert failed["error"].startswith("Cannot keep threads in postgresql://postgres@127.0.0.1")
+    command = f"skills-agent resume rain --checkpointer {without_password(dsn)}"
+    assert failed["resume"] == command
+    assert without_machine_warnings(told) == f"error: {failed['error']} To go on from there: {command}\n"
+    assert postgres.password not in out
+    (cli.workspace / "gate").unlink()
+    (cli.workspace / "gate").write_text("")
+    asked = cli.run("resume", "rain", "--checkpointer", dsn, "--json")
+    assert (asked.code, asked.value["status"]) == (3, "waiting")
+    assert "is unknown" in asked.value["interrupt"]["action_requests"][0]["description"]
+
+
+def say(process: "subprocess.Popen[str]", line: str) -> None:
+    assert process.stdin
+    process.stdin.write(f"{line}\n")
+    process.stdin.flush()
+
+
+# --- several first uses at a time
+
+OPEN = """\
+import sys
+from pathlib import Path
+
+from skills_agent.graph import Settings, Threads
+
+settings = Settings(workspace=Path(sys.argv[1]), checkpointer=sys.argv[2])
+import langgraph.checkpoint.postgres, psycopg, psycopg_pool
+print(flush=True)
+sys.stdin.readline()
+with Threads.open(settings) as threads:
+    assert list(threads.list()) == []
+"""
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_several_processes_may_be_the_first_at_the_same_time(
+    kind: str, tmp_path: Path, postgres: Postgres
+) -> None:
+    for round_ in range(2):
+        workspace = tmp_path / str(round_)
+        workspace.mkdir()
+        dsn = postgres.new_database() if kind == "postgres" else ""
+        started = [open_at_a_word(workspace, dsn) for _ in range(4)]
+        for process in started:
+            assert process.stdout
+            process.stdout.readline()
+        for process in started:
+            say(process, "now")
+        ends = [process.communicate(timeout=PATIENCE)[1] for process in started]
+        assert [process.returncode for process in started] == [0] * 4, "\n".join(ends)
+
+
+def open_at_a_word(workspace: Path, dsn: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", OPEN, str(workspace), dsn],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+# --- programs
+
+
+@contextmanager
+def sync_saver(dsn: str) -> Iterator[PostgresSaver]:
+    with PostgresSaver.from_conn_string(dsn) as saver:
+        saver.setup()
+        yield saver
+
+
+PROGRAM = """\
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from langgraph.types import Command
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool
+
+from skills_agent.graph import build_graph
+from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.graph.settings import Settings
+
+
+async def main(dsn, workspace, replies, answer):
+    settings = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+    async with AsyncConnectionPool(dsn, kwargs=settings, open=False) as pool:
+        saver = AsyncPostgresSaver(pool)
+        await saver.setup()
+        own = Settings(workspace=Path(workspace), home=Path(workspace), bundled_skills=False)
+        graph = build_graph(own, model=ScriptedChatModel(json.loads(replies)))
+        runs = graph.compile(checkpointer=saver)
+        config = {"configurable": {"thread_id": "t"}}
+        asked = {"messages": [("user", "Count.")]}
+        if answer:
+            (interrupt,) = (await runs.aget_state(config)).interrupts
+            asked = Command(resume={interrupt.id: {"decisions": [{"type": answer}]}})
+        result = await runs.ainvoke(asked, config)
+        print(json.dumps([result.get("answer"), len((await runs.aget_state(config)).interrupts)]))
+
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def test_a_program_answers_what_another_program_asked(dsn: str, workspace: Path) -> None:
+    script = "open('count', 'a').write('x')\n"
+    write_skill(workspace / ".agent" / "skills", "count", "Counts.", scripts__run_py=script)
+    run = calls(call("run_script", skill="count", path="scripts/run.py"))
+    replies = json.dumps([calls(call("load_skill", name="count")), run, "Counted."])
+    assert program(dsn, workspace, replies, "") == ["", 1]
+    assert not (workspace / "count").exists()
+    assert program(dsn, workspace, replies, "approve") == ["Counted.", 0]
+    assert (workspace / "count").read_text() == "x"
+
+
+def program(dsn: str, workspace: Path, replies: str, answer: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, dsn, str(workspace), replies, answer], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+LOAD_BOTH = [
+    {**call("load_skill", name="one"), "id": "load-1"},
+    {**call("load_skill", name="two"), "id": "load-2"},
+]
+REPLIES = [
+    calls(*LOAD_BOTH),
+    "A.",
+    calls({**call("unload_skill", name="one"), "id": "unload-1"}),
+    "B.",
+    calls({**LOAD_BOTH[0], "id": "load-3"}),
+    "C.",
+]
+"""Three turns that load, unload and load again."""
+
+
+@pytest.fixture
+def talker(make_agent: MakeAgent, workspace: Path) -> Agent:
+    for name in ("one", "two"):
+        write_skill(workspace / ".agent" / "skills", name, f"The skill {name}.", body=f"Do {name}. " * 200)
+    return make_agent(REPLIES)
+
+
+def turn(number: int) -> Any:
+    return {"messages": [HumanMessage(f"Turn {number}", id=f"h-{number}")]}
+
+
+def shape(messages: list[AnyMessage]) -> list[Any]:
+    return [(each.type, each.content, getattr(each, "tool_calls", None)) for each in messages]
+
+
+def history(values: list[dict[str, Any]]) -> list[Any]:
+    """Return what every checkpoint of a thread holds in its delta-stored channels."""
+    return [(shape(each.get("messages", [])), each.get("skills_loaded")) for each in values]
+
+
+def in_memory(talker: Agent) -> list[Any]:
+    agent = agent_on(talker, InMemorySaver())
+    for number in range(3):
+        agent.run(turn(number))
+    return history([each.values for each in agent.graph.get_state_history(agent.config)])
+
+
+def agent_on(agent: Agent, saver: BaseCheckpointSaver[Any]) -> Agent:
+    return Agent(agent.model, agent.settings, (), saver)
+
+
+def test_delta_channels_replay_the_same_from_postgres(talker: Agent, dsn: str) -> None:
+    expected = in_memory(talker)
+    for number in range(3):
+        with sync_saver(dsn) as saver:  # a new one sees only what was written
+            agent_on(talker, saver).run(turn(number))
+    with sync_saver(dsn) as saver:
+        agent = agent_on(talker, saver)
+        assert history([each.values for each in agent.graph.get_state_history(agent.config)]) == expected
+
+
+def test_a_long_thread_replays_beyond_its_snapshots(make_agent: MakeAgent, dsn: str) -> None:
+    """LangGraph stores a delta channel whole now and then: what came before and after is there, once."""
+    model = make_agent([f"Answer {number}" for number in range(120)])
+    with sync_saver(dsn) as saver:
+        agent = agent_on(model, saver)
+        for number in range(120):
+            agent.run({"messages": [HumanMessage(f"Turn {number}")]})
+    with sync_saver(dsn) as saver:
+        said = [str(each.content) for each in agent_on(model, saver).transcript]
+    assert said == [text for n in range(120) for text in (f"Turn {n}", f"Answer {n}")]
+
+
+@pytest.mark.parametrize("text", ["a\x00b", "a\udc80b"])
+def test_text_that_postgres_cannot_hold_ends_no_run(make_agent: MakeAgent, dsn: str, text: str) -> None:
+    model = make_agent([f"So: {text}", "And on."])
+    with sync_saver(dsn) as saver:
+        agent = agent_on(model, saver)
+        assert agent.say(f"What is {text}?")["answer"].startswith("So: a")
+        assert agent.say("And?")["answer"] == "And on."

@@ -1,0 +1,115 @@
+"""The context of a request, as the agent's app before a LangGraph server reads it: no server is needed."""
+
+import json
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.testclient import TestClient
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from skills_agent.server.http import ContextReader, with_context
+from skills_agent.state.context import Context, ContextError
+
+MISSPELT: list[dict[str, Any]] = [
+    {"context": {"only_tool": ["read_file"]}},
+    {"config": {"configurable": {"only_tool": ["read_file"]}}},
+    {"context": {"max_tool_calls": "many"}},
+    {"config": {"configurable": {"max_tool_calls": 0}}},
+    {"context": ["only_tools"]},
+]
+RIGHT: list[dict[str, Any]] = [
+    {"context": {"only_tools": ["read_file"]}, "config": {"tags": ["x"]}},
+    {"config": {"configurable": {"thread_id": "t", "user": "u", "x-header": "h", "max_tool_calls": 3}}},
+    {"context": None, "config": None},
+    {"context": {}},
+    {},
+]
+
+
+async def echo(request: Request) -> Response:
+    return Response(await request.body())
+
+
+async def echo_all(websocket: WebSocket) -> None:
+    await websocket.accept()
+    async for text in websocket.iter_text():
+        await websocket.send_text(text)
+
+
+class Reading:
+    """Puts the reading of contexts before an app, as `Door` does."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await ContextReader(scope, receive, send).pass_on(self.app)
+
+
+@pytest.fixture(scope="module")
+def client() -> TestClient:
+    routes = [Route("/runs", echo, methods=["POST"]), WebSocketRoute("/socket", echo_all)]
+    return TestClient(Reading(Starlette(routes=routes)))
+
+
+@pytest.mark.parametrize("request_", MISSPELT)
+@pytest.mark.parametrize("form", ["run", "batch", "command"])
+def test_what_is_misspelt_is_refused_in_one_sentence(
+    client: TestClient, request_: dict[str, Any], form: str
+) -> None:
+    body = {"run": request_, "batch": [{}, request_], "command": {"id": 1, "params": request_}}[form]
+    refused = client.post("/runs", json=body)
+    assert refused.status_code == 422
+    assert "\n" not in refused.text
+    assert any(name in refused.text for name in ("`only_tools`?", "max_tool_calls: ", "dictionary"))
+
+
+@pytest.mark.parametrize("request_", RIGHT)
+def test_any_other_request_goes_on_as_it_is(client: TestClient, request_: dict[str, Any]) -> None:
+    for body in (request_, [request_], {"params": {"config": request_.get("config")}}):
+        assert client.post("/runs", content=json.dumps(body)).content == json.dumps(body).encode()
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff", b"{", b"[" * 100_000, b"1", b'"x"', b'{"params": 1}'])
+def test_what_is_no_request_is_left_to_the_route(body: bytes) -> None:
+    assert with_context(body) == body
+
+
+@pytest.mark.parametrize(
+    "config", [{}, {"config": None}, {"config": {"tags": ["x"], "configurable": {"a": 1}}}]
+)
+def test_the_context_of_a_command_goes_where_the_server_obeys_it(config: dict[str, Any]) -> None:
+    command = {
+        "id": 1,
+        "method": "run.start",
+        "params": {"input": {}, "context": {"max_tool_calls": 2}, **config},
+    }
+    params = json.loads(with_context(json.dumps(command).encode()))["params"]
+    assert params["config"]["configurable"].pop("max_tool_calls") == 2
+    given = config.get("config") or {"configurable": {}}
+    assert params == {"input": {}, "config": given}
+
+
+def test_a_command_of_a_websocket_is_answered_and_the_next_one_read(client: TestClient) -> None:
+    right = {"id": 2, "params": {"context": {"max_tool_calls": 2}}}
+    with client.websocket_connect("/socket") as socket:
+        socket.send_json({"id": 1, "params": {"context": {"max_tool_call": 2}}})
+        answer = socket.receive_json()
+        assert (answer["type"], answer["id"]) == ("error", 1)
+        assert "`max_tool_calls`?" in answer["message"]
+        socket.send_json(right)
+        assert socket.receive_json()["params"]["config"]["configurable"] == {"max_tool_calls": 2}
+
+
+def test_a_program_reads_one_sentence_too() -> None:
+    wrong: list[dict[str, Any]] = [{"nonsense": 1}, {"max_tool_calls": "many"}, {"only_tools": "read_file"}]
+    for fields in wrong:
+        with pytest.raises(ContextError) as refused:
+            Context(**fields)
+        assert len(str(refused.value).splitlines()) == 1
+        assert next(iter(fields)) in str(refused.value)

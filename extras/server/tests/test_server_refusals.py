@@ -1,0 +1,214 @@
+"""Each refusal of a server with users, by its rule: a quick guard of what test_server_auth.py tries whole."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph_sdk import Auth
+
+from skills_agent.server import auth as server_auth
+
+Who = tuple[str, list[str]]
+ALICE: Who = ("alice", [])
+ROOT: Who = ("root", [server_auth.OPERATOR])
+OWN = {"owner": "alice"}
+RULES: dict[str, Callable[..., Any]] = {
+    "threads": server_auth.use_threads,
+    "threads.create": server_auth.create_thread,
+    "threads.update": server_auth.update_thread,
+    "threads.create_run": server_auth.create_run,
+    "crons": server_auth.use_crons,
+    "assistants": server_auth.use_assistants,
+    "store": server_auth.use_store,
+}
+
+
+async def apply(who: Who, rule: str, action: str, value: Any) -> tuple[Any, Any]:
+    """Return the filter that a rule gives, and what it made of the request."""
+    name, permissions = who
+    user: Any = Auth.types.StudioUser(name, is_authenticated=True)
+    about: Any = {"resource": rule.partition(".")[0], "action": action}
+    ctx = Auth.types.AuthContext(permissions=permissions, user=user, **about)
+    sent = deepcopy(value)
+    return await RULES[rule](ctx=ctx, value=sent), sent
+
+
+def run(**kwargs: Any) -> dict[str, Any]:
+    return {"thread_id": "t", "kwargs": kwargs, "metadata": {}}
+
+
+def configured(**names: Any) -> dict[str, Any]:
+    return {"config": {"configurable": names}}
+
+
+FORBIDDEN_RUNS: list[dict[str, Any]] = [
+    {"command": {"goto": "act"}},
+    {"command": {"update": {"verdicts": {}}}},
+    {"command": {"resume": {}, "update": []}},
+    {"webhook": "http://127.0.0.1/"},
+    configured(__pregel_send=1),
+    configured(thread_id="another"),
+]
+FORBIDDEN_METADATA: list[Any] = [
+    {"owner": "bob"},
+    {"owner": None},
+    {"shared": "everyone"},
+    {"created_by": "system"},
+    ["owner"],
+]
+METADATA_OF: list[tuple[str, str, Callable[[Any], Any]]] = [
+    ("threads.create", "create", lambda given: {"metadata": given}),
+    ("threads.update", "update", lambda given: {"metadata": given}),
+    ("threads.create_run", "create_run", lambda given: {**run(), "metadata": given}),
+    ("threads.create_run", "create_run", lambda given: run(config={"metadata": given})),
+    ("crons", "create", lambda given: {"metadata": given, "payload": {}}),
+    ("crons", "update", lambda given: {"metadata": given, "payload": {}}),
+    ("assistants", "create", lambda given: {"metadata": given}),
+    ("assistants", "update", lambda given: {"metadata": given}),
+]
+FOR_OPERATORS: list[tuple[str, str, Any]] = [
+    ("threads.create", "create", {"thread_id": "copied"}),
+    ("threads.update", "update", {"thread_id": "t"}),
+    *(("threads.create_run", "create_run", run(**each)) for each in FORBIDDEN_RUNS),
+    *(
+        ("assistants", action, {"metadata": {}, **each})
+        for each in FORBIDDEN_RUNS[4:5]
+        for action in ("create", "update")
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "action", "value"), FOR_OPERATORS)
+async def test_what_is_for_operators_is_refused_to_a_user(rule: str, action: str, value: Any) -> None:
+    with pytest.raises(Auth.exceptions.HTTPException) as refused:
+        await apply(ALICE, rule, action, value)
+    assert refused.value.status_code == 403
+    await apply(ROOT, rule, action, value)
+
+
+@pytest.mark.parametrize("given", FORBIDDEN_METADATA)
+@pytest.mark.parametrize(("rule", "action", "within"), METADATA_OF)
+async def test_no_user_says_in_metadata_who_owns_a_thing(
+    rule: str, action: str, within: Callable[[Any], Any], given: Any
+) -> None:
+    with pytest.raises(Auth.exceptions.HTTPException) as refused:
+        await apply(ALICE, rule, action, within(given))
+    assert refused.value.status_code == (403 if isinstance(given, dict) else 422)
+
+
+@pytest.mark.parametrize("who", [ALICE, ROOT])
+@pytest.mark.parametrize("request_", FORBIDDEN_RUNS)
+async def test_a_cron_runs_with_the_rights_of_a_user_whoever_made_it(who: Any, request_: Any) -> None:
+    with pytest.raises(Auth.exceptions.HTTPException):
+        await apply(who, "crons", "create", {"payload": request_, "thread_id": "t", "metadata": {}})
+
+
+@pytest.mark.parametrize("name", server_auth.CLOSED_NAMESPACES)
+@pytest.mark.parametrize("who", [ALICE, ROOT])
+@pytest.mark.parametrize("action", ["put", "get", "delete", "search", "list_namespaces"])
+async def test_what_the_agent_keeps_in_the_store_is_refused(who: Any, name: str, action: str) -> None:
+    with pytest.raises(Auth.exceptions.HTTPException):
+        await apply(who, "store", action, {"namespace": (name, "journal")})
+
+
+ALLOWED: list[tuple[str, str, Any]] = [
+    ("threads", "read", {}),
+    ("threads", "search", {"metadata": {}}),
+    ("threads", "delete", {}),
+    ("threads.create", "create", {"metadata": {}}),
+    ("threads.create", "create", {"metadata": None}),
+    ("threads.update", "update", {"metadata": {"title": "x"}}),
+    ("threads.update", "update", {"action": "interrupt"}),
+    ("threads.create_run", "create_run", run(command={"resume": {}}, **configured(thread_id="t"))),
+    ("crons", "create", {"payload": {}, "metadata": {}}),
+    ("crons", "search", {}),
+    ("assistants", "create", {"metadata": {}}),
+    ("assistants", "delete", {}),
+]
+
+
+@pytest.mark.parametrize(("rule", "action", "value"), ALLOWED)
+async def test_what_a_user_may_do_is_for_what_they_own(rule: str, action: str, value: Any) -> None:
+    """What belongs to somebody else is not found: the filter says so. An operator sees all."""
+    shown, sent = await apply(ALICE, rule, action, value)
+    assert shown == OWN
+    assert action in {"create", "create_run"} or sent == value
+    assert (await apply(ROOT, rule, action, value))[0] is None
+
+
+@pytest.mark.parametrize("action", ["read", "search"])
+async def test_a_user_sees_assistants_of_operators_and_of_the_graphs_too(action: str) -> None:
+    shown, _ = await apply(ALICE, "assistants", action, {})
+    assert shown == {"$or": [OWN, {"shared": "everyone"}, {"created_by": "system"}]}
+
+
+@pytest.mark.parametrize(
+    ("rule", "action", "value"),
+    [each for each in ALLOWED if each[1] in {"create", "create_run"}],
+)
+async def test_the_server_writes_who_owns_what_is_made(rule: str, action: str, value: Any) -> None:
+    for who in (ALICE, ROOT):
+        _, sent = await apply(who, rule, action, value)
+        assert sent["metadata"]["owner"] == who[0]
+        is_shared = rule == "assistants" and who == ROOT
+        assert sent["metadata"].get("shared") == ("everyone" if is_shared else None)
+
+
+async def test_the_store_of_a_user_is_beneath_their_name() -> None:
+    places = [
+        (await apply(who, "store", "put", {"namespace": ("notes",)}))[1]["namespace"] for who in (ALICE, ROOT)
+    ]
+    assert [(place[0], place[2:]) for place in places] == [("users", ("notes",))] * 2
+    assert places[0] != places[1]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_server_finds_each_rule(rule: str) -> None:
+    """One that is not found gives way to the wider one: of threads, where anybody may write state."""
+    resource, _, action = rule.partition(".")
+    assert server_auth.auth._handlers[(resource, action or "*")][-1] is RULES[rule]
+
+
+@pytest.mark.parametrize(("name", "is_authenticated"), [("alice", False), ("", True)])
+async def test_nobody_is_no_user(name: str, *, is_authenticated: bool) -> None:
+    user: Any = Auth.types.StudioUser(name, is_authenticated=is_authenticated)
+    about: Any = {"resource": "threads", "action": "read"}
+    ctx = Auth.types.AuthContext(permissions=[], user=user, **about)
+    with pytest.raises(Auth.exceptions.HTTPException):
+        await RULES["threads"](ctx=ctx, value={})
+
+
+async def test_only_a_token_of_the_file_as_bearer_comes_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = tmp_path / "tokens.toml"
+    tokens.touch(0o600)
+    tokens.write_text(
+        "".join(
+            f'[{name}]\nsha256 = "{sha256(name.encode()).hexdigest()}"\noperator = {operator}\n'
+            for name, operator in (("alice", "false"), ("root", "true"))
+        )
+    )
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    server_auth._settings.cache_clear()
+    monkeypatch.setenv("SKILLS_AGENT_TOKENS", str(tokens))
+    try:
+        assert await server_auth.authenticate("Bearer alice") == {"identity": "alice", "permissions": []}
+        assert (await server_auth.authenticate("bearer root"))["permissions"] == [server_auth.OPERATOR]
+        for header in (None, "", "alice", "Basic alice", "Bearer", "Bearer bob", "Bearer alice2"):
+            with pytest.raises(Auth.exceptions.HTTPException) as refused:
+                await server_auth.authenticate(header)
+            assert refused.value.status_code == 401
+        tokens.chmod(0o644)
+        with pytest.raises(Auth.exceptions.HTTPException) as refused:
+            await server_auth.authenticate("Bearer alice")
+        assert (refused.value.status_code, refused.value.detail) == (
+            401,
+            "No user can be admitted; the log says why.",
+        )
+    finally:
+        server_auth._settings.cache_clear()

@@ -1,0 +1,228 @@
+"""git's commands that write in a repository: each runs as one program by itself, and runs no other.
+
+A `.git` is read-only for every script and every command line, because git obeys what is in it. A plain git
+command that a person approved is neither: no shell starts it, and what makes git run programs is off.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import dropwhile, pairwise
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from skills_agent.shell.commands import is_option
+from skills_agent.shell.shell import SimpleCommand, take_apart
+from skills_agent.skills.errors import ScriptError
+
+GIT: Final = ".git"
+WRITES: Final = frozenset(
+    {
+        "add", "am", "branch", "checkout", "cherry-pick", "commit", "commit-tree", "config", "fetch", "gc",
+        "init", "merge", "mv", "notes", "pack-refs", "pull", "push", "read-tree", "rebase", "reflog",
+        "remote", "repack", "replace", "reset", "restore", "revert", "rm", "stash", "switch", "symbolic-ref",
+        "tag", "update-index", "update-ref", "write-tree",
+    }
+)  # fmt: skip
+"""Programs of git itself, which no alias can replace. Others find a `.git` that is read-only."""
+_READS: Final[Mapping[str, frozenset[str]]] = {
+    "branch": frozenset(
+        {"", "-a", "-r", "-v", "-vv", "-l", "--all", "--contains", "--list", "--merged", "--no-merged"}
+        | {"--remotes", "--show-current", "--verbose"}
+    ),
+    "config": frozenset({"", "-l", "--get", "--get-all", "--get-regexp", "--list", "get", "list"}),
+    "notes": frozenset({"", "list", "show"}),
+    "reflog": frozenset({"", "show"}),
+    "remote": frozenset({"", "-v", "--verbose", "show", "get-url"}),
+    "stash": frozenset({"list", "show"}),
+    "tag": frozenset({"", "-l", "-n", "--list"}),
+}
+"""Commands that only read, by what comes first behind them."""
+_LEFT_OUT: Final[Mapping[str, tuple[str, ...]]] = {
+    "fetch": ("--upload-pack",),
+    "init": ("--bare", "--separate-git-dir", "--template"),
+    "pull": ("--upload-pack",),
+    "push": ("--exec", "--receive-pack"),
+    "rebase": ("--exec", "-x"),
+}
+"""Options that run a program, or make what git obeys; git takes the beginning of a long one, too."""
+_QUOTING: Final = str.maketrans("", "", "\"'\\")
+_OF_CONFIG: Final = frozenset({"--add", "--bool", "--local", "--replace-all", "--unset", "--unset-all"})
+_INERT: Final = re.compile(
+    r"(?:user|author|committer)\.(?:name|email)|init\.defaultbranch|pull\.(?:ff|rebase)"
+    r"|push\.(?:autosetupremote|default|followtags)|merge\.(?:conflictstyle|ff)"
+    r"|core\.(?:autocrlf|eol|filemode|ignorecase|quotepath|safecrlf)"
+    r"|(?:branch|remote)\..+\.(?:description|fetch|merge|pushurl|rebase|remote|url)",
+    re.IGNORECASE,
+)
+"""Configuration that names no program and no file."""
+_RUNS_PROGRAMS: Final = re.compile(
+    r"(?im)(?:^|\])\s*(alternateRefsCommand|clean|cmd|command|defaultKeyCommand|diffFilter|driver|external|gitProxy"
+    r"|helper|\w*Hook|path|process|program|receivepack|smudge|textconv|update|uploadpack|vcs)\s*="
+)
+"""Settings of a repository that git runs, or reads more settings from, and that `_OFF` cannot turn off: what
+stands before them may be any name, as in `filter.x.clean`."""
+_OFF: Final[Mapping[str, str]] = {
+    "core.askPass": "", "core.attributesFile": os.devnull, "core.fsmonitor": "false",
+    "core.hooksPath": os.devnull, "core.pager": "cat", "core.sshCommand": "ssh", "credential.helper": "",
+    "commit.gpgSign": "false", "push.gpgSign": "false", "tag.gpgSign": "false", "gc.auto": "0",
+    "maintenance.auto": "false", "safe.bareRepository": "explicit", "submodule.recurse": "false",
+}  # fmt: skip
+GIT_ENVIRONMENT: Final[Mapping[str, str]] = {
+    "GIT_ALLOW_PROTOCOL": "http:https:ssh:git", "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_EDITOR": ":",
+    "GIT_SEQUENCE_EDITOR": ":", "GIT_TEMPLATE_DIR": "", "GIT_TERMINAL_PROMPT": "0",
+}  # fmt: skip
+"""What turns the rest off: an editor that git itself takes for "leave it as it is", no template, and no other
+repository of this machine, whose hooks a push would run."""
+
+
+class GitWrite(NamedTuple):
+    """One git command that writes in a repository."""
+
+    name: str
+    inside: str
+    """Where it works, from the folder that it starts in: what `-C` says."""
+    repository: Path
+    """Its `.git`: absolute, links resolved."""
+    args: tuple[str, ...]
+    """What git gets: the command as it is written, and what turns other programs off."""
+
+
+class _Spelled(NamedTuple):
+    """A command of git as it is written."""
+
+    name: str
+    rest: tuple[str, ...]
+    inside: str
+    settings: tuple[str, ...]
+    """What `-c` says."""
+    odd: str
+    """The first option of git itself beside these."""
+
+
+def git_write(command: str, start: Path, root: Path) -> GitWrite | None:
+    """Return the git command that a line is, and nothing else; None where it writes in no repository.
+
+    `start` is where it starts, and `root` the folder whose repositories count. Raises ScriptError where
+    another program is in the line, or where git would run one.
+    """
+    if GIT[1:] not in command.translate(_QUOTING):  # as in most lines, which need not be taken apart
+        return None
+    line, top, words = take_apart(command), os.path.realpath(root), tuple(command.split(maxsplit=2)[:2])
+    meant = _Spelled(words[-1], (), "", (), "")  # -m "$(cat <<END …)"
+    if line is None and words[0] == GIT[1:] and meant.name in WRITES and _repository(meant, start, top):
+        raise _beside(meant.name)
+    for each in line or ():
+        git = _spelled(each)
+        if git is None or each.folders is None:
+            continue
+        repositories = [_repository(git, start / folder, top) for folder in each.folders]
+        if not repositories or None in repositories:
+            continue
+        if line is None or len(line) > 1 or not _is_plain(each):
+            raise _beside(git.name)
+        repository = Path(str(repositories[0]))
+        for fault in (*_odd(git), *_programs_of(repository)):
+            raise ScriptError(
+                f"Not run: git {git.name} writes only where nothing makes it run or obey something else, and "
+                f"here is {fault}. Leave that out, or ask the user to run the command."
+            )
+        return GitWrite(git.name, git.inside, repository, _arguments(git, start, repository))
+    return None
+
+
+def _beside(name: str) -> ScriptError:
+    return ScriptError(
+        f"Not run: git {name} writes in .git, and only one git command by itself may. Call run_command once "
+        "for each such command, with every word spelled out and nothing around it: no other program, cd (use "
+        "-C, or cwd), pipe, redirection or $(...)."
+    )
+
+
+def _spelled(command: SimpleCommand) -> _Spelled | None:
+    """Return a command of git that writes; None for any other."""
+    if not command.program or Path(command.program).name != GIT[1:]:
+        return None
+    left, inside, settings, odd = list(command.known[1:]), "", [], ""
+    while left and left[0].startswith("-"):
+        option = left.pop(0)
+        if option == "-C" and left:
+            inside = os.path.join(inside, left.pop(0))  # noqa: PTH118 - `..` stays
+        elif option == "-c" and left:
+            settings.append(left.pop(0))
+        elif option not in {"--no-pager", "-P"}:
+            odd = odd or option
+    name, *rest = left or ("",)
+    reads = _only_reads(name, rest, whole=len(command.known) == len(command.words))
+    known = name in WRITES and not reads
+    return _Spelled(name, tuple(rest), inside, tuple(settings), odd) if known else None
+
+
+def _only_reads(name: str, rest: Sequence[str], *, whole: bool) -> bool:
+    """`whole`: all words are known."""
+    first = rest[0] if rest else ""
+    if not rest and not whole:
+        return False
+    if name == "config" and whole and len(list(dropwhile(lambda each: each.startswith("-"), rest))) == 1:
+        return not {"--unset", "--unset-all", "--remove-section", "--edit", "-e"} & set(rest)
+    return first.partition("=")[0] in _READS.get(name, ())
+
+
+def _repository(git: _Spelled, start: Path, top: str) -> Path | None:
+    """Return the `.git` that a command works on: the nearest one; None for none beneath the top."""
+    folder = start / git.inside
+    if git.name == "init":
+        folder /= next(_operands(git.rest), "")
+    real = Path(os.path.realpath(folder))
+    if git.name == "init":
+        return real / GIT if real.is_relative_to(top) else None
+    above = (each for each in (real, *real.parents) if each.is_relative_to(top))
+    return next((each / GIT for each in above if os.path.lexists(each / GIT)), None)
+
+
+def _operands(words: Sequence[str]) -> Iterator[str]:
+    for before, word in pairwise(["", *words]):
+        if not word.startswith("-") and before not in {"-b", "--initial-branch"}:
+            yield word
+
+
+def _is_plain(command: SimpleCommand) -> bool:
+    """Return whether no shell is needed to run a command: its output is kept anyway."""
+    is_bare = not command.assignments and len(command.known) == len(command.words)
+    kept = all(each.is_harmless and each.operator[0] != "<" for each in command.redirections)
+    return is_bare and kept and command.program == GIT[1:]
+
+
+def _odd(git: _Spelled) -> Iterator[str]:
+    """Yield what a command says that git would run, or obey later."""
+    yield from [git.odd] if git.odd else []
+    yield from (f"-c {each}" for each in git.settings if not _INERT.fullmatch(each.partition("=")[0]))
+    for option in _LEFT_OUT.get(git.name, ()):
+        yield from (word for word in git.rest if is_option(word, option))
+    if git.name == "config":
+        key = next((each for each in git.rest if each[:1] != "-" and each not in {"set", "unset"}), "")
+        yield from (each for each in git.rest if each[:1] == "-" and each not in _OF_CONFIG)
+        yield from [] if _INERT.fullmatch(key) else [f"the setting {key}"]
+
+
+def _programs_of(repository: Path) -> Iterator[str]:
+    """Yield what makes git run a program in a repository, or work in another one."""
+    if repository.is_symlink() or (repository.exists() and not repository.is_dir()):
+        yield "a .git that is no folder"
+    if os.path.lexists(repository / "commondir"):
+        yield "a .git that leads to another"
+    for file in filter(Path.is_file, (repository / "config", repository / "config.worktree")):
+        for found in _RUNS_PROGRAMS.finditer(file.read_text(encoding="utf-8", errors="replace")):
+            yield f"the setting {found[1]} in .git/{file.name}"
+
+
+def _arguments(git: _Spelled, start: Path, repository: Path) -> tuple[str, ...]:
+    settings = (*git.settings, *(f"{key}={value}" for key, value in _OFF.items()))
+    places = [] if git.name == "init" else ["--git-dir", "--work-tree"]
+    inside = os.path.realpath(start / git.inside)
+    named = (
+        f"{option}={os.path.relpath(place, inside)}"
+        for option, place in zip(places, (repository, repository.parent), strict=False)
+    )
+    return ("--no-pager", *(word for each in settings for word in ("-c", each)), *named, git.name, *git.rest)

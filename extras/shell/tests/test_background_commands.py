@@ -1,0 +1,367 @@
+"""Commands in the background: started, looked at, stopped, and ended with their run however that ends."""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from signal import SIGKILL
+from typing import Any
+
+import pytest
+from langchain_core.messages import BaseMessage, HumanMessage
+from langgraph.types import Command
+
+from skills_agent.shell.background import MAX_OF_RUN
+from tests.agents import Agent, call, calls
+from tests.graph.cli.command_line import CommandLine
+from tests.kit import MakeAgent
+from tests.machine import SANDBOXES
+from tests.stubborn import processes_with
+from tests.waiting import until
+
+FREE: dict[str, Any] = {"require_approval_for": [], "enable_run_command": "on"}
+GO: Any = {"messages": [HumanMessage("go")]}
+ID = re.compile(r"cmd-[0-9a-f]{8}")
+Reply = Callable[[Sequence[BaseMessage]], Any]
+
+
+@pytest.fixture(params=[pytest.param("off", marks=pytest.mark.slow), "require"], ids=["controlled", "bwrap"])
+def free(request: pytest.FixtureRequest) -> dict[str, Any]:
+    return {**FREE, "sandbox": request.param}
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(tmp_path: Path) -> Iterator[None]:
+    yield
+    assert processes_with(token(tmp_path / "work")) == []
+
+
+def token(workspace: Path) -> str:
+    """Return a word for command lines, by which their processes are found."""
+    return f"token-of-{workspace.parent}"
+
+
+def forever(workspace: Path, more: str = "") -> str:
+    return f"echo begun; {more} exec -a '{token(workspace)}' sleep 600"
+
+
+def until_there(name: str) -> str:
+    return f"until test -e {name}; do sleep 0.1; done"
+
+
+def start(command: str, **more: Any) -> dict[str, Any]:
+    return calls(call("run_command", command=command, background=True, **more))
+
+
+def about_last(tool: str, **more: Any) -> Reply:
+    """Return a reply that calls a tool with the id of the command that was started last."""
+
+    def reply(messages: Sequence[BaseMessage]) -> Any:
+        ids = [each for message in messages for each in ID.findall(str(message.text))]
+        return calls(call(tool, id=ids[-1], **more))
+
+    return reply
+
+
+def told(agent: Agent, tool: str) -> str:
+    """Return the last result of a tool."""
+    return agent.tool_messages(tool)[-1].text
+
+
+# --- start, look, stop ---
+
+
+def test_a_server_is_started_asked_and_stopped(
+    make_agent: MakeAgent, workspace: Path, free: dict[str, Any]
+) -> None:
+    serve = "mkfifo ask reply; echo ready; while read x <ask; do echo asked $x; echo got $x >reply; done"
+    agent = make_agent(
+        [
+            start(f"{serve}; : {token(workspace)}"),
+            calls(
+                call(
+                    "run_command", command="until test -p reply; do sleep 0.1; done; echo hi >ask; cat reply"
+                )
+            ),
+            *[about_last("command_output")] * 3,
+            about_last("stop_command"),
+            about_last("command_output"),
+            "done",
+        ],
+        **free,
+    )
+    assert agent.say("go")["answer"] == "done"
+    started, asked = agent.tool_messages("run_command")
+    assert re.match(r"cmd-\w{8} runs \(\d+ s\)\n", started.text)
+    assert "It ends when you answer, at the latest" in started.text
+    assert ("a network of its own" in started.text) is (free["sandbox"] == "require")
+    assert asked.text.endswith("stdout:\ngot hi")
+    looks = [each.text for each in agent.tool_messages("command_output")]
+    stopped = told(agent, "stop_command")
+    # It printed two lines, and each comes in one look.
+    assert "".join([started.text, *looks, stopped]).count("asked hi") == 1
+    assert any(look.endswith("nothing new printed") for look in looks)
+    assert " has ended: stopped: stop_command asked for it" in stopped
+    assert "stopped: stop_command asked for it" in looks[-1]
+
+
+@pytest.mark.slow
+def test_one_that_ends_by_itself_says_what_it_came_to(
+    make_agent: MakeAgent, workspace: Path, free: dict[str, Any]
+) -> None:
+    agent = make_agent(
+        [
+            start("sleep 1; echo out; echo x >made; no-such-program"),
+            about_last("command_output", wait=60),
+            "done",
+        ],
+        **free,
+    )
+    agent.say("go")
+    text = told(agent, "command_output")
+    assert " has ended: exit code 127 (" in text
+    assert "files written:\nmade (2 bytes)" in text
+    assert "stdout:\nout" in text
+    assert "[Not installed here: no-such-program." in text
+
+
+def test_one_that_cannot_begin_says_so_at_once(make_agent: MakeAgent, free: dict[str, Any]) -> None:
+    agent = make_agent([start("exit 3"), about_last("command_output", wait=60), "done"], **free)
+    agent.say("go")
+    assert " has ended: exit code 3 (" in told(agent, "command_output")
+
+
+@pytest.mark.slow
+def test_it_has_a_time_limit_of_its_own(make_agent: MakeAgent, workspace: Path) -> None:
+    settings = {**FREE, "sandbox": "off", "background_timeout": 1.0, "script_timeout": 60.0}
+    agent = make_agent([start(forever(workspace)), about_last("command_output", wait=60), "done"], **settings)
+    agent.say("go")
+    assert " has ended: stopped: time limit reached (" in told(agent, "command_output")
+    refused = make_agent([start("true", timeout=3), "done"], thread="other", **settings)
+    refused.say("go")
+    assert told(refused, "run_command").endswith("3 seconds were asked for, and timeout is at most 1 here.")
+
+
+def test_calls_of_one_step_start_side_by_side_and_only_so_many(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    many = [call("run_command", command=forever(workspace), background=True) for _ in range(MAX_OF_RUN + 1)]
+    agent = make_agent([calls(*many), "done"], sandbox="off", **FREE)
+    agent.say("go")
+    texts = [each.text for each in agent.tool_messages("run_command")]
+    ids = [ID.match(text) for text in texts]
+    assert len({each[0] for each in ids if each}) == MAX_OF_RUN
+    (refused,) = [text for text in texts if not ID.match(text)]
+    assert refused.startswith(f"Not started: {MAX_OF_RUN} commands run in the background (cmd-")
+
+
+@pytest.mark.parametrize("tool", ["command_output", "stop_command"])
+def test_another_thread_hears_nothing_of_it(make_agent: MakeAgent, tool: str) -> None:
+    def first(messages: Sequence[BaseMessage]) -> Any:
+        is_other = any(ID.search(str(message.text)) for message in messages)
+        return about_last(tool)(messages) if is_other else start("echo private")
+
+    agent = make_agent([first, "done"], sandbox="off", **FREE)
+    agent.say("go")
+    (name,) = set(ID.findall(told(agent, "run_command")))
+    agent.config = {"configurable": {"thread_id": "another"}}
+    agent.say(f"look at {name}")
+    assert told(agent, tool).startswith(f"No command '{name}' runs here: it ended with its turn")
+
+
+# --- the end of the run ---
+
+
+def ended(parts: Any) -> list[dict[str, Any]]:
+    return [each for each in parts if each["type"] == "skills_agent.command_ended"]
+
+
+@pytest.mark.slow
+def test_it_ends_with_the_answer_and_what_it_printed_last_is_told(
+    make_agent: MakeAgent, workspace: Path, free: dict[str, Any]
+) -> None:
+    line = forever(workspace, "sleep 1; echo last words; touch made;")
+    wait = calls(call("run_command", command=until_there("made")))
+    agent = make_agent([start(line), wait, "done", about_last("command_output"), "later"], **free)
+    (event,) = ended(agent.graph.stream(GO, agent.config, stream_mode="custom"))
+    assert processes_with(token(workspace)) == []
+    assert (event["stopped"], event["output"]) == ("run", "last words")
+    assert [file["path"] for file in event["written"]] == ["made"]
+    agent.say("what became of it?")
+    text = told(agent, "command_output")
+    assert " has ended: stopped: it ended with its run" in text
+    assert text.endswith("stdout:\nlast words")
+
+
+@pytest.mark.parametrize("mode", [["custom"], ["custom", "values"], "custom"])
+@pytest.mark.variants
+async def test_the_same_holds_on_an_event_loop(make_agent: MakeAgent, workspace: Path, mode: Any) -> None:
+    agent = make_agent([start(forever(workspace)), "done"], sandbox="off", **FREE)
+    parts = [part async for part in agent.graph.astream(GO, agent.config, stream_mode=mode)]
+    flat = [part[1] if isinstance(part, tuple) else part for part in parts]
+    (event,) = ended(each for each in flat if "type" in each)
+    assert event["stopped"] == "run"
+    assert processes_with(token(workspace)) == []
+
+
+ASKS: dict[str, Any] = {"require_approval_for": ["write"], "enable_run_command": "on", "sandbox": "off"}
+SERVE = """python3 -u -c "
+import http.server, socketserver
+server = socketserver.TCPServer(('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler)
+print(server.server_address[1], file=open('port.new', 'w')); import os; os.rename('port.new', 'port')
+server.serve_forever()" """
+CURL = "until test -e port; do sleep 0.1; done; curl -s http://127.0.0.1:$(cat port)/page"
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["invoke", "ainvoke"])
+async def test_a_server_answers_after_a_question_and_ends_with_the_turn(
+    make_agent: MakeAgent, workspace: Path, is_async: bool
+) -> None:
+    fetch, write = calls(call("run_command", command=CURL)), calls(call("write_file", path="a", content="x"))
+    script = [start(f"{SERVE} {token(workspace)}"), write, fetch, about_last("command_output"), "done"]
+    agent = make_agent(script, **ASKS)
+    (workspace / "page").write_text("served")
+    decision: Any = Command(resume={"decisions": [{"type": "approve"}]})
+    for given in (GO, decision):
+        if is_async:
+            await agent.graph.ainvoke(given, agent.config)
+        else:
+            agent.graph.invoke(given, agent.config)
+        assert bool(agent.state.interrupts) is bool(processes_with(token(workspace))) is (given is GO)
+    assert agent.tool_messages("run_command")[-1].text.endswith("stdout:\nserved")
+    assert " runs (" in told(agent, "command_output")
+
+
+def test_a_message_in_the_place_of_an_answer_keeps_it_to_the_end_of_its_turn(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    write = calls(call("write_file", path="a", content="x"))
+    agent = make_agent([start(forever(workspace)), write, about_last("command_output"), "done"], **ASKS)
+    agent.say("go")
+    agent.say("and now?")
+    assert " runs (" in told(agent, "command_output")
+    assert processes_with(token(workspace)) == []
+
+
+def test_it_ends_where_the_run_after_a_question_fails(make_agent: MakeAgent, workspace: Path) -> None:
+    agent = make_agent([start(forever(workspace)), calls(call("write_file", path="a", content="x"))], **ASKS)
+    agent.say("go")
+    assert processes_with(token(workspace)) != []
+    with pytest.raises(Exception, match="script"):
+        agent.answer({"type": "approve"})
+    until(lambda: processes_with(token(workspace)) == [])
+
+
+def test_it_ends_where_the_run_fails(make_agent: MakeAgent, workspace: Path) -> None:
+    agent = make_agent([start(forever(workspace))], sandbox="off", **FREE)
+    with pytest.raises(Exception, match="script"):
+        agent.say("go")
+    until(lambda: processes_with(token(workspace)) == [])
+
+
+def test_it_ends_where_a_stream_is_left(make_agent: MakeAgent, workspace: Path) -> None:
+    agent = make_agent([start(forever(workspace)), "done", "later"], sandbox="off", **FREE)
+    parts = agent.graph.stream(GO, agent.config, stream_mode="updates")
+    for part in parts:
+        if "act" in part:
+            break
+    assert processes_with(token(workspace)) != []
+    parts.close()  # type: ignore[attr-defined]
+    until(lambda: processes_with(token(workspace)) == [])
+    assert agent.say("again")["answer"]
+
+
+async def test_it_ends_where_its_run_is_cancelled_and_the_thread_is_free_then(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    slow = calls(call("run_command", command=f"touch slow; {forever(workspace)}"))
+    agent = make_agent([start(forever(workspace)), slow, "done", "later"], sandbox="off", **FREE)
+    run = asyncio.ensure_future(agent.graph.ainvoke(GO, agent.config))
+    while not (workspace / "slow").exists():
+        await asyncio.sleep(0.01)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    await agent.graph.ainvoke({"messages": [HumanMessage("again")]}, agent.config)
+    assert processes_with(token(workspace)) == []
+
+
+def test_a_process_that_goes_on_with_the_thread_knows_that_it_has_ended(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    script = [start(forever(workspace)), "done", about_last("command_output"), "later"]
+    agent = make_agent(script, sandbox="off", **FREE)
+    agent.say("go")
+    restarted = Agent(agent.model, agent.settings, checkpointer=agent.checkpointer)
+    restarted.say("and now?")
+    text = told(restarted, "command_output")
+    assert "it ended with its turn, or there never was one." in text
+
+
+# --- on the command line ---
+
+
+@pytest.mark.slow
+def test_the_terminal_shows_what_a_long_command_prints_and_what_ended_with_the_run(
+    cli: CommandLine,
+) -> None:
+    model = cli.script(
+        start(forever(cli.workspace)),
+        calls(call("run_command", command="echo one; sleep 1.5; echo two")),
+        "All done.",
+    )
+    done = cli.run_process(
+        "ask", "go", "--model", model, "--yes", "run", SKILLS_AGENT_ENABLE_RUN_COMMAND="on"
+    )
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert "act       | one" in lines
+    assert re.search(r"(?m)^act       cmd-\w{8} ended, stopped: run", done.out)
+    assert lines[-1] == "All done."
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sandbox", SANDBOXES)
+def test_a_kill_of_the_agent_ends_it(cli: CommandLine, sandbox: str) -> None:
+    wait = calls(call("run_command", command="touch waits; sleep 600"))
+    model = cli.script(start(forever(cli.workspace)), wait, "done")
+    process = cli.start(
+        *("ask", "go", "--model", model, "--yes", "run"),
+        SKILLS_AGENT_ENABLE_RUN_COMMAND="on",
+        SKILLS_AGENT_SANDBOX=sandbox,
+    )
+    try:
+        until((cli.workspace / "waits").exists)
+        assert processes_with(token(cli.workspace)) != []
+        process.send_signal(SIGKILL)
+        until(lambda: processes_with(token(cli.workspace)) == [])
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_what_it_made_for_other_programs_is_put_aside_and_told(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    line = forever(workspace, "a=.v; b=scode; mkdir $a$b; echo {} >$a$b/tasks.json; touch made;")
+    agent = make_agent(
+        [
+            start(line),
+            calls(call("run_command", command=until_there("made"))),
+            "done",
+        ],
+        sandbox="require",
+        **FREE,
+    )
+    (event,) = ended(agent.graph.stream(GO, agent.config, stream_mode="custom"))
+    assert not (workspace / ".vscode").exists()
+    assert "which other programs obey" in event["notices"][0]
+
+
+def test_the_record_has_its_end(make_agent: MakeAgent, workspace: Path) -> None:
+    agent = make_agent(
+        [start("echo quick"), about_last("command_output", wait=60), "done"], sandbox="off", **FREE
+    )
+    agent.say("go")
+    (record,) = (workspace / ".agent/runs").glob("*.jsonl")
+    assert '"type":"command_ended"' in record.read_text()

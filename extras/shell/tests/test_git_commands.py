@@ -1,0 +1,172 @@
+"""Where git's commands write, which only read, and which run nothing but git."""
+
+from pathlib import Path
+
+import pytest
+
+from skills_agent.shell.git_commands import git_write
+from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.policy.protected import protected_in_command
+from skills_agent.skills.scripts.command_line import command_request
+
+
+def opened(workspace: Path, command: str, cwd: str = "") -> set[str]:
+    """Return what a command may write beneath the workspace, once it is approved."""
+    found = protected_in_command(command, workspace, cwd=cwd)
+    return {str(each.place.relative_to(workspace)) for each in found if each.place}
+
+
+def is_refused(workspace: Path, command: str) -> bool:
+    """Return whether a line is refused before anybody is asked, and opens nothing in any case."""
+    assert not opened(workspace, command)
+    try:
+        request = command_request(command, workspace=workspace)
+    except ScriptError as error:
+        return str(error).startswith("Not run: git ")
+    assert not request.is_alone
+    return False
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    for folder in (".git", "sub", "inner/.git"):
+        (tmp_path / folder).mkdir(parents=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        ("git commit -m x", ".git"), ("git -C sub stash", ".git"), ("git checkout -b new", ".git"),
+        ("git --no-pager -c user.name=a commit -m x", ".git"), ("git branch -d old", ".git"),
+        ("git config user.name a", ".git"), ("git config --local --unset user.name", ".git"),
+        ("git remote add o url", ".git"), ("git config branch.main.remote o", ".git"),
+        ("git commit -m x 2>&1 >/dev/null", ".git"), ("git -C inner commit -m x", "inner/.git"),
+        ("git init new", "new/.git"), ("git init -q -b main .", ".git"), ("git -C sub init", "sub/.git"),
+        ("git merge --no-ff main", ".git"), ("git rebase --autosquash main", ".git"),
+    ],
+)  # fmt: skip
+def test_one_git_command_is_a_program_of_its_own_and_opens_its_repository(
+    repository: Path, command: str, place: str
+) -> None:
+    assert place in opened(repository, command)
+    request = command_request(command, workspace=repository)
+    assert request.is_alone
+    assert request.args[0] == "git"
+    assert request.command == command
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git log --oneline", "git status", "git diff", "git show HEAD", "git branch",
+        "git branch --show-current", "git branch --list 'x*'", "git stash list", "git tag", "git tag -l",
+        "git remote -v", "git worktree list", "git config user.name", "git config --get user.name",
+        "git rev-parse HEAD", "git", "git --version", "echo git commit", "git nonsense", "git log | head",
+        "git submodule add x", "git difftool", "git bisect run ./x", "git archive --remote=x HEAD",
+        "git clone ./x y", "git worktree add trees/x", "git filter-branch",
+    ],
+)  # fmt: skip
+def test_nothing_else_opens_a_repository(repository: Path, command: str) -> None:
+    assert not is_refused(repository, command)
+    assert not list(protected_in_command(command, repository))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git config user.name x && git commit -qam y", "git commit -m \"$(cat <<'E'\nx\nE\n)\"",
+        "git commit -m x; f() { ls; }", "git commit -qam x; python3 tools/lint.py",
+        "git add -A && git commit -m x", "git add x; sh build.sh", "./x | git commit -F -", "$X; git add x",
+        "git add $(./x)", "git branch $NAME", "git add *.py", "git commit -F - <<< x", "git commit -m x > y",
+        "git commit -F - < x", "GIT_DIR=x git commit -m x", "if ./x; then git commit -m x; fi",
+        "/usr/bin/git add x", "./git add x", "cd . && git commit -m x", "git commit -m x &>y",
+        "git init && ./x", "git init new && ./x", "git log && git reset --hard",
+    ],
+)  # fmt: skip
+def test_beside_another_program_and_a_shell_git_does_not_write(repository: Path, command: str) -> None:
+    assert is_refused(repository, command)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git -c core.fsmonitor=./x add y", "git -c alias.add='!./x' add y", "git -c filter.x.clean=./x add y",
+        "git --exec-path=. commit -m x", "git --git-dir=x commit -m x",
+        "git --work-tree=/ add x", "git --config-env=core.pager=X add x",
+        "git --bare add x", "git rebase --exec ./x main", "git rebase -x ./x main",
+        "git rebase --ex=./x main",
+        "git rebase -ix ./x main", "git fetch --upload-pack=./x o", "git fetch --up ./x o",
+        "git pull --upload-pack ./x", "git push --receive-pack=./x o", "git push --exec=./x o",
+        "git init --template=./x", "git init --templ=./x", "git init --separate-git-dir=x",
+        "git init --bare x",
+        "git config core.fsmonitor ./x", "git config core.hooksPath x", "git config alias.st '!./x'",
+        "git config include.path ../x", "git config filter.x.clean ./x",
+        "git config --file x.conf user.name x",
+        "git config --fil=x.conf user.name x", "git config -f .git/config user.name x", "git config -e",
+        "git config set core.editor ./x", "git config remote.o.uploadpack ./x",
+        "git config --unset-all alias.x",
+        "git config --rename-section user core", "git config --global user.name x",
+        "git config core.worktree /", "git config url.ext::x.insteadOf https", "git config user.signingkey x",
+    ],
+)  # fmt: skip
+def test_what_makes_git_run_or_obey_something_is_refused(repository: Path, command: str) -> None:
+    assert is_refused(repository, command)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        '[filter "x"]\n\tclean = ./x', '[FILTER "x"] Smudge=./x', '[filter "a]b"] process = ./x',
+        '[merge "x"]\r\n\tdriver = ./x %A', '[diff "x"]\n  textconv = ./x', "[diff] external = ./x",
+        '[diff "x"]\ncommand = ./x', "[include]\n\tpath = ../x", '[includeIf "gitdir:."]\n path = x',
+        '[credential "https://x"]\n\thelper = !./x', "[gpg]\n\tprogram = ./x", '[trailer "x"]\n\tcmd = ./x',
+        '[remote "o"]\n\tuploadpack = ./x', '[remote "o"]\n\tvcs = x', '[hook "x"]\n\tcommand = ./x',
+        "[core]\n\tpager = x\\\n\n\talternateRefsCommand = ./x",
+        "[core]\n\tgitproxy = ./x",
+        "[submodule \"x\"]\n\tupdate = !./x",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["config", "config.worktree"])
+def test_a_repository_that_names_programs_is_not_written(repository: Path, config: str, name: str) -> None:
+    (repository / ".git" / name).write_text(config)
+    assert is_refused(repository, "git commit -m x")
+
+
+def test_an_ordinary_configuration_names_none(repository: Path) -> None:
+    (repository / ".git/config").write_text(
+        "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\thooksPath = .husky/_\n\tpager = less\n"
+        "\tfsmonitor = true\n\teditor = vi\n\tsshCommand = ssh -i x\n"
+        '[remote "origin"]\n\turl = https://example.org/?path=x\n\tfetch = +refs/heads/*:refs/remotes/o/*\n'
+        '[branch "main"]\n\tremote = origin\n\tmerge = refs/heads/main\n[user]\n\tname = a program = b\n'
+    )
+    assert opened(repository, "git commit -m x") == {".git"}
+
+
+def test_the_repository_is_the_nearest_one_of_the_workspace(repository: Path) -> None:
+    assert opened(repository, "git commit -m x", "inner") == {"inner/.git"}
+    (repository / "other/deep").mkdir(parents=True)
+    assert not opened(repository / "other", "git commit -m x", "deep")
+    assert git_write("git -C .. commit -m x", repository / "other", repository / "other") is None
+
+
+@pytest.mark.parametrize("content", ["gitdir: ../.git\n", None])
+def test_a_git_that_leads_elsewhere_is_not_written(repository: Path, content: str | None) -> None:
+    (repository / "linked").mkdir()
+    if content:
+        (repository / "linked/.git").write_text(content)
+    else:
+        (repository / "linked/.git").symlink_to("../.git")
+    assert is_refused(repository, "git -C linked commit -m x")
+    (repository / ".git/commondir").write_text("../inner/.git")
+    assert is_refused(repository, "git commit -m x")
+
+
+@pytest.mark.parametrize(
+    "command", ["cp x .git/config", "tee .git/hooks/pre-commit", "rm -r .git", "touch inner/.git/config"]
+)
+def test_what_a_command_names_in_a_repository_is_asked_about_and_stays_read_only(
+    repository: Path, command: str
+) -> None:
+    assert list(protected_in_command(command, repository))
+    assert not opened(repository, command)

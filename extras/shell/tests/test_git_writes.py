@@ -1,0 +1,239 @@
+"""An approved git command, where scripts had been before: tried for real, as root and as nobody.
+
+What was planted leaves a canary where it is executed, by that command or by the person's next one.
+"""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from extras.sandbox.tests.test_hostile_scripts import Host, host, user
+from extras.sandbox.tests.test_protected_files import git, is_safe
+from skills_agent.skills.errors import ScriptError
+
+__all__ = ["host", "user"]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def repository(host: Host) -> Host:
+    """Return a machine with a repository, and with a program in it that nothing names yet."""
+    host.level = "bwrap"
+    shutil.rmtree(host.work)
+    (host.work / "src").mkdir(parents=True)
+    (host.work / "evil").write_text(f"#!/bin/sh\ntouch {host.work}/canary\ncat\n")
+    (host.work / "evil").chmod(0o755)
+    (host.work / "a.txt").write_text("one\n")
+    host.own()
+    git(host, "init", "-q", "-b", "main")
+    git(host, "commit", "-q", "--allow-empty", "-m", "first")
+    configure(host, "[user]\n\tname = a\n\temail = a@b")
+    return host
+
+
+def configure(host: Host, text: str) -> None:
+    with (host.work / ".git/config").open("a") as file:
+        file.write(f"{text}\n")
+
+
+def as_git(host: Host, line: str) -> dict[str, Any]:
+    """Run a line that a person approved."""
+    return host.run("", git=line)
+
+
+def is_untouched(host: Host) -> bool:
+    """Return whether nothing that was planted ran, also when the person goes on with git."""
+    git(host, "add", "-A")
+    git(host, "commit", "-qam", "the person's")
+    return is_safe(host)
+
+
+def test_commands_of_git_do_what_they_say(repository: Host) -> None:
+    for line in (
+        "git add -A", "git commit -qm made", "git checkout -q -b new", "git config core.eol lf", "git tag v1",
+        "git -C src commit -q --allow-empty -m more", "git stash", "git remote add o url",
+        "git mv a.txt b.txt", "git reset -q --hard HEAD", "git merge -q main", "git rebase -q main",
+        "git revert --no-edit HEAD~1", "git cherry-pick --allow-empty HEAD~1", "git branch -q -D main",
+        "git rm -q --ignore-unmatch evil", "git commit -q --amend --allow-empty --no-edit",
+        "git notes add -m x", "git gc -q",
+    ):  # fmt: skip
+        result = as_git(repository, line)
+        assert result["exit_code"] == 0, (line, result)
+        assert not result["notices"], line
+    assert git(repository, "log", "--format=%s", "-n1", "v1") == "made\n"
+    assert git(repository, "config", "core.eol") == "lf\n"
+    assert git(repository, "remote") == "o\n"
+
+
+def test_a_repository_is_made_and_stays(repository: Host) -> None:
+    shutil.rmtree(repository.work / ".git")
+    for line, place in (("git init -q", ".git"), ("git init -q deep/new", "deep/new/.git")):
+        result = as_git(repository, line)
+        assert result["exit_code"] == 0, result
+        assert result["notices"] == []
+        assert sorted(each.name for each in (repository.work / place).iterdir()) == [
+            "HEAD",
+            "config",
+            "objects",
+            "refs",
+        ]
+
+
+def test_hooks_do_not_run(repository: Host) -> None:
+    """They are the person's own, or came with somebody's folder."""
+    (repository.work / ".git/hooks").mkdir(exist_ok=True)
+    for name in (
+        "pre-commit",
+        "commit-msg",
+        "post-commit",
+        "post-checkout",
+        "post-index-change",
+        "pre-auto-gc",
+    ):
+        (repository.work / ".git/hooks" / name).symlink_to("../../evil")
+    for line in ("git add -A", "git commit -qm x", "git checkout -q -b y", "git gc -q", "git merge -q main"):
+        as_git(repository, line)
+    assert "x\n" in git(repository, "-c", "core.hooksPath=/dev/null", "log", "--format=%s")
+    assert not (repository.work / "canary").exists()
+
+
+PROGRAMS = """
+[core]
+    fsmonitor = ./evil
+    hooksPath = src
+    editor = ./evil
+    pager = ./evil
+    sshCommand = ./evil
+    askPass = ./evil
+    attributesFile = src/attributes
+[sequence]
+    editor = ./evil
+[commit]
+    gpgSign = true
+[gpg]
+    format = ssh
+[init]
+    templateDir = src
+[alias]
+    commit = !./evil
+    add = !./evil"""
+CONFIGURED = (PROGRAMS, "[core]\n\tworktree = /", "[core]\n\tbare = true")
+
+
+@pytest.mark.parametrize("config", CONFIGURED)
+def test_what_the_configuration_names_does_not_run_and_the_command_does(
+    repository: Host, config: str
+) -> None:
+    for name in ("pre-commit", "post-commit", "post-checkout"):
+        (repository.work / "src" / name).symlink_to("../evil")
+    configure(repository, config)
+    for line in ("git add -A", "git commit -qm x", "git commit -q --amend", "git rebase -q -i HEAD~1"):
+        as_git(repository, line)
+    assert not (repository.work / "canary").exists()
+    (repository.work / ".git/config").write_text("[user]\n\tname = a\n\temail = a@b\n")
+    assert "x\n" in git(repository, "log", "--format=%s", "--all")
+
+
+FSMONITOR = "printf '[core]\\n\\tfsmonitor = ./evil\\n' >> "
+PLANTS = {
+    "a-hook": "mkdir -p .git/hooks; cp evil .git/hooks/pre-commit",
+    "a-setting": f"{FSMONITOR} .git/config; git config core.fsmonitor ./evil",
+    "message-links": "cd .git; for each in COMMIT_EDITMSG SQUASH_MSG MERGE_MSG; do "
+    "ln -sf ../../home/.bashrc $each; done",
+    "in-the-place-of-git": f"mv .git g; cp -r g .git; {FSMONITOR} .git/config",
+    "a-bare-repository": f"git init -q --bare src; {FSMONITOR} src/config",
+    "a-nested-one": f"git init -q src; {FSMONITOR} src/.git/config; cp evil src",
+    "a-file-for-git": f"cp -r .git store; {FSMONITOR} store/config; echo gitdir: ../store > src/.git",
+    "a-link-for-git": f"cp -r .git store; {FSMONITOR} store/config; ln -s ../store src/.git; cp evil src",
+    "attributes": "echo '* filter=x diff=x merge=x' > .gitattributes; cp .gitattributes .git/info/attributes",
+    "a-todo-of-rebase": "mkdir -p .git/rebase-merge; echo 'exec ./evil' > .git/rebase-merge/git-rebase-todo",
+    "alternates": "mkdir -p .git/objects/info; echo /elsewhere > .git/objects/info/alternates",
+    "a-worktree": "git worktree add -q ../w; git worktree add -q src/w",
+    "the-parent": "cd ..; mv work w; mv work/.git g",
+    "a-program-for-git": "mkdir bin; for each in git git-commit bin/git git-merge-x; do cp evil $each; done",
+    "its-home": f"{FSMONITOR} ~/.gitconfig; git config --global core.pager ./evil",
+}
+
+
+@pytest.mark.parametrize("plant", PLANTS.values(), ids=PLANTS.keys())
+def test_what_a_script_planted_before_runs_neither_then_nor_later(repository: Host, plant: str) -> None:
+    (repository.place / "home/.bashrc").write_text("mine")
+    config = (repository.work / ".git/config").read_text()
+    repository.run(plant)
+    for line in (
+        "git add -A", "git commit -qm x", "git -C src commit -q --allow-empty -m y", "git merge -q -s x main",
+        "git rebase --continue",
+    ):  # fmt: skip
+        as_git(repository, line)
+    assert not (repository.work / "canary").exists()
+    assert is_untouched(repository)
+    assert (repository.work / ".git/config").read_text() == config
+    assert (repository.place / "home/.bashrc").read_text() == "mine"
+    assert "x\n" in git(repository, "log", "--format=%s")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git config user.name x && git commit -qam y", "git commit -qam x; ./evil", "git add -A | ./evil",
+        "git add $(./evil)", "git -c core.fsmonitor=./evil add -A", "git rebase -x ./evil main",
+        "git config core.fsmonitor ./evil", "git init --template=src", "git --exec-path=. commit -m x",
+        "GIT_DIR=src git add -A",
+    ],
+)  # fmt: skip
+def test_a_line_that_would_run_more_than_git_is_not_started(repository: Host, line: str) -> None:
+    with pytest.raises(ScriptError, match="Not run: git "):
+        as_git(repository, line)
+    assert is_untouched(repository)
+
+
+def test_a_repository_that_a_script_makes_meanwhile_is_not_kept_for_git_wrote_in_it(
+    repository: Host,
+) -> None:
+    """The git command was approved; what the script put there was not."""
+    body = (
+        "git init -q src; printf '[core]\\n\\tfsmonitor = ../evil\\n' >> src/.git/config; touch made\n"
+        "until [ -e done ]; do sleep 0.05; done"
+    )
+    result = repository.run(body, git="git -C src commit -q --allow-empty -m x")
+    assert "src/.git" in result["notices"][0]
+    assert is_untouched(repository)
+
+
+@pytest.mark.parametrize(
+    "line", ["git difftool -y", "git submodule foreach ./evil", "git bisect start; git bisect run ./evil"]
+)
+def test_other_commands_of_git_find_a_repository_that_is_read_only(repository: Host, line: str) -> None:
+    configure(repository, '[difftool "x"]\n\tcmd = ./evil\n[diff]\n\ttool = x')
+    before = {path: path.lstat().st_mtime_ns for path in Path(repository.work, ".git").rglob("*")}
+    repository.run(line)
+    assert {path: path.lstat().st_mtime_ns for path in Path(repository.work, ".git").rglob("*")} == before
+
+
+def test_no_approval_opens_a_repository_to_a_script(repository: Host) -> None:
+    result = repository.run("echo x > .git/config; echo x > .git/hooks/x", writable=[".git", ".git/hooks/x"])
+    assert "Read-only" in result["stderr"]
+    assert is_untouched(repository)
+
+
+def test_a_push_runs_no_hook_of_a_repository_in_the_workspace(repository: Host) -> None:
+    repository.level = "controlled"
+    git(repository, "init", "-q", "--bare", "other.git")
+    (repository.work / "other.git/hooks").mkdir(exist_ok=True)
+    (repository.work / "other.git/hooks/post-receive").symlink_to("../../evil")
+    for line in ("git push -q other.git main", "git fetch -q ./other.git", "git push -q 'ext::./evil' main"):
+        assert "not allowed" in as_git(repository, line)["stderr"]
+    assert not (repository.work / "canary").exists()
+
+
+def test_without_a_sandbox_git_runs_nothing_else_either(repository: Host) -> None:
+    repository.level = "controlled"
+    (repository.work / ".git/hooks").mkdir(exist_ok=True)
+    (repository.work / ".git/hooks/pre-commit").symlink_to("../../evil")
+    (repository.place / "home/.gitconfig").write_text("[core]\n\tfsmonitor = ./evil\n")
+    for line in ("git add -A", "git commit -qm x"):
+        assert as_git(repository, line)["exit_code"] == 0
+    assert not (repository.work / "canary").exists()

@@ -1,0 +1,141 @@
+"""Command lines that only read: of these, and of no others, nobody is asked."""
+
+from pathlib import Path
+
+import pytest
+
+from skills_agent.shell.reading import READING
+from skills_agent.skills.policy.patterns import Call, Grammar, Places
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    for each in ("src", "other", "src/closed", "skill"):
+        (folder / each).mkdir(parents=True)
+    for each in ("a.txt", "b.txt", "src/a.py", "other/a.py"):
+        (folder / each).write_text("1\n")
+    (folder / "out").symlink_to("/etc")
+    (folder / "src/link").symlink_to("/etc/passwd")
+    return folder
+
+
+def risk(work: Path, command: str, closed: str = "", **args: object) -> str:
+    shut = (str(work / closed),) if closed else ()
+    grammar = Grammar(places=Places(str(work), f"/usr/bin:{work}/venv/bin", closed=shut))
+    call = grammar.call("run_command", {"command": command, **args})
+    places = call.places._replace(start=str(work), readable=(str(work.parent / "skill"),))
+    return Call(call.spec, call.args, places=places).risk
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat a.txt", "ls -la src | head -5", "ls --color=auto --all src",
+        "cat a.txt 2>/dev/null | grep -n 1", "cat a.txt 2>&1 | tail -n +2", "head -5 a.txt",
+        "head -c5 a.txt b.txt", "grep -rn -A3 --include='*.py' x src", "grep -e x -e y a.txt",
+        "rg -t py x src", "find src -name '*.py' -type f -print0",
+        "find src \\( -name a -o -name b \\) -prune", "wc -l < /dev/null a.txt",
+        "sort -k2,2n a.txt | uniq -c", "sort a.txt | uniq -c | sort -rn | head", "cut -d, -f1 a.txt",
+        "tr a-z A-Z", "diff -u a.txt b.txt", "sed -n '1,5p' a.txt", "stat -c %s a.txt", "date +%F",
+        "date -d yesterday +%s", "jq -r .a a.txt", "pwd; whoami; uname -a; id -u", "echo 'a; b' c",
+        "which python3", "command -v git", "test -f a.txt && cat a.txt || true",
+        "[ -f a.txt ] && echo yes", "[[ -d src ]]", "cd src && ls && cat a.py", "(cd src; cat a.py)",
+        "if [ -f a.txt ]; then cat a.txt; fi", "! ls", "time ls", "timeout 5 grep -c x a.txt",
+        "bash -c 'cat a.txt | wc -l'", "basename /etc/passwd .x", 'cat \'a.txt\' a"."txt', "cat -- a.txt",
+        "du -sh src", "sha256sum a.txt", "true", "printf '%s\\n' a", "ls src # all of it",
+        "set -euo pipefail; ls src", "grep @x a.txt", "echo @x", "date -d @0 +%F",
+    ],
+)  # fmt: skip
+def test_a_line_of_reading_commands_is_of_risk_read(work: Path, command: str) -> None:
+    assert risk(work, command) == "read"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "", "rm a.txt", "cat a.txt > b.txt", "cat a.txt >> b.txt", "cat a.txt &> b.txt", "cat < a.txt",
+        "> b.txt", "cat a.txt | tee b.txt", "cat a.txt | sh", "ls; rm a.txt", "ls\nrm a.txt",
+        "ls & rm a.txt", "ls $(rm a.txt)", "ls `rm a.txt`", "cat <(rm a.txt)", "cat $X", "cat *", "cat ~",
+        "cat {a,b}.txt", "X=1 cat a.txt", "X=1", "LC_ALL=C cat a.txt", "./cat a.txt", "/bin/cat a.txt",
+        "src/../cat x", "cat <<< x", "cat <<E\nE", "sudo cat a.txt", "git log", "git status", "git diff",
+        "awk 1 a.txt", "less a.txt", "more a.txt", "man ls", "vi a.txt", "python3 -c 1", "env", "printenv",
+        "xargs cat", "ls | xargs rm", "find . -delete", "find . -exec rm {} +", "find . -exec cat {} +",
+        "find . -fprint x", "find . -fls x", "find -L src", "find . -name", "find . -newer /x",
+        "sort -o a.txt b.txt", "sort b.txt -o a.txt", "sort --output=a.txt", "sort --outp=a.txt",
+        "sort -T src a.txt", "sort --compress-program=sh a.txt", "sort --files0-from=a.txt",
+        "uniq a.txt b.txt", "grep -f a.txt b.txt", "grep -R x src", "grep --file=a.txt x", "rg --pre sh x",
+        "rg -z x", "rg -L x", "rg -f a.txt", "sed 1p a.txt", "sed -n 'w x' a.txt", "sed -n '1e rm' a.txt",
+        "sed -i -n 1p a.txt", "sed -n -e 'w x' a.txt", "diff -r src other",
+        "diff src other", "date -s 1", "date 01010000",
+        "date -f a.txt", "tail -f a.txt", "tree -o x", "file -C -m a.txt", "file -z a.txt",
+        "file -f a.txt",
+        "strings @a.txt", "strings -n @a.txt x", "strings -- @a.txt", "cat @a.txt",
+        "wc --files0-from=a.txt", "du -L src", "md5sum -c a.txt", "xxd -r a.txt b.txt",
+        'jq \'import "a" as $a; 1\' a.txt', "jq -f a.txt b.txt", "jq -n env", "jq -n '$ENV'",
+        "jq --rawfile a a.txt .",
+        "test -v 'a[$(rm)]'", "[ -v 'a[$(rm)]' ]", "[[ -v a[$(rm)] ]]", "[[ a -eq 1 ]]",
+        "printf -v 'a[$(rm)]' x", "printf -va x",
+        "printf 'abc%n' PATH; ls", "printf -- '%5ln' PATH; ls", "read x", "cd ..; ls", "cd; ls",
+        "cd -; ls", "cd $X; ls",
+        "pushd src; ls", "for x in a; do cat $x; done", "while true; do cd src; ls; done",
+        "cat() { rm x; }; cat a.txt", "alias cat=rm; cat a.txt", "eval cat a.txt", "exec cat a.txt",
+        "set -x; ls", "export A=1; ls", "hash -p ./x cat; cat a.txt", "enable -n test; ls",
+        "trap 'rm x' EXIT; ls", "hostname x", "whoami x", "ls >&'$(rm x)'", "head -n",
+        "cat --unknown a.txt", "ls \\",
+    ],
+)  # fmt: skip
+def test_any_other_line_keeps_the_risk_of_the_tool(work: Path, command: str) -> None:
+    assert risk(work, command) == "run"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat /etc/passwd", "cat ../x", "cat src/../../x", "cat out/passwd", "cat src/link", "ls out",
+        "ls /", "ls ..", "grep -r x /etc", "find / -name x", "cd /etc && cat passwd",
+        "cd out && cat passwd", "cd out; ls", "head -5 a.txt /etc/passwd", "wc -l src/closed/x",
+        "grep -r x .", "ls src", "ls", "find", "rg x", "du", "tree", "[ -f /etc/passwd ]", "test -e ../x",
+        "diff src other", "bash -c 'cat /etc/passwd'", "rg --files /etc", "grep -e x /etc/passwd",
+        "jq . /etc/x", "sed -n 1p /etc/passwd", "realpath /etc", "od -w /etc/passwd", "ls -w /etc",
+    ],
+)  # fmt: skip
+def test_what_is_not_of_the_workspace_or_is_closed_is_asked_about(work: Path, command: str) -> None:
+    assert risk(work, command, closed="src/closed") == "run"
+
+
+def test_the_folder_of_a_loaded_skill_may_be_read(work: Path) -> None:
+    skill = work.parent / "skill"
+    assert risk(work, f"cat {skill}/a.md") == "read"
+    assert risk(work, f"cat {skill}/../a.md") == "run"
+    assert risk(work, f"cd {skill} && cat a.md") == "read"
+
+
+def test_paths_count_from_the_folder_that_the_call_names(work: Path) -> None:
+    assert risk(work, "cat a.py", cwd="src") == "read"
+    assert risk(work, "cat link", cwd="src") == "run"
+    assert risk(work, "ls", cwd="out") == "run"
+    assert risk(work, "ls", cwd="/etc") == "run"
+    assert risk(work, "ls src", cwd=["src"]) == "run"
+    assert risk(work, "ls src", cwd="\0") == "run"
+
+
+def test_a_call_of_a_skill_is_asked_about_as_its_packages_may_have_programs_of_that_name(work: Path) -> None:
+    assert risk(work, "cat a.txt", skill="alpha") == "run"
+
+
+def test_a_script_and_a_call_of_an_unknown_place_keep_their_risk(work: Path) -> None:
+    grammar = Grammar(places=Places(str(work)))
+    assert grammar.call("run_command", {"command": "ls"}).risk == "run"
+    assert grammar.call("run_script", {"skill": "x", "path": "ls"}).risk == "run"
+    assert grammar.call("read_file", {"path": "x"}).risk == "read"
+
+
+def test_no_option_that_writes_or_runs_is_in_the_list() -> None:
+    assert "o" not in READING["sort"].flags + READING["sort"].values + READING["tree"].flags
+    assert "i" not in READING["sed"].flags + READING["sed"].values
+    for name, reading in READING.items():
+        named = {each.rstrip("=?") for each in reading.long.split()}
+        assert not named & {"output", "exec", "pre", "compress-program", "files0-from", "file", "in-place"}, (
+            name
+        )

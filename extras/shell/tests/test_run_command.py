@@ -1,0 +1,403 @@
+"""run_command: a shell, where it starts, what ends it, and what it says when it fails."""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.messages import ToolMessage
+
+from skills_agent.graph.settings import Settings, SettingsError
+from skills_agent.graph.tools.execution import WORK_FOLDER
+from skills_agent.skills.policy.protected import protected_in_command
+from tests.agents import Agent, call, calls, write_skill
+from tests.kit import MakeAgent
+from tests.machine import needs_bwrap
+
+FREE: dict[str, Any] = {"require_approval_for": [], "enable_run_command": "on"}
+
+
+@pytest.fixture(params=[pytest.param("off", marks=pytest.mark.slow), "require"], ids=["controlled", "bwrap"])
+def free(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Return settings under which nobody is asked, without a sandbox and in one."""
+    return {**FREE, "sandbox": request.param}
+
+
+def run(make_agent: MakeAgent, settings: dict[str, Any], **arguments: Any) -> ToolMessage:
+    agent = make_agent([calls(call("run_command", **arguments)), "done"], **settings)
+    agent.say("go")
+    (answer,) = agent.tool_messages("run_command")
+    return answer
+
+
+def stdout(answer: ToolMessage) -> str:
+    head, _, text = answer.text.partition("\nstdout:\n")
+    assert head.startswith("exit code 0 ("), answer.text
+    return text
+
+
+# --- a shell ---
+
+
+def test_a_pipe_of_a_repositorys_history(
+    make_agent: MakeAgent, workspace: Path, free: dict[str, Any]
+) -> None:
+    author = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    for words in (
+        ["init", "-q"],
+        *(["commit", "-q", "--allow-empty", "-m", f"commit {n}"] for n in range(5)),
+    ):
+        subprocess.run(["git", *words], cwd=workspace, check=True, env={**os.environ, **author})
+    answer = run(make_agent, free, command="git log --oneline --format=%s | head -3")
+    assert stdout(answer) == "commit 4\ncommit 3\ncommit 2"
+
+
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        ("cd sub && ls", "inner.txt"),
+        ("ls sub/*.txt | wc -l", "1"),
+        ("A=1; B=$((A + 1)); echo $B", "2"),
+        ("cat <<EOF\nit's $((1 + 1))\nEOF", "it's 2"),
+        ("set -o pipefail; false | true || echo failed", "failed"),
+        ('echo {a,b} && echo "$(echo inner)"', "a b\ninner"),
+        ("cat - 'sub/inner.txt'", "from stdininner"),
+        ("shopt -q login_shell || echo plain; echo ${BASH_ENV-unset}", "plain\nunset"),
+    ],
+)
+@pytest.mark.variants
+def test_what_a_shell_can_do_works(
+    make_agent: MakeAgent, workspace: Path, free: dict[str, Any], command: str, printed: str
+) -> None:
+    (workspace / "sub").mkdir()
+    (workspace / "sub/inner.txt").write_text("inner")
+    assert stdout(run(make_agent, free, command=command, stdin="from stdin")) == printed
+
+
+def test_files_of_settings_of_a_shell_are_not_read(
+    make_agent: MakeAgent, workspace: Path, free: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evil = workspace / "evil.sh"
+    evil.write_text("echo evil")
+    for name in ("BASH_ENV", "ENV"):
+        monkeypatch.setenv(name, str(evil))
+    monkeypatch.setenv("PROMPT_COMMAND", "echo evil")
+    monkeypatch.setenv("BASH_FUNC_ls%%", "() { echo evil; }")
+    assert "evil" not in stdout(run(make_agent, free, command="ls sub 2>/dev/null; echo good"))
+
+
+def test_what_it_writes_is_listed_and_stays(
+    make_agent: MakeAgent, workspace: Path, free: dict[str, Any]
+) -> None:
+    answer = run(make_agent, free, command="mkdir -p out && seq 3 > out/a.txt")
+    assert "files written:\nout/a.txt (6 bytes)" in answer.text
+    assert (workspace / "out/a.txt").read_text() == "1\n2\n3\n"
+
+
+def test_a_big_output_is_cut_in_the_middle(make_agent: MakeAgent, free: dict[str, Any]) -> None:
+    answer = run(make_agent, {**free, "max_script_output": 1_000}, command="seq 10000")
+    text = stdout(answer)
+    assert text.startswith("1\n2\n")
+    assert text.endswith("9999\n10000")
+    assert "bytes cut]" in text
+    assert len(text) < 1_200
+
+
+# --- where it starts ---
+
+
+def test_it_starts_in_a_folder_of_the_workspace_and_may_write_in_all_of_it(
+    make_agent: MakeAgent, workspace: Path, free: dict[str, Any]
+) -> None:
+    (workspace / "a/b").mkdir(parents=True)
+    answer = run(make_agent, free, command="pwd; touch ../beside", cwd="a/b")
+    assert stdout(answer) == f"{workspace}/a/b"
+    assert (workspace / "a/beside").exists()
+    absolute = run(make_agent, free, command="pwd", cwd=str(workspace / "a"))
+    assert stdout(absolute) == f"{workspace}/a"
+
+
+def test_it_starts_in_the_threads_own_folder_where_that_is_set(
+    make_agent: MakeAgent, workspace: Path, free: dict[str, Any]
+) -> None:
+    settings = {**free, "workdir": "thread"}
+    script = [
+        calls(call("run_command", command="mkdir -p x; pwd")),
+        calls(call("run_command", command="pwd", cwd="x")),
+        "ok",
+    ]
+    agent = make_agent(script, **settings)
+    agent.say("go")
+    first, second = map(stdout, agent.tool_messages("run_command"))
+    assert Path(first).parent == workspace / WORK_FOLDER
+    assert second == f"{first}/x"
+
+
+@pytest.mark.parametrize("cwd", ["none", "file", "..", "/", "out", ".agent", "inner/../..", "\0"])
+def test_it_starts_nowhere_else(
+    make_agent: MakeAgent, workspace: Path, tmp_path: Path, free: dict[str, Any], cwd: str
+) -> None:
+    (workspace / "file").touch()
+    (workspace / "out").symlink_to(tmp_path)
+    (workspace / ".agent").mkdir()
+    (workspace / "inner").mkdir()
+    answer = run(make_agent, free, command="pwd", cwd=cwd)
+    assert answer.status == "error"
+    assert answer.text.startswith("Cannot start in ")
+
+
+def test_a_link_to_a_folder_of_the_workspace_is_that_folder(
+    make_agent: MakeAgent, workspace: Path, free: dict[str, Any]
+) -> None:
+    (workspace / "real").mkdir()
+    (workspace / "link").symlink_to("real")
+    assert stdout(run(make_agent, free, command="pwd", cwd="link")) == f"{workspace}/real"
+
+
+# --- what ends it ---
+
+
+@pytest.mark.slow
+def test_a_timeout_ends_it_with_all_it_started(
+    make_agent: MakeAgent, workspace: Path, free: dict[str, Any]
+) -> None:
+    command = "echo begun; sleep 600 & (sleep 600; touch late) & wait"
+    answer = run(make_agent, free, command=command, timeout=1)
+    assert answer.text.startswith("stopped: time limit reached (1.")
+    assert answer.text.endswith("stdout:\nbegun")
+
+
+def test_nobody_gets_more_time_than_the_operator_gives(make_agent: MakeAgent, workspace: Path) -> None:
+    answer = run(make_agent, {**FREE, "sandbox": "off"}, command="touch made", timeout=61)
+    assert answer.text == "Nothing was run: 61 seconds were asked for, and timeout is at most 60 here."
+    assert not (workspace / "made").exists()
+
+
+@pytest.mark.parametrize("timeout", [0, -1])
+def test_no_time_is_no_timeout(make_agent: MakeAgent, timeout: int) -> None:
+    answer = run(make_agent, {**FREE, "sandbox": "off"}, command="true", timeout=timeout)
+    assert (answer.status, "timeout" in answer.text) == ("error", True)
+
+
+# --- failures ---
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("", "The command is empty."),
+        ("  \n ", "The command is empty."),
+        ("echo a\0b", "The command has a NUL in it"),
+        ("echo " + "é" * 50_000, "The command is too long: 100,005 bytes, and a shell takes 100,000."),
+    ],
+)
+def test_a_line_that_no_shell_can_run_is_refused_before_a_question(
+    make_agent: MakeAgent, command: str, says: str
+) -> None:
+    agent = make_agent(
+        [calls(call("run_command", command=command)), "done"], enable_run_command="on", sandbox="off"
+    )
+    agent.say("go")
+    assert not agent.state.interrupts
+    (answer,) = agent.tool_messages("run_command")
+    assert answer.text.startswith(says)
+
+
+def test_a_program_that_is_missing_is_named(make_agent: MakeAgent, free: dict[str, Any]) -> None:
+    for command in ("no-such-program -x", "cd . && no-such-program", "env no-such-program"):
+        answer = run(make_agent, free, command=command)
+        assert answer.text.startswith("exit code 127 (")
+        assert "[Not installed here: no-such-program. " in answer.text
+
+
+def test_a_program_that_is_missing_in_a_pipe_is_named(make_agent: MakeAgent, free: dict[str, Any]) -> None:
+    """A pipe ends with 0 where its first program is not there."""
+    answer = run(make_agent, free, command="no-such-program --version | head -1")
+    assert answer.text.startswith("exit code 0 (")
+    assert "[Not installed here: no-such-program. " in answer.text
+
+
+def test_a_signal_is_named_as_such(make_agent: MakeAgent, free: dict[str, Any]) -> None:
+    for command in ("kill -SEGV $$", "true; bash -c 'kill -SEGV $$'; exit $?"):
+        assert run(make_agent, free, command=command).text.startswith("ended by signal 11 (SIGSEGV) (")
+
+
+def test_an_exit_code_comes_back_with_both_streams(make_agent: MakeAgent, free: dict[str, Any]) -> None:
+    answer = run(make_agent, free, command="echo out; echo err >&2; exit 7")
+    assert answer.text.startswith("exit code 7 (")
+    assert answer.text.endswith("stdout:\nout\nstderr:\nerr")
+    assert answer.status == "error"
+
+
+@pytest.mark.parametrize(
+    ("command", "is_failed"), [("exit 0", False), ("exit 1", True), ("kill -KILL $$", True)]
+)
+def test_a_command_that_failed_or_was_killed_is_of_status_error(
+    make_agent: MakeAgent, free: dict[str, Any], command: str, is_failed: bool
+) -> None:
+    answer = run(make_agent, free, command=command)
+    assert answer.status == ("error" if is_failed else "success")
+    assert answer.artifact["exit_code"] == 0 or is_failed
+
+
+# --- who is asked ---
+
+
+def asked(agent: Agent) -> str:
+    agent.say("go")
+    (interrupt,) = agent.state.interrupts
+    (question,) = interrupt.value["action_requests"]
+    return str(question["description"])
+
+
+def test_a_command_is_asked_about(make_agent: MakeAgent) -> None:
+    command = "touch made && ls | head"
+    agent = make_agent(
+        [calls(call("run_command", command=command)), "done"], enable_run_command="on", sandbox="off"
+    )
+    question = asked(agent)
+    assert question.startswith("- **Warning:** There is no sandbox: it runs ")
+    label = "A line of commands, in the workspace: `touch made`, `ls`, `head`:"
+    assert f"{label}\n\n```sh\n{command}\n```\n\n" in question
+    assert question.endswith("run_command runs a program. Isolation: controlled. Risk: run.")
+
+
+PROTECTED = [
+    {"command": "cd sub && echo x >.git/config"},
+    {"command": "echo x>.envrc"},
+    {"command": 'echo x > ".g"it/config'},
+    {"command": "cat <<EOF > .vscode/tasks.json\nit's\nEOF"},
+    {"command": "echo x > config", "cwd": ".git"},
+    {"command": "echo x > ../.git/config", "cwd": "sub"},
+]
+
+
+@pytest.mark.parametrize("arguments", PROTECTED, ids=str)
+def test_a_protected_path_in_a_line_is_asked_about_every_time(
+    make_agent: MakeAgent, workspace: Path, arguments: dict[str, Any]
+) -> None:
+    for folder in ("sub", ".git"):
+        (workspace / folder).mkdir()
+    question = asked(make_agent([calls(call("run_command", **arguments)), "done"], **FREE))
+    assert "You are asked every time" in question
+
+
+def test_what_was_approved_becomes_writable_and_nothing_beside_it(
+    make_agent: MakeAgent, workspace: Path
+) -> None:
+    for name in (".envrc", ".gitmodules", "sub/.envrc"):
+        (workspace / name).parent.mkdir(exist_ok=True)
+        (workspace / name).write_text("as it was")
+    command = (
+        "cd sub; echo new > ../.envrc; for x in .git; do echo new > ../${x}modules; done; echo new > .envrc"
+    )
+    agent = make_agent(
+        [calls(call("run_command", command=command, cwd="sub")), "done"], sandbox="require", **FREE
+    )
+    assert "You are asked every time" in asked(agent)
+    agent.answer({"type": "approve"})
+    assert (workspace / ".envrc").read_text() == "new\n"
+    assert (workspace / ".gitmodules").read_text() == "as it was"
+    assert (workspace / "sub/.envrc").read_text() == "new\n"
+
+
+def test_without_an_approval_nothing_protected_is_writable(make_agent: MakeAgent, workspace: Path) -> None:
+    (workspace / ".envrc").write_text("as it was")
+    answer = run(make_agent, {**FREE, "sandbox": "require"}, command="x=.en; y=vrc; echo new > $x$y; ls -a")
+    assert (workspace / ".envrc").read_text() == "as it was"
+    assert "Read-only file system" in answer.text
+
+
+@given(st.text(alphabet="ab '\"\\|;&<>()$`\n=", max_size=30))
+def test_a_protected_path_is_found_in_any_line_that_names_it(line: str) -> None:
+    assert any(each.entry == ".envrc" for each in protected_in_command(f"cp {line} .envrc", Path("/nowhere")))
+
+
+# --- whether it is offered ---
+
+
+def offered(agent: Agent) -> str:
+    """Return what a call of it is answered with."""
+    agent.say("go")
+    return agent.tool_messages("run_command")[0].text
+
+
+ASKED = [calls(call("run_command", command="echo ran")), "done"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        pytest.param({}, "exit code 0 (", marks=needs_bwrap),
+        ({"sandbox": "require"}, "exit code 0 ("),
+        ({"sandbox": "off"}, "no shell here: the sandbox is turned off (setting sandbox)."),
+        ({"sandbox": "off", "enable_run_command": "on"}, "exit code 0 ("),
+        ({"enable_run_command": "off"}, "no shell here: the operator turned it off (setting enable_run_"),
+        ({"enable_run_command": False}, "no shell here: the operator turned it off (setting enable_run_"),
+        ({"sandbox": "off", "enable_run_command": True}, "exit code 0 ("),
+    ],
+    ids=str,
+)
+def test_it_is_offered_where_a_sandbox_works_or_the_operator_says_so(
+    make_agent: MakeAgent, settings: dict[str, Any], says: str
+) -> None:
+    assert says in offered(make_agent(ASKED, require_approval_for=[], **settings))
+
+
+def test_without_bubblewrap_it_is_not_offered_and_a_skill_that_wants_it_says_so(
+    make_agent: MakeAgent, skills_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    write_skill(skills_dir, "shown", "Shows.", "Run:\n\n  ```bash\n  ls\n  ```\n")
+    write_skill(skills_dir, "listed", "Lists.\nallowed-tools: Read Bash(git:*)", "Do it.")
+    write_skill(skills_dir, "neither", "Neither.\nallowed-tools: Read", "```python\nrun bash\n```")
+    agent = make_agent([ASKED[0], "done"], require_approval_for=[])
+    agent.say("go", skills=["shown", "listed", "neither"])
+    reason = "no shell here: bubblewrap is not installed (bwrap is not in PATH)"
+    assert f"There is no tool 'run_command': {reason}." in agent.tool_messages("run_command")[0].text
+    receipts = [each.text for each in agent.tool_messages("load_skill")]
+    assert [f"wants shell commands, and there is {reason}." in each for each in receipts] == [
+        True,
+        True,
+        False,
+    ]
+
+
+@needs_bwrap
+def test_where_there_is_a_shell_no_receipt_speaks_of_it(make_agent: MakeAgent, skills_dir: Path) -> None:
+    write_skill(skills_dir, "shown", "Shows.", "```sh\nls\n```\n")
+    agent = make_agent(["done"])
+    agent.say("go", skills=["shown"])
+    assert "shell" not in agent.tool_messages("load_skill")[0].text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("true", "on"), ("0", "off"), ("False", "off"), ("auto", "auto"), ("on", "on")]
+)
+def test_the_old_words_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, value: str
+) -> None:
+    monkeypatch.setenv("SKILLS_AGENT_ENABLE_RUN_COMMAND", text)
+    assert Settings.load(tmp_path).enable_run_command == value
+
+
+def test_another_word_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="enable_run_command"):
+        Settings(workspace=tmp_path, enable_run_command="yes")  # type: ignore[arg-type]
+
+
+def test_who_leaves_it_out_leaves_out_what_goes_with_it(make_agent: MakeAgent) -> None:
+    for entry in ("run_command", "Bash"):
+        agent = make_agent(
+            [calls(call("command_output", id="x"), call("stop_command", id="x")), "done"],
+            exclude_tools=(entry,),
+            thread=entry,
+            **FREE,
+        )
+        agent.say("go")
+        for name in ("command_output", "stop_command"):
+            (answer,) = agent.tool_messages(name)
+            assert answer.text == f"{name} is turned off here together with run_command."

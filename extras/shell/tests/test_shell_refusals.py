@@ -1,0 +1,127 @@
+"""What of a shell's command line is not understood: each check of the two readings, by itself."""
+
+import pytest
+
+from skills_agent.shell.shell import (
+    MAX_COMMANDS,
+    MAX_DEPTH,
+    MAX_FOLDERS,
+    MAX_LENGTH,
+    MAX_SIGNS,
+    take_apart,
+)
+from skills_agent.shell.shell_words import NotUnderstood, Reader
+
+AT_THE_LIMITS = (
+    "a" * MAX_LENGTH,
+    "aa '" + ";" * MAX_SIGNS + "'",
+    "; ".join(["aa"] * MAX_COMMANDS),
+    "x=" + "$(" * MAX_DEPTH + "aa" + ")" * MAX_DEPTH,
+)
+OVER_THE_LIMITS = (
+    "a" * (MAX_LENGTH + 1),
+    "aa '" + ";" * (MAX_SIGNS + 1) + "'",
+    "; ".join(["aa"] * (MAX_COMMANDS + 1)),
+    "x=" + "$(" * (MAX_DEPTH + 1) + "aa" + ")" * (MAX_DEPTH + 1),
+)
+
+
+@pytest.mark.parametrize("line", AT_THE_LIMITS, ids=["length", "signs", "commands", "depth"])
+def test_a_line_at_a_limit_is_taken_apart(line: str) -> None:
+    assert take_apart(line)
+
+
+@pytest.mark.parametrize("line", OVER_THE_LIMITS, ids=["length", "signs", "commands", "depth"])
+def test_a_line_over_a_limit_is_not_taken_apart(line: str) -> None:
+    assert take_apart(line) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("aa \x01", id="a control character"),
+        pytest.param("aa \ud800", id="half a character"),
+        pytest.param("! ((1))", id="arithmetic"),
+        pytest.param("aa $((x))", id="arithmetic with a name"),
+        pytest.param("aa $[1]", id="arithmetic in brackets"),
+        pytest.param("x[$(bb)]=2", id="an index"),
+        pytest.param("aa {fd}>x", id="an assigned descriptor"),
+        pytest.param("a\\\na", id="a word over two lines"),
+        pytest.param("aa $'\\c'", id="an escape that is not known"),
+        pytest.param("aa $'\\0'", id="a NUL"),
+        pytest.param("aa $'\\xe9'", id="an escape that is not ASCII"),
+        pytest.param("aa ``b", id="an empty substitution"),
+        pytest.param("aa <<E\na\\\nE", id="a backslash in a here-document"),
+        pytest.param("aa <<E\n$(bb)\nE", id="a substitution in a here-document"),
+        pytest.param("aa <<$\na\n$", id="a delimiter that is no name"),
+        pytest.param(";;", id="an error of the grammar"),
+        pytest.param("$ $", id="words of one reading alone"),
+        pytest.param('$ "b"', id="a kind of node that is not named"),
+        pytest.param("aa (bb)", id="a parenthesis after a word"),
+        pytest.param("(aa) >f bb", id="a word after a subshell"),
+        pytest.param("(aa) >f x=1", id="an assignment after a subshell"),
+        pytest.param("aa `bb 'a'`", id="a quote in backticks"),
+        pytest.param("aa $(bb <<E\na\nE\n)", id="a here-document in a substitution"),
+        pytest.param("aa $(case a in a) bb;; esac)", id="a case in a substitution"),
+        pytest.param("}", id="a reserved word"),
+        pytest.param("case x in a) >f esac", id="a keyword in a command"),
+        pytest.param("[[ a >b ]]", id="a comparison that is read as a redirection"),
+        pytest.param("[[ a && b ]]", id="an operator in a test"),
+        pytest.param("time -x aa", id="an option of the program time"),
+        pytest.param("aa >&'$(bb)'", id="a target that is expanded twice"),
+        pytest.param("aa <\nbb", id="no target"),
+        pytest.param(">1>&2", id="a descriptor for a target"),
+    ],
+)
+def test_what_could_mean_something_else_is_not_taken_apart(line: str) -> None:
+    assert take_apart(line) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["cd", "cd a b", "cd ''", "cd -", "cd -P", "cd $x", "cd ../a", "cd a/../..", "pushd a", "popd"],
+)
+def test_after_a_change_of_folder_that_is_not_plain_no_folder_is_known(change: str) -> None:
+    commands = take_apart(f"{change}; cd b; aa")
+    assert commands is not None
+    assert commands[-1].folders is None
+
+
+def test_after_more_changes_of_folder_than_are_followed_no_folder_is_known() -> None:
+    commands = take_apart("; ".join(["cd a"] * MAX_FOLDERS) + "; aa")
+    assert commands is not None
+    assert commands[-1].folders is None
+
+
+def test_a_change_of_folder_in_a_loop_leaves_no_folder_known() -> None:
+    commands = take_apart("for x in a b; do aa; cd b; done")
+    assert commands is not None
+    assert [each.folders for each in commands if each.words] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("line", "end"),
+    [
+        pytest.param("aa <<E", 6, id="a here-document without lines"),
+        pytest.param("aa <<", 5, id="a here-document without a delimiter"),
+        pytest.param("aa <<E\nb", 8, id="a here-document without an end"),
+        pytest.param("aa #b)", 5, id="a comment up to the end of a substitution"),
+        pytest.param("aa \\", 4, id="a backslash at the end"),
+        pytest.param("aa \\)", 4, id="a backslash at the end of a substitution"),
+        pytest.param('aa $"b"', 7, id="a text to translate"),
+        pytest.param("aa 'b", 5, id="an open single quote"),
+        pytest.param('aa "b', 5, id="an open double quote"),
+        pytest.param("aa $'b", 6, id="an open quote with a dollar"),
+        pytest.param("$(aa)", 4, id="a substitution that ends outside"),
+        pytest.param("aa ((1))", 8, id="arithmetic"),
+    ],
+)
+def test_the_reading_of_words_refuses_by_itself_what_the_grammar_refuses_today(line: str, end: int) -> None:
+    """Nothing of it may rest on how a grammar recovers from errors."""
+    with pytest.raises(NotUnderstood):
+        list(Reader(line, {0: 5} if line.startswith("$(") else {}).tokens(0, end))
+
+
+def test_a_value_is_no_operator() -> None:
+    with pytest.raises(NotUnderstood):
+        Reader("x=;", {}).value(2, 3)

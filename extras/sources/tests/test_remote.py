@@ -1,0 +1,320 @@
+"""Skills behind URLs: real archives, fsspec's memory and a real web server, friendly and not."""
+
+import os
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_agent.skills.confined import parts_of
+from skills_agent.skills.errors import SkillUnreadableError, SourceAddressError
+from skills_agent.skills.library.registry import Registry
+from skills_agent.sources import fetched
+from skills_agent.sources.remote import RemoteSource
+from tests.skills.sources.skill_files import codes, folders, put, text
+from tests.web_server import WebFolder, serving
+
+fsspec = pytest.importorskip("fsspec", reason="the extra `remote` is not installed")
+pytest.importorskip("aiohttp", reason="the extra `remote` is not installed")
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[WebFolder]:
+    """Return a server of a folder `skills` with two skills in it."""
+    put(tmp_path / "skills", "a")
+    put(tmp_path / "skills", "b")
+    with serving(tmp_path) as web:
+        yield web
+
+
+# Addresses
+
+
+def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+
+    with pytest.raises(SourceAddressError, match=r"pip install skills-agent\[remote\]"):
+        RemoteSource("s3://bucket/skills", "company")
+
+
+def test_without_the_package_for_a_kind_of_url_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+
+    with pytest.raises(SourceAddressError, match="s3fs"):
+        RemoteSource("s3://bucket/skills", "company")
+
+
+@pytest.mark.parametrize(
+    "url", ["nonsense://x", "/etc", "file:///etc", "local:///etc", "", "zip::nonsense://x"]
+)
+def test_a_url_that_is_no_remote_place_is_refused(url: str) -> None:
+    with pytest.raises(SourceAddressError):
+        RemoteSource(url, "company")
+
+
+def test_passwords_and_signatures_are_shown_nowhere(web: WebFolder) -> None:
+    web.failing = ("/",)
+    host = web.url.removeprefix("http://")
+    source = RemoteSource(f"http://user:passw0rd@{host}/skills/?sig=s3cret", "company")
+
+    shown = f"{source.place} {source.scan()}"
+
+    assert codes(source) == ["source-unreachable"]
+    assert "passw0rd" not in shown
+    assert "s3cret" not in shown
+
+
+# Reading
+
+
+def test_a_skill_of_a_web_server_loads_with_its_files(tmp_path: Path, web: WebFolder) -> None:
+    (tmp_path / "skills/a/my notes.md").write_text("# Notes\n")
+    registry = Registry([RemoteSource(f"{web.url}/skills/", "company")])
+
+    ref = registry.refresh().find("a").ref
+
+    assert ref.path == f"{web.url}/skills/a/SKILL.md"
+    assert registry.load(ref).instructions == "Do it."
+    assert [(each.path, each.size) for each in registry.resources(ref).resources] == [("my notes.md", 8)]
+    assert registry.read_resource(ref, "my notes.md") == "# Notes\n"
+    assert (registry.place(ref) / "SKILL.md").is_file()
+
+
+def test_a_zip_behind_a_url_is_one_chain(tmp_path: Path, web: WebFolder) -> None:
+    with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
+        archive.writestr("a/SKILL.md", text("a"))
+    source = RemoteSource(f"zip://::{web.url}/skills.zip", "company")
+
+    found = source.scan().skills
+
+    assert [each.path for each in found] == [f"zip://a/SKILL.md::{web.url}/skills.zip"]
+    assert source.read(found[0].path, 3) == b"---"
+
+
+def test_a_replaced_archive_is_seen(tmp_path: Path) -> None:
+    source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company", fresh_seconds=0)
+    assert codes(source) == ["source-missing"]
+    for name in ("a", "b"):
+        with zipfile.ZipFile(tmp_path / "new.zip", "w") as archive:
+            archive.writestr(f"{name}/SKILL.md", text(name))
+        (tmp_path / "new.zip").replace(tmp_path / "skills.zip")
+
+        assert folders(source) == [name]
+        assert source.read(source.scan().skills[0].path, 1_000) == text(name).encode()
+
+
+# Places that do not answer
+
+
+def test_skills_stay_and_load_while_the_place_fails(web: WebFolder) -> None:
+    now = [0.0]
+    source = RemoteSource(f"{web.url}/skills/", "company", fresh_seconds=0, clock=lambda: now[0])
+    registry = Registry([source])
+    before = registry.refresh()
+
+    web.failing = ("/",)
+    during = registry.refresh()
+
+    assert during.digest == before.digest
+    assert [each.code for each in during.diagnostics] == ["source-unreachable"]
+    assert registry.load(during.find("a").ref).instructions == "Do it."
+    now[0] = 24 * 3600
+    assert registry.refresh().skills == ()
+    web.failing = ()
+    assert registry.refresh().digest == before.digest
+
+
+def test_a_file_that_was_never_read_says_that_the_place_fails(tmp_path: Path, web: WebFolder) -> None:
+    put(tmp_path / "skills", "a", "x" * 100_000)
+    registry = Registry([RemoteSource(f"{web.url}/skills/", "company")])
+    ref = registry.refresh().find("a").ref
+
+    web.failing = ("/",)
+
+    with pytest.raises(SkillUnreadableError, match="503"):
+        registry.load(ref)
+
+
+def test_a_place_that_is_gone_is_believed(tmp_path: Path, web: WebFolder) -> None:
+    source = RemoteSource(f"{web.url}/skills/", "company", fresh_seconds=0)
+    source.scan()
+
+    (tmp_path / "skills").rename(tmp_path / "elsewhere")
+
+    assert source.scan().skills == ()
+    assert codes(source) == ["source-missing"]
+
+
+def test_a_folder_that_fails_hides_no_skill_that_was_seen_before(tmp_path: Path, web: WebFolder) -> None:
+    source = RemoteSource(f"{web.url}/skills/", "company", fresh_seconds=0)
+    source.scan()
+    put(tmp_path / "skills", "c")
+
+    web.failing = ("/skills/b",)
+
+    assert folders(source) == ["a", "b"]
+    assert codes(source) == ["source-unreachable"]
+    assert folders(RemoteSource(f"{web.url}/skills/", "other")) == ["a", "c"]
+
+
+def test_nobody_waits_for_a_place_that_hangs_and_its_late_answer_is_used(web: WebFolder) -> None:
+    source = RemoteSource(f"{web.url}/skills/", "company", wait_seconds=0.05, fresh_seconds=0)
+    web.answering.clear()
+
+    assert codes(source) == ["source-unreachable"]
+    web.answering.set()
+    end = time.monotonic() + 60
+    while not (found := folders(source)) and time.monotonic() < end:
+        pass
+    assert found == ["a", "b"]
+    assert len([path for path in web.requests if path == "GET /skills/"]) == 1
+
+
+@pytest.mark.slow
+def test_after_one_file_that_hangs_the_others_are_not_waited_for(tmp_path: Path, web: WebFolder) -> None:
+    for number in range(50):
+        (tmp_path / f"skills/a/{number}.md").write_text("x")
+    hours = iter(range(0, 1_000_000, 3_600))
+    now = next(hours)
+    source = RemoteSource(f"{web.url}/skills/", "company", wait_seconds=2, clock=lambda: now)
+    while not (found := source.scan().skills):  # a busy machine may answer later than in two seconds
+        now = next(hours)
+    web.answering.clear()
+
+    begin = time.monotonic()
+    for _ in range(50):
+        with pytest.raises(TimeoutError):
+            list(source.fetch(found[0].path))
+
+    assert time.monotonic() - begin < 50 * 2 / 2
+
+
+def test_what_is_no_archive_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "skills.zip").write_text("no archive")
+
+    assert codes(RemoteSource(f"zip://::{tmp_path}/skills.zip", "company")) == ["source-unreachable"]
+
+
+# Hostile places
+
+
+def test_names_in_an_archive_that_lead_out_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
+        for name in ("../x", "a/../../y", "..", "good/..", "good/../../z"):
+            archive.writestr(f"{name}/SKILL.md", text("bad"))
+        archive.writestr("good/SKILL.md", text("good"))
+        archive.writestr("/abs/SKILL.md", text("abs"))
+        archive.writestr("good/../secret.md", "x")
+        link = zipfile.ZipInfo("good/link.md")
+        link.external_attr = 0o120777 << 16
+        archive.writestr(link, f"{tmp_path}/secret")
+    source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company")
+    path = source.scan().skills[0].path
+
+    assert folders(source) == ["good"]
+    assert set(codes(source)) == {"file-refused"}
+    assert [tuple(file) for file in source.fetch(path)][1:] == [
+        ("link.md", f"{tmp_path}/secret".encode(), False)
+    ]
+
+
+def test_an_archive_that_inflates_is_read_no_further_than_the_limit(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "skills.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a/SKILL.md", text("a", "x" * 50_000_000))
+    source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company")
+
+    assert len(source.read(source.scan().skills[0].path, 10_000)) == 10_000
+
+
+def test_an_encrypted_file_is_an_os_error(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
+        archive.writestr("a/SKILL.md", text("a"))
+    raw = bytearray((tmp_path / "skills.zip").read_bytes())
+    raw[raw.index(b"PK\x01\x02") + 8] |= 1
+    raw[6] |= 1
+    (tmp_path / "skills.zip").write_bytes(raw)
+    source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company")
+
+    with pytest.raises(OSError, match="encrypted"):
+        source.read(source.scan().skills[0].path, 100)
+
+
+def test_links_of_a_page_that_lead_elsewhere_are_not_followed(tmp_path: Path, web: WebFolder) -> None:
+    put(tmp_path / "private", "p")
+    hrefs = [
+        "a/", "../private/", "%2e%2e/private/", "/private/", "https://example.org/skills/", "?C=N;O=D",
+        "d?x/", "#top", "a/%2e%2e/%2e%2e/private/p/SKILL.md", "x%00y/SKILL.md", "./", "",
+        "//example.org/skills/c/",
+    ]  # fmt: skip
+    web.pages["/skills/"] = "".join(f'<a href="{href}">x</a>' for href in hrefs)
+    source = RemoteSource(f"{web.url}/skills/", "company")
+
+    assert folders(source) == ["a"]
+    assert not [path for path in web.requests if "private" in path or "?" in path]
+
+
+def test_a_page_that_links_to_itself_for_ever_ends(web: WebFolder) -> None:
+    page = '<a href="again/">x</a><a href="more/">x</a>'
+    for depth in range(20):
+        web.pages["/loop/" + "again/" * depth] = page
+    source = RemoteSource(f"{web.url}/loop/", "company")
+
+    assert source.scan().skills == ()
+    assert "scan-limit" in codes(source)
+
+
+@pytest.mark.parametrize("bound", ["MAX_FILES", "MAX_FOLDERS"])
+def test_a_place_that_is_too_large_is_listed_in_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(fetched, bound, 3)
+    with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
+        for number in range(10):
+            archive.writestr(f"{number}/SKILL.md", text(f"s{number}"))
+    source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company")
+
+    assert 0 < len(folders(source)) <= 3
+    assert codes(source) == ["scan-limit"]
+
+
+def test_skills_too_deep_are_reported(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
+        archive.writestr("1/2/3/4/5/6/deep/SKILL.md", text("deep"))
+        archive.writestr("1/2/3/4/5/6/7/too-deep/SKILL.md", text("too-deep"))
+        archive.writestr("/".join("abcdefghijklmnopqrst") + "/SKILL.md", text("t"))
+    source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company")
+
+    assert folders(source) == ["deep"]
+    assert codes(source) == ["scan-limit", "scan-limit"]
+
+
+names = st.lists(st.text(alphabet="a.\\/ \0", min_size=1, max_size=6), max_size=5)
+
+
+@given(names)
+def test_no_name_that_a_place_lists_leads_out_of_a_skill(names: list[str]) -> None:
+    memory: Any = fsspec.filesystem("memory")
+    root = f"/names-{os.getpid()}"
+    memory.makedirs(f"{root}/s", exist_ok=True)
+    try:
+        memory.pipe_file(f"{root}/s/SKILL.md", b"x")
+        for name in names:
+            memory.store[f"{root}/s/{name}"] = memory.store[f"{root}/s/SKILL.md"]
+        source = RemoteSource(f"memory:/{root}", "company")
+        for found in source.scan().skills:
+            with suppress(FileNotFoundError):  # fsspec's memory cannot open all that it lists
+                for file in source.fetch(found.path):
+                    assert parts_of(file.path) == tuple(file.path.split("/"))
+                    assert file.content == b"x"
+    finally:
+        for path in [path for path in memory.store if path.startswith(root)]:
+            del memory.store[path]
+        memory.pseudo_dirs[:] = [path for path in memory.pseudo_dirs if not path.startswith(root)]

@@ -1,0 +1,404 @@
+"""Skills in stores of LangGraph, real ones, with users who are not all friendly."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypedDict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langgraph.graph import END, START, StateGraph
+from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore, SearchItem
+from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import SqliteStore
+
+from skills_agent.skills.confined import parts_of
+from skills_agent.skills.errors import PublishError, SourceAddressError
+from skills_agent.skills.library.registry import Registry
+from skills_agent.sources.store import (
+    StoreSource,
+    checked_namespace,
+    content_of,
+    publish,
+    user_namespace,
+    value_of,
+)
+
+ALICE = ("skills", "alice")
+
+
+def text(name: str, rest: str = "") -> str:
+    return f"---\nname: {name}\ndescription: Does {name}.\n---\nDo it.\n{rest}"
+
+
+def put(store: BaseStore, namespace: tuple[str, ...], key: str = "SKILL.md", content: str = "") -> None:
+    store.put(namespace, key, {"content": content or text(namespace[-1])})
+
+
+def folders(source: StoreSource) -> list[str]:
+    return [found.folder for found in source.scan().skills]
+
+
+def codes(source: StoreSource) -> list[str]:
+    return [each.code for each in source.scan().diagnostics]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseStore]:
+    if request.param == "memory":
+        yield InMemoryStore()
+        return
+    with SqliteStore.from_conn_string(str(tmp_path / "store.sqlite")) as sqlite:
+        sqlite.setup()
+        yield sqlite
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a skill folder with a script, a picture and a skill of its own in it."""
+    folder = tmp_path / "csv-report"
+    for name, content in {
+        "SKILL.md": text("csv-report").encode(),
+        "scripts/run.py": b"print(1)\r\n",
+        "assets/logo.png": b"\x89PNG\xff",
+        "assets/zero.txt": b"a\0b",
+        "inner/other/SKILL.md": text("other").encode(),
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
+
+
+# Users
+
+
+def test_a_user_sees_no_skills_of_another(store: BaseStore) -> None:
+    for user in ("alice", "alice2", "ALICE", "al", "a*", "al_ce"):
+        put(store, ("skills", user, f"of-{user}"))
+
+    assert folders(StoreSource(store, ALICE)) == ["of-alice"]
+    assert folders(StoreSource(store, ("skills", "al_ce"))) == ["of-al_ce"]
+
+
+class OverMatchingStore(InMemoryStore):
+    """Answers a search like a store whose prefixes are those of texts."""
+
+    def search(self, namespace_prefix: tuple[str, ...], /, **options: Any) -> list[SearchItem]:
+        return super().search(namespace_prefix[:1], **options)
+
+
+def test_what_a_store_gives_of_other_users_is_left_out() -> None:
+    store = OverMatchingStore()
+    put(store, ("skills", "alice", "mine"))
+    put(store, ("skills", "alice2", "not-mine"))
+
+    assert folders(StoreSource(store, ALICE)) == ["mine"]
+
+
+@pytest.mark.parametrize(
+    "user", ["alice@example.com", "../bob", "a.b", "a/b", "*", "名", "%2E", " x", "a\0b"]
+)
+def test_any_user_id_has_a_namespace_that_stores_take(store: BaseStore, user: str) -> None:
+    namespace = user_namespace(user)
+    put(store, (*namespace, "mine"))
+    put(store, ("skills", "bob", "not-mine"))
+
+    assert folders(StoreSource(store, namespace)) == ["mine"]
+
+
+@given(st.text(max_size=12), st.text(max_size=12))
+def test_no_two_user_ids_share_a_namespace(one: str, other: str) -> None:
+    namespaces = set()
+    for user in {one, other}:
+        try:
+            namespaces.add(user_namespace(user))
+        except SourceAddressError:
+            namespaces.add((user,))
+
+    assert len(namespaces) == len({one, other})
+
+
+@pytest.mark.parametrize("user", ["", "  ", "\n", "\ud800", "x" * 1_000])
+def test_a_user_id_that_is_none_is_refused(user: str) -> None:
+    with pytest.raises(SourceAddressError, match=r"user id|at most") as caught:
+        user_namespace(user)
+
+    assert caught.value.code == "source-address"
+
+
+@pytest.mark.parametrize(
+    "namespace",
+    [
+        (),
+        ("",),
+        ("a.b",),
+        ("a", ""),
+        ("a", "b/c"),
+        ("a\0",),
+        ("a", "*"),
+        ("langgraph", "a"),
+        ("x" * 999,),
+        "abc",
+    ],
+)
+def test_a_namespace_that_no_store_takes_is_refused_at_once(namespace: tuple[str, ...]) -> None:
+    with pytest.raises(SourceAddressError):
+        StoreSource(InMemoryStore(), namespace)
+
+
+@given(st.lists(st.text(max_size=5), max_size=3).map(tuple))
+def test_a_namespace_that_passes_is_one_that_stores_take(namespace: tuple[str, ...]) -> None:
+    store = InMemoryStore()
+    try:
+        checked = checked_namespace(namespace)
+    except SourceAddressError:
+        return
+
+    put(store, checked)
+
+    assert store.get(checked, "SKILL.md")
+
+
+# Items
+
+
+def test_a_changed_skill_is_seen_at_the_next_refresh_even_within_a_second(store: BaseStore) -> None:
+    put(store, (*ALICE, "a"), content=text("a", "one"))
+    registry = Registry([StoreSource(store, ALICE)])
+    ref = registry.refresh().find("a").ref
+    before = registry.sources[0].scan()
+
+    put(store, (*ALICE, "a"), content=text("a", "two"))
+
+    assert registry.sources[0].scan() != before
+    assert registry.refresh().find("a").ref == ref
+    assert registry.load(ref).instructions.endswith("two")
+
+
+def test_a_deleted_skill_is_gone(store: BaseStore) -> None:
+    put(store, (*ALICE, "a"))
+    source = StoreSource(store, ALICE)
+    path = source.scan().skills[0].path
+
+    store.delete((*ALICE, "a"), "SKILL.md")
+
+    with pytest.raises(FileNotFoundError):
+        source.read(path, 100)
+    assert source.scan().skills == ()
+
+
+def test_skills_lie_in_folders_of_any_depth_that_is_searched(store: BaseStore) -> None:
+    put(store, (*ALICE, "team", "a"))
+    put(store, (*ALICE, *"1234567", "too-deep"))
+    source = StoreSource(store, ALICE)
+
+    assert [found.path for found in source.scan().skills] == ["store:skills/alice/team/a/SKILL.md"]
+    assert codes(source) == ["scan-limit"]
+
+
+@pytest.mark.parametrize(
+    "key", ["../b/SKILL.md", "x/../../SKILL.md", "/SKILL.md", "a\0/SKILL.md", "\ud800/SKILL.md"]
+)
+def test_a_key_that_leads_out_is_refused_and_hides_nothing(key: str) -> None:
+    store = InMemoryStore()
+    put(store, (*ALICE, "a"), key)
+    put(store, (*ALICE, "good"))
+    source = StoreSource(store, ALICE)
+
+    assert folders(source) == ["good"]
+    assert codes(source) == ["file-refused"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"content": None},
+        {"content": 5},
+        {"content": [1]},
+        {"content": "x", "encoding": "rot13"},
+        {"content": "x", "encoding": ["utf-8"]},
+        {"content": "no base64", "encoding": "base64"},
+        {"content": "ü", "encoding": "base64"},
+    ],
+)
+def test_an_item_that_is_no_file_is_reported_and_hides_nothing(
+    store: BaseStore, value: dict[str, Any]
+) -> None:
+    store.put((*ALICE, "bad"), "SKILL.md", value)
+    put(store, (*ALICE, "good"))
+    source = StoreSource(store, ALICE)
+
+    assert folders(source) == ["good"]
+    assert codes(source) == ["file-refused"]
+
+
+def test_a_thousand_bad_items_are_a_short_report() -> None:
+    store = InMemoryStore()
+    for number in range(1_000):
+        store.put((*ALICE, "bad"), f"{number}.md", {})
+    source = StoreSource(store, ALICE)
+
+    reported = source.scan().diagnostics
+
+    assert len(reported) == 21
+    assert "980 more" in " ".join(each.message for each in reported)
+
+
+names = st.one_of(
+    st.sampled_from(
+        ["SKILL.md", "..", "/", "a/../../SKILL.md", "//SKILL.md", "x/./SKILL.md", "\0", "\ud800"]
+    ),
+    st.text(alphabet="a./\0\\ ", max_size=8),
+)
+
+
+@given(st.lists(st.tuples(names, names), max_size=6))
+def test_no_name_in_a_store_leads_out_of_a_skill(keys: list[tuple[str, str]]) -> None:
+    store = InMemoryStore()
+    for one, other in keys:
+        store.put((*ALICE, "skill"), f"{one}/{other}", {"content": "x"})
+        store.put(ALICE, one, {"content": "x"})
+    source = StoreSource(store, ALICE)
+
+    for found in source.scan().skills:
+        assert ".." not in found.path.split("/")
+        for file in source.fetch(found.path):
+            assert parts_of(file.path) == tuple(file.path.split("/"))
+            assert file.content == b"x"
+
+
+@given(st.binary(max_size=200))
+def test_a_file_comes_back_as_it_was_stored(content: bytes) -> None:
+    assert content_of(value_of(content)) == content
+
+
+# A store that does not answer
+
+
+class MoodyStore(InMemoryStore):
+    """Raises, while told so, what no one expects of a store."""
+
+    down: Exception | None = None
+
+    def search(self, namespace_prefix: tuple[str, ...], /, **options: Any) -> list[SearchItem]:
+        if self.down:
+            raise self.down
+        return super().search(namespace_prefix, **options)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("connection is closed"), ConnectionResetError(104, "reset")])
+def test_skills_stay_for_a_day_while_the_store_does_not_answer(error: Exception) -> None:
+    store, now = MoodyStore(), [0.0]
+    put(store, (*ALICE, "a"))
+    source = StoreSource(store, ALICE, clock=lambda: now[0])
+    before = source.scan()
+
+    store.down = error
+    during = source.scan()
+    now[0] += 24 * 3600
+    long_after = source.scan()
+    store.down = None
+
+    assert during.skills == before.skills
+    assert [each.code for each in during.diagnostics] == ["source-unreachable"]
+    assert "as they were last seen" in during.diagnostics[0].message
+    assert long_after.skills == ()
+    assert [each.code for each in long_after.diagnostics] == ["source-unreachable"]
+    assert source.scan() == before
+
+
+def test_a_store_that_refuses_access_is_believed() -> None:
+    store = MoodyStore()
+    put(store, (*ALICE, "a"))
+    source = StoreSource(store, ALICE)
+    source.scan()
+
+    store.down = PermissionError(13, "Permission denied")
+
+    assert source.scan().skills == ()
+    assert codes(source) == ["source-unreadable"]
+
+
+# Publishing
+
+
+def test_a_published_skill_reads_as_its_folder(store: BaseStore, folder: Path) -> None:
+    keys = publish(store, ALICE, folder)
+
+    source = StoreSource(store, ALICE)
+    path = source.scan().skills[0].path
+    _, *others = source.fetch(path)
+    files = {file.path: file.content for file in others}
+    assert keys[-1] == "SKILL.md"
+    assert source.read(path, 1_000) == (folder / "SKILL.md").read_bytes()
+    assert files == {
+        name: (folder / name).read_bytes()
+        for name in ("assets/logo.png", "assets/zero.txt", "scripts/run.py")
+    }
+
+
+def test_publishing_again_removes_what_the_folder_has_lost(store: BaseStore, folder: Path) -> None:
+    publish(store, ALICE, folder)
+    put(store, (*ALICE, "csv-report", "inner"))
+    put(store, (*ALICE, "other"))
+    (folder / "scripts/run.py").unlink()
+
+    publish(store, ALICE, folder)
+
+    source = StoreSource(store, ALICE)
+    assert folders(source) == ["csv-report", "inner", "other"]
+    paths = [file.path for file in source.fetch(source.scan().skills[0].path)][1:]
+    assert paths == ["assets/logo.png", "assets/zero.txt"]
+
+
+def test_a_link_out_of_the_folder_is_not_published(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "secret").write_text("x")
+    (folder / "secret.md").symlink_to(tmp_path / "secret")
+
+    assert "secret.md" not in publish(InMemoryStore(), ALICE, folder)
+
+
+def test_a_folder_that_is_no_skill_is_not_published(folder: Path) -> None:
+    with pytest.raises(PublishError, match=r"no SKILL\.md"):
+        publish(InMemoryStore(), ALICE, folder / "scripts")
+
+
+def test_a_folder_that_cannot_be_named_in_a_store_is_not_published(folder: Path) -> None:
+    store = InMemoryStore()
+
+    with pytest.raises(PublishError, match="label") as caught:
+        publish(store, ALICE, folder.rename(folder.with_name("csv.report")))
+
+    assert caught.value.code == "skill-not-published"
+    assert store.search(()) == []
+
+
+# In a graph
+
+
+class State(TypedDict, total=False):
+    names: list[str]
+    at: list[str]
+
+
+def discover(state: State, runtime: Runtime[None]) -> State:
+    assert isinstance(runtime.store, BaseStore)
+    registry = Registry([StoreSource(runtime.store, ALICE)])
+    catalog = registry.refresh()
+    loaded = [registry.load(skill.ref).instructions for skill in catalog.skills]
+    return {"names": [skill.name for skill in catalog.skills], "at": loaded}
+
+
+async def test_a_node_finds_skills_in_the_store_of_the_run(store: BaseStore, folder: Path) -> None:
+    publish(store, ALICE, folder)
+    built = StateGraph(State)
+    built.add_node("discover", discover)
+    built.add_edge(START, "discover")
+    built.add_edge("discover", END)
+    graph = built.compile(store=store)
+
+    assert graph.invoke({})["names"] == ["csv-report"]
+    if isinstance(store, InMemoryStore):
+        assert (await graph.ainvoke({}))["names"] == ["csv-report"]
