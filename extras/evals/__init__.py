@@ -1,0 +1,19 @@
+"""Eval cases of skills: does a skill help, and is it chosen when it should be."""
+
+from typing import Final
+
+from skills_agent.graph.hooks import Command, Extra
+
+EXTRA: Final = Extra(
+    name="evals",
+    commands={
+        "eval": Command(
+            "skills_agent.evals.commands.eval:eval",
+            "Run eval cases: does a skill help, and is it chosen when it should be.",
+        ),
+        "skills triggers": Command(
+            "skills_agent.evals.commands.triggers:triggers",
+            "Show which requests a skill is chosen for, and search for a better description.",
+        ),
+    },
+)

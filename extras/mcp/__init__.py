@@ -1,1 +1,14 @@
-"""MCP servers that the settings name, and their tools."""
+"""MCP servers: their tools and their skills, and skills served to others."""
+
+from typing import Final
+
+from skills_agent.graph.hooks import Command, Extra
+
+EXTRA: Final = Extra(
+    name="mcp",
+    commands={
+        "skills serve": Command(
+            "skills_agent.mcp.commands.serve:serve", "Publish skills to any client of MCP."
+        ),
+    },
+)

@@ -1,1 +1,45 @@
-"""Packages: fetch skills from where people share them, and keep what is installed as it was shown."""
+"""Skills that are installed: locked, verified, signed, proposed and rolled back."""
+
+from typing import Final
+
+from skills_agent.graph.hooks import Command, Extra
+
+EXTRA: Final = Extra(
+    name="packages",
+    commands={
+        "skills install": Command(
+            "skills_agent.packages.commands.install:install",
+            "Install skills from a folder, an archive, a repository or a URL.",
+        ),
+        "skills pack": Command(
+            "skills_agent.packages.commands.pack:pack",
+            "Make an archive of skills that anybody can make again.",
+        ),
+        "skills sync": Command(
+            "skills_agent.packages.commands.sync:sync",
+            "Make installed skills what skills.lock says, or check that they are.",
+        ),
+        "skills verify": Command(
+            "skills_agent.packages.commands.verify:verify",
+            "Compare installed skills with skills.lock, file by file.",
+        ),
+        "skills outdated": Command(
+            "skills_agent.packages.commands.update:outdated",
+            "Show which installed skills have other versions at their sources.",
+        ),
+        "skills update": Command(
+            "skills_agent.packages.commands.update:update",
+            "Install what the sources of installed skills have now.",
+        ),
+        "skills sign": Command(
+            "skills_agent.packages.commands.sign:sign", "Sign skills and archives with a key of SSH."
+        ),
+        "skills rollback": Command(
+            "skills_agent.packages.commands.rollback:rollback", "Put back an earlier version of a skill."
+        ),
+        "skills uninstall": Command(
+            "skills_agent.packages.commands.uninstall:uninstall",
+            "Remove installed skills, and keep a backup.",
+        ),
+    },
+)

@@ -1,0 +1,9 @@
+"""Scripts in bubblewrap, with the files, the network and the memory that they may have."""
+
+from typing import Final
+
+from skills_agent.graph.hooks import Extra
+
+EXTRA: Final = Extra(
+    name="sandbox",
+)

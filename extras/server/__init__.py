@@ -1,0 +1,9 @@
+"""The users of a LangGraph server, and PostgreSQL."""
+
+from typing import Final
+
+from skills_agent.graph.hooks import Extra
+
+EXTRA: Final = Extra(
+    name="server",
+)

@@ -1,0 +1,9 @@
+"""A shell for the model, and the reading of its command lines."""
+
+from typing import Final
+
+from skills_agent.graph.hooks import Extra
+
+EXTRA: Final = Extra(
+    name="shell",
+)

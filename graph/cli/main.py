@@ -37,10 +37,7 @@ _COMMANDS: Final[Commands] = {
         "skills_agent.graph.cli.trust:trust", "Vouch for what came with a project, as it is now."
     ),
     "skills": Command("skills_agent.graph.cli.skills:skills", "List, search, check and begin skills."),
-    "eval": Command(
-        "skills_agent.evals.commands.eval:eval",
-        "Run eval cases: does a skill help, and is it chosen when it should be.",
-    ),
+    "eval": "evals",
     "studio": Command("skills_agent.graph.cli.studio:studio", "Open the agent in LangGraph Studio."),
     "graph": Command(
         "skills_agent.graph.cli.graph:graph", "Print the graph that every run follows, as a Mermaid diagram."

@@ -48,43 +48,21 @@ is not always needed into `references/`, programs into `scripts/`, and name the 
 
 
 _LATE: Final[Commands] = {
-    "install": Command(
-        "skills_agent.packages.commands.install:install",
-        "Install skills from a folder, an archive, a repository or a URL.",
-    ),
-    "pack": Command(
-        "skills_agent.packages.commands.pack:pack", "Make an archive of skills that anybody can make again."
-    ),
-    "serve": Command("skills_agent.mcp.commands.serve:serve", "Publish skills to any client of MCP."),
-    "sync": Command(
-        "skills_agent.packages.commands.sync:sync",
-        "Make installed skills what skills.lock says, or check that they are.",
-    ),
-    "verify": Command(
-        "skills_agent.packages.commands.verify:verify", "Compare installed skills with skills.lock, file by file."
-    ),
-    "outdated": Command(
-        "skills_agent.packages.commands.update:outdated",
-        "Show which installed skills have other versions at their sources.",
-    ),
-    "update": Command(
-        "skills_agent.packages.commands.update:update", "Install what the sources of installed skills have now."
-    ),
-    "sign": Command("skills_agent.packages.commands.sign:sign", "Sign skills and archives with a key of SSH."),
-    "rollback": Command(
-        "skills_agent.packages.commands.rollback:rollback", "Put back an earlier version of a skill."
-    ),
-    "uninstall": Command(
-        "skills_agent.packages.commands.uninstall:uninstall", "Remove installed skills, and keep a backup."
-    ),
+    "install": "packages",
+    "pack": "packages",
+    "serve": "mcp",
+    "sync": "packages",
+    "verify": "packages",
+    "outdated": "packages",
+    "update": "packages",
+    "sign": "packages",
+    "rollback": "packages",
+    "uninstall": "packages",
     "stats": Command(
         "skills_agent.graph.cli.stats:stats",
         "Show how often skills were offered, loaded and used, and what they cost.",
     ),
-    "triggers": Command(
-        "skills_agent.evals.commands.triggers:triggers",
-        "Show which requests a skill is chosen for, and search for a better description.",
-    ),
+    "triggers": "evals",
     "lint": Command(
         "skills_agent.graph.cli.doctor:lint", "Check skills against agentskills.io/specification."
     ),
@@ -92,9 +70,7 @@ _LATE: Final[Commands] = {
         "skills_agent.graph.cli.doctor:doctor",
         "Show where skills are from, what is wrong with them, and all settings.",
     ),
-    "needs": Command(
-        "skills_agent.needs.commands.needs:needs", "Show what a skill needs of this machine, and what is missing."
-    ),
+    "needs": "needs",
 }
 
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from skills_agent.needs.declared import declared_needs
 from skills_agent.skills.errors import SkillInvalidError, SkillTooLargeError, SkillUndecodableError
+from skills_agent.skills.format.declared import declared_needs
 from skills_agent.skills.format.fields import read_fields
 from skills_agent.skills.format.frontmatter import (
     HEAD_BYTES,

@@ -174,7 +174,7 @@ def _read_rows(file: BinaryIO) -> Iterator[_Row]:
 def _release() -> str:
     """Return what differs from another release of this code, which may read the same file differently."""
     stamps = []
-    for folder in ("", "format", "library", "needs", "policy", "search", "sources"):
+    for folder in ("", "format", "library", "policy", "search", "sources"):
         with os.scandir(Path(__file__).parent.parent / folder) as entries:
             files = [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(".py")]
         stamps += sorted((name, status.st_mtime_ns, status.st_size) for name, status in files)

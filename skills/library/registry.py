@@ -220,8 +220,8 @@ class Registry:
 
         Raises as `snapshot` does.
         """
-        from skills_agent.needs.declared import merged  # noqa: PLC0415
         from skills_agent.needs.gather import gather  # noqa: PLC0415
+        from skills_agent.skills.format.declared import merged  # noqa: PLC0415
 
         snapshot = self.snapshot(ref)
         shown = gather(snapshot.folder, _file_name(ref), snapshot.plugin)

@@ -84,7 +84,7 @@ def test_a_known_command_says_which_extra_it_is_missing() -> None:
     group = LazyGroup(
         "skills", late={"thunder": "weather", "list": Command("builtins:list", "")}, path="skills"
     )
-    assert group.list_commands(click.Context(group)) == ["list"]
+    assert "thunder" not in group.list_commands(click.Context(group))
     with pytest.raises(ExtraMissingError) as error:
         group.main(["thunder"], standalone_mode=False)
     assert (error.value.command, error.value.extra) == ("skills thunder", "weather")
