@@ -29,7 +29,7 @@ from skills_agent.graph.cli.main import cli
 from skills_agent.graph.layers import TIGHTER
 from skills_agent.graph.settings import Settings
 from skills_agent.sandbox import seccomp
-from skills_agent.shell.reading import ALWAYS_READING, FIND_TESTS, READING
+from skills_agent.shell.reading import ALWAYS_READING, READING
 from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.rules import RULES
 from skills_agent.skills.policy.protected import READERS
@@ -105,18 +105,8 @@ def tools() -> Iterator[str]:
 
 
 def reading() -> Iterator[str]:
-    """Yield the table of programs that only read, with the options that they may have."""
-    by_options: dict[tuple[str, str], list[str]] = {}
-    for name, each in READING.items():
-        short = "".join(sorted({*each.flags, *each.values}, key=lambda letter: (letter.lower(), letter)))
-        long = " ".join(f"--{option.rstrip('=?')}" for option in each.long.split())
-        by_options.setdefault((f"-{short}" if short else "", long), []).append(f"`{name}`")
-    rows = [[" ".join(names), short and f"`{short}`", long and f"`{long}`"]
-            for (short, long), names in by_options.items()]  # fmt: skip
-    tests = " ".join(names for _, names in sorted(FIND_TESTS.items()))
-    rows = [["`find`", "", f"`{tests}`"] if row[0] == "`find`" else row for row in rows]
-    rows.append([" ".join(f"`{name}`" for name in sorted(ALWAYS_READING)), "", "any but `-v` and `-R`"])
-    yield from _table(("program", "short options", "long options"), rows)
+    """Yield the programs that only read."""
+    yield " ".join(f"`{name}`" for name in sorted({*READING, *ALWAYS_READING}))
 
 
 def denied_calls() -> Iterator[str]:
