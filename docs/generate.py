@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-import msgspec
 
 from skills_agent.evals.cases import case_form
 from skills_agent.graph import settings as settings_module
@@ -139,21 +138,6 @@ def events() -> Iterator[str]:
     yield from _table(("event", "when", "fields"), rows)
 
 
-def eval_keys() -> Iterator[str]:
-    """Yield a table of the keys of each part of a file of eval cases."""
-    for title, form in (
-        ("A file", case_form.FileOfCases),
-        ("A case", case_form.CaseForm),
-        ("`expect`", case_form.ExpectForm),
-        ("A text or a file: `answer`, and each of `files`", case_form.FileForm),
-        ("`calls`, in full", case_form.CallsForm),
-    ):
-        schema = msgspec.json.schema(form)["$defs"][form.__name__]
-        yield from (f"**{title}**", "")
-        rows = ([f"`{key}`", each["description"]] for key, each in schema["properties"].items())
-        yield from (*_table(("key", "what it is"), rows), "")
-
-
 def eval_schema() -> str:
     """Return the JSON schema of our files of eval cases, as it is kept for editors."""
     return json.dumps(case_form.schema(), indent=1, ensure_ascii=False) + "\n"
@@ -171,7 +155,6 @@ TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "denied-calls": denied_calls,
     "protected": protected,
     "secrets": secrets,
-    "eval-keys": eval_keys,
 }
 
 
