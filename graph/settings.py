@@ -118,10 +118,7 @@ class Settings(Limits):
     catalog_share: Share | None = None
     """Share of the context window that descriptions may take at most (0.02 is 2 %)."""
     context_window: Positive | None = None
-    """Tokens that the model can read. None: what the chat model states of itself, else 128,000.
-
-    Prompts are kept within it. `catalog_share` has no effect where the window is unknown.
-    """
+    """Tokens that the model can read. None: what the chat model states of itself, else 128,000."""
     max_skill_bytes: Positive = Strictness().max_skill_bytes
     """A larger SKILL.md is not loaded."""
     max_snapshot_bytes: Positive = 256_000_000
@@ -140,10 +137,9 @@ class Settings(Limits):
     """`offline` or `<provider>:<model>` ([Models](library.md#models)). Empty: openai when OPENAI_API_KEY is
     set, else offline."""
     model_parameters: dict[str, Any] = field(default_factory=dict)
-    """Passed to the provider's chat model: `{"temperature": 0}`. See [Models](library.md#models)."""
+    """Passed to the provider's chat model: `{"temperature": 0}`."""
     prices: dict[str, Price] = field(default_factory=dict)
-    """What models cost, in USD per million tokens, for `skills-agent eval`:
-    `{"openai:gpt-5-mini": {"input": 0.25, "output": 2.0, "cached": 0.025}}`."""
+    """What models cost, in USD per million tokens ([evals](evals.md#running))."""
     system_prompt: str = ""
     """What is added to the agent's instructions, in its one system message."""
     agents_md: Literal["off", "on"] = "off"
@@ -174,20 +170,13 @@ class Settings(Limits):
     trust_file: PlaceOrNone = field(default=cast("Any", None))
     """Where `skills-agent trust` keeps its list. None: in the user's folder of settings."""
     allowed_signers: PlaceOrNone = field(default=cast("Any", None))
-    """Whose [signatures](packages.md#signatures) count: a file as ssh-keygen reads it, in no workspace.
-
-    None: `allowed_signers` in the user's folder of settings.
-    """
+    """Whose [signatures](packages.md#signatures) count. None: `allowed_signers` in your folder of settings."""
     revoked_signers: PlaceOrNone = field(default=cast("Any", None))
-    """Keys that count no more: public keys, or a list that `ssh-keygen -k` made. It has to be there.
-
-    None: `revoked_signers` in the user's folder of settings, if it is there.
-    """
+    """Keys that count no more. None: `revoked_signers` in your folder of settings, if it is there."""
     require_signature: bool = False
     """Install only skills with the signature of an allowed signer."""
     key: str = field(default="", repr=False)
-    """The operator's key for authentication codes, of 32 characters at least. Empty: one is made, and kept in
-    the user's state folder. Machines that share threads need the same."""
+    """The [operator's key](policy.md#what-a-client-can-write), of 32 characters at least. Empty: one is made."""
     script_timeout: Seconds = 60.0
     """Seconds until a script and all it started are killed."""
     background_timeout: Seconds = 3600.0
@@ -199,8 +188,7 @@ class Settings(Limits):
     max_tool_output: Positive = 100_000
     """Bytes of the text of a host tool's result; [the rest is cut](library.md#tools-and-what-they-are)."""
     mcp_servers: dict[ServerName, McpServer] = field(default_factory=dict)
-    """MCP servers whose tools are offered, and skills where asked for:
-    `{"github": {"url": "https://...", "headers": {...}}}`. See [MCP servers](mcp.md)."""
+    """[MCP servers](mcp.md) whose tools are offered, and skills where asked for."""
     max_written_files: Positive = 50
     """How many of the files that a script wrote are listed to the model."""
     sandbox: Sandbox = "auto"
@@ -221,8 +209,7 @@ class Settings(Limits):
     script_written_files: Positive = 100_000
     """Files, folders and links that a script may add there; more ends it."""
     script_kept_bytes: Positive = 1_073_741_824
-    """Bytes that a skill's [kept home](skills.md#what-scripts-keep) may hold, and a thread's scratch folder:
-    with more, no script starts that gets it."""
+    """Bytes that a skill's [kept home](skills.md#what-scripts-keep) or a scratch folder may hold."""
     script_open_files: Positive = 1024
     """Files that each process of a script may have open at the same time."""
     script_processes: Positive = 256
@@ -234,11 +221,9 @@ class Settings(Limits):
     enable_run_command: Offer = "auto"
     """Offer a shell (`run_command`): where the sandbox works (`auto`), by your word (`on`), never (`off`)."""
     enable_propose_skill: bool = False
-    """Let the agent [propose skills](improving.md) (`propose_skill`): a person is asked about each, and
-    `write_file` changes none any more."""
+    """Let the agent [propose skills](packages.md#proposed-skills): a person is asked about each."""
     proposal_eval_seconds: Seconds | None = 90.0
-    """Seconds for the [evals that a proposed skill brings](improving.md#what-its-evals-say), which are run
-    before a person is asked about it. None: they are not run."""
+    """Seconds for the [evals of a proposed skill](packages.md#what-the-evals-of-a-proposal-say); None: not run."""
     read_images: bool = False
     """Show images to the model: `read_file` and `read_resource` return them as content of a tool message."""
     audit: Literal["on", "require", "off"] = "on"
