@@ -39,6 +39,10 @@ $(VENV)/.product: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..."; exit 1; }
 	$(MAKE_VENV)
 	$(INSTALL) --editable .
+	@# Editors and type checkers do not see setuptools' import finder: a folder of links, which a .pth names.
+	@rm -rf .typing && mkdir -p .typing/skills_agent
+	@for part in graph nodes state skills extras/*; do if [ -d $$part ]; then ln -s ../../$$part .typing/skills_agent/; fi; done
+	@$(BIN)/python -c 'import pathlib, sysconfig; pathlib.Path(sysconfig.get_path("purelib"), "skills_agent.pth").write_text("$(CURDIR)/.typing\n")'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.product
@@ -47,8 +51,6 @@ $(VENV)/.test: $(VENV)/.product
 
 $(VENV)/.dev: $(VENV)/.test
 	$(INSTALL) --editable '.[dev]'
-	@mkdir -p .typing/skills_agent
-	@for part in graph nodes state skills extras/*; do ln -sfn ../../$$part .typing/skills_agent/$$(basename $$part); done
 	@touch $@
 
 demo: $(VENV)/.product

@@ -174,13 +174,13 @@ IN_THE_PRODUCT = (*PRIVATE, "__pregel", "channels.delta")
 
 
 def test_no_other_file_uses_a_private_name_of_langgraph() -> None:
-    project = Path(langgraph_inside.__file__).parent.parent
+    project = Path(__file__).resolve().parents[2]
     folders = ("graph", "nodes", "skills", "state", "extras", "tests", "benchmarks")
     found = [
         f"{path.relative_to(project)}: {line.strip()}"
         for folder in folders
         for path in (project / folder).rglob("*.py")
-        if path not in {Path(langgraph_inside.__file__), Path(__file__)}
+        if path not in {Path(langgraph_inside.__file__).resolve(), Path(__file__).resolve()}
         for line in path.read_text(encoding="utf-8").splitlines()
         if any(
             name in line for name in (PRIVATE if {"tests", "benchmarks"} & {*path.parts} else IN_THE_PRODUCT)

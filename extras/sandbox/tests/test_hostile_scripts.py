@@ -23,7 +23,6 @@ from typing import Any
 
 import pytest
 
-import skills_agent.skills as domain
 from skills_agent.sandbox.bwrap import probe
 from skills_agent.skills.policy.protected import protected_in_command
 from skills_agent.skills.scripts.command_line import command_request
@@ -34,7 +33,8 @@ pytestmark = pytest.mark.slow
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 NOBODY = 65534
-DOCS = Path(__file__).resolve().parents[3] / "docs" / "sandbox.md"
+PROJECT = Path(__file__).resolve().parents[3]
+DOCS = PROJECT / "docs" / "sandbox.md"
 
 AS_NOBODY = pytest.mark.skipif(
     os.geteuid() == 0 and (not Path("/usr/bin/python3").exists()),
@@ -190,7 +190,8 @@ def host(user: int) -> Iterator[Host]:
     (place / "work/.git/hooks").mkdir(parents=True)
     (place / "work/link").symlink_to(place / "outside")
     (place / "path/skills_agent").mkdir()
-    (place / "path/skills_agent/skills").symlink_to(Path(domain.__file__).parent)
+    for part in [PROJECT / "graph", PROJECT / "skills", *(PROJECT / "extras").iterdir()]:
+        (place / "path/skills_agent" / part.name).symlink_to(part)
     place.chmod(0o755)
     try:
         yield Host(place, user)
