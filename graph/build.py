@@ -1,18 +1,29 @@
 """The picture of the graph: its nodes with their services, and its edges with their labels."""
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from inspect import isgeneratorfunction
 from typing import Any, Final
 
 from langgraph.graph import END, START
+from langgraph.runtime import Runtime
 
-from skills_agent.graph import routes
 from skills_agent.graph.audit.recorder import record_node, record_steps
 from skills_agent.graph.first_step import begin_and_decide
 from skills_agent.graph.langgraph_inside import route_in_place, skip_answers, state_now
 from skills_agent.graph.response_format import ResponseFormat, form_of
-from skills_agent.graph.services import Services, make_services
+from skills_agent.graph.routes import (
+    after_act,
+    after_approve,
+    after_decide,
+    after_discover,
+    after_gate,
+    after_load,
+    after_select,
+    after_start,
+    after_summarize,
+)
+from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.system_prompt import SystemPrompt
 from skills_agent.graph.threads.compiled import AgentGraph
@@ -34,6 +45,7 @@ from skills_agent.skills.policy.verdict import Approver
 from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.search.vectors import Embedder
 from skills_agent.skills.sources import Source
+from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentState
 
 EDGES: Final = (
@@ -69,15 +81,15 @@ EDGES: Final = (
 """Which node follows which, and when: a route returns the label, or a `Send` that names its node itself."""
 
 ROUTES: Final[Mapping[str, Callable[[AgentState], Any]]] = {
-    START: routes.after_start,
-    "discover": routes.after_discover,
-    "summarize": routes.after_summarize,
-    "select": routes.after_select,
-    "load": routes.after_load,
-    "decide": routes.after_decide,
-    "gate": routes.after_gate,
-    "approve": routes.after_approve,
-    "act": routes.after_act,
+    START: after_start,
+    "discover": after_discover,
+    "summarize": after_summarize,
+    "select": after_select,
+    "load": after_load,
+    "decide": after_decide,
+    "gate": after_gate,
+    "approve": after_approve,
+    "act": after_act,
 }
 
 
@@ -114,7 +126,7 @@ def build_graph(  # noqa: PLR0913 - the parts that a host may bring, each by its
     (docs/guarantees.md). `allowed_types` are classes of the host that checkpoints may hold beside messages
     and plain values; others are not read.
     """
-    services = make_services(
+    host = Host(
         settings or Settings.load(),
         model=model,
         tools=tools,
@@ -128,64 +140,94 @@ def build_graph(  # noqa: PLR0913 - the parts that a host may bring, each by its
         locks=locks,
         allowed_types=allowed_types,
     )
-    return wire(services, response_format)
+    return wire(Services(host), response_format)
 
 
 def wire(services: Services, response_format: ResponseFormat | None = None) -> AgentGraph:
     """Return the graph over its services."""
-    registry, requests, policy = services.registry, services.requests, services.policy
-    settings, running = services.settings, services.threads.invocations
-    max_lines, codes = settings.max_skill_body_lines, policy.codes
+    running = services.threads.invocations
     graph = AgentGraph(services.threads, response_format)
-
-    # The input schema is named, because LangGraph would take the fields of a worker's input for channels.
-    nodes: dict[str, Any] = {
-        "discover": partial(discover, registry=registry, requests=requests, running=running, codes=codes),
-        "summarize": partial(summarize, requests=requests),
-        "select": partial(
-            select,
-            policy=policy,
-            limits=settings,
-            on_change=settings.on_change,
-            window=requests.models.window,
-            max_body_lines=max_lines,
-        ),
-        "load": partial(
-            load,
-            policy=policy,
-            max_body_lines=max_lines,
-            running=running,
-            state_now=state_now,
-            on_change=settings.on_change,
-        ),
-        "decide": partial(decide, requests=requests, policy=policy, limits=settings, running=running),
-        "gate": partial(gate, policy=policy, limits=settings, running=running),
-        "approve": partial(approve, policy=policy),
-        "act": partial(
-            act,
-            tools=services.tool_node,
-            policy=policy,
-            limits=settings,
-            running=running,
-            coroutines=services.coroutines,
-            results=services.results,
-            observer=services.audit,
-            state_now=state_now,
-            skip_answers=skip_answers,
-        ),
-        "answer": partial(answer, requests=requests),
-    }
     recorded: dict[str, Any] = {}
-    for name, node in nodes.items():
-        waits = isgeneratorfunction(node)  # for a model or a tool
-        recorded[name] = (record_steps if waits else record_node)(name, node, services.audit)
+    for name, (function, bind) in _nodes(services).items():
+        waits = isgeneratorfunction(function)  # for a model or a tool
+        record = record_steps if waits else record_node
+        recorded[name] = record(name, _bound_late(bind), services.audit)
     recorded["decide"] = begin_and_decide(recorded["discover"], recorded["decide"])
     for name, made in recorded.items():
+        # The input schema is named, because LangGraph would take the fields of a worker's input for channels.
         node = two_paths(name, made, running) if isgeneratorfunction(made) else made
         graph.add_node(name, node, input_schema=graph.state_schema)
 
-    for node, route in ROUTES.items():
-        ends: dict[Hashable, str] = {label: end for start, label, end in EDGES if start == node}
-        graph.add_conditional_edges(node, route_in_place(route), ends)
+    for name, route in ROUTES.items():
+        ends: dict[Hashable, str] = {label: end for start, label, end in EDGES if start == name}
+        graph.add_conditional_edges(name, route_in_place(route), ends)
     graph.add_edge("answer", END)
     return graph
+
+
+def _bound_late(bind: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """Return a node that makes its services when it first runs."""
+    bound = cache(bind)
+
+    def run(state: AgentState, runtime: Runtime[Context]) -> Any:
+        return bound()(state, runtime)
+
+    return run
+
+
+def _nodes(services: Services) -> dict[str, tuple[Callable[..., Any], Callable[[], Callable[..., Any]]]]:
+    """Return each node, and what binds it to its services."""
+    it, settings, running = services, services.settings, services.threads.invocations
+    return {
+        "discover": (
+            discover,
+            lambda: partial(
+                discover, registry=it.registry, requests=it.requests, running=running, codes=it.codes
+            ),
+        ),
+        "summarize": (summarize, lambda: partial(summarize, requests=it.requests)),
+        "select": (
+            select,
+            lambda: partial(
+                select,
+                policy=it.policy,
+                limits=settings,
+                on_change=settings.on_change,
+                window=it.models.window,
+                max_body_lines=settings.max_skill_body_lines,
+            ),
+        ),
+        "load": (
+            load,
+            lambda: partial(
+                load,
+                policy=it.policy,
+                max_body_lines=settings.max_skill_body_lines,
+                running=running,
+                state_now=state_now,
+                on_change=settings.on_change,
+            ),
+        ),
+        "decide": (
+            decide,
+            lambda: partial(decide, requests=it.requests, policy=it.policy, limits=settings, running=running),
+        ),
+        "gate": (gate, lambda: partial(gate, policy=it.policy, limits=settings, running=running)),
+        "approve": (approve, lambda: partial(approve, policy=it.policy)),
+        "act": (
+            act,
+            lambda: partial(
+                act,
+                tools=it.tool_node,
+                policy=it.policy,
+                limits=settings,
+                running=running,
+                coroutines=it.offered.coroutines,
+                results=it.results,
+                observer=it.audit,
+                state_now=state_now,
+                skip_answers=skip_answers,
+            ),
+        ),
+        "answer": (answer, lambda: partial(answer, requests=it.requests)),
+    }

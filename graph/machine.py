@@ -1,11 +1,17 @@
-"""This machine as the scripts of skills find it, by the settings. Imports no LangGraph."""
+"""This machine as the scripts of skills find it, and what runs them. Imports no LangGraph."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 
-from skills_agent.graph.places import process_environment, user_state_folder
+from skills_agent.graph.places import make_state_folder, process_environment, user_state_folder
 from skills_agent.graph.settings import Settings
 from skills_agent.needs.environments import Environments
 from skills_agent.needs.here import Machine
+from skills_agent.sandbox.shared_by_settings import shared_folders
+from skills_agent.skills.scripts.choice import choose_runner
+from skills_agent.skills.scripts.environment import ScriptLimits
+from skills_agent.skills.scripts.runner import ScriptRunner
 
 
 def machine_of(settings: Settings, unreachable: Callable[[], Mapping[str, str]] = dict) -> Machine:
@@ -21,5 +27,35 @@ def machine_of(settings: Settings, unreachable: Callable[[], Mapping[str, str]] 
             folder=user_state_folder(settings) / "environments",
             environment=environment,
             workspace=settings.workspace,
+        ),
+    )
+
+
+def make_runner(
+    settings: Settings, protected: tuple[str, ...] = (), closed: tuple[Path, ...] = ()
+) -> ScriptRunner:
+    """Return what runs scripts. Nothing is started yet. Raises SettingsError."""
+    return choose_runner(
+        settings.sandbox,
+        workspace=settings.workspace,
+        network=settings.network_skills,
+        closed=closed,
+        protected=protected,
+        records=partial(make_state_folder, settings),
+        timeout=settings.script_timeout,
+        max_output=settings.max_script_output,
+        max_written=settings.max_written_files,
+        environment=process_environment(),
+        secrets=settings.script_secrets,
+        shared=shared_folders(settings),
+        limits=ScriptLimits(
+            memory=settings.script_memory,
+            file_size=settings.script_file_size,
+            written_bytes=settings.script_written_bytes,
+            written_files=settings.script_written_files,
+            kept_bytes=settings.script_kept_bytes,
+            open_files=settings.script_open_files,
+            processes=settings.script_processes,
+            cpu_seconds=settings.script_cpu_seconds,
         ),
     )

@@ -1,14 +1,15 @@
-"""What the nodes work with, made once from the settings and from what a host brings."""
+"""What the nodes work with, by the settings and by what a host brings: each part is made when it is needed.
 
-import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+Imports inside a method are of what a plain question does not need.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from langgraph.prebuilt import ToolNode, ToolRuntime
-from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime, get_runtime
 from msgspec import UNSET, UnsetType
 
@@ -16,12 +17,10 @@ from skills_agent.graph.audit.events import Operator
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import redaction_of
-from skills_agent.graph.kept_folders import KeptFolders
-from skills_agent.graph.machine import machine_of
 from skills_agent.graph.models.provider import default_model, make_models, model_name, stated_window
+from skills_agent.graph.once import once
 from skills_agent.graph.places import (
     closed_places,
-    make_state_folder,
     process_environment,
     signer_files,
     trust_file_of,
@@ -36,92 +35,384 @@ from skills_agent.graph.settings import (
     make_registry,
     refuse_missing_workspace,
 )
-from skills_agent.graph.start_up import protected_entries
 from skills_agent.graph.system_prompt import SystemPrompt, system_prompt_of
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.locks import ThreadLocks
-from skills_agent.graph.tools import CommandLimits, Kept, Workdir, build_tools
-from skills_agent.graph.tools.brought import HostTool, brought
-from skills_agent.graph.tools.change import Changes, changes_in
-from skills_agent.graph.tools.offered import OfferedTools
-from skills_agent.graph.tools.workspace import Workspace
-from skills_agent.mcp.client import make_servers
-from skills_agent.mcp.offer import offer_tools
-from skills_agent.nodes import RegistryOf
-from skills_agent.nodes.act import keep_reply
+from skills_agent.graph.tools.brought import HostTool
 from skills_agent.nodes.answer_form import AnswerForm
+from skills_agent.nodes.cancellation import Cancellation
+from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.model_call import ModelRequests, Models
 from skills_agent.nodes.policy import Policy
-from skills_agent.nodes.results import ResultLimits, shown
-from skills_agent.nodes.timeouts import TimedCalls
+from skills_agent.nodes.results import ResultLimits
 from skills_agent.nodes.wrapped_models import ModelRunnable
-from skills_agent.packages.propose import ProposeSkill
-from skills_agent.packages.signed import Signers
-from skills_agent.sandbox.shared_by_settings import shared_folders
+from skills_agent.shell.background import BackgroundCommands
+from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar, Places
 from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.tool_spec import PROPOSE_SKILL, SHELL_TOOLS
-from skills_agent.skills.policy.trust import TrustList
-from skills_agent.skills.policy.verdict import AnswerRefusedError, Approver
+from skills_agent.skills.policy.verdict import Approver
 from skills_agent.skills.posix import MISSING
-from skills_agent.skills.scripts.choice import Offer, choose_runner, why_no_shell
-from skills_agent.skills.scripts.environment import ScriptLimits, make_undumpable
 from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.search.vectors import Embedder
 from skills_agent.skills.sources import Source
-from skills_agent.skills.text import cut
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.transcript import LOAD_SKILL
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from skills_agent.graph.tools.change import Changes
+    from skills_agent.graph.tools.equipment import Kept, Workdir
+    from skills_agent.graph.tools.offered import OfferedTools
+    from skills_agent.graph.tools.workspace import Workspace
+    from skills_agent.mcp.client import McpServers
+    from skills_agent.needs.here import Machine
+    from skills_agent.packages.propose import ProposeSkill
+    from skills_agent.packages.signed import Signers
+    from skills_agent.skills.policy.trust import TrustList
 
 _MOST_OFFERED: Final = 200
 """Skills whose names are recorded with each turn."""
-_LONGEST_FAILURE: Final = 10_000
-"""Characters of what a tool raised."""
 
 
 @dataclass(frozen=True)
-class Services:
-    """What the nodes work with."""
+class Host:
+    """What a host brings, as `build_graph` takes it, and what the command line adds."""
 
-    library: Library
-    registry: RegistryOf
-    requests: ModelRequests
-    tool_node: ToolNode
-    coroutines: Collection[str]
-    """Tools that are awaited: the others block, and are called in a thread."""
-    results: ResultLimits
-    policy: Policy
     settings: Settings
-    audit: Audit
-    threads: ThreadServices
+    _: KW_ONLY
+    model: str | ModelRunnable | None = None
+    tools: Sequence[HostTool] | None = ()
+    system_prompt: SystemPrompt | None = None
+    form: AnswerForm | None = None
+    runner: ScriptRunner | None = None
+    sources: Sequence[Source] | None = None
+    embeddings: Embedder | None = None
+    approvers: Sequence[Approver] = ()
+    journal: Journal | None = None
+    locks: ThreadLocks | None = None
+    allowed_types: Collection[type] = ()
+    yes: Collection[Risk] = ()
+    """Risks that a person approved in advance."""
+    homes: Path | None = None
+    """Where scripts keep things; None: in the user's state folder."""
 
 
-def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the command line adds
-    settings: Settings,
-    *,
-    model: str | ModelRunnable | None = None,
-    tools: Sequence[HostTool] | None = (),
-    system_prompt: SystemPrompt | None = None,
-    form: AnswerForm | None = None,
-    runner: ScriptRunner | None = None,
-    sources: Sequence[Source] | None = None,
-    embeddings: Embedder | None = None,
-    approvers: Sequence[Approver] = (),
-    journal: Journal | None = None,
-    locks: ThreadLocks | None = None,
-    allowed_types: Collection[type] = (),
-    yes: Collection[Risk] = (),
-    homes: Path | None = None,
-) -> Services:
-    """Make the services. Nothing is read, started or contacted yet.
+class Services:
+    """What the nodes and the tools work with."""
 
-    `yes` are the risks that a person approved in advance; `homes` is where scripts keep things (None: in the
-    user's state folder). Raises SettingsError.
-    """
+    def __init__(self, host: Host) -> None:
+        """Check the settings. Nothing is read, started or contacted yet. Raises SettingsError."""
+        self.settings = _checked(host)
+        self.host = host
+        self.model = None if isinstance(host.model, str) else host.model
+        self.closed = closed_places(self.settings)
+        self.system_prompt = system_prompt_of(self.settings, host.system_prompt)
+        if self.settings.protect_process and host.runner is None:
+            from skills_agent.skills.scripts.environment import make_undumpable  # noqa: PLC0415
+
+            make_undumpable()
+        self._check_parts()
+
+    def _check_parts(self) -> None:
+        """Make those parts now that may find a fault in the settings, or in what the host brings."""
+        settings, host = self.settings, self.host
+        asked = {*settings.require_approval_for, *settings.waived_risks, *settings.exclude_tools} - {*RISKS}
+        faulty = {
+            "models": self.model is not None,
+            "runner": bool(settings.script_folders),
+            "servers": bool(settings.mcp_servers),
+            "library": host.sources is not None,
+            "offered": host.tools != () or host.form is not None,
+            "policy": bool(asked),
+        }
+        for name in (name for name, may_be in faulty.items() if may_be):
+            getattr(self, name)
+
+    @once
+    def library(self) -> Library:
+        """The skills."""
+        servers = self.servers if self.settings.mcp_servers else None
+        return Library(make_registry(self.settings, self.host.sources, self.host.embeddings, servers))
+
+    def registry(self, runtime: Runtime[Context] | ToolRuntime[Any, Any], *, look: bool = False) -> Registry:
+        """Return the registry of the caller."""
+        return self.library.of(caller_of(runtime), runtime.store, look=look)
+
+    @once
+    def models(self) -> Models:
+        """Where models come from."""
+        return make_models(self.settings, self.model, in_a_form=self.host.form is not None)
+
+    @once
+    def requests(self) -> ModelRequests:
+        """What asks models."""
+        return ModelRequests(
+            self.models,
+            self.registry,
+            self.offered,
+            description_budget(self.settings, stated_window(self.model)),
+            self.left_out,
+            self.audit,
+            self.offered.provider,
+            self.system_prompt,
+            self.host.form,
+        )
+
+    @once
+    def audit(self) -> Audit:
+        """What keeps the record of the runs."""
+        settings = self.settings
+        return Audit(
+            RunLog(settings.audit_folder, settings.workspace) if settings.audit != "off" else None,
+            redaction_of(settings),
+            Operator(
+                model=usual_model(settings, self.model),
+                allowed_tools=settings.allowed_tools,
+                approval=settings.approval,
+                yes=sorted(self.host.yes),
+                sandbox=settings.sandbox,
+            ),
+            required=settings.audit == "require",
+            offered=lambda digest: _offered(self.library.shared, digest),
+        )
+
+    @once
+    def threads(self) -> ThreadServices:
+        """What the compiled graph runs its threads with."""
+        return ThreadServices(
+            self.settings,
+            self.audit,
+            lambda: self.library.shared.watch(),  # noqa: PLW0108 - the library is made when it is needed
+            self.servers.connect if self.settings.mcp_servers else None,
+            self.host.journal,
+            self.host.locks,
+            keyed(self.host.allowed_types),
+        )
+
+    def codes(self) -> ThreadCodes:
+        """Return the codes of the thread that the calling node, or tool, runs for."""
+        return self.threads.thread_codes()
+
+    def cancellation(self) -> Cancellation:
+        """Return the cancellation of the invocation that the calling node, or tool, runs for."""
+        return self.threads.invocations.cancellation()
+
+    @property
+    def commands(self) -> BackgroundCommands:
+        """The commands in the background."""
+        return self.threads.background
+
+    @once
+    def offered(self) -> "OfferedTools":
+        """The tools that models are offered."""
+        from skills_agent.graph.tools import build_tools  # noqa: PLC0415
+        from skills_agent.graph.tools.brought import brought  # noqa: PLC0415
+        from skills_agent.graph.tools.offered import OfferedTools  # noqa: PLC0415
+
+        settings, proposing = self.settings, self.proposing
+        own = build_tools(self, process_environment(), proposing.tool() if proposing else None)
+        of_host = brought(self.host.tools)
+        places = Places(str(settings.workspace), closed=tuple(map(str, self.closed)))
+        offered = OfferedTools(own, of_host.own, settings.tool_timeout, places, of_host.provider)
+        form = self.host.form
+        if form and (taken := form.tools.keys() & {*offered, *of_host.provider, LOAD_SKILL}):
+            raise SettingsError(
+                f"A tool is named {min(taken)}, as the form of `response_format`: rename one."
+            )
+        if settings.mcp_servers:
+            from skills_agent.mcp.offer import offer_tools  # noqa: PLC0415
+
+            offer_tools(self.servers, offered, settings, self.cancellation)
+        return offered
+
+    @once
+    def tool_node(self) -> ToolNode:
+        """What runs calls of tools."""
+        from skills_agent.graph.tools.node import tool_node  # noqa: PLC0415
+        from skills_agent.nodes.timeouts import TimedCalls  # noqa: PLC0415
+
+        timed = TimedCalls(self.offered.limits, self.threads.invocations, self.audit.still_runs)
+        return tool_node(self.offered, timed)
+
+    @property
+    def results(self) -> ResultLimits:
+        """How large the results of tools may be."""
+        return ResultLimits(
+            text=self.settings.max_tool_output,
+            tools=self.offered.kept,
+            stored_size=partial(stored_size, allowed=self.threads.allowed_types),
+        )
+
+    @once
+    def policy(self) -> Policy:
+        """What the operator allows."""
+        settings, grammar = self.settings, self.offered.grammar
+        return Policy(
+            tools=self.offered,
+            provider_tools=self.offered.provider,
+            grammar=grammar,
+            ask_for=_risks(settings.require_approval_for),
+            ask_about=_asked(settings.require_approval_for, grammar),
+            ask_for_untrusted=_risks(settings.waived_risks),
+            ask_about_untrusted=_asked(settings.waived_risks, grammar),
+            registry=self.registry,
+            means=self,
+            mode=settings.allowed_tools,
+            always_allowed=settings.always_allowed_tools,
+            excluded=_excluded(settings, grammar),
+            approvers=self.host.approvers,
+            approval=settings.approval,
+            yes=self.host.yes,
+            protected_arguments=settings.protected_paths,
+            workspace=settings.workspace,
+            workdir=lambda: self.workdir.of_caller(),  # noqa: PLW0108 - as above
+            codes=self.codes,
+            running=self.threads.invocations.current,
+        )
+
+    def left_out(self, catalog: Catalog, context: Context) -> frozenset[str]:
+        """Return the names of the skills that a request may not load."""
+        return self.policy.skills_left_out(catalog, context)
+
+    @once
+    def runner(self) -> ScriptRunner:
+        """What runs programs."""
+        from skills_agent.graph.machine import make_runner  # noqa: PLC0415
+
+        return self.host.runner or make_runner(self.settings, self.protected, self.closed)
+
+    @once
+    def machine(self) -> "Machine | None":
+        """This machine; None where a host's runner runs scripts on what is not known here."""
+        from skills_agent.graph.machine import machine_of  # noqa: PLC0415
+
+        return machine_of(self.settings, self.servers.faults) if self.host.runner is None else None
+
+    def absent(self) -> Mapping[str, str]:
+        """Return the tools that this machine cannot offer, each with the reason."""
+        from skills_agent.skills.scripts.choice import isolation_here, no_shell_here, why_no_shell  # noqa: PLC0415
+
+        settings, runner = self.settings, self.host.runner
+        if runner is not None:
+            reason = why_no_shell(settings.enable_run_command, runner)
+        else:  # To know it takes no runner.
+            path = process_environment().get("PATH")
+            here = partial(isolation_here, settings.sandbox, path, settings.workspace)
+            reason = no_shell_here(settings.enable_run_command, here)
+        return dict.fromkeys(SHELL_TOOLS, f"no shell here: {reason}") if reason else {}
+
+    @once
+    def protected(self) -> tuple[str, ...]:
+        """What is protected beside `PROTECTED`."""
+        from skills_agent.graph.start_up import protected_entries  # noqa: PLC0415
+
+        return protected_entries(self.settings, self.library.shared.sources)
+
+    @once
+    def workdir(self) -> "Workdir":
+        """Where scripts and commands work."""
+        from skills_agent.graph.tools.equipment import Workdir  # noqa: PLC0415
+
+        settings = self.settings
+        return Workdir(
+            settings.workspace, per_thread=settings.workdir == "thread", protected=settings.protected_paths
+        )
+
+    @once
+    def kept(self) -> "Kept":
+        """What is kept for scripts outside of the workspace."""
+        from skills_agent.graph.kept_folders import KeptFolders  # noqa: PLC0415
+        from skills_agent.graph.tools.equipment import Kept  # noqa: PLC0415
+
+        return Kept(KeptFolders(self.settings, self.host.homes), self.policy.trusts)
+
+    @once
+    def files(self) -> "Workspace":
+        """The files of the workspace."""
+        from skills_agent.graph.tools.workspace import Workspace  # noqa: PLC0415
+
+        return Workspace(self.settings.workspace, self.closed)
+
+    @once
+    def changes(self) -> "Changes":
+        """By tool, what says what a call would change in a file."""
+        from skills_agent.graph.tools.change import changes_in  # noqa: PLC0415
+
+        changes = changes_in(self.files)
+        return self.proposing.in_place_of_writing(changes) if self.proposing else changes
+
+    @property
+    def measures(self) -> Mapping[str, Callable[[Mapping[str, Any], Context], str]]:
+        """By tool, what measures what a call would bring."""
+        return {PROPOSE_SKILL: self.proposing.measured} if self.proposing else {}
+
+    @once
+    def trust(self) -> "TrustList":
+        """What the person vouches for."""
+        from skills_agent.skills.policy.trust import TrustList  # noqa: PLC0415
+
+        return TrustList(trust_file_of(self.settings), content_limits(self.settings))
+
+    @once
+    def signers(self) -> "Signers":
+        """Whose signatures count."""
+        from skills_agent.packages.signed import Signers  # noqa: PLC0415
+
+        settings = self.settings
+        path = process_environment().get("PATH", "")
+        return Signers(signer_files(settings), user_state_folder(settings), path)
+
+    @once
+    def servers(self) -> "McpServers":
+        """The MCP servers that the settings name."""
+        from skills_agent.mcp.client import make_servers  # noqa: PLC0415
+
+        return make_servers(self.settings)
+
+    def unreached(self, tool: str) -> str:
+        """Say why the tool of an MCP server is not there, by its name; empty where that is unknown."""
+        return self.servers.absence_of(tool)
+
+    @once
+    def proposing(self) -> "ProposeSkill | None":
+        """The tool that proposes skills, where the operator turned it on."""
+        settings = self.settings
+        is_on = settings.enable_propose_skill and settings.enable_skills
+        # Nobody has signed what the agent writes.
+        if not is_on or settings.approval != "ask" or settings.require_signature:
+            return None
+        from skills_agent.packages.propose import ProposeSkill  # noqa: PLC0415
+
+        proposing = ProposeSkill(
+            settings,
+            self.library,
+            self.trust,
+            self.signers,
+            self.codes,
+            usual_model(settings, self.model),
+            self._evaluate if settings.proposal_eval_seconds else None,
+        )
+        return proposing if proposing.sources else None
+
+    def _evaluate(self, folder: Path, base: Path | None, context: Context) -> str:
+        from skills_agent.evals.proposals import Draft, ProposalEvals  # noqa: PLC0415
+
+        chosen, cancellation = self.models.choose(context), self.cancellation()
+        runtime = get_runtime()
+        control = runtime.control if runtime else None
+        return ProposalEvals(self.settings, self.settings.proposal_eval_seconds or 0).measure(
+            Draft(folder, base),
+            chosen.name,
+            chosen.chat,
+            lambda: cancellation.is_requested or bool(control and control.drain_requested),
+        )
+
+
+def _checked(host: Host) -> Settings:
+    """Return the settings with what the host says in their place. Raises SettingsError."""
+    settings = host.settings
     if MISSING:
         raise SettingsError(
             f"The agent works on Linux and macOS, and on Windows in WSL: this Python has no module {MISSING}."
@@ -130,170 +421,11 @@ def make_services(  # noqa: PLR0913 - those of `build_graph`, and what the comma
         hint = f"a model is named by `model={settings!r}`" if isinstance(settings, str) else "`Settings(...)`"
         raise SettingsError(f"`build_graph` takes Settings first, not a {type(settings).__name__}: {hint}.")
     refuse_missing_workspace(settings)
-    if isinstance(model, str):
-        settings, model = replace(settings, model=model), None
+    if isinstance(host.model, str):
+        settings = replace(settings, model=host.model)
     if settings.approval != "ask" and settings.on_change == "ask":
         settings = replace(settings, on_change="pin")  # It keeps what its threads have loaded.
-    servers = make_servers(settings)
-    library = Library(make_registry(settings, sources, embeddings, servers))
-
-    def registry(runtime: Runtime[Context] | ToolRuntime[Any, Any], *, look: bool = False) -> Registry:
-        return library.of(caller_of(runtime), runtime.store, look=look)
-
-    protected, closed = protected_entries(settings, library.shared.sources), closed_places(settings)
-    # What a host's runner runs scripts on is not known here.
-    machine = machine_of(settings, servers.faults) if runner is None else None
-    runner, files = runner or make_runner(settings, protected, closed), Workspace(settings.workspace, closed)
-    audit = make_audit(settings, model, yes, partial(_offered, library.shared))
-    threads = ThreadServices(
-        settings,
-        audit,
-        library.shared.watch,
-        servers.connect if settings.mcp_servers else None,
-        journal,
-        locks,
-        keyed(allowed_types),
-    )
-    workdir = Workdir(
-        settings.workspace, per_thread=settings.workdir == "thread", protected=settings.protected_paths
-    )
-    trust = TrustList(trust_file_of(settings), content_limits(settings))
-    signers = Signers(
-        signer_files(settings), user_state_folder(settings), process_environment().get("PATH", "")
-    )
-    changes: Changes = changes_in(files)
-    models = make_models(settings, model, in_a_form=form is not None)
-    proposing = _proposing(settings, library, trust, signers, threads, models, model)
-    if proposing is not None:
-        changes = proposing.in_place_of_writing(changes)
-    own = build_tools(
-        library,
-        runner,
-        workdir,
-        files,
-        threads.thread_codes,
-        # The policy is made of the tools, so it is looked up when one is called.
-        kept=Kept(KeptFolders(settings, homes), lambda *skill: policy.trusts(*skill)),  # noqa: PLW0108
-        cancellation=threads.invocations.cancellation,
-        left_out=lambda *request: policy.skills_left_out(*request),  # noqa: PLW0108
-        machine=machine,
-        commands=threads.background,
-        watcher=audit,
-        limits=CommandLimits(
-            settings.script_timeout, settings.background_timeout, settings.max_script_output
-        ),
-        images=settings.read_images,
-        asks=settings.approval == "ask",
-        environment=process_environment(),
-        proposing=proposing.tool() if proposing else None,
-    )
-    places = Places(str(settings.workspace), closed=tuple(map(str, closed)))
-    of_host = brought(tools)
-    offered = OfferedTools(own, of_host.own, settings.tool_timeout, places, of_host.provider)
-    if form and (taken := form.tools.keys() & {*offered, *of_host.provider, LOAD_SKILL}):
-        raise SettingsError(f"A tool is named {min(taken)}, as the form of `response_format`: rename one.")
-    offer_tools(servers, offered, settings, threads.invocations.cancellation)
-    budget = description_budget(settings, stated_window(model))
-    policy = Policy(
-        tools=offered,
-        provider_tools=offered.provider,
-        grammar=offered.grammar,
-        ask_for=_risks(settings.require_approval_for),
-        ask_about=_asked(settings.require_approval_for, offered.grammar),
-        ask_for_untrusted=_risks(settings.waived_risks),
-        ask_about_untrusted=_asked(settings.waived_risks, offered.grammar),
-        registry=registry,
-        trust=trust,
-        signers=signers,
-        mode=settings.allowed_tools,
-        always_allowed=settings.always_allowed_tools,
-        excluded=_excluded(settings, offered.grammar),
-        approvers=approvers,
-        approval=settings.approval,
-        yes=yes,
-        protected=protected,
-        protected_arguments=settings.protected_paths,
-        runner=runner,
-        workspace=settings.workspace,
-        changes=changes,
-        measures={PROPOSE_SKILL: proposing.measured} if proposing else {},
-        workdir=workdir.of_caller,
-        absent=partial(_absent, settings.enable_run_command, runner),
-        codes=threads.thread_codes,
-        running=threads.invocations.current,
-        machine=machine,
-        unreached=servers.absence_of,
-    )
-    return Services(
-        library=library,
-        registry=registry,
-        requests=ModelRequests(
-            models,
-            registry,
-            offered,
-            budget,
-            policy.skills_left_out,
-            audit,
-            offered.provider,
-            system_prompt_of(settings, system_prompt),
-            form,
-        ),
-        tool_node=_tool_node(offered, TimedCalls(offered.limits, threads.invocations, audit.still_runs)),
-        coroutines=offered.coroutines,
-        results=ResultLimits(
-            text=settings.max_tool_output,
-            tools=offered.kept,
-            stored_size=partial(stored_size, allowed=threads.allowed_types),
-        ),
-        policy=policy,
-        settings=settings,
-        audit=audit,
-        threads=threads,
-    )
-
-
-def _proposing(
-    settings: Settings,
-    library: Library,
-    trust: TrustList,
-    signers: Signers,
-    threads: ThreadServices,
-    models: Models,
-    model: ModelRunnable | None,
-) -> ProposeSkill | None:
-    is_on = settings.enable_propose_skill and settings.enable_skills
-    # Nobody has signed what the agent writes.
-    if not is_on or settings.approval != "ask" or settings.require_signature:
-        return None
-
-    def evaluate(folder: Path, base: Path | None, context: Context) -> str:
-        from skills_agent.evals.proposals import Draft, ProposalEvals  # noqa: PLC0415 - it imports this
-
-        chosen, cancellation = models.choose(context), threads.invocations.cancellation()
-        runtime = get_runtime()
-        control = runtime.control if runtime else None
-        return ProposalEvals(settings, settings.proposal_eval_seconds or 0).measure(
-            Draft(folder, base),
-            chosen.name,
-            chosen.chat,
-            lambda: cancellation.is_requested or bool(control and control.drain_requested),
-        )
-
-    proposing = ProposeSkill(
-        settings,
-        library,
-        trust,
-        signers,
-        threads.thread_codes,
-        usual_model(settings, model),
-        evaluate if settings.proposal_eval_seconds else None,
-    )
-    return proposing if proposing.sources else None
-
-
-def _absent(offer: Offer, runner: ScriptRunner) -> Mapping[str, str]:
-    reason = why_no_shell(offer, runner)
-    return dict.fromkeys(SHELL_TOOLS, f"no shell here: {reason}") if reason else {}
+    return settings
 
 
 def _risks(words: Collection[str]) -> frozenset[Risk]:
@@ -314,38 +446,6 @@ def _excluded(settings: Settings, grammar: Grammar) -> tuple[Entry, ...]:
         raise SettingsError(f"Setting exclude_tools: {error}") from error
 
 
-def make_runner(
-    settings: Settings, protected: tuple[str, ...] = (), closed: tuple[Path, ...] = ()
-) -> ScriptRunner:
-    """Return what runs scripts, and shut the agent's own memory from them."""
-    if settings.protect_process:
-        make_undumpable()
-    return choose_runner(
-        settings.sandbox,
-        workspace=settings.workspace,
-        network=settings.network_skills,
-        closed=closed,
-        protected=protected,
-        records=partial(make_state_folder, settings),
-        timeout=settings.script_timeout,
-        max_output=settings.max_script_output,
-        max_written=settings.max_written_files,
-        environment=process_environment(),
-        secrets=settings.script_secrets,
-        shared=shared_folders(settings),
-        limits=ScriptLimits(
-            memory=settings.script_memory,
-            file_size=settings.script_file_size,
-            written_bytes=settings.script_written_bytes,
-            written_files=settings.script_written_files,
-            kept_bytes=settings.script_kept_bytes,
-            open_files=settings.script_open_files,
-            processes=settings.script_processes,
-            cpu_seconds=settings.script_cpu_seconds,
-        ),
-    )
-
-
 def usual_model(settings: Settings, model: ModelRunnable | None) -> str:
     """Return the name of the model that is asked where a caller chooses none."""
     return model_name(model) if model is not None else settings.model or default_model(process_environment())
@@ -356,56 +456,3 @@ def _offered(registry: Registry, digest: str) -> list[str] | UnsetType:
     if catalog is None or len(catalog.skills) > _MOST_OFFERED:
         return UNSET
     return [skill.name for skill in catalog.skills if skill.model_invocable]
-
-
-def make_audit(
-    settings: Settings,
-    model: ModelRunnable | None,
-    yes: Collection[Risk],
-    offered: Callable[[str], list[str] | UnsetType] = lambda _: UNSET,
-) -> Audit:
-    """Return what keeps the record of the runs; `offered` names the skills of a catalog."""
-    return Audit(
-        RunLog(settings.audit_folder, settings.workspace) if settings.audit != "off" else None,
-        redaction_of(settings),
-        Operator(
-            model=usual_model(settings, model),
-            allowed_tools=settings.allowed_tools,
-            approval=settings.approval,
-            yes=sorted(yes),
-            sandbox=settings.sandbox,
-        ),
-        required=settings.audit == "require",
-        offered=offered,
-    )
-
-
-def _tool_node(tools: OfferedTools, timed: TimedCalls) -> ToolNode:
-    """Return what runs calls. It takes a tool that joins later from the request: it knows the first alone."""
-
-    def of_now(request: ToolCallRequest) -> ToolCallRequest:
-        tool = tools.get(request.tool_call["name"])
-        return request if request.tool or tool is None else request.override(tool=tool)
-
-    def call(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:
-        return timed.call(of_now(request), execute)
-
-    async def await_call(
-        request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
-    ) -> Any:
-        return await keep_reply(of_now(request), lambda given: timed.await_call(given, execute))
-
-    return ToolNode(
-        list(tools.values()),
-        handle_tool_errors=_failure_text,
-        wrap_tool_call=call,
-        awrap_tool_call=await_call,
-    )
-
-
-def _failure_text(error: Exception) -> str:
-    if isinstance(error, AnswerRefusedError):  # of a tool that asks: its question stays open
-        raise error
-    text = shown(error)
-    logger.warning("tool failed", exc_info=error if len(text) <= _LONGEST_FAILURE else None)
-    return f"The tool failed: {type(error).__name__}: {cut(text, _LONGEST_FAILURE)}"

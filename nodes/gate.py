@@ -111,7 +111,7 @@ def _with_measured(
 
     That is done for one call of a tool in a message: a model could make many, and nobody has said yes.
     """
-    if record["decision"] != "ask" or call.tool not in policy.measures:
+    if record["decision"] != "ask" or call.tool not in policy.means.measures:
         return record
     is_first = all(each["tool"] != call.tool or each["decision"] != "ask" for each in others.values())
     measured = policy.measured(call, context) if is_first else _NOT_MEASURED

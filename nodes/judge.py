@@ -203,7 +203,7 @@ class Judge:
         """Return the protected paths that a call names and may change."""
         if call.spec.risk == "read":
             return ()
-        workspace, more = self._policy.workspace, self._policy.protected
+        workspace, more = self._policy.workspace, self._policy.means.protected
         arguments = self._policy.protected_arguments
         start = self._policy.workdir()
         if call.command is None:
@@ -242,7 +242,7 @@ class Judge:
     def isolation(self, call: Call) -> str:
         """Return how isolated a call's program would run; empty where it runs none. Raises SkillError."""
         request = self._request(call)
-        return self._policy.runner.preflight(replace(request, hosts=call.hosts)) if request else ""
+        return self._policy.means.runner.preflight(replace(request, hosts=call.hosts)) if request else ""
 
     def untrusted(self, call: Call) -> list[str]:
         """Return the untrusted skills that have a part in a call, its own first: all that the thread loaded.
@@ -267,7 +267,7 @@ class Judge:
     def _refusal(self, call: Call) -> Verdict | None:
         policy = self._policy
         tool = policy.tools.get(call.tool)
-        absent = policy.absent().get(call.tool)
+        absent = policy.means.absent().get(call.tool)
         if tool is None or absent:
             return Verdict("deny", self.no_tool(call.tool), "error")
         if refused := policy.refusal(self._context, call):
@@ -298,7 +298,7 @@ class Judge:
         """Say why a tool is not there, and what to call instead."""
         policy = self._policy
         tools = sorted({*policy.tools} - policy.hidden(self._context))
-        why = policy.absent().get(name) or policy.unreached(name)
+        why = policy.means.absent().get(name) or policy.means.unreached(name)
         if why:
             return f"There is no tool {name!r}: {why.rstrip('.')}. Tools: {', '.join(tools)}."
         skills = self._loadable()
@@ -455,16 +455,16 @@ class Judge:
         It is none where nobody can be asked. Raises as `Registry.needs` does.
         """
         policy, skill = self._policy, self.loaded.get(call.skill or "")
-        if policy.machine is None or policy.approval != "ask" or skill is None:
+        if policy.means.machine is None or policy.approval != "ask" or skill is None:
             return ()
         if call.spec.counts_as not in {"script", "command"}:
             return ()
         ref = SkillRef.of(skill)
-        return policy.machine.lacking(self.registry.needs(ref), policy.missing(ref, self.registry))
+        return policy.means.machine.lacking(self.registry.needs(ref), policy.missing(ref, self.registry))
 
     def packages_fault(self, call: Call) -> str:
         """Return why a script surely fails with the packages that are here; empty for any other call."""
-        skill, machine = self.loaded.get(call.skill or ""), self._policy.machine
+        skill, machine = self.loaded.get(call.skill or ""), self._policy.means.machine
         if call.spec.counts_as != "script" or skill is None or machine is None:
             return ""
         request = self._script_request(call, skill)
@@ -494,7 +494,7 @@ class Judge:
             return of_skill(request, self.registry, SkillRef.of(skill), is_confirmed=is_confirmed)
         if call.spec.counts_as != "script" or skill is None:
             return None
-        ref, machine = SkillRef.of(skill), self._policy.machine
+        ref, machine = SkillRef.of(skill), self._policy.means.machine
         request = self._script_request(call, skill)
         if machine is None:
             return request

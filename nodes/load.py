@@ -155,9 +155,9 @@ def _receipt(skill: Skill, listing: ResourceListing) -> str:
 def _missing(ref: SkillRef, policy: Policy, registry: Registry) -> str:
     """Say what a skill needs and is not here, and what would bring it; empty where nothing is missing."""
     missing = policy.missing(ref, registry)
-    if not missing or policy.machine is None:
+    if not missing or policy.means.machine is None:
         return ""
-    remedies = "; ".join(policy.machine.remedies(missing, ref))
+    remedies = "; ".join(policy.means.machine.remedies(missing, ref))
     return (
         f"Not here, though {ref.name} needs it: {sentence(missing)}. What depends on it fails. Where the "
         f"task needs it, ask the person for it: {remedies}."
@@ -165,7 +165,7 @@ def _missing(ref: SkillRef, policy: Policy, registry: Registry) -> str:
 
 
 def _no_shell(skill: Skill, policy: Policy) -> str:
-    reason = policy.absent().get(RUN_COMMAND)
+    reason = policy.means.absent().get(RUN_COMMAND)
     entries = skill.metadata.allowed_tools or ()
     understood = (entry for entry in policy.grammar.understood(entries) if entry.names(RUN_COMMAND))
     is_wanted = reason and (shows_commands(skill.instructions) or any(understood))

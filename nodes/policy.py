@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel, ValidationError
@@ -36,6 +36,44 @@ from skills_agent.state.transcript import LOAD_SKILL, SEARCH_SKILLS
 logger = logging.getLogger(__name__)
 
 
+class Means(Protocol):
+    """What calls and skills are held against beside the operator's word: each is made when it is needed."""
+
+    @property
+    def trust(self) -> TrustList:
+        """What the person vouches for."""
+
+    @property
+    def signers(self) -> Signers:
+        """Trust goes by their signatures, too."""
+
+    @property
+    def runner(self) -> ScriptRunner:
+        """Knows how isolated a script would run, and why one cannot."""
+
+    @property
+    def protected(self) -> tuple[str, ...]:
+        """What is asked about every time, beside `PROTECTED`."""
+
+    @property
+    def changes(self) -> Mapping[str, Callable[[Mapping[str, Any]], FileChange | None]]:
+        """By tool, what says what a call with these arguments would change in a file of the workspace."""
+
+    @property
+    def measures(self) -> Mapping[str, Callable[[Mapping[str, Any], Context], str]]:
+        """By tool, what measures, before a question, what a call with these arguments would bring."""
+
+    @property
+    def machine(self) -> Machine | None:
+        """What needs of skills are held against; None where scripts run elsewhere."""
+
+    def absent(self) -> Mapping[str, str]:
+        """Return the tools that this machine cannot offer, each with the reason."""
+
+    def unreached(self, tool: str) -> str:
+        """Say why the tool of an MCP server is not there, by its name; empty where that is unknown."""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What the operator allows: which tools there are, and what is asked about."""
@@ -45,14 +83,8 @@ class Policy:
     """Knows the spec of every tool."""
     ask_for: Collection[Risk]
     registry: RegistryOf
-    trust: TrustList
-    signers: Signers
-    """Trust goes by their signatures, too."""
-    runner: ScriptRunner
-    """Knows how isolated a script would run, and why one cannot."""
+    means: Means
     workspace: Path
-    changes: Mapping[str, Callable[[Mapping[str, Any]], FileChange | None]]
-    """By tool, what says what a call with these arguments would change in a file of the workspace."""
     workdir: Callable[[], Path]
     """Returns the folder that commands work in, for the thread that the calling node runs for."""
     codes: Callable[[], ThreadCodes]
@@ -61,10 +93,6 @@ class Policy:
     """Returns the invocation that the calling node is part of."""
     provider_tools: Collection[str] = ()
     """Names of tools that the model's provider runs: all that can be done is not to offer them."""
-    absent: Callable[[], Mapping[str, str]] = dict
-    """Returns the tools that this machine cannot offer, each with the reason."""
-    measures: Mapping[str, Callable[[Mapping[str, Any], Context], str]] = field(default_factory=dict)
-    """By tool, what measures, before a question, what a call with these arguments would bring."""
     mode: Mode = "recommend"
     always_allowed: Collection[str] = ALWAYS_ALLOWED
     excluded: tuple[Entry, ...] = ()
@@ -74,11 +102,9 @@ class Policy:
     approval: Approval = "ask"
     yes: Collection[Risk] = ()
     """Risks that a person approved in advance."""
-    protected: tuple[str, ...] = ()
-    """What is asked about every time, beside `PROTECTED`."""
     protected_arguments: tuple[str, ...] = ()
-    """Of that, what programs may not name unasked. The rest (folders of skills, the agent itself) a sandbox
-    shows read-only in any case, and reading from it is usual.
+    """Of what is protected, what programs may not name unasked. The rest (folders of skills, the agent
+    itself) a sandbox shows read-only in any case, and reading from it is usual.
     """
     ask_about: tuple[Entry, ...] = ()
     """Calls that are asked about whatever they risk; one that is unclear counts."""
@@ -86,10 +112,6 @@ class Policy:
     """Risks that are asked about, too, where an untrusted skill was loaded."""
     ask_about_untrusted: tuple[Entry, ...] = ()
     """Calls that are asked about, too, where an untrusted skill was loaded."""
-    machine: Machine | None = None
-    """What needs of skills are held against; None where scripts run elsewhere."""
-    unreached: Callable[[str], str] = lambda _: ""
-    """Says why the tool of an MCP server is not there, by its name; empty where that is unknown."""
     schemas: dict[str, Any] = field(default_factory=dict)
     """Of the tools' arguments: LangChain makes them anew at every look."""
 
@@ -117,7 +139,7 @@ class Policy:
     def signer_of(self, ref: SkillRef) -> str:
         """Return who signed this version of a skill, and may do so today; empty for nobody."""
         try:
-            return self.signers.vouch_for(Path(ref.path).parent, ref.name, ref.digest)
+            return self.means.signers.vouch_for(Path(ref.path).parent, ref.name, ref.digest)
         except (PackageError, OSError) as error:
             logger.warning("signature cannot be checked", extra={"skill": ref.name, "cause": str(error)})
             return ""
@@ -127,7 +149,7 @@ class Policy:
         if registry.is_vouched_for(ref):
             return True
         try:
-            return self.trust.vouches_for(Path(ref.path).parent, ref.digest)
+            return self.means.trust.vouches_for(Path(ref.path).parent, ref.digest)
         except TrustFileError as error:
             logger.warning("trust file unusable", extra={"cause": error.cause})
             return False
@@ -141,13 +163,13 @@ class Policy:
 
     def missing(self, ref: SkillRef, registry: Registry) -> list[Missing]:
         """Return what a version of a skill needs, and this machine lacks. Raises as `Registry.needs` does."""
-        if self.machine is None:
+        if self.means.machine is None:
             return []
-        return self.machine.missing(registry.needs(ref), ref, trusted=registry.is_vouched_for(ref))
+        return self.means.machine.missing(registry.needs(ref), ref, trusted=registry.is_vouched_for(ref))
 
     def hidden(self, context: Context) -> set[str]:
         """Return the tools that a model is not offered, because no call of this request could use them."""
-        absent = self.absent()
+        absent = self.means.absent()
         if not self.excluded and not context.exclude_tools and context.only_tools is None:
             return set(absent)  # nearly always
         names = (*self.tools, *self.provider_tools)
@@ -242,12 +264,12 @@ class Policy:
 
     def change(self, call: Call) -> FileChange | None:
         """Return what a call would change in a file, as it is now; None for calls that write no one file."""
-        change = self.changes.get(call.tool)
+        change = self.means.changes.get(call.tool)
         return change(self.arguments(call)) if change else None
 
     def measured(self, call: Call, context: Context) -> str:
         """Return what measuring says of a call before a person is asked; empty for most."""
-        measure = self.measures.get(call.tool)
+        measure = self.means.measures.get(call.tool)
         return measure(self.arguments(call), context) if measure else ""
 
     def fault(self, tool: BaseTool, args: Mapping[str, Any]) -> str | None:

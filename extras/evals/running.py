@@ -31,7 +31,7 @@ from skills_agent.evals.trajectories import digests_of, trajectory_of
 from skills_agent.graph.build import wire
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.places import operator_key, process_environment, state_folder, trust_file_of
-from skills_agent.graph.services import Services, make_services
+from skills_agent.graph.services import Host, Services
 from skills_agent.graph.setting_values import Price
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent, status_of
@@ -208,7 +208,7 @@ def _agent(
         if not case.replies:
             raise EvalError(f"The model scripted plays the `replies` of a case, and {case.id} has none.")
         chat = ScriptedChatModel(case.replies)
-    services = make_services(
+    host = Host(
         settings,
         model=chat,
         sources=setup.sources(),
@@ -216,9 +216,10 @@ def _agent(
         yes=setup.yes,
         homes=place.folder / "homes",
     )
+    services = Services(host)
     try:
         if chat is None:
-            services.requests.models.choose(Context())
+            services.models.choose(Context())
         graph = wire(services)
         yield (
             graph.compile(checkpointer=setup.database.saver, store=setup.database.store, name="skills-agent"),
@@ -430,7 +431,7 @@ def _script_runner(
             trusted=False,
         )
         try:
-            result = services.policy.runner.run(request)
+            result = services.runner.run(request)
         except SkillError as error:
             return False, str(error)
         said = "\n".join(filter(None, [result.stdout.strip(), result.stderr.strip()]))

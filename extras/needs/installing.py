@@ -31,7 +31,7 @@ def with_installation(record: VerdictRecord, call: Call, judge: Judge, policy: P
     A list that cannot be resolved is said. A call that surely fails without it is denied then.
     """
     kinds = judge.lacking(call) if record["decision"] == "ask" else ()
-    machine, skill = policy.machine, judge.loaded.get(call.skill or "")
+    machine, skill = policy.means.machine, judge.loaded.get(call.skill or "")
     if not kinds or skill is None or machine is None or machine.environments is None:
         return record
     ref = SkillRef.of(skill)

@@ -11,6 +11,7 @@ from pydantic import Field
 from skills_agent.graph.audit.events import CallOutput, CommandEnded
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.tools.declare import declare
+from skills_agent.graph.tools.equipment import Equipment
 from skills_agent.graph.tools.live_output import LiveOutput, Piece
 from skills_agent.graph.tools.skills import ThreadRuntime
 from skills_agent.nodes.cancellation import Cancellation
@@ -19,13 +20,12 @@ from skills_agent.sandbox.bwrap import BwrapRunner
 from skills_agent.shell.background import (
     END_SECONDS,
     BackgroundCommand,
-    BackgroundCommands,
     Look,
     new_id,
 )
 from skills_agent.skills.scripts.command_line import explained
 from skills_agent.skills.scripts.report import describe, streams
-from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner, Stop
+from skills_agent.skills.scripts.runner import ScriptRequest, Stop
 
 FIRST_LOOK_SECONDS: Final = 0.3
 """A command that cannot begin (a wrong option, a port in use) has ended by then."""
@@ -43,7 +43,7 @@ Wait = Annotated[float | None, Field(ge=0)]
 
 
 def live_output(
-    watcher: Audit | None,
+    watcher: Audit,
     runtime: ThreadRuntime,
     tool: str,
     cancellation: Cancellation,
@@ -58,8 +58,7 @@ def live_output(
         )
         if command:
             event.command = command
-        if watcher:
-            watcher.stream(event, write)
+        watcher.stream(event, write)
 
     return LiveOutput(tell)
 
@@ -81,13 +80,7 @@ def _while_it_goes_on(writer: Callable[[Any], object], cancellation: Cancellatio
 class Background:
     """Starts commands in the background, and tells of them."""
 
-    commands: BackgroundCommands
-    runner: ScriptRunner
-    cancellation: Callable[[], Cancellation]
-    watcher: Audit | None
-    max_output: int
-    max_wait: float
-    """Seconds that one look may wait."""
+    equipment: Equipment
 
     def tools(self) -> list[BaseTool]:
         """Return command_output and stop_command."""
@@ -95,8 +88,8 @@ class Background:
 
     def start(self, request: ScriptRequest, runtime: ThreadRuntime) -> tuple[str, dict[str, Any]]:
         """Start a command; return what the model reads, and what machines keep. Raises ScriptError."""
-        cancellation, stop, name = self.cancellation(), request.stop, new_id()
-        live = live_output(self.watcher, runtime, "run_command", cancellation, name)
+        cancellation, stop, name = self.equipment.cancellation(), request.stop, new_id()
+        live = live_output(self.equipment.audit, runtime, "run_command", cancellation, name)
         record = self._recorder(runtime)
 
         def stop_or_tell() -> Stop | None:
@@ -110,18 +103,25 @@ class Background:
 
         watched = replace(request, stop=stop_or_tell)
         command = BackgroundCommand(
-            name, _thread_of(runtime), run_of(runtime.config), watched, self.max_output
+            name,
+            _thread_of(runtime),
+            run_of(runtime.config),
+            watched,
+            self.equipment.settings.max_script_output,
         )
-        self.commands.start(command, self.runner, cancellation.part(), live.add, end)
+        self.equipment.commands.start(command, self.equipment.runner, cancellation.part(), live.add, end)
         command.has_ended.wait(FIRST_LOOK_SECONDS)
-        alone = ALONE if self.runner.preflight(request) == BwrapRunner.level else ""
+        alone = ALONE if self.equipment.runner.preflight(request) == BwrapRunner.level else ""
         text = f"{_told(command, command.look())}\n[{LIVES}{alone}]"
         return text, {"command": command.id}
 
     def command_output(self, id: Id, runtime: ThreadRuntime, wait: Wait = None) -> str:  # noqa: A002
         """Read what a background command printed since the last look."""
         command = self._find(id, runtime)
-        cancellation, seconds = self.cancellation(), min(wait or 0, self.max_wait)
+        cancellation, seconds = (
+            self.equipment.cancellation(),
+            min(wait or 0, self.equipment.settings.script_timeout),
+        )
         while seconds > 0 and not cancellation.is_requested:
             if command.has_ended.wait(min(seconds, LOOK_SECONDS)):
                 break
@@ -136,7 +136,7 @@ class Background:
         return _told(command, command.look())
 
     def _find(self, command: str, runtime: ThreadRuntime) -> BackgroundCommand:
-        found = self.commands.find(_thread_of(runtime), command)
+        found = self.equipment.commands.find(_thread_of(runtime), command)
         if found is None:
             raise ToolException(
                 f"No command {command!r} runs here: it ended with its turn, or there never was one. Start it "
@@ -146,8 +146,8 @@ class Background:
 
     def _recorder(self, runtime: ThreadRuntime) -> Callable[[BackgroundCommand], None]:
         """Return what records the end of a command, and tells clients of it while its run goes on."""
-        record = self.watcher.afterwards(runtime.state) if self.watcher else None
-        call_id, cancellation = runtime.tool_call_id or "", self.cancellation()
+        record = self.equipment.audit.afterwards(runtime.state)
+        call_id, cancellation = runtime.tool_call_id or "", self.equipment.cancellation()
         write = _while_it_goes_on(runtime.stream_writer, cancellation)
 
         def ended(command: BackgroundCommand) -> None:

@@ -57,13 +57,15 @@ def ask(
     if request_id is not None and not (request_id and thread):
         raise click.UsageError("--request-id is an id of a question of a thread: name that with --thread")
 
-    from skills_agent.graph.cli.chat import unknown_command
     from skills_agent.graph.cli.progress import Progress
     from skills_agent.graph.cli.thread import open_thread, person_says, print_turn, run_once
 
     with open_thread(thread, newest=newest, quiet=as_json, **chosen) as current:
-        if fault := unknown_command(current, text):
-            raise click.UsageError(fault)
+        if text.lstrip().startswith("/"):  # A plain question needs no chat.
+            from skills_agent.graph.cli.chat import unknown_command
+
+            if fault := unknown_command(current, text):
+                raise click.UsageError(fault)
         try:
             for name in skills:
                 current.registry.refresh().find(name)

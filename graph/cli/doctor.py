@@ -96,7 +96,7 @@ def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) 
     path = process_environment().get("PATH")
     programs = wanted_programs(path, settings.workspace)
     isolation = isolation_here(settings.sandbox, path, settings.workspace)
-    no_shell = no_shell_here(settings.enable_run_command, isolation)
+    no_shell = no_shell_here(settings.enable_run_command, lambda: isolation)
     in_place = untrusted_in_place(settings, registry.refresh())
     signed = {each.name: who for each in registry.refresh().skills if (who := signer_of(settings, each))}
     servers = _server_states(settings)

@@ -29,24 +29,22 @@ from skills_agent.graph.cli.start import imports_done
 from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.provider import default_model
-from skills_agent.graph.places import process_environment
+from skills_agent.graph.places import process_environment, state_folder
 from skills_agent.graph.serialisation import strict_saver
-from skills_agent.graph.services import make_services
+from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
 from skills_agent.graph.threads.database import config_of, open_database, options_of
 from skills_agent.graph.threads.errors import DatabaseError, ThreadError, UnknownThreadError
 from skills_agent.graph.threads.requests import Turn, request_in, turn_of
 from skills_agent.nodes.asking import REFUSED, AskedAttempt
-from skills_agent.nodes.model_call import Models
-from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.question import contents_of
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.question import whole
 from skills_agent.skills.policy.risk import Approval, Risk
 from skills_agent.skills.policy.verdict import AnswerRefusedError, ApprovalNeededError
-from skills_agent.skills.scripts.choice import AutoRunner
+from skills_agent.skills.scripts.choice import AutoRunner, pending_looks
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.visible import visible_line
 from skills_agent.state.context import Context
@@ -91,12 +89,9 @@ class OpenThread:
     agent: CompiledAgent
     options: Mapping[str, Any]
     """What is kept with the thread: its skill folders, model and system prompt."""
-    models: Models
+    services: Services
     saver: BaseCheckpointSaver[Any]
     """Of all threads of the database."""
-    registry: Registry
-    """The skills of this thread's sources."""
-    policy: Policy
     command: Callable[..., str]
     """Returns a command for the same workspace and database, from its words."""
     quiet: bool
@@ -132,7 +127,7 @@ class OpenThread:
         Raises ModelError for one that the operator does not allow, or that cannot be asked.
         """
         context = Context(model=name)
-        self.models.choose(context)
+        self.services.models.choose(context)
         self.context = context
         self.options = {**self.options, "model": name}
         self.config = config_of(self.name, self.options)
@@ -140,7 +135,12 @@ class OpenThread:
     @property
     def workspace(self) -> Path:
         """Return the folder where the agent works."""
-        return self.policy.workspace
+        return self.services.settings.workspace
+
+    @property
+    def registry(self) -> Registry:
+        """Return the skills of this thread's sources."""
+        return self.services.library.shared
 
     @property
     def status(self) -> ThreadStatus:
@@ -224,7 +224,8 @@ class OpenThread:
 
     def view(self, tool: str, args: Mapping[str, Any]) -> str:
         """Return all of a call that a person has to look at before it runs, uncut."""
-        return whole(contents_of(self.policy.grammar.call(tool, args), self.policy))
+        policy = self.services.policy
+        return whole(contents_of(policy.grammar.call(tool, args), policy))
 
     def earlier_turn(self, said: AgentInput) -> Turn | None:
         """Return the turn of a request that was sent before; None for a new one. Raises RequestIdError."""
@@ -337,21 +338,18 @@ def open_thread(
                 "system_prompt": system_prompt,
             }
             options = {**(stored or {}), **{option: value for option, value in chosen.items() if value}}
-            services = make_services(_apply_options(settings, options, approval), yes=yes)
-            services.requests.models.choose(Context())
+            services = Services(Host(_apply_options(settings, options, approval), yes=yes))
+            services.models.choose(Context())
             imports_done()
-            if isinstance(runner := services.policy.runner, (ControlledRunner, AutoRunner)):
-                runner.finish_looks()
+            _finish_looks(services)
             graph = wire(services)
             name = name or f"t-{secrets.token_hex(4)}"
             thread = OpenThread(
                 name=name,
                 agent=graph.compile(checkpointer=database.saver, store=database.store, name="skills-agent"),
                 options=options,
-                models=services.requests.models,
+                services=services,
                 saver=database.saver,
-                registry=services.library.shared,
-                policy=services.policy,
                 command=partial(shell_command, workspace=settings.workspace, checkpointer=checkpointer),
                 quiet=quiet,
                 redaction=None if show_secrets else services.audit.redaction,
@@ -367,6 +365,14 @@ def open_thread(
         if quiet:
             thread.print_facts({"thread": thread.name, **failure.as_json()})
         raise failure from error
+
+
+def _finish_looks(services: Services) -> None:
+    """Look at what runs made that were cut off with their agent. Without any, no runner is needed."""
+    if pending_looks(state_folder(services.settings)) and isinstance(
+        runner := services.runner, (ControlledRunner, AutoRunner)
+    ):
+        runner.finish_looks()
 
 
 def _newest(saver: BaseCheckpointSaver[Any]) -> str:

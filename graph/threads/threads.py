@@ -16,7 +16,7 @@ from skills_agent.graph.build import wire
 from skills_agent.graph.kept_folders import forget_scratch
 from skills_agent.graph.langgraph_inside import loop_of, thread_ids
 from skills_agent.graph.serialisation import RecordTypeError
-from skills_agent.graph.services import make_services
+from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
 from skills_agent.graph.threads.database import compact, config_of, open_database, options_of
@@ -127,7 +127,7 @@ class Threads:
         Without `create`, a workspace without any stays so. Raises DatabaseError.
         """
         with open_database(settings, create=create) as database:
-            graph = wire(make_services(settings)).compile(checkpointer=database.saver, store=database.store)
+            graph = wire(Services(Host(settings))).compile(checkpointer=database.saver, store=database.store)
             yield cls(graph)
 
     def list(self) -> Sequence[ThreadSummary]:

@@ -1,46 +1,34 @@
 """The tools that run programs: run_script and run_command."""
 
-import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, ToolException
-from langgraph.config import get_config
 from langgraph.runtime import get_runtime
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
-from skills_agent.graph.audit.recorder import Audit
-from skills_agent.graph.kept_folders import KeptFolders
-from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.tools.declare import declare
+from skills_agent.graph.tools.equipment import Equipment
 from skills_agent.graph.tools.skills import ThreadRuntime, loaded_skill
 from skills_agent.needs.failures import diagnosed
-from skills_agent.needs.here import Machine
 from skills_agent.needs.installation import Installation
-from skills_agent.nodes.cancellation import Cancellation
-from skills_agent.nodes.codes import ThreadCodes
-from skills_agent.shell.background import BackgroundCommands
 from skills_agent.shell.background_tools import Background, live_output
 from skills_agent.shell.shell import take_apart
-from skills_agent.skills.confined import make_folder_beneath, refusing_links
-from skills_agent.skills.library.registry import Library, Registry
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.network.hosts import HostPattern, HostPatternError
 from skills_agent.skills.policy.protected import protected_in, protected_in_command
 from skills_agent.skills.scripts.command_line import command_request, explained
 from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.request import as_arguments, of_skill, script_request
-from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner, Stop
+from skills_agent.skills.scripts.runner import ScriptRequest, Stop
 from skills_agent.skills.scripts.spelling import SkillFiles, read_spelling
 from skills_agent.skills.skill import Need, SkillRef
 from skills_agent.state.call_attempt import call_attempt
 from skills_agent.state.context import caller_of
 from skills_agent.state.records import active_skills
-
-WORK_FOLDER: Final = Path(".agent", "work")
 
 _SKILL_VARIABLE: Final = re.compile(r"\$\{?(?:CLAUDE_)?(?:SKILL_DIR|PLUGIN_ROOT)\b")
 OfSkill = Annotated[str | None, Field(description="Loaded skill; its folder is $SKILL_DIR")]
@@ -69,34 +57,6 @@ Hosts = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Workdir:
-    """The folder that scripts and commands work in: the workspace, or a folder of each thread in it."""
-
-    workspace: Path
-    per_thread: bool = False
-    protected: tuple[str, ...] = ()
-    """What is protected in the workspace, beside `PROTECTED`."""
-
-    def of(self, config: RunnableConfig) -> Path:
-        """Return the folder of a thread; it is made if it is missing."""
-        if not self.per_thread:
-            return self.workspace
-        thread = str(config.get("configurable", {}).get("thread_id") or "none")
-        folder = WORK_FOLDER / folder_name(thread)
-        # A link would lead out of the workspace, and the workspace may come from somebody else.
-        with refusing_links(self.workspace / folder):
-            os.close(make_folder_beneath(self.workspace, str(folder)))
-        return self.workspace / folder
-
-    def of_caller(self) -> Path:
-        """Return the folder of the thread that the calling node runs for; the workspace outside of any."""
-        try:
-            return self.of(get_config())
-        except RuntimeError:  # outside of any graph
-            return self.workspace
-
-
 class RunOutput(NamedTuple):
     """A tool's result in LangChain's form `content_and_artifact`."""
 
@@ -121,52 +81,10 @@ class RunScriptArguments(BaseModel):
     network: Hosts = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What is kept for scripts outside of the workspace."""
-
-    folders: KeptFolders
-    trusts: Callable[[SkillRef, Registry], bool]
-    """Whether the operator or a person vouches for this version of a skill."""
-
-    def home(
-        self, ref: SkillRef, runtime: ThreadRuntime, registry: Registry, *, confirmed: bool
-    ) -> Path | None:
-        """Return the HOME of a skill's scripts; `confirmed` as in `script_request`."""
-        trusted = confirmed and self.trusts(ref, registry)
-        return self.folders.home(ref, caller_of(runtime), trusted=trusted)
-
-    def scratch(self, config: RunnableConfig) -> Path | None:
-        """Return the scratch folder of a thread; None where there is no thread."""
-        thread = config.get("configurable", {}).get("thread_id")
-        return self.folders.scratch(str(thread)) if thread else None
-
-
-class CommandLimits(NamedTuple):
-    """What a command may ask for, and what is kept of one in the background."""
-
-    seconds: float = 60
-    background_seconds: float = 3600
-    output: int = 100_000
-    """Bytes of each stream between two looks."""
-
-
-def run_tools(  # noqa: PLR0913 - what they work with
-    library: Library,
-    runner: ScriptRunner,
-    workdir: Workdir,
-    kept: Kept | None,
-    codes: Callable[[], ThreadCodes],
-    cancellation: Callable[[], Cancellation],
-    *,
-    machine: Machine | None,
-    commands: BackgroundCommands,
-    watcher: Audit | None,
-    limits: CommandLimits,
-) -> list[BaseTool]:
+def run_tools(equipment: Equipment) -> list[BaseTool]:
     """Return run_script, run_command, command_output and stop_command."""
-    background = Background(commands, runner, cancellation, watcher, limits.output, limits.seconds)
-    tools = _RunTools(library, runner, workdir, kept, codes, cancellation, machine, background, limits)
+    background = Background(equipment)
+    tools = _RunTools(equipment, background)
     script = declare(tools.run_script, arguments=RunScriptArguments, with_artifact=True)
     return [script, declare(tools.run_command, with_artifact=True), *background.tools()]
 
@@ -182,15 +100,8 @@ class _FoundSkill(NamedTuple):
 
 @dataclass(frozen=True)
 class _RunTools:
-    library: Library
-    runner: ScriptRunner
-    workdir: Workdir
-    kept: Kept | None
-    codes: Callable[[], ThreadCodes]
-    cancellation: Callable[[], Cancellation]
-    machine: Machine | None
+    equipment: Equipment
     background: Background
-    limits: CommandLimits
 
     def run_script(
         self,
@@ -204,7 +115,7 @@ class _RunTools:
     ) -> RunOutput:
         """Run a script of a loaded skill, without a shell: no wildcards or pipes in args."""
         registry, ref, is_confirmed = found = self._skill(skill, runtime)
-        workdir = self.workdir.of(runtime.config)
+        workdir = self.equipment.workdir.of(runtime.config)
         request = script_request(registry, ref, path, args=args, workdir=workdir, is_confirmed=is_confirmed)
         request = self._equipped(request, found, runtime)
         start = cwd or registry.load(ref).metadata.metadata.get("cwd")
@@ -223,7 +134,8 @@ class _RunTools:
         network: Hosts = (),
     ) -> RunOutput:
         """Run a command with bash, each in a new shell."""
-        longest = self.limits.background_seconds if background else self.limits.seconds
+        settings = self.equipment.settings
+        longest = settings.background_timeout if background else settings.script_timeout
         if timeout is not None and timeout > longest:
             raise ToolException(
                 f"Nothing was run: {timeout:g} seconds were asked for, and timeout is at most {longest:g} "
@@ -231,8 +143,8 @@ class _RunTools:
             )
         request = command_request(
             command,
-            workspace=self.workdir.workspace,
-            workdir=self.workdir.of(runtime.config),
+            workspace=self.equipment.workdir.workspace,
+            workdir=self.equipment.workdir.of(runtime.config),
             cwd=cwd,
             timeout=timeout or (longest if background else None),
         )
@@ -250,9 +162,9 @@ class _RunTools:
 
     def _skill(self, name: str, runtime: ThreadRuntime) -> "_FoundSkill":
         record = loaded_skill(runtime, name)
-        is_confirmed = self.codes().confirms("skill", record, name)
+        is_confirmed = self.equipment.codes().confirms("skill", record, name)
         return _FoundSkill(
-            self.library.of(caller_of(runtime), runtime.store), SkillRef.of(record), is_confirmed
+            self.equipment.library.of(caller_of(runtime), runtime.store), SkillRef.of(record), is_confirmed
         )
 
     def _equipped(
@@ -260,11 +172,11 @@ class _RunTools:
     ) -> ScriptRequest:
         """Return the request of a skill with its packages and its HOME."""
         registry, ref, is_confirmed = skill
-        if self.machine:
+        if self.equipment.machine:
             needs = registry.needs(ref)
             self._install(needs, ref, runtime)
-            request = self.machine.equip(request, needs)
-        home = self.kept.home(ref, runtime, registry, confirmed=is_confirmed) if self.kept else None
+            request = self.equipment.machine.equip(request, needs)
+        home = self.equipment.kept.home(ref, runtime, registry, confirmed=is_confirmed)
         return replace(request, home=home)
 
     def _install(self, needs: Sequence[Need], ref: SkillRef, runtime: ThreadRuntime) -> None:
@@ -273,8 +185,13 @@ class _RunTools:
         verdict = (runtime.state.get("verdicts") or {}).get(call_id)
         if verdict is None or verdict["decision"] != "allow" or verdict["by"] != "approval":
             return
-        install, environments = verdict.get("install"), self.machine.environments if self.machine else None
-        is_own = verdict.get("skill") == ref.name and self.codes().confirms("verdict", verdict, call_id)
+        install, environments = (
+            verdict.get("install"),
+            self.equipment.machine.environments if self.equipment.machine else None,
+        )
+        is_own = verdict.get("skill") == ref.name and self.equipment.codes().confirms(
+            "verdict", verdict, call_id
+        )
         if install and environments and is_own:
             Installation.of_record(install).carry_out(environments, needs, ref)
 
@@ -282,7 +199,7 @@ class _RunTools:
         self, request: ScriptRequest, stdin: str | None, runtime: ThreadRuntime, skill: "_FoundSkill | None"
     ) -> RunOutput:
         tool = "run_command" if request.command else "run_script"
-        live = live_output(self.background.watcher, runtime, tool, self.cancellation())
+        live = live_output(self.equipment.audit, runtime, tool, self.equipment.cancellation())
         request = self._prepared(request, stdin, runtime)
 
         def stop() -> Stop | None:
@@ -290,12 +207,12 @@ class _RunTools:
             return request.stop()
 
         try:
-            result = self.runner.run(replace(request, stop=stop, on_output=live.add))
+            result = self.equipment.runner.run(replace(request, stop=stop, on_output=live.add))
         finally:
             live.end()
         loaded = active_skills(runtime.state.get("skills_loaded"))
         ref = skill.ref if skill else None
-        result, learned = diagnosed(explained(result, request), request, ref, self.machine, loaded)
+        result, learned = diagnosed(explained(result, request), request, ref, self.equipment.machine, loaded)
         if skill and learned:
             skill.registry.learn(skill.ref, learned)
         artifact = {
@@ -320,7 +237,7 @@ class _RunTools:
             stop=self._stop(),
             writable=self._approved_paths(request, runtime),
             variables={**request.variables, **call_attempt(runtime).variables},
-            scratch=self.kept.scratch(runtime.config) if self.kept else None,
+            scratch=self.equipment.kept.scratch(runtime.config),
         )
 
     def _approved_paths(self, request: ScriptRequest, runtime: ThreadRuntime) -> tuple[Path, ...]:
@@ -328,7 +245,7 @@ class _RunTools:
         verdict = (runtime.state.get("verdicts") or {}).get(runtime.tool_call_id)
         if verdict is None or verdict["by"] not in {"approval", "approver"}:
             return ()
-        places = self.workdir.workspace, self.workdir.protected, request.workdir
+        places = self.equipment.workdir.workspace, self.equipment.workdir.protected, request.workdir
         if not request.command:
             found = protected_in(request.args, *places)
         else:
@@ -336,7 +253,7 @@ class _RunTools:
         return tuple(each.place for each in found if each.place)
 
     def _stop(self) -> Callable[[], Stop | None]:
-        cancellation, runtime = self.cancellation(), get_runtime()
+        cancellation, runtime = self.equipment.cancellation(), get_runtime()
         # LangGraph's RunControl: a server that shuts down asks its runs to drain.
         control = runtime.control if runtime else None
 

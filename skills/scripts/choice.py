@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -97,11 +97,12 @@ def why_no_shell(offer: Offer, runner: ScriptRunner) -> str:
     return "the host's runner may be no sandbox (enable_run_command = on offers it all the same)"
 
 
-def no_shell_here(offer: Offer, isolation: Isolation) -> str:
-    """Return the same from what is known of this machine."""
+def no_shell_here(offer: Offer, isolation: Callable[[], Isolation]) -> str:
+    """Return the same from what is known of this machine, which is asked only where it matters."""
     if offer != "auto":
         return _BY_WORD[offer]
-    return "" if isolation.level == BwrapRunner.level else isolation.reason
+    here = isolation()
+    return "" if here.level == BwrapRunner.level else here.reason
 
 
 @dataclass(frozen=True)

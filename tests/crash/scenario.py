@@ -24,7 +24,7 @@ from typing_extensions import override
 from skills_agent.graph.build import wire
 from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
 from skills_agent.graph.places import make_state_folder, state_folder
-from skills_agent.graph.services import make_services
+from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal
@@ -241,7 +241,7 @@ def _builder(place: Workspace, points: Points) -> Any:
         sandbox="off",
         require_approval_for=frozenset({"run"}),
     )
-    services = make_services(settings, model=FreshIds(REPLIES, points), tools=[_note(place, points)])
+    services = Services(Host(settings, model=FreshIds(REPLIES, points), tools=[_note(place, points)]))
     journal: Any = (
         KillingPostgresJournal(place.dsn)
         if place.dsn

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages.tool import tool_call
 
-from skills_agent.graph.services import Services, make_services
+from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.judge import Judge
 from skills_agent.skills.policy.patterns import GRAMMAR, EntryNotUnderstoodError
@@ -90,7 +90,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Services:
     place = tmp_path_factory.mktemp("narrow")
     write_skill(place / "home" / ".agent" / "skills", "alpha", "A.", scripts__run_py="")
     write_skill(place / "work" / ".agent" / "skills", "beta", "B.", scripts__run_py="")
-    return make_services(Settings(workspace=place / "work", home=place / "home", bundled_skills=False))
+    return Services(Host(Settings(workspace=place / "work", home=place / "home", bundled_skills=False)))
 
 
 def state_of(services: Services, declared: dict[str, Any], grants: dict[str, GrantRecord]) -> AgentState:

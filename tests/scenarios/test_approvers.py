@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.services import make_services
+from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.judge import Judge
 from skills_agent.skills.policy import Call, Opinion
@@ -165,7 +165,7 @@ def test_an_approver_sees_the_skill_and_the_caller(make_agent: MakeAgent, skills
 
 def test_yes_does_not_answer_an_approver(workspace: Path, tmp_path: Path) -> None:
     settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
-    services = make_services(settings, approvers=[ask_all], yes={"write"})
+    services = Services(Host(settings, approvers=[ask_all], yes={"write"}))
     judge = Judge(services.policy, AgentState(), Context(), None, services.library.shared)
     assert judge.verdict(judge.call("write_file", WRITE["args"])).decision == "ask"
 

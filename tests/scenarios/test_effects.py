@@ -19,9 +19,9 @@ from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command, interrupt
 
 from skills_agent.graph import build_graph
+from skills_agent.graph.machine import make_runner
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.places import operator_key, state_folder
-from skills_agent.graph.services import make_runner
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal

@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.services import make_services
+from skills_agent.graph.services import Host
 from skills_agent.skills.sources import MemorySource
 from tests.agents import call, calls, write_skill
 from tests.kit import MakeAgent
@@ -32,7 +32,7 @@ def skill(skills_dir: Path) -> None:
 
 
 def test_help_shows_and_explains_everything_that_a_program_may_bring() -> None:
-    shown, made_of = (inspect.signature(each).parameters for each in (build_graph, make_services))
+    shown, made_of = (inspect.signature(each).parameters for each in (build_graph, Host))
     handed_on = [str(shown[name]) for name in shown if name not in {"settings", "response_format"}]
     assert handed_on == [
         str(made_of[name]) for name in made_of if name not in {"settings", "yes", "form", "homes"}

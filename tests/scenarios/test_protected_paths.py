@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.services import make_services
+from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.judge import Judge
 from skills_agent.sandbox.bwrap import probe
@@ -29,7 +29,7 @@ def question_of(agent: Agent) -> str:
 
 
 def verdict(settings: Settings, tool: str, args: dict[str, Any], **state: Any) -> Verdict:
-    services = make_services(settings, yes=["run", "write", "network", "delete"])
+    services = Services(Host(settings, yes=["run", "write", "network", "delete"]))
     runtime: Any = type("Runtime", (), {"context": Context(), "store": None, "server_info": None})()
     given: Any = {"messages": [], **state}
     judge = Judge.of(services.policy, given, runtime)

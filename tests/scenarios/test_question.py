@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.graph.services import make_services
+from skills_agent.graph.services import Host, Services
 from skills_agent.nodes.question import contents_of
 from skills_agent.skills.policy.question import MAX_SHOWN, whole
 from tests.agents import Agent, call, calls, write_skill
@@ -116,7 +116,7 @@ def test_a_long_path_is_named_once_and_all_of_it_is_in_the_pager(make_agent: Mak
     question = asked(agent)
     assert f"{'a/' * 200} [… {len(path) - 400:,} more characters]`" in question
     assert path in question
-    policy = make_services(agent.settings).policy
+    policy = Services(Host(agent.settings)).policy
     write = policy.grammar.call("write_file", {"path": path, "content": "x"})
     assert path in whole(contents_of(write, policy))
 

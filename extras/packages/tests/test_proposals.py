@@ -16,7 +16,7 @@ from langgraph.types import Command
 
 from extras.packages.tests.signers import Signers as SigningPeople
 from skills_agent.graph.places import signer_files, trust_file_of, user_state_folder
-from skills_agent.graph.services import make_services
+from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.judge import Judge
 from skills_agent.packages.address import parse_address
@@ -97,8 +97,8 @@ def test_the_tool_is_off_unless_the_operator_turns_it_on(make_agent: MakeAgent) 
 
 def test_the_tool_is_not_offered_where_accepted_skills_would_not_be_found(workspace: Path) -> None:
     settings = Settings(workspace=workspace, home=workspace.parent / "home", **ON)
-    assert PROPOSE_SKILL in make_services(settings).policy.tools
-    assert PROPOSE_SKILL not in make_services(settings, sources=[MemorySource({})]).policy.tools
+    assert PROPOSE_SKILL in Services(Host(settings)).policy.tools
+    assert PROPOSE_SKILL not in Services(Host(settings, sources=[MemorySource({})])).policy.tools
 
 
 def test_a_person_sees_every_file_and_what_was_seen_is_installed(
@@ -203,7 +203,7 @@ def test_nothing_said_in_advance_answers_for_a_person(
 
 def test_yes_does_not_answer_for_a_person(workspace: Path) -> None:
     settings = Settings(workspace=workspace, home=workspace.parent / "home", **ON)
-    services = make_services(settings, yes=["run", "write", "network", "delete"])
+    services = Services(Host(settings, yes=["run", "write", "network", "delete"]))
     runtime: Any = type("Runtime", (), {"context": Context(), "store": None, "server_info": None})()
     judge = Judge.of(services.policy, {"messages": []}, runtime)
     args = {"name": "rain-report", "reason": "x", "files": FILES}

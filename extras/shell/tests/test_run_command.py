@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import ToolMessage
 
 from skills_agent.graph.settings import Settings, SettingsError
-from skills_agent.graph.tools.execution import WORK_FOLDER
+from skills_agent.graph.tools.equipment import WORK_FOLDER
 from skills_agent.skills.policy.protected import protected_in_command
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent

@@ -12,14 +12,12 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Send
 
-from skills_agent.graph.tools import Workdir, build_tools
-from skills_agent.graph.tools.workspace import Workspace
-from skills_agent.nodes.codes import ThreadCodes
-from skills_agent.skills.library.registry import Library, Registry
-from skills_agent.skills.policy.codes import Codes
+from skills_agent.graph.services import Host, Services
+from skills_agent.graph.settings import Settings
+from skills_agent.graph.tools import build_tools
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.skills.scripts.controlled import ControlledRunner
-from skills_agent.skills.sources import DirectorySource, MemorySource
+from skills_agent.skills.sources import DirectorySource, MemorySource, Source
 from skills_agent.state.call_attempt import CALL_ATTEMPT, CallAttempt
 from skills_agent.state.records import LoadedSkill, PlanRecord
 from skills_agent.state.schema import AgentState
@@ -35,10 +33,6 @@ Run scripts/echo.py.
 """
 
 
-def codes() -> ThreadCodes:
-    return ThreadCodes(lambda: Codes(b"k" * 32), "")
-
-
 ATTEMPT: Any = {"configurable": {CALL_ATTEMPT: CallAttempt("0" * 32, 1)}}
 """What `act` says of the call, for the environment of a script."""
 
@@ -51,9 +45,17 @@ class CommandLine:
         self.skills = place / "skills"
         self.workspace.mkdir()
         self.skills.mkdir()
-        self.registry = Registry([DirectorySource(self.skills, "project")])
+        self.home = place / "home"
+        self.use(DirectorySource(self.skills, "project"))
         self.ledger: dict[str, LoadedSkill] = {}
         self.plan: PlanRecord | None = None
+
+    def use(self, source: Source) -> None:
+        """Take the skills of another source."""
+        runner = ControlledRunner(environment=ENVIRONMENT, timeout=60)
+        settings = Settings(workspace=self.workspace, home=self.home, key="k" * 32)
+        self.services = Services(Host(settings, sources=[source], runner=runner))
+        self.registry = self.services.library.shared
 
     def add_skill(
         self, name: str, description: str = "Does it.", more: str = "", files: Mapping[str, str | bytes] = {}
@@ -95,11 +97,8 @@ class CommandLine:
         return {"messages": [message], "skills_loaded": self.ledger, "plan": self.plan}
 
     def graph(self) -> Any:
-        runner = ControlledRunner(environment=ENVIRONMENT, timeout=60)
         builder = StateGraph(AgentState)
-        files = Workspace(self.workspace)
-        tools = build_tools(Library(self.registry), runner, Workdir(self.workspace), files, codes)
-        builder.add_node("tools", ToolNode(tools))
+        builder.add_node("tools", ToolNode(build_tools(self.services)))
         builder.add_conditional_edges(START, one_task_per_call, ["tools"])
         builder.add_edge("tools", END)
         return builder.compile()
@@ -151,8 +150,7 @@ def loaded(cli: CommandLine) -> CommandLine:
 
 
 def test_every_tool_declares_its_risk(cli: CommandLine) -> None:
-    runner, files = ControlledRunner(environment={}), Workspace(cli.workspace)
-    tools = build_tools(Library(cli.registry), runner, Workdir(cli.workspace), files, codes)
+    tools = build_tools(cli.services)
     assert {tool.name: TOOL_SPECS[tool.name].risk for tool in tools} == {
         "search_skills": "read",
         "unload_skill": "read",
@@ -175,8 +173,7 @@ def test_every_tool_declares_its_risk(cli: CommandLine) -> None:
 
 
 def test_the_model_sees_short_schemas_without_our_own_parameters(cli: CommandLine) -> None:
-    runner, files = ControlledRunner(environment={}), Workspace(cli.workspace)
-    tools = build_tools(Library(cli.registry), runner, Workdir(cli.workspace), files, codes)
+    tools = build_tools(cli.services)
     specs = [convert_to_openai_tool(tool)["function"] for tool in tools]
     parameters = {spec["name"]: list(spec["parameters"]["properties"]) for spec in specs}
     assert parameters["run_script"] == ["skill", "path", "args", "stdin", "cwd", "network"]
@@ -372,7 +369,7 @@ def test_a_script_without_interpreter_is_an_error_to_act_on(loaded: CommandLine)
 
 def test_the_scripts_of_a_skill_that_is_in_no_folder_run(cli: CommandLine) -> None:
     skill = {"SKILL.md": SKILL.format(name="cloud", description="d", more=""), "scripts/a.py": "print(1 + 1)"}
-    cli.registry = Registry([MemorySource({"cloud": skill})])
+    cli.use(MemorySource({"cloud": skill}))
     cli.load("cloud")
     answer = cli.call("run_script", skill="cloud", path="scripts/a.py")
     assert "exit code 0" in text_of(answer)

@@ -1,0 +1,127 @@
+"""What the tools work with; each part is made when a tool first needs it."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_config
+
+from skills_agent.graph.audit.recorder import Audit
+from skills_agent.graph.kept_folders import KeptFolders
+from skills_agent.graph.private_files import folder_name
+from skills_agent.graph.settings import Settings
+from skills_agent.graph.tools.skills import LeftOut, ThreadRuntime
+from skills_agent.graph.tools.workspace import Workspace
+from skills_agent.needs.here import Machine
+from skills_agent.nodes.cancellation import Cancellation
+from skills_agent.nodes.codes import ThreadCodes
+from skills_agent.shell.background import BackgroundCommands
+from skills_agent.skills.confined import make_folder_beneath, refusing_links
+from skills_agent.skills.library.registry import Library, Registry
+from skills_agent.skills.scripts.runner import ScriptRunner
+from skills_agent.skills.skill import SkillRef
+from skills_agent.state.context import caller_of
+
+WORK_FOLDER: Final = Path(".agent", "work")
+
+
+@dataclass(frozen=True, slots=True)
+class Workdir:
+    """The folder that scripts and commands work in: the workspace, or a folder of each thread in it."""
+
+    workspace: Path
+    per_thread: bool = False
+    protected: tuple[str, ...] = ()
+    """What is protected in the workspace, beside `PROTECTED`."""
+
+    def of(self, config: RunnableConfig) -> Path:
+        """Return the folder of a thread; it is made if it is missing."""
+        if not self.per_thread:
+            return self.workspace
+        thread = str(config.get("configurable", {}).get("thread_id") or "none")
+        folder = WORK_FOLDER / folder_name(thread)
+        # A link would lead out of the workspace, and the workspace may come from somebody else.
+        with refusing_links(self.workspace / folder):
+            os.close(make_folder_beneath(self.workspace, str(folder)))
+        return self.workspace / folder
+
+    def of_caller(self) -> Path:
+        """Return the folder of the thread that the calling node runs for; the workspace outside of any."""
+        try:
+            return self.of(get_config())
+        except RuntimeError:  # outside of any graph
+            return self.workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept for scripts outside of the workspace."""
+
+    folders: KeptFolders
+    trusts: Callable[[SkillRef, Registry], bool]
+    """Whether the operator or a person vouches for this version of a skill."""
+
+    def home(
+        self, ref: SkillRef, runtime: ThreadRuntime, registry: Registry, *, confirmed: bool
+    ) -> Path | None:
+        """Return the HOME of a skill's scripts; `confirmed` as in `script_request`."""
+        trusted = confirmed and self.trusts(ref, registry)
+        return self.folders.home(ref, caller_of(runtime), trusted=trusted)
+
+    def scratch(self, config: RunnableConfig) -> Path | None:
+        """Return the scratch folder of a thread; None where there is no thread."""
+        thread = config.get("configurable", {}).get("thread_id")
+        return self.folders.scratch(str(thread)) if thread else None
+
+
+class Equipment(Protocol):
+    """What the tools work with: the services of the agent."""
+
+    @property
+    def settings(self) -> Settings:
+        """The operator's."""
+
+    @property
+    def library(self) -> Library:
+        """The skills."""
+
+    @property
+    def runner(self) -> ScriptRunner:
+        """What runs programs."""
+
+    @property
+    def workdir(self) -> Workdir:
+        """Where they work."""
+
+    @property
+    def kept(self) -> Kept:
+        """What is kept for them."""
+
+    @property
+    def machine(self) -> Machine | None:
+        """Has the packages that a person approved; None where scripts run elsewhere."""
+
+    @property
+    def files(self) -> Workspace:
+        """The files of the workspace."""
+
+    @property
+    def audit(self) -> Audit:
+        """Tells of what programs print."""
+
+    @property
+    def commands(self) -> BackgroundCommands:
+        """Those in the background, of which compiled graphs end what a run leaves."""
+
+    @property
+    def left_out(self) -> LeftOut:
+        """Which skills no search finds."""
+
+    def codes(self) -> ThreadCodes:
+        """Return the codes of the thread that the calling tool runs for."""
+
+    def cancellation(self) -> Cancellation:
+        """Return the cancellation of the invocation that the calling tool runs for."""
