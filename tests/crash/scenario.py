@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
@@ -241,14 +241,14 @@ def _builder(place: Workspace, points: Points) -> Any:
         sandbox="off",
         require_approval_for=frozenset({"run"}),
     )
-    services = Services(Host(settings, model=FreshIds(REPLIES, points), tools=[_note(place, points)]))
     journal: Any = (
         KillingPostgresJournal(place.dsn)
         if place.dsn
         else KillingFileJournal(state_folder(settings) / JOURNAL_FILE, partial(make_state_folder, settings))
     )
     journal.points = points
-    return wire(replace(services, threads=replace(services.threads, journal=journal)))
+    model = FreshIds(REPLIES, points)
+    return wire(Services(Host(settings, model=model, tools=[_note(place, points)], journal=journal)))
 
 
 def _note(place: Workspace, points: Points) -> BaseTool:
