@@ -16,13 +16,12 @@ _FRAME: Final = re.compile(
     re.DOTALL,
 )
 """How a reply begins that repeats the prompt."""
-_MARK: Final = r"(?:```\w*|<\|?/?\w+\|?>|\[TOOL_CALLS\])\s*"
-_CALL: Final = re.compile(
-    rf"(?:{_MARK})*(?P<json>[\[{{].*[\]}}])\s*(?:{_MARK})*\Z"
-    rf"|(?:{_MARK})*<function=(?P<name>[\w.-]+)>.*</function>\s*(?:{_MARK})*\Z",
-    re.DOTALL,
+_MARK: Final = re.compile(r"```\w*|</?\w+>|<\|\w+\|>|\[TOOL_CALLS\]")
+"""What templates and models put around calls; within a text of JSON it says nothing of names."""
+_FUNCTION: Final = re.compile(
+    r"(?:<\|?/?\w+\|?>\s*)*<function=(?P<name>[\w.-]+)>.*</function>\s*(?:<\|?/?\w+\|?>\s*)*\Z", re.DOTALL
 )
-"""How models write calls: as JSON, alone, in a fence, or in the marks of their own templates."""
+_DECODER: Final = json.JSONDecoder()
 _ARGUMENTS: Final = ("arguments", "parameters", "args", "input")
 ADVICE: Final = (
     ". Its server has to read the model's calls: llama.cpp needs --jinja; vLLM --enable-auto-tool-choice and "
@@ -79,15 +78,24 @@ def _announced(prompt: Sequence[BaseMessage]) -> str:
 
 
 def _called(text: str) -> list[str]:
-    """Return the names that a text calls, where it is nothing but calls."""
-    found = _CALL.match(text) if text[0] in "`<[{" else None
-    if found is None or found["name"]:
-        return [found["name"]] if found else []
-    with suppress(ValueError, RecursionError):
-        written = json.loads(found["json"])
-        names = [_name_in(each) for each in (written if isinstance(written, list) else [written])]
-        return [name for name in names if name] if all(names) else []
-    return []
+    """Return the names that a text calls, where it is nothing but calls in the marks of a template."""
+    if found := _FUNCTION.match(text):
+        return [found["name"]]
+    names = []
+    rest = _MARK.sub("", text).strip()
+    while rest:
+        written, rest = _first_value(rest)
+        names += [_name_in(each) for each in (written if isinstance(written, list) else [written])]
+    return names if all(names) else []
+
+
+def _first_value(text: str) -> tuple[Any, str]:
+    """Return the JSON that a text begins with, and what follows; braces may be doubled, as in a template."""
+    for written in (text, text.replace("{{", "{").replace("}}", "}")):
+        with suppress(ValueError, RecursionError):
+            value, end = _DECODER.raw_decode(written)
+            return value, written[end:].lstrip()
+    return None, ""
 
 
 def _name_in(written: Any) -> str:

@@ -66,6 +66,8 @@ def sent(server: OpenAIServer, at: int = -1) -> list[dict[str, Any]]:
         json.dumps({"type": "function", "function": NOTES}),
         '<function=read_file>{"path": "notes.txt"}</function>',
         json.dumps({"name": "brand-colors", "arguments": {}}),
+        '<tools>\n</tools>\n{{"name": "brand-colors", "arguments": {{"color": "header"}}}}',
+        f"<tools>{json.dumps({'type': 'function', 'function': NOTES})}</tools>\n{WRITTEN}",
     ],
 )
 @pytest.mark.parametrize("streamed", [False, pytest.param(True, marks=pytest.mark.slow)])
