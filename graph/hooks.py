@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP: Final = "skills_agent.extras"
 
@@ -53,7 +56,7 @@ class Extra:
     sources: str = ""
     """What makes its sources of skills of the settings."""
     runner: str = ""
-    """What makes the runner of scripts of the settings."""
+    """The sandbox: a class of runners (`Sandbox` in skills/scripts/choice.py)."""
     approvers: str = ""
     """What makes its approvers of the settings."""
     needs: str = ""
@@ -69,12 +72,20 @@ class Extra:
 @cache
 def extras() -> tuple[Extra, ...]:
     """Return the installed extras, in the order of their names. Raises ExtraError."""
+    return tuple(_imported(each.name, each.value) for each in _entries())
+
+
+def packages() -> tuple[str, ...]:
+    """Return the names of the packages that have the installed extras."""
+    return tuple(each.module for each in _entries())
+
+
+@cache
+def _entries() -> tuple["EntryPoint", ...]:
     # It takes a tenth of a second, and most commands ask for no hook.
     from importlib.metadata import entry_points  # noqa: PLC0415
 
-    return tuple(
-        _imported(each.name, each.value) for each in sorted(entry_points(group=GROUP), key=lambda it: it.name)
-    )
+    return tuple(sorted(entry_points(group=GROUP), key=lambda it: it.name))
 
 
 @cache

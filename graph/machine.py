@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from skills_agent.graph.hooks import hook
 from skills_agent.graph.places import make_state_folder, process_environment, user_state_folder
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.shared_folders import shared_folders
 from skills_agent.needs.environments import Environments
 from skills_agent.needs.here import Machine
-from skills_agent.sandbox.shared_by_settings import shared_folders
-from skills_agent.skills.scripts.choice import choose_runner
+from skills_agent.skills.scripts.choice import NoSandbox, Sandbox, choose_runner
 from skills_agent.skills.scripts.environment import ScriptLimits
 from skills_agent.skills.scripts.runner import ScriptRunner
 
@@ -31,12 +32,18 @@ def machine_of(settings: Settings, unreachable: Callable[[], Mapping[str, str]] 
     )
 
 
+def sandbox_here() -> Sandbox:
+    """Return the sandbox that is installed."""
+    return next(iter(hook("runner")), NoSandbox)
+
+
 def make_runner(
     settings: Settings, protected: tuple[str, ...] = (), closed: tuple[Path, ...] = ()
 ) -> ScriptRunner:
     """Return what runs scripts. Nothing is started yet. Raises SettingsError."""
     return choose_runner(
         settings.sandbox,
+        sandbox_here(),
         workspace=settings.workspace,
         network=settings.network_skills,
         closed=closed,

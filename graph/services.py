@@ -292,6 +292,7 @@ class Services:
 
     def absent(self) -> Mapping[str, str]:
         """Return the tools that this machine cannot offer, each with the reason."""
+        from skills_agent.graph.machine import sandbox_here  # noqa: PLC0415
         from skills_agent.skills.scripts.choice import isolation_here, no_shell_here, why_no_shell  # noqa: PLC0415
 
         settings, runner = self.settings, self.host.runner
@@ -299,7 +300,7 @@ class Services:
             reason = why_no_shell(settings.enable_run_command, runner)
         else:  # To know it takes no runner.
             path = process_environment().get("PATH")
-            here = partial(isolation_here, settings.sandbox, path, settings.workspace)
+            here = partial(isolation_here, settings.sandbox, sandbox_here(), path, settings.workspace)
             reason = no_shell_here(settings.enable_run_command, here)
         return dict.fromkeys(SHELL_TOOLS, f"no shell here: {reason}") if reason else {}
 

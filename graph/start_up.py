@@ -11,11 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from skills_agent.graph.hooks import packages
 from skills_agent.graph.langgraph_inside import is_development_server
 from skills_agent.graph.places import cache_folder, closed_places, process_environment, user_state_folder
 from skills_agent.graph.settings import Settings, SettingsError
-from skills_agent.sandbox.protected_files import own_entries
 from skills_agent.skills.policy.secret_places import obeyed_in_homes
+from skills_agent.skills.scripts.own_files import own_entries
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import DirectorySource
 
@@ -34,7 +35,7 @@ def protected_entries(settings: Settings, sources: Iterable[Source]) -> tuple[st
     folders = [*settings.skills_dirs, *(each.folder for each in of_skills), *plugins, *own]
     path = process_environment().get("PATH", "")
     of_homes = obeyed_in_homes(settings.workspace, settings.home)
-    own_files = own_entries(settings.workspace, path, [*folders, *started_from(settings)])
+    own_files = own_entries(settings.workspace, path, [*folders, *started_from(settings)], packages())
     return (*settings.protected_paths, *of_homes, *own_files)
 
 

@@ -26,13 +26,13 @@ from skills_agent.skills.policy.question import (
     describe,
     escape_markdown,
 )
+from skills_agent.skills.scripts.runner import CONTROLLED
 from skills_agent.skills.text import cut
 
 logger = logging.getLogger(__name__)
 
 MAX_VIEW: Final = 600
 """Characters of a host's own words in a question."""
-NO_SANDBOX: Final = "controlled"
 
 _SUBCOMMAND: Final = re.compile(r"[a-z][a-z-]*")
 
@@ -113,7 +113,7 @@ def _warnings(call: Call, contents: list[Content], judge: Judge) -> list[str]:
     )
     if call.command is not None and call.line is None:
         warnings.append("It cannot be told which commands this line runs: read all of it.")
-    if _isolation(call, judge) == NO_SANDBOX:
+    if _isolation(call, judge) == CONTROLLED:
         who = "as root, so it can change everything here" if os.geteuid() == 0 else "with all your rights"
         warnings.append(f"There is no sandbox: it runs {who}.")
     words = " ".join([call.path or "", *(each.text for each in contents if each.language == "sh")])

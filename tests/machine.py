@@ -3,15 +3,21 @@
 import os
 import shutil
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
-from skills_agent.sandbox.bwrap import probe
+from skills_agent.graph.machine import sandbox_here
 
-# For that PATH: what `probe` has found is kept, and a test may have changed the variable.
-SANDBOX = probe(os.environ["PATH"])
+Sandboxed: Any = sandbox_here()
+"""The class of runners in the sandbox that is installed."""
+# For that PATH: what it has found is kept, and a test may have changed the variable.
+SANDBOX = Sandboxed.tried(os.environ["PATH"])
 
 needs_bwrap = pytest.mark.skipif(SANDBOX.program is None, reason=SANDBOX.reason)
+needs_shell = pytest.mark.skipif(
+    find_spec("skills_agent.shell") is None, reason="the extra shell is not installed"
+)
 needs_installer = pytest.mark.skipif(
     shutil.which("uv") is None and find_spec("pip") is None, reason="there is no uv and no pip here"
 )

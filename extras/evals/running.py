@@ -29,6 +29,7 @@ from skills_agent.evals.laying import FreshPlace, fresh_place, lay, root_of
 from skills_agent.evals.prices import price_of, spent_of
 from skills_agent.evals.trajectories import digests_of, trajectory_of
 from skills_agent.graph.build import wire
+from skills_agent.graph.machine import sandbox_here
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.places import operator_key, process_environment, state_folder, trust_file_of
 from skills_agent.graph.services import Host, Services
@@ -37,7 +38,6 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent, status_of
 from skills_agent.graph.threads.database import Database, config_of
 from skills_agent.nodes.wrapped_models import ModelRunnable
-from skills_agent.sandbox.bwrap import probe
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.errors import SkillError, SkillsAgentError
 from skills_agent.skills.policy.patterns import Call
@@ -264,7 +264,7 @@ def _settings(case: EvalCase, model: str, arm: Arm, place: FreshPlace, setup: Se
 
 def _is_sandboxed(settings: Settings) -> bool:
     path = process_environment().get("PATH")
-    return settings.sandbox != "off" and probe(path, settings.workspace).program is not None
+    return settings.sandbox != "off" and sandbox_here().tried(path, settings.workspace).program is not None
 
 
 def _approver(setup: Setup) -> Approver:

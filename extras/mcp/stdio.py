@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from skills_agent.mcp.http import MAX_MESSAGE
 from skills_agent.mcp.servers import McpServer, filled
-from skills_agent.sandbox.supervised import ISOLATED, supervisor_file
 from skills_agent.skills.scripts.programs import absolute_entries, find_program
+from skills_agent.skills.scripts.supervised import ISOLATED, supervisor_file
 
 INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TERM", "SHELL", "TMPDIR")
 """What a server gets of the agent's variables; everything else it is given by name, in `env`."""

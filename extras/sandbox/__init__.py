@@ -6,4 +6,5 @@ from skills_agent.graph.hooks import Extra
 
 EXTRA: Final = Extra(
     name="sandbox",
+    runner="skills_agent.sandbox.bwrap:BwrapRunner",
 )

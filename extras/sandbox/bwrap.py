@@ -6,77 +6,36 @@ that every user of the machine can read.
 
 import os
 import signal
-import stat
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
-from skills_agent.sandbox import forwarder
+from skills_agent.sandbox import lookups, mounts
 from skills_agent.sandbox.closed_network import NO_RETRIES, closed_network_text, open_network_text
-from skills_agent.sandbox.protected_files import Watch
-from skills_agent.sandbox.seccomp import seccomp_program
-from skills_agent.sandbox.shared_folders import shared_with
-from skills_agent.sandbox.supervised import ProgramStart
-from skills_agent.skills import posix
+from skills_agent.sandbox.mounts import INSIDE, INSIDE_MODULES, OWN_FOLDER, SYSTEM
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.network import lookups
 from skills_agent.skills.network.addresses import IsAllowed, is_public
+from skills_agent.skills.scripts.choice import Probe, refused
 from skills_agent.skills.scripts.controlled import ControlledRunner
-from skills_agent.skills.scripts.environment import is_granted, is_root
-from skills_agent.skills.scripts.interpreter import OWN_PYTHON, packages_of
+from skills_agent.skills.scripts.environment import is_granted
+from skills_agent.skills.scripts.interpreter import packages_of
 from skills_agent.skills.scripts.programs import absolute_entries, find_program, shim_targets
 from skills_agent.skills.scripts.run_folders import RunFolders
-from skills_agent.skills.scripts.runner import NODE_MODULES, ScriptRequest, ScriptResult
+from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRequest, ScriptResult
+from skills_agent.skills.scripts.shared_folders import shared_with
+from skills_agent.skills.scripts.supervised import ProgramStart
+from skills_agent.skills.scripts.watch import Watch
 
-ISOLATION: Final = (
-    *("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),
-    *("--hostname", "sandbox", "--proc", "/proc", "--dev", "/dev"),
-)
-READ_ONLY_OF_PROC: Final = ("sys", "fs")
-HIDDEN_OF_PROC: Final = (
-    *("acpi", "kcore", "keys", "kmsg", "latency_stats", "sched_debug", "scsi"),
-    *("sysrq-trigger", "timer_list"),
-)
-"""About the machine and not about the script's processes: containers hide them, too."""
-NOBODY: Final = "65534"
-SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-ETC: Final = (
-    *("alternatives", "ld.so.cache", "localtime", "timezone", "mime.types"),
-    *("nsswitch.conf", "passwd", "group", "protocols", "services", "fonts", "ssl", "pki"),
-    "ca-certificates/extracted",
-)
-ETC_OF_NETWORK: Final = ("resolv.conf", "hosts", "gai.conf")
-LOOPBACK: Final = b"127.0.0.1 localhost\n::1 localhost\n"
-"""What a closed network knows by name: scripts start servers, and wait for `localhost`."""
-OWN_FOLDER: Final = ".agent"
-"""It holds the agent's settings and checkpoints: hidden."""
-INSIDE: Final = Path("/tmp")  # noqa: S108 - where a script sees its temporary folder
-INSIDE_MODULES: Final = Path("/", NODE_MODULES)
-"""Above every script: ES modules are found there, too, which do not look into NODE_PATH."""
-PROXY: Final = Path("/run/skills-agent/proxy")
-FORWARDER: Final = Path("/run/skills-agent/forwarder.py")
 SIGNAL_OFFSET: Final = 128
-MAX_HELD: Final = 200
-"""Folders that are kept from being renamed; what is put in the place of others is found after the run."""
 
 
 PROBE_SECONDS: Final = 30
 """How long the sandbox may take to start a program that does nothing: a starved machine is slow."""
-
-
-class Probe(NamedTuple):
-    """Whether the sandbox works here."""
-
-    program: str | None
-    """Where bubblewrap is; None when it does not work."""
-    reason: str
-    is_certain: bool = True
-    """False where it could not be tried to the end: that is no "no", and the next probe tries again."""
 
 
 def probe(path: str | None = None, workspace: Path | None = None) -> Probe:
@@ -98,9 +57,14 @@ def _tried(path: str | None, workspace: Path | None) -> Probe:
         return Probe(None, f"bubblewrap is not installed ({elsewhere or 'bwrap is not in PATH'})")
     if not limiter:
         return Probe(None, "prlimit is not installed (a program of util-linux)")
-    filters, copied = _filter_descriptors(), _copied(network=False)
-    command = [program, *_filter_options(filters), *_isolation(), *_system(copied, network=False)]
-    command += [*_read_only(_programs((limiter,), workspace)), limiter, "--nproc=8", "true"]
+    filters, copied = mounts.filter_descriptors(), mounts.copied(network=False)
+    command = [
+        program,
+        *mounts.filter_options(filters),
+        *mounts.isolation(),
+        *mounts.system(copied, network=False),
+    ]
+    command += [*mounts.read_only(mounts.programs((limiter,), workspace)), limiter, "--nproc=8", "true"]
     try:
         trial = subprocess.run(  # noqa: S603
             command,
@@ -131,7 +95,7 @@ class BwrapRunner(ControlledRunner):
     """The skills that may reach it, as `name` or `name@source`."""
     is_allowed: IsAllowed = is_public
     """Which addresses an open network leads to. For tests, whose servers have no public address."""
-    level: ClassVar[str] = "bwrap"
+    level: ClassVar[str] = SANDBOXED
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -176,6 +140,11 @@ class BwrapRunner(ControlledRunner):
         tried = self.probe()
         return "" if tried.program else tried.reason
 
+    @staticmethod
+    def tried(path: str | None = None, workspace: Path | None = None) -> Probe:
+        """Run the sandbox, as `probe` does."""
+        return probe(path, workspace)
+
     def probe(self) -> Probe:
         """Return whether the sandbox works for this runner."""
         return probe(self.environment.get("PATH"), self.workspace)
@@ -193,15 +162,19 @@ class BwrapRunner(ControlledRunner):
         elif path is None or path.is_relative_to(own) or (path.is_dir() and any(path.iterdir())):
             yield path
         elif path.is_relative_to(self.workspace):
-            with _mount_point(path) as is_there:
+            with mounts.mount_point(path) as is_there:
                 yield path if is_there else request.folder
         else:  # bubblewrap makes it in a file system of its own, but for folders that it shows read-only
-            shown = (*map(Path, SYSTEM), *_prefixes())
+            shown = (*map(Path, SYSTEM), *mounts.prefixes())
             yield request.folder if any(map(path.is_relative_to, shown)) else path
 
     def _not_to_hide(self, request: ScriptRequest) -> Iterator[Path]:
         """Yield what a script needs that the folder of its skill, or of its plugin, may hold at its place."""
-        yield from (self.workspace, *_prefixes(), *(each.path for each in shared_with(self.shared, request)))
+        yield from (
+            self.workspace,
+            *mounts.prefixes(),
+            *(each.path for each in shared_with(self.shared, request)),
+        )
         yield from filter(None, (request.packages, request.home, request.scratch))
         yield from [Path(request.python)] if request.python else []
 
@@ -215,7 +188,7 @@ class BwrapRunner(ControlledRunner):
         """Have a `.git` where there is none: an empty one means nothing to git, and can be read-only."""
         place = folder / ".git"
         is_used = os.path.lexists(place) and (not place.is_dir() or any(place.iterdir()))
-        return nullcontext() if is_used or place.is_symlink() else _mount_point(place)
+        return nullcontext() if is_used or place.is_symlink() else mounts.mount_point(place)
 
     def _deal_with(self, made: Sequence[str], watch: Watch) -> str:
         try:
@@ -236,43 +209,45 @@ class BwrapRunner(ControlledRunner):
         limiter = find_program("prlimit", self.environment.get("PATH"), self.workspace).path or "prlimit"
         behind_shims = shim_targets(absolute_entries(self.environment.get("PATH", "")))
         network = is_granted(self.network, request)
-        program, work = self._program(), [*_work_folders(self.workspace, watches, folder)]
-        copied = _copied(network=network)  # Nothing below raises: they would stay open.
+        program, work = self._program(), [*mounts.work_folders(self.workspace, watches, folder)]
+        copied = mounts.copied(network=network)  # Nothing below raises: they would stay open.
         size = str(self.limits.file_size)
         hidden = [self.workspace / OWN_FOLDER, *self.closed]
         command = [
-            *(*_isolation(), *(("--share-net",) if network else ())),
-            *_system(copied, network=network),
-            *(_no_programs() if request.is_alone else ()),
+            *(*mounts.isolation(), *(("--share-net",) if network else ())),
+            *mounts.system(copied, network=network),
+            *(mounts.no_programs() if request.is_alone else ()),
             *("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
             *("--bind", str(places.temporary), str(INSIDE)),
             *work,
-            *_hidden(hidden[1:]),
-            *_read_only(
+            *mounts.hidden(hidden[1:]),
+            *mounts.read_only(
                 map(Path, (inner.command[0], limiter, *([sys.executable] if request.proxy else [])))
                 if request.is_alone
-                else _programs((inner.command[0], limiter), self.workspace, behind_shims)
+                else mounts.programs((inner.command[0], limiter), self.workspace, behind_shims)
             ),
-            *_read_only([request.packages] if request.packages else []),
-            *_node_modules(request.node_packages),
-            *_proxy_places(request.proxy),
+            *mounts.read_only([request.packages] if request.packages else []),
+            *mounts.node_modules(request.node_packages),
+            *mounts.proxy_places(request.proxy),
             *(("--ro-bind", str(request.lookups), str(lookups.SOCKET)) if request.lookups else ()),
             *(("--ro-bind", str(request.folder), str(folder)) if folder else ()),
-            *_read_only(each.path for each in shared_with(self.shared, request) if not each.is_writable),
+            *mounts.read_only(
+                each.path for each in shared_with(self.shared, request) if not each.is_writable
+            ),
             *(word for place in places.kept for word in ("--bind", str(place), str(place))),
             *(word for place in hidden if place.is_dir() for word in ("--remount-ro", str(place))),
             *("--remount-ro", "/", "--chdir", str(inner.workdir.absolute()), "--"),
             *(limiter, f"--nproc={self.limits.processes}", "--"),
-            *(_forwarding() if request.proxy else ()),
+            *(mounts.forwarding() if request.proxy else ()),
             *inner.command,
         ]
         more = {} if network or request.proxy else dict(NO_RETRIES)
         cache = {"UV_CACHE_DIR": str(INSIDE / ".cache")} if "UV_CACHE_DIR" in inner.environment else {}
-        filters = _filter_descriptors()
+        filters = mounts.filter_descriptors()
         return replace(
             inner,
             workdir=request.start,
-            command=[program, *_filter_options(filters), *command],
+            command=[program, *mounts.filter_options(filters), *command],
             environment={**more, **inner.environment, **cache},
             # The monitor outside, the first one inside, and the forwarder.
             processes=inner.processes + 2 + bool(request.proxy),
@@ -307,9 +282,7 @@ class BwrapRunner(ControlledRunner):
                 "without a sandbox only `sandbox = off` runs it."
             )
         if tried.program is None:
-            raise ScriptError(
-                f"No script is run without a sandbox here (sandbox = require), and {tried.reason}."
-            )
+            raise refused(tried.reason)
         return tried.program
 
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:
@@ -317,220 +290,3 @@ class BwrapRunner(ControlledRunner):
             raise ScriptError(f"Cannot start {request.title}: the sandbox failed ({stderr.strip()}).")
         is_signal = SIGNAL_OFFSET < code < SIGNAL_OFFSET + signal.NSIG  # 255 is what ssh ends with
         return SIGNAL_OFFSET - code if is_signal else code
-
-
-@cache
-def _isolation() -> tuple[str, ...]:
-    """Return the options of every sandbox of this machine.
-
-    To the kernel, the root of a sandbox is root where a file's owner counts, also as another number: so
-    what has no namespace of its own is covered.
-    """
-    options = [*ISOLATION]
-    if is_root():
-        options += ["--unshare-user", "--uid", NOBODY, "--gid", NOBODY]
-    for name in READ_ONLY_OF_PROC:
-        options += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
-    for path in (Path("/proc", name) for name in HIDDEN_OF_PROC):
-        if path.is_dir():
-            options += ["--tmpfs", str(path), "--remount-ro", str(path)]
-        elif path.exists():
-            options += ["--ro-bind", os.devnull, str(path)]
-    return tuple(options)
-
-
-def _filter_descriptors() -> tuple[int, ...]:
-    """Return what bubblewrap reads the filter of system calls from; none where there is no filter."""
-    program = seccomp_program(os.uname().machine)
-    if not program:
-        return ()
-    return (_piped(program),)
-
-
-def _piped(content: bytes) -> int:
-    """Return a descriptor that these bytes, which fit into a pipe, are read from."""
-    reading, writing = os.pipe()
-    os.write(writing, content)
-    os.close(writing)
-    return reading
-
-
-def _filter_options(descriptors: Iterable[int]) -> Iterator[str]:
-    for descriptor in descriptors:
-        yield from ("--seccomp", str(descriptor))
-
-
-def _copied(*, network: bool) -> dict[str, int]:
-    """Open the small files of `/etc` that a sandbox gets a copy of: a mount takes ten times as long."""
-    opened = {} if network else {"/etc/hosts": _piped(LOOPBACK)}
-    for path in _of_etc(network=network):
-        with suppress(OSError):
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                opened[path] = descriptor
-            else:
-                os.close(descriptor)
-    return opened
-
-
-def _system(copied: Mapping[str, int], *, network: bool) -> Iterator[str]:
-    paths = [*SYSTEM, "/nix/store", *_of_etc(network=network)]
-    links = {path: target for path in paths if (target := _link_into_usr(path))}
-    # A mount takes a third of a millisecond: on most systems five of these are links.
-    yield from (word for path, target in links.items() for word in ("--symlink", target, path))
-    yield from (word for path, number in copied.items() for word in ("--file", str(number), path))
-    yield from _read_only(Path(path) for path in paths if path not in links and path not in copied)
-
-
-def _no_programs() -> Iterator[str]:
-    """Yield the options that leave no program to start, not even a shell."""
-    for folder in (f"{top}/{name}" for top in ("/usr/local", "/usr", "") for name in ("bin", "sbin")):
-        if os.path.isdir(folder) and not os.path.islink(folder):  # noqa: PTH112, PTH114 - paths are text here
-            yield from ("--tmpfs", folder)
-
-
-def _of_etc(*, network: bool) -> list[str]:
-    return [f"/etc/{name}" for name in ((*ETC, *ETC_OF_NETWORK) if network else ETC)]
-
-
-def _link_into_usr(path: str) -> str:
-    """Return where a link leads, if that is in `/usr`, which is shown whole; empty for anything else."""
-    try:
-        target = os.readlink(path)  # noqa: PTH115 - as it is written
-    except OSError:
-        return ""
-    places = (os.path.normpath(os.path.join(os.path.dirname(path), target)), os.path.realpath(path))  # noqa: PTH118, PTH120
-    return target if all(place.startswith("/usr/") for place in places) and os.path.exists(path) else ""  # noqa: PTH110
-
-
-def _proxy_places(proxy: Path | None) -> Iterator[str]:
-    """Yield the options that show a program the proxy's socket, and what leads there."""
-    if proxy:
-        yield from ("--ro-bind", str(proxy), str(PROXY))
-        yield from ("--ro-bind", forwarder.__file__, str(FORWARDER))
-
-
-def _node_modules(packages: Path | None) -> Iterator[str]:
-    if packages:
-        yield from ("--ro-bind-try", str(packages / NODE_MODULES), str(INSIDE_MODULES))
-
-
-def _forwarding() -> tuple[str, ...]:
-    return (OWN_PYTHON, "-I", "-S", str(FORWARDER), str(PROXY / forwarder.SOCKET))
-
-
-def _work_folders(workspace: Path, watches: Sequence[Watch], skill_folder: Path | None) -> Iterator[str]:
-    """Yield the options for the folders that a script works in; later mounts lie on top of earlier ones."""
-    in_workspace = [watch for watch in watches if watch.folder == workspace]
-    yield from ("--bind" if in_workspace else "--ro-bind", str(workspace), str(workspace))
-    own = workspace / OWN_FOLDER
-    _make_own_folder(own)
-    for watch in in_workspace:
-        yield from _protecting(watch, [skill_folder] if skill_folder else [])
-    yield from ("--size", "4096", "--tmpfs", str(own))
-    for watch in watches:
-        if watch not in in_workspace:
-            yield from ("--bind", str(watch.folder), str(watch.folder))
-            yield from _protecting(watch, [])
-
-
-def _hidden(places: Iterable[Path]) -> Iterator[str]:
-    for place in places:
-        if place.is_dir():
-            yield from ("--size", "4096", "--tmpfs", str(place))
-        elif place.exists():
-            yield from ("--ro-bind", os.devnull, str(place))
-
-
-def _protecting(watch: Watch, more: list[Path]) -> Iterator[str]:
-    """Yield the options that make protected files read-only, and keep the folders above them in place."""
-    mounts = watch.mounts()
-    kept = [path for path, is_writable in mounts if not is_writable]
-    outermost = [path for path in kept if not any(each in path.parents for each in kept)]
-    yield from _held_in_place([*outermost, *more], watch.folder, kept)
-    for path, is_writable in mounts:
-        yield from ("--bind" if is_writable else "--ro-bind-try", str(path), str(path))
-
-
-def _held_in_place(mounts: Iterable[Path], workspace: Path, read_only: Iterable[Path]) -> Iterator[str]:
-    """Yield the options that keep a script from renaming the folders above a mount.
-
-    A mount point cannot be renamed, but a folder above it could, on the host, and another be put in its
-    place. So each of these is mounted on itself, the outermost first.
-    """
-    above = {parent for path in mounts for parent in path.parents if workspace in parent.parents}
-    above -= {folder for folder in above for each in read_only if folder == each or each in folder.parents}
-    for folder in sorted(above, key=lambda folder: len(folder.parts))[:MAX_HELD]:
-        if folder.is_dir() and not folder.is_symlink():
-            yield from ("--bind", str(folder), str(folder))
-
-
-@contextmanager
-def _mount_point(path: Path) -> Iterator[bool]:
-    """Have an empty folder at a path in the workspace for the time of a run; yield whether there is one.
-
-    A skill whose own folder is gone is mounted there. To remove it would also unmount it in the sandbox of
-    another run, so every run locks it, and only one that holds the lock alone removes it.
-    """
-    made = [folder for folder in (path, *path.parents) if not folder.exists()]
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        yield False
-        return
-    try:
-        posix.fcntl.flock(descriptor, posix.fcntl.LOCK_SH)
-        yield path.is_dir()
-    finally:
-        with suppress(OSError):  # another run uses it, or it is not empty any more
-            posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
-            for folder in made or [path]:
-                folder.rmdir()
-        os.close(descriptor)
-
-
-def _make_own_folder(own: Path) -> None:
-    """Make the agent's own folder if it is missing: a script could make it and put settings there."""
-    try:
-        own.mkdir(exist_ok=True)
-    except OSError as error:
-        raise ScriptError(f"Cannot hide {own} from scripts: {error.strerror}.") from error
-    if own.is_symlink():
-        raise ScriptError(f"Cannot hide {own} from scripts: it is a link. Make it a folder.")
-
-
-def _prefixes() -> list[Path]:
-    prefixes = (sys.base_prefix, os.path.realpath(sys.base_prefix), sys.prefix)
-    return [Path(prefix) for prefix in prefixes if prefix != "/usr"]
-
-
-def _programs(
-    programs: Iterable[str], workspace: Path | None, installations: Iterable[str] = ()
-) -> Iterator[Path]:
-    """Yield what holds these programs, and Python, and is not shown yet: a parent before what is in it."""
-    shown = [*SYSTEM]
-    others = (path for path in installations if not (workspace and _is_in(str(workspace), [path])))
-    for path in (*others, *map(str, _prefixes())):  # also in the workspace, or around it: read-only
-        if not _is_in(path, shown):
-            yield Path(path)
-            shown.append(path)
-    shown += [str(workspace)] if workspace else []
-    for program in programs:
-        for path in (program, os.path.realpath(program)):
-            if not _is_in(path, shown):
-                yield Path(path).parent.parent if _is_installation(Path(path).parent) else Path(path)
-
-
-def _is_in(path: str, folders: Iterable[str]) -> bool:
-    return f"{path}/".startswith(tuple(f"{folder}/" for folder in folders))
-
-
-def _is_installation(folder: Path) -> bool:
-    """Return whether a version manager put one version of a program there: it needs the files beside it."""
-    return folder.name == "bin" and not {"versions", "installs"}.isdisjoint(folder.parts)
-
-
-def _read_only(paths: Iterable[Path]) -> Iterator[str]:
-    for path in dict.fromkeys(paths):
-        yield from ("--ro-bind-try", str(path), str(path))

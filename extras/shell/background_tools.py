@@ -16,7 +16,6 @@ from skills_agent.graph.tools.live_output import LiveOutput, Piece
 from skills_agent.graph.tools.skills import ThreadRuntime
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import INVOCATION_KEY
-from skills_agent.sandbox.bwrap import BwrapRunner
 from skills_agent.shell.background import (
     END_SECONDS,
     BackgroundCommand,
@@ -25,7 +24,7 @@ from skills_agent.shell.background import (
 )
 from skills_agent.skills.scripts.command_line import explained
 from skills_agent.skills.scripts.report import describe, streams
-from skills_agent.skills.scripts.runner import ScriptRequest, Stop
+from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRequest, Stop
 
 FIRST_LOOK_SECONDS: Final = 0.3
 """A command that cannot begin (a wrong option, a port in use) has ended by then."""
@@ -111,7 +110,7 @@ class Background:
         )
         self.equipment.commands.start(command, self.equipment.runner, cancellation.part(), live.add, end)
         command.has_ended.wait(FIRST_LOOK_SECONDS)
-        alone = ALONE if self.equipment.runner.preflight(request) == BwrapRunner.level else ""
+        alone = ALONE if self.equipment.runner.preflight(request) == SANDBOXED else ""
         text = f"{_told(command, command.look())}\n[{LIVES}{alone}]"
         return text, {"command": command.id}
 

@@ -18,12 +18,12 @@ from pathlib import Path
 from threading import BoundedSemaphore
 from typing import ClassVar, Final, Protocol
 
-from skills_agent.sandbox.supervised import FLOOD_FACTOR
 from skills_agent.skills.errors import InterpreterMissingError, ScriptError
 from skills_agent.skills.scripts.environment import FIXED, secrets_of
 from skills_agent.skills.scripts.interpreter import candidates_for, names_of
 from skills_agent.skills.scripts.output import Capture
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop, slot_of
+from skills_agent.skills.scripts.supervised import FLOOD_FACTOR
 
 PLACE: Final = "/tmp/skills-agent"  # noqa: S108 - of the other machine
 MAX_SKILL_BYTES: Final = 20_000_000

@@ -83,19 +83,20 @@ def doctor(
 
 
 def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) -> None:
+    from skills_agent.graph.machine import sandbox_here
     from skills_agent.skills.library.checkup import check_up
     from skills_agent.skills.scripts.choice import (
         isolation_here,
         no_shell_here,
-        pending_looks,
         wanted_programs,
     )
+    from skills_agent.skills.scripts.unfinished import pending_looks
 
     registry = registry_of(settings, skills_dirs)
     checkup = check_up(registry)
     path = process_environment().get("PATH")
     programs = wanted_programs(path, settings.workspace)
-    isolation = isolation_here(settings.sandbox, path, settings.workspace)
+    isolation = isolation_here(settings.sandbox, sandbox_here(), path, settings.workspace)
     no_shell = no_shell_here(settings.enable_run_command, lambda: isolation)
     in_place = untrusted_in_place(settings, registry.refresh())
     signed = {each.name: who for each in registry.refresh().skills if (who := signer_of(settings, each))}

@@ -44,8 +44,9 @@ from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.question import whole
 from skills_agent.skills.policy.risk import Approval, Risk
 from skills_agent.skills.policy.verdict import AnswerRefusedError, ApprovalNeededError
-from skills_agent.skills.scripts.choice import AutoRunner, pending_looks
+from skills_agent.skills.scripts.choice import AutoRunner
 from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.unfinished import pending_looks
 from skills_agent.skills.visible import visible_line
 from skills_agent.state.context import Context
 from skills_agent.state.endings import fault_of

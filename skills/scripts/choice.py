@@ -6,24 +6,29 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from skills_agent.sandbox.bwrap import BwrapRunner, probe
-from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.scripts.controlled import NOT_CHOSEN, ControlledRunner
 from skills_agent.skills.scripts.environment import AS_ROOT, AS_ROOT_IN_SANDBOX, is_root
 from skills_agent.skills.scripts.programs import find_program
-from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
-from skills_agent.skills.scripts.unfinished import UnfinishedRuns
+from skills_agent.skills.scripts.runner import (
+    CONTROLLED,
+    SANDBOXED,
+    ScriptRequest,
+    ScriptResult,
+    ScriptRunner,
+)
 
 logger = logging.getLogger(__name__)
 
-Sandbox = Literal["auto", "require", "off"]
+Wish = Literal["auto", "require", "off"]
+"""The setting `sandbox`."""
 Offer = Literal["auto", "on", "off"]
 """Whether a shell is offered: where a sandbox works, by the operator's word, never."""
 
 
 _BY_WORD: Final = {"on": "", "off": "the operator turned it off (setting enable_run_command)"}
-_NO_SANDBOX: Final = "the sandbox is turned off (setting sandbox)"
 
 
 class Isolation(NamedTuple):
@@ -32,6 +37,77 @@ class Isolation(NamedTuple):
     level: str | None
     """None: they are refused."""
     reason: str
+
+
+class Probe(NamedTuple):
+    """Whether a sandbox works here."""
+
+    program: str | None
+    """Where its program is; None when it does not work."""
+    reason: str
+    is_certain: bool = True
+    """False where it could not be tried to the end: that is no "no", and the next probe tries again."""
+
+
+class SandboxedRunner(ScriptRunner, Protocol):
+    """Runs scripts in a sandbox, and refuses them where that does not work."""
+
+    def probe(self) -> Probe:
+        """Return whether the sandbox works for this runner."""
+
+    def why_not(self) -> str:
+        """Return why it does not; empty where it does. Runs it once a process."""
+
+    def finish_looks(self) -> list[str]:
+        """Look at what runs made that were cut off with their agent; return what came of it."""
+
+
+class Sandbox(Protocol):
+    """What an extra brings to isolate scripts: a class of runners."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> SandboxedRunner:
+        """Return a runner. Nothing is started yet.
+
+        It takes what ControlledRunner takes, `network` (the skills that may reach it, as `name` or
+        `name@source`) and `closed` (what is hidden of the workspace).
+        """
+
+    def tried(self, path: str | None = None, workspace: Path | None = None) -> Probe:
+        """Run the sandbox, and return whether it works here; arguments as in `find_program`."""
+
+
+class NoSandbox:
+    """Stands for the sandbox where no extra brings one: refuses every script."""
+
+    reason: Final = "the extra sandbox is not installed: install skills-agent again, with it"
+
+    def __init__(self, **_: Any) -> None:
+        """Take what other runners take."""
+
+    @classmethod
+    def tried(cls, path: str | None = None, workspace: Path | None = None) -> Probe:  # noqa: ARG003
+        """Return that there is none."""
+        return Probe(None, cls.reason)
+
+    def probe(self) -> Probe:
+        """Return that there is none."""
+        return self.tried()
+
+    def why_not(self) -> str:
+        """Return that there is none."""
+        return self.reason
+
+    def preflight(self, request: ScriptRequest) -> str:  # noqa: ARG002
+        """Raise ScriptError."""
+        raise refused(self.reason)
+
+    def run(self, request: ScriptRequest) -> ScriptResult:  # noqa: ARG002
+        """Raise ScriptError."""
+        raise refused(self.reason)
+
+    def finish_looks(self) -> list[str]:
+        """Return nothing: nothing ran."""
+        return []
 
 
 class Program(NamedTuple):
@@ -49,6 +125,7 @@ class Program(NamedTuple):
 
 
 def choose_runner(
+    wish: Wish,
     sandbox: Sandbox,
     *,
     workspace: Path,
@@ -57,30 +134,26 @@ def choose_runner(
     **control: Any,
 ) -> ScriptRunner:
     """Return the runner for a setting; `control` is what ControlledRunner takes. Nothing is started yet."""
-    if sandbox == "off":
+    if wish == "off":
         return ControlledRunner(workspace=workspace, **control)
-    sandboxed = BwrapRunner(workspace=workspace, network=network, closed=closed, **control)
+    sandboxed = sandbox(workspace=workspace, network=network, closed=closed, **control)
     plain = ControlledRunner(workspace=workspace, **control)
-    return sandboxed if sandbox == "require" else AutoRunner(sandboxed, plain)
+    return sandboxed if wish == "require" else AutoRunner(sandboxed, plain)
 
 
-def isolation_here(sandbox: Sandbox, path: str | None, workspace: Path | None = None) -> Isolation:
+def isolation_here(
+    wish: Wish, sandbox: Sandbox, path: str | None, workspace: Path | None = None
+) -> Isolation:
     """Return what a setting means on this machine. Runs the sandbox once; arguments as in `find_program`."""
     note, note_inside = (f". {AS_ROOT}", f". {AS_ROOT_IN_SANDBOX}") if is_root() else ("", "")
-    if sandbox == "off":
-        return Isolation(ControlledRunner.level, f"{_NO_SANDBOX}{note}")
-    result = probe(path, workspace)
+    if wish == "off":
+        return Isolation(CONTROLLED, f"{NOT_CHOSEN}{note}")
+    result = sandbox.tried(path, workspace)
     if result.program:
-        return Isolation(BwrapRunner.level, f"{result.program} works{note_inside}")
-    if sandbox == "require" or not result.is_certain:
+        return Isolation(SANDBOXED, f"{result.program} works{note_inside}")
+    if wish == "require" or not result.is_certain:
         return Isolation(None, result.reason)
-    return Isolation(ControlledRunner.level, f"{result.reason}{note}")
-
-
-def pending_looks(records: Path) -> int:
-    """Return how many runs were cut off with their agent, while nobody has looked at what they made."""
-    levels = (BwrapRunner.level, ControlledRunner.level)
-    return sum(UnfinishedRuns(lambda: records, level).pending() for level in levels)
+    return Isolation(CONTROLLED, f"{result.reason}{note}")
 
 
 def why_no_shell(offer: Offer, runner: ScriptRunner) -> str:
@@ -90,10 +163,8 @@ def why_no_shell(offer: Offer, runner: ScriptRunner) -> str:
     match runner:
         case AutoRunner(sandboxed):
             return sandboxed.why_not()
-        case BwrapRunner():
+        case ControlledRunner() | NoSandbox():
             return runner.why_not()
-        case ControlledRunner():
-            return _NO_SANDBOX
     return "the host's runner may be no sandbox (enable_run_command = on offers it all the same)"
 
 
@@ -102,7 +173,7 @@ def no_shell_here(offer: Offer, isolation: Callable[[], Isolation]) -> str:
     if offer != "auto":
         return _BY_WORD[offer]
     here = isolation()
-    return "" if here.level == BwrapRunner.level else here.reason
+    return "" if here.level == SANDBOXED else here.reason
 
 
 @dataclass(frozen=True)
@@ -112,7 +183,7 @@ class AutoRunner:
     Where that cannot be found out, the sandbox is asked, and refuses.
     """
 
-    sandboxed: BwrapRunner
+    sandboxed: SandboxedRunner
     plain: ControlledRunner
 
     def _runner(self) -> ScriptRunner:
@@ -137,6 +208,11 @@ class AutoRunner:
     def finish_looks(self) -> list[str]:
         """Look at what runs made that were cut off with their agent, in a sandbox or not."""
         return [*self.sandboxed.finish_looks(), *self.plain.finish_looks()]
+
+
+def refused(reason: str) -> ScriptError:
+    """Return the error of every script where a sandbox is required, and none works."""
+    return ScriptError(f"No script is run without a sandbox here (sandbox = require), and {reason}.")
 
 
 PURPOSES: Final = {

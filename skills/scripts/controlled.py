@@ -12,12 +12,8 @@ from math import inf
 from pathlib import Path
 from shutil import copytree
 from threading import BoundedSemaphore, Lock
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from skills_agent.sandbox.growth import Growth, Written
-from skills_agent.sandbox.protected_files import ProtectedFiles, Watch, shown
-from skills_agent.sandbox.shared_folders import SharedFolder, link_into, shared_with
-from skills_agent.sandbox.supervised import FLOOD_FACTOR, ProgramStart, SupervisedProgram
 from skills_agent.shell.git_commands import GIT
 from skills_agent.shell.reading import NAMED_BY_VERDICTS
 from skills_agent.skills.errors import ScriptError
@@ -29,9 +25,11 @@ from skills_agent.skills.scripts.environment import (
     uv_cache,
     warn_of_root,
 )
+from skills_agent.skills.scripts.growth import Growth, Written
 from skills_agent.skills.scripts.interpreter import command_for, program_for
 from skills_agent.skills.scripts.output import Capture
 from skills_agent.skills.scripts.programs import find_program, global_modules, shadowed
+from skills_agent.skills.scripts.protected_files import ProtectedFiles
 from skills_agent.skills.scripts.report import written_since
 from skills_agent.skills.scripts.run_folders import (
     Collected,
@@ -42,6 +40,7 @@ from skills_agent.skills.scripts.run_folders import (
     run_folders,
 )
 from skills_agent.skills.scripts.runner import (
+    CONTROLLED,
     NODE_MODULES,
     STREAMS,
     ScriptRequest,
@@ -49,9 +48,14 @@ from skills_agent.skills.scripts.runner import (
     Stop,
     slot_of,
 )
+from skills_agent.skills.scripts.shared_folders import SharedFolder, link_into, shared_with
+from skills_agent.skills.scripts.supervised import FLOOD_FACTOR, ProgramStart, SupervisedProgram
 from skills_agent.skills.scripts.unfinished import UnfinishedRuns
+from skills_agent.skills.scripts.watch import Watch, shown
 
 logger = logging.getLogger(__name__)
+
+NOT_CHOSEN: Final = "the sandbox is turned off (setting sandbox)"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -77,7 +81,7 @@ class ControlledRunner:
     """What no script may change unasked, beside `PROTECTED`."""
     records: Callable[[], Path] | None = None
     """Returns a folder of the user, where runs leave records for their time: a look follows a crash, too."""
-    level: ClassVar[str] = "controlled"
+    level: ClassVar[str] = CONTROLLED
 
     def __post_init__(self) -> None:
         self.workspace = self.workspace.absolute() if self.workspace else None
@@ -92,9 +96,13 @@ class ControlledRunner:
     def preflight(self, request: ScriptRequest) -> str:
         """Return the isolation of a run. Raises ScriptError: the sandbox, a program or a file is missing."""
         self._command(request, request.folder)
-        if self.level == ControlledRunner.level:
+        if self.level == CONTROLLED:
             warn_of_root()
         return self.level
+
+    def why_not(self) -> str:
+        """Return why this is no sandbox."""
+        return NOT_CHOSEN
 
     def run(self, request: ScriptRequest) -> ScriptResult:
         """Run to the end, or to the limits. Raises ScriptError when the script cannot be started."""

@@ -115,6 +115,6 @@ def make_undumpable() -> bool:
     It also refuses core dumps, debuggers and profilers that attach from outside. It stops neither root nor
     a child that was forked and has not started another program. False on other systems than Linux.
     """
-    from skills_agent.sandbox.supervisor import prctl  # noqa: PLC0415 - POSIX systems alone can import it
+    from skills_agent.skills.scripts.supervisor import prctl  # noqa: PLC0415 - POSIX systems alone can import it
 
     return prctl(_PR_SET_DUMPABLE, 0)

@@ -13,10 +13,10 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final
 
-from skills_agent.sandbox.growth import BLOCK_BYTES, Written
 from skills_agent.skills.confined import opened_folder
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.environment import ScriptLimits
+from skills_agent.skills.scripts.growth import BLOCK_BYTES, Written
 from skills_agent.skills.scripts.report import files_since
 from skills_agent.skills.scripts.runner import KeptFile, ScriptRequest, WrittenFile
 from skills_agent.skills.text import readable

@@ -18,6 +18,11 @@ command in the background also that it was asked for (`request`), or that its ru
 Stream = Literal["stdout", "stderr"]
 STREAMS: Final[tuple[Stream, ...]] = get_args(Stream)
 
+CONTROLLED: Final = "controlled"
+"""The isolation of a program that no sandbox holds."""
+SANDBOXED: Final = "bwrap"
+"""That of one in a sandbox of its own, without network."""
+
 NODE_MODULES: Final = "node_modules"
 """The folder where Node looks for packages: beside a script, and in each folder above it."""
 SLOT_SECONDS: Final = 0.05

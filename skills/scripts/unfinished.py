@@ -15,9 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from skills_agent.sandbox.protected_files import Findings, Place
 from skills_agent.skills import posix
 from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.skills.scripts.protected_files import Findings, Place
+from skills_agent.skills.scripts.runner import CONTROLLED, SANDBOXED
 
 logger = logging.getLogger(__name__)
 
@@ -107,6 +108,11 @@ class UnfinishedRuns:
         if self._folder is None:
             raise LookupError
         return self._folder()
+
+
+def pending_looks(records: Path) -> int:
+    """Return how many runs were cut off with their agent, while nobody has looked at what they made."""
+    return sum(UnfinishedRuns(lambda: records, level).pending() for level in (CONTROLLED, SANDBOXED))
 
 
 class _Beat:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from skills_agent.sandbox.bwrap import BwrapRunner, probe
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import ScriptLimits
 from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
+from tests.machine import SANDBOX, Sandboxed
 
 MakeRunner = Callable[..., ScriptRunner]
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
@@ -25,9 +25,9 @@ def controlled(place: Path, **limits: Any) -> ScriptRunner:
 
 
 def bwrap(place: Path, **limits: Any) -> ScriptRunner:
-    if probe(ENVIRONMENT["PATH"]).program is None:
-        pytest.skip(probe(ENVIRONMENT["PATH"]).reason)
-    return BwrapRunner(workspace=place / "work", environment=ENVIRONMENT, limits=ScriptLimits(**limits))
+    if SANDBOX.program is None:
+        pytest.skip(SANDBOX.reason)
+    return Sandboxed(workspace=place / "work", environment=ENVIRONMENT, limits=ScriptLimits(**limits))
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_what_is_left_in_the_temporary_folder_is_moved_into_the_scratch(
     make_runner: MakeRunner, place: Path, folder: str
 ) -> None:
     runner = make_runner()
-    if isinstance(runner, ControlledRunner) and not isinstance(runner, BwrapRunner) and folder == "/tmp":
+    if isinstance(runner, ControlledRunner) and not isinstance(runner, Sandboxed) and folder == "/tmp":
         pytest.skip("without a sandbox it is the machine's")
     body = f'mkdir {folder}/out; echo data > "{folder}/out/a.csv"; : > {folder}/empty; echo {folder}'
     result = runner.run(request_for(place, body))

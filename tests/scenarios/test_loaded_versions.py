@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from skills_agent.sandbox.bwrap import probe
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
-from tests.machine import SANDBOXES
+from tests.machine import SANDBOX, SANDBOXES
 
 LOAD = calls(call("load_skill", name="alpha"))
 RUN = calls(call("run_script", skill="alpha", path="scripts/run.py"))
@@ -85,8 +84,8 @@ def test_going_on_from_an_earlier_checkpoint_runs_the_version_of_then(
 def test_paths_from_the_skill_to_its_project_hold_in_the_sandbox(
     make_agent: MakeAgent, workspace: Path, skills_dir: Path
 ) -> None:
-    if not probe().program:
-        pytest.skip("no bwrap")
+    if SANDBOX.program is None:
+        pytest.skip(SANDBOX.reason)
     (workspace / "project.txt").write_text("of the project")
     skill = write_skill(
         skills_dir,
@@ -108,8 +107,8 @@ def test_paths_from_the_skill_to_its_project_hold_in_the_sandbox(
 def test_a_skill_whose_folder_is_gone_leaves_no_trace_on_the_host(
     make_agent: MakeAgent, workspace: Path, folder: str, others: int
 ) -> None:
-    if not probe().program:
-        pytest.skip("no bwrap")
+    if SANDBOX.program is None:
+        pytest.skip(SANDBOX.reason)
     place = workspace / folder
     skill = write_skill(place, "alpha", "Counts.", "x", scripts__run_py="print(__file__)")
     if others:

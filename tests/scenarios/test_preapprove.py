@@ -13,12 +13,12 @@ from skills_agent.graph import build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.places import trust_file_of
 from skills_agent.graph.settings import Settings, SettingsError
-from skills_agent.sandbox.bwrap import probe
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from tests.agents import Agent, call, calls, trust_file_of_workspace
 from tests.kit import MakeAgent
+from tests.machine import needs_bwrap
 
 RUN = call("run_script", skill="alpha", path="scripts/run.py")
 WRITE = call("write_file", path="out/a.txt", content="x")
@@ -200,7 +200,7 @@ def test_a_question_promises_no_more_of_a_trusted_folder_than_the_run_gives(
 API = "api.example.invalid"
 
 
-@pytest.mark.skipif(not probe().program, reason="there is no sandbox here")
+@needs_bwrap
 @pytest.mark.parametrize(
     ("listed", "mode", "host", "is_asked"),
     [
@@ -224,7 +224,7 @@ def test_a_trusted_skill_preapproves_the_hosts_that_it_lists(
     assert asked(made) == ["run_command"] * is_asked
 
 
-@pytest.mark.skipif(not probe().program, reason="there is no sandbox here")
+@needs_bwrap
 def test_only_a_trusted_skill_opens_the_network_and_for_no_other_one(
     agent: Any, users: Path, skills_dir: Path, workspace: Path
 ) -> None:

@@ -1,6 +1,5 @@
 """Protected paths are asked about every time, whatever was said in advance."""
 
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,12 @@ import pytest
 from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.judge import Judge
-from skills_agent.sandbox.bwrap import probe
 from skills_agent.skills.policy import Call, Opinion
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
+from tests.machine import needs_bwrap
 
 EVIL = "[core]\n\tfsmonitor = touch canary\n"
 GIT = call("write_file", path=".git/config", content=EVIL)
@@ -148,7 +147,7 @@ def test_to_read_one_asks_nothing(make_agent: MakeAgent, workspace: Path) -> Non
     assert agent.say("go")["answer"] == "done"
 
 
-@pytest.mark.skipif(probe(os.environ.get("PATH")).program is None, reason="no sandbox here")
+@needs_bwrap
 @pytest.mark.parametrize("place", ["shared-skills", ".claude/skills"])
 def test_a_script_does_not_rewrite_the_script_of_another_skill(
     make_agent: MakeAgent, workspace: Path, skills_dir: Path, place: str
@@ -197,7 +196,7 @@ def test_the_model_and_the_record_are_told_what_was_put_aside(
     assert not (workspace / ".envrc").exists()
 
 
-@pytest.mark.skipif(probe(os.environ.get("PATH")).program is None, reason="no sandbox here")
+@needs_bwrap
 def test_an_approved_commit_is_made_and_runs_nothing_else(make_agent: MakeAgent, workspace: Path) -> None:
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=workspace, capture_output=True, text=True, check=True)

@@ -1,6 +1,5 @@
 """A home folder as the workspace: only where somebody says so, and then without its secrets."""
 
-import os
 import pwd
 from pathlib import Path
 
@@ -11,11 +10,11 @@ from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.tools.files import file_tools
 from skills_agent.graph.tools.workspace import Workspace
-from skills_agent.sandbox.bwrap import probe
 from skills_agent.skills.policy.secret_places import KEEPERS, is_wide, obeyed_in_homes, secret_places
 from skills_agent.skills.scripts.runner import ScriptRequest
 from tests.agents import call, calls
 from tests.kit import MakeAgent
+from tests.machine import needs_bwrap
 
 KEY = "PRIVATE KEY"
 SECRETS = (
@@ -94,7 +93,7 @@ def test_everything_else_is_open(home: Path) -> None:
     assert "mine" in tools["grep"].invoke({"pattern": "mine"})
 
 
-@pytest.mark.skipif(probe(os.environ.get("PATH")).program is None, reason="no sandbox here")
+@needs_bwrap
 def test_a_script_finds_no_secret_and_changes_no_start_up_file(home: Path) -> None:
     runner = Services(Host(Settings(workspace=home, home=home))).runner
     script = home.parent / "skill" / "look.sh"

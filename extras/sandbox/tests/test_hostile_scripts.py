@@ -23,10 +23,10 @@ from typing import Any
 
 import pytest
 
+from extras.sandbox.tests import agent_program
 from skills_agent.sandbox.bwrap import probe
 from skills_agent.skills.policy.protected import protected_in_command
 from skills_agent.skills.scripts.command_line import command_request
-from tests.contracts import agent_program
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.slow

@@ -14,8 +14,9 @@ import pytest
 
 import skills_agent.skills as domain
 from extras.sandbox.tests.test_hostile_scripts import PATH, Host, host, user
-from skills_agent.sandbox.protected_files import ProtectedFiles, Watch
 from skills_agent.skills.confined import OutsideRootError
+from skills_agent.skills.scripts.protected_files import ProtectedFiles
+from skills_agent.skills.scripts.watch import Watch
 from tests.waiting import PATIENCE, until
 
 __all__ = ["host", "user"]

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from skills_agent.sandbox.bwrap import probe
 from tests.agents import call, calls, write_skill
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
+from tests.machine import needs_bwrap
 
 ANSWER = "544 mm."
 AGAIN = [LOAD, RUN, RUN, ANSWER]
@@ -251,7 +251,7 @@ def test_an_answer_that_was_not_taken_is_in_the_record(waiting: CommandLine) -> 
     assert f"an answer was not taken: {fault}" in waiting.run("runs", "show", "rain.1").out
 
 
-@pytest.mark.skipif(not probe().program, reason="there is no sandbox here")
+@needs_bwrap
 def test_what_the_network_was_opened_to_is_listed_and_revoked(cli: CommandLine) -> None:
     asks = calls(call("run_command", command="touch a", network=["api.example.invalid"]))
     other = calls(call("run_command", command="touch a", network=["b.example.invalid"]))
@@ -271,7 +271,7 @@ def test_what_the_network_was_opened_to_is_listed_and_revoked(cli: CommandLine) 
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not probe().program, reason="there is no sandbox here")
+@needs_bwrap
 def test_the_terminal_offers_an_entry_for_the_host_alone(cli: CommandLine) -> None:
     asks = calls(call("run_command", command="touch a", network=["api.example.invalid"]))
     done = cli.on_terminal(

@@ -244,7 +244,7 @@ def test_lint_of_a_place_that_is_not_there_is_wrong_usage(cli: CommandLine) -> N
 KILLED_RUN = """
 import os, signal, sys
 from pathlib import Path
-from skills_agent.sandbox.protected_files import Findings
+from skills_agent.skills.scripts.protected_files import Findings
 from skills_agent.skills.scripts.unfinished import UnfinishedRuns
 
 workspace, folder = map(Path, sys.argv[1:])

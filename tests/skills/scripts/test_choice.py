@@ -1,21 +1,19 @@
-"""Which isolation is used, and that it is said."""
+"""Which runner runs scripts where no sandbox is installed, and that it is said."""
 
 import logging
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from skills_agent.sandbox import bwrap, supervisor
-from skills_agent.sandbox.bwrap import probe
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts import environment
-from skills_agent.skills.scripts.choice import Isolation, Sandbox, choose_runner, isolation_here
+from skills_agent.skills.scripts import supervisor
+from skills_agent.skills.scripts.choice import NoSandbox, Wish, choose_runner, isolation_here, why_no_shell
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
+MISSING = "the extra sandbox is not installed: install skills-agent again, with it"
 
 
 @pytest.fixture
@@ -27,130 +25,47 @@ def request_here(tmp_path: Path) -> ScriptRequest:
     return ScriptRequest("demo", script, (), None, tmp_path / "work")
 
 
-@pytest.fixture
-def broken(tmp_path: Path) -> str:
-    """Return a PATH with a bubblewrap that this machine refuses the namespaces."""
-    folder = tmp_path / "programs"
-    folder.mkdir()
-    (folder / "bwrap").write_text(
-        "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n"
-    )
-    (folder / "prlimit").write_text("#!/bin/sh\n")
-    for each in folder.iterdir():
-        each.chmod(0o755)
-    return f"{folder}:/nowhere"
+def runner_for(wish: Wish, request: ScriptRequest) -> ScriptRunner:
+    return choose_runner(wish, NoSandbox, workspace=request.workdir, environment={"PATH": SYSTEM})
 
 
-def runner_for(sandbox: Sandbox, request: ScriptRequest, path: str) -> ScriptRunner:
-    return choose_runner(sandbox, workspace=request.workdir, environment={"PATH": path})
-
-
-def test_a_sandbox_that_works_is_used(request_here: ScriptRequest) -> None:
-    if probe(SYSTEM).program is None:
-        pytest.skip(probe(SYSTEM).reason)
-    choices: tuple[Sandbox, ...] = ("auto", "require")
-    for sandbox in choices:
-        assert runner_for(sandbox, request_here, SYSTEM).run(request_here).level == "bwrap"
-    assert runner_for("off", request_here, SYSTEM).run(request_here).level == "controlled"
-
-
-def test_without_one_the_fall_back_is_told_once(
-    request_here: ScriptRequest, broken: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    runner = runner_for("auto", request_here, broken)
-    with caplog.at_level(logging.WARNING):
-        assert runner.preflight(request_here) == "controlled"
-        for _ in range(2):
-            result = runner.run(request_here)
-    assert (result.stdout, result.level) == ("ran\n", "controlled")
-    (record,) = (each for each in caplog.records if each.name.endswith("choice"))
-    assert "WITHOUT a sandbox" in record.message
-    assert "No permissions to create new namespace" in record.message
-
-
-def test_a_required_sandbox_that_does_not_work_refuses(request_here: ScriptRequest, broken: str) -> None:
-    runner = runner_for("require", request_here, broken)
-    for ask in (runner.run, runner.preflight):
-        with pytest.raises(ScriptError, match="No permissions to create new namespace"):
-            ask(request_here)
-
-
-@pytest.mark.parametrize("sandbox", ["auto", "require"])
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [("#!/bin/sh\nexec sleep 600\n", "did not start within 0.5 seconds"), ("no program", "cannot be run")],
-    ids=["too slow", "not started"],
-)
-@pytest.mark.slow
-def test_a_sandbox_that_nobody_could_try_is_not_one_that_does_not_work(
-    request_here: ScriptRequest,
-    broken: str,
-    monkeypatch: pytest.MonkeyPatch,
-    sandbox: Sandbox,
-    answer: str,
-    told: str,
-) -> None:
-    """On a starved machine, scripts would run without one."""
-    program = Path(broken.partition(":")[0], "bwrap")
-    refusal = program.read_text()
-    program.write_text(answer)
-    monkeypatch.setattr(bwrap, "PROBE_SECONDS", 0.5)
-    runner = runner_for(sandbox, request_here, broken)
-    for ask in (runner.run, runner.preflight):
-        with pytest.raises(ScriptError, match=f"not known, for bubblewrap {told}"):
-            ask(request_here)
-    assert isolation_here(sandbox, broken).level is None
-    program.write_text(refusal)
-    monkeypatch.undo()
-    assert "No permissions" in isolation_here(sandbox, broken).reason
-
-
-@pytest.mark.parametrize(
-    ("sandbox", "level"), [("auto", "controlled"), ("require", None), ("off", "controlled")]
-)
-def test_a_doctor_can_say_what_a_setting_comes_to(sandbox: Sandbox, level: str | None, broken: str) -> None:
-    found = isolation_here(sandbox, broken)
-    assert found.level == level
-    assert ("No permissions" in found.reason) is (sandbox != "off")
-    assert isolation_here("require", "/nowhere") == Isolation(
-        None, "bubblewrap is not installed (bwrap is not in PATH)"
-    )
-
-
-def test_packages_without_a_network_are_refused_before_the_start(
-    request_here: ScriptRequest, tmp_path: Path
-) -> None:
-    if probe(SYSTEM).program is None:
-        pytest.skip(probe(SYSTEM).reason)
-    (tmp_path / "uv").write_text("#!/bin/sh\n")
-    (tmp_path / "uv").chmod(0o755)
-    assert request_here.script
-    request_here.script.write_text('# /// script\n# dependencies = ["requests"]\n# ///\n')
-    path = f"{tmp_path}:{SYSTEM}"
-    runner = runner_for("require", request_here, path)
-    for ask in (runner.run, runner.preflight):
-        with pytest.raises(ScriptError, match="network_skills"):
-            ask(request_here)
-    allowed = choose_runner(
-        "require", workspace=request_here.workdir, network=["demo"], environment={"PATH": path}
-    )
-    assert allowed.preflight(request_here) == "bwrap with network"
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="this user is not root")
-def test_root_is_warned_once_a_process_where_no_sandbox_holds_scripts(
+def test_without_a_sandbox_scripts_run_under_plain_control_and_that_is_told_once(
     request_here: ScriptRequest, caplog: pytest.LogCaptureFixture
 ) -> None:
-    environment.warn_of_root.cache_clear()
-    if isolation_here("auto", SYSTEM).level == "bwrap":
-        runner_for("auto", request_here, SYSTEM).preflight(request_here)
-        assert not [each for each in caplog.records if each.name.endswith("environment")]
-        assert "those in the workspace alone" in isolation_here("auto", SYSTEM).reason
-    for _ in range(2):
-        runner_for("off", request_here, SYSTEM).run(request_here)
-    (record,) = (each for each in caplog.records if each.name.endswith("environment"))
-    assert "they can change every file of this machine" in record.message
-    assert "they can change every file of this machine" in isolation_here("off", SYSTEM).reason
+    runner = runner_for("auto", request_here)
+    with caplog.at_level(logging.WARNING):
+        results = [runner.run(request_here) for _ in range(2)]
+    assert [(each.stdout, each.level) for each in results] == [("ran\n", "controlled")] * 2
+    (record,) = (each for each in caplog.records if each.name.endswith("choice"))
+    assert f"WITHOUT a sandbox: {MISSING}" in record.message
+
+
+def test_a_sandbox_that_is_turned_off_is_not_asked_for(request_here: ScriptRequest) -> None:
+    assert runner_for("off", request_here).run(request_here).level == "controlled"
+
+
+def test_a_required_sandbox_that_is_not_installed_refuses_and_says_what_to_install(
+    request_here: ScriptRequest,
+) -> None:
+    runner = runner_for("require", request_here)
+    for ask in (runner.run, runner.preflight):
+        with pytest.raises(ScriptError, match=f"\\(sandbox = require\\), and {MISSING}"):
+            ask(request_here)
+
+
+@pytest.mark.parametrize(
+    ("wish", "level"), [("auto", "controlled"), ("require", None), ("off", "controlled")]
+)
+def test_a_doctor_can_say_what_a_setting_comes_to(wish: Wish, level: str | None) -> None:
+    found = isolation_here(wish, NoSandbox, SYSTEM)
+    assert found.level == level
+    assert (MISSING in found.reason) is (wish != "off")
+
+
+@pytest.mark.parametrize("wish", ["auto", "require", "off"])
+def test_no_shell_is_offered_unasked(wish: Wish, request_here: ScriptRequest) -> None:
+    assert why_no_shell("auto", runner_for(wish, request_here))
+    assert not why_no_shell("on", runner_for(wish, request_here))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.sandbox.bwrap import BwrapRunner, probe
-from skills_agent.sandbox.protected_files import own_entries
-from skills_agent.sandbox.supervised import ISOLATED
 from skills_agent.skills.errors import InterpreterMissingError
 from skills_agent.skills.scripts.choice import choose_runner, isolation_here, wanted_programs
 from skills_agent.skills.scripts.command_line import command_request
 from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.own_files import own_entries
 from skills_agent.skills.scripts.programs import (
     find_program,
     global_modules,
@@ -23,10 +21,11 @@ from skills_agent.skills.scripts.programs import (
     without_shims,
 )
 from skills_agent.skills.scripts.runner import ScriptRequest
+from skills_agent.skills.scripts.supervised import ISOLATED
 from tests.forked import run_forked
+from tests.machine import Sandboxed, needs_bwrap
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
-needs_bwrap = pytest.mark.skipif(probe(SYSTEM).program is None, reason=probe(SYSTEM).reason)
 
 
 @pytest.fixture
@@ -96,12 +95,12 @@ def test_a_bwrap_of_the_workspace_never_runs(
     monkeypatch.chdir(workspace)
     path = f"{entry.format(work=workspace)}:{SYSTEM}"
     (elsewhere / "script.sh").write_text("echo ran")
-    runner = choose_runner("require", workspace=workspace, environment={"PATH": path})
+    runner = choose_runner("require", Sandboxed, workspace=workspace, environment={"PATH": path})
 
     result = runner.run(ScriptRequest("demo", elsewhere / "script.sh", (), None, workspace))
 
     assert (result.stdout, result.level) == ("ran\n", "bwrap")
-    assert isolation_here("require", path, workspace).level == "bwrap"
+    assert isolation_here("require", Sandboxed, path, workspace).level == "bwrap"
     assert not witness.exists()
 
 
@@ -113,7 +112,7 @@ def test_no_interpreter_of_the_workspace_runs_the_script_of_a_skill(
     spy(workspace / ".venv/bin", name, workspace / "pwned")
     (elsewhere / "script").write_text(f"#!/usr/bin/env {name}\necho ran")
     environment = {"PATH": f"{workspace}/.venv/bin:{SYSTEM}"}
-    runner = choose_runner(sandbox, workspace=workspace, environment=environment)  # type: ignore[arg-type]
+    runner = choose_runner(sandbox, Sandboxed, workspace=workspace, environment=environment)  # type: ignore[arg-type]
 
     assert runner.run(ScriptRequest("demo", elsewhere / "script", (), None, workspace)).stdout == "ran\n"
     assert not (workspace / "pwned").exists()
@@ -121,7 +120,7 @@ def test_no_interpreter_of_the_workspace_runs_the_script_of_a_skill(
 
 def test_a_sandbox_that_is_only_in_the_workspace_is_none_and_says_so(workspace: Path) -> None:
     install(workspace / ".venv/bin", "bwrap")
-    isolation = isolation_here("require", f"{workspace}/.venv/bin", workspace)
+    isolation = isolation_here("require", Sandboxed, f"{workspace}/.venv/bin", workspace)
     assert isolation.level is None
     assert f"bwrap is only in {workspace}/.venv/bin, which is in the workspace." in isolation.reason
 
@@ -198,7 +197,7 @@ def test_without_a_sandbox_a_program_of_the_project_is_refused_with_the_reason(w
 NAMES = ("cat", "git", "timeout", "ls", "bash", "env", "xargs", "made-up")
 
 
-@pytest.mark.parametrize("kind", [ControlledRunner, pytest.param(BwrapRunner, marks=needs_bwrap)])
+@pytest.mark.parametrize("kind", [ControlledRunner, pytest.param(Sandboxed, marks=needs_bwrap)])
 def test_what_verdicts_go_by_the_name_of_is_never_the_projects(
     workspace: Path, kind: type[ControlledRunner]
 ) -> None:
@@ -214,7 +213,7 @@ def test_what_verdicts_go_by_the_name_of_is_never_the_projects(
     assert "git version" in result.stdout
 
 
-@pytest.mark.parametrize("kind", [ControlledRunner, pytest.param(BwrapRunner, marks=needs_bwrap)])
+@pytest.mark.parametrize("kind", [ControlledRunner, pytest.param(Sandboxed, marks=needs_bwrap)])
 def test_git_that_only_the_project_has_does_not_write(
     workspace: Path, elsewhere: Path, kind: type[ControlledRunner]
 ) -> None:
@@ -229,7 +228,7 @@ def test_git_that_only_the_project_has_does_not_write(
 def test_in_the_sandbox_a_script_finds_the_programs_of_the_project(workspace: Path, elsewhere: Path) -> None:
     install(workspace / ".venv/bin", "tool", "echo of the project")
     (elsewhere / "script.sh").write_text("tool")
-    runner = BwrapRunner(workspace=workspace, environment={"PATH": f"{workspace}/.venv/bin:{SYSTEM}"})
+    runner = Sandboxed(workspace=workspace, environment={"PATH": f"{workspace}/.venv/bin:{SYSTEM}"})
     assert runner.run(ScriptRequest("demo", elsewhere / "script.sh", (), None, workspace)).stdout == (
         "of the project\n"
     )
@@ -265,11 +264,11 @@ def test_a_program_of_a_version_manager_finds_the_files_beside_it(workspace: Pat
     place = install(elsewhere / "versions/3.3.0/bin", "ruby", 'cat "$(dirname "$0")/../lib/core"')
     (elsewhere / "versions/3.3.0/lib").mkdir()
     (elsewhere / "versions/3.3.0/lib/core").write_text(place)
-    runner = BwrapRunner(workspace=workspace, environment={"PATH": f"{elsewhere}/shims:{SYSTEM}"})
+    runner = Sandboxed(workspace=workspace, environment={"PATH": f"{elsewhere}/shims:{SYSTEM}"})
     assert runner.run(ScriptRequest("", None, ("ruby",), None, workspace)).stdout == place
 
 
-RUNNERS = [ControlledRunner, pytest.param(BwrapRunner, marks=needs_bwrap)]
+RUNNERS = [ControlledRunner, pytest.param(Sandboxed, marks=needs_bwrap)]
 
 
 @pytest.mark.parametrize("runner", RUNNERS)

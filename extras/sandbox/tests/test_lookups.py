@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skills_agent.sandbox.bwrap import probe
-from skills_agent.skills.network.lookups import MAX_HEARD, SOCKET, Lookups, hearing
+from skills_agent.sandbox.lookups import MAX_HEARD, SOCKET, Lookups, hearing
 
 
 def tell(lookups: Lookups, sent: bytes) -> bytes:

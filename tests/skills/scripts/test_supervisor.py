@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.sandbox import supervisor
-from skills_agent.sandbox.supervised import ISOLATED, supervisor_file
+from skills_agent.skills.scripts import supervisor
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRequest
+from skills_agent.skills.scripts.supervised import ISOLATED, supervisor_file
 
 
 def test_next_to_nothing_is_imported() -> None:

@@ -19,8 +19,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final
 
-from skills_agent.sandbox.growth import Growth
 from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.scripts.growth import Growth
 from skills_agent.skills.scripts.output import Capture
 from skills_agent.skills.scripts.runner import Stop
 
@@ -148,7 +148,7 @@ class SupervisedProgram:
                 os.close(descriptor)
 
     def _family(self) -> list[int]:
-        from skills_agent.sandbox import supervisor  # noqa: PLC0415 - POSIX systems alone can import it
+        from skills_agent.skills.scripts import supervisor  # noqa: PLC0415 - POSIX systems alone can import it
 
         return supervisor.family(self._process.pid)
 
@@ -181,7 +181,7 @@ def supervisor_file() -> str:
 
     Python checks that where a module is imported, and not where a file is run.
     """
-    from skills_agent.sandbox import supervisor  # noqa: PLC0415 - POSIX systems alone can import it
+    from skills_agent.skills.scripts import supervisor  # noqa: PLC0415 - POSIX systems alone can import it
 
     source = supervisor.__file__
     compiled = cache_from_source(source)

@@ -6,8 +6,8 @@ from typing import Final
 
 from skills_agent.graph.places import cache_folder, trust_file_of, user_config_folder, user_state_folder
 from skills_agent.graph.settings import Settings, SettingsError
-from skills_agent.sandbox.shared_folders import SharedFolder
 from skills_agent.skills.policy.secret_places import is_wide
+from skills_agent.skills.scripts.shared_folders import SharedFolder
 from skills_agent.skills.sources.directory import STANDARD_FOLDERS
 
 _WRITABLE: Final = "rw:"

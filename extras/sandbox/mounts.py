@@ -1,0 +1,273 @@
+"""What a sandbox shows of this machine: options for bubblewrap."""
+
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from skills_agent.sandbox import forwarder
+from skills_agent.sandbox.seccomp import seccomp_program
+from skills_agent.skills import posix
+from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.scripts.environment import is_root
+from skills_agent.skills.scripts.interpreter import OWN_PYTHON
+from skills_agent.skills.scripts.runner import NODE_MODULES
+from skills_agent.skills.scripts.watch import Watch
+
+ISOLATION: Final = (
+    *("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),
+    *("--hostname", "sandbox", "--proc", "/proc", "--dev", "/dev"),
+)
+READ_ONLY_OF_PROC: Final = ("sys", "fs")
+HIDDEN_OF_PROC: Final = (
+    *("acpi", "kcore", "keys", "kmsg", "latency_stats", "sched_debug", "scsi"),
+    *("sysrq-trigger", "timer_list"),
+)
+"""About the machine and not about the script's processes: containers hide them, too."""
+NOBODY: Final = "65534"
+SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+ETC: Final = (
+    *("alternatives", "ld.so.cache", "localtime", "timezone", "mime.types"),
+    *("nsswitch.conf", "passwd", "group", "protocols", "services", "fonts", "ssl", "pki"),
+    "ca-certificates/extracted",
+)
+ETC_OF_NETWORK: Final = ("resolv.conf", "hosts", "gai.conf")
+LOOPBACK: Final = b"127.0.0.1 localhost\n::1 localhost\n"
+"""What a closed network knows by name: scripts start servers, and wait for `localhost`."""
+OWN_FOLDER: Final = ".agent"
+"""It holds the agent's settings and checkpoints: hidden."""
+INSIDE: Final = Path("/tmp")  # noqa: S108 - where a script sees its temporary folder
+INSIDE_MODULES: Final = Path("/", NODE_MODULES)
+"""Above every script: ES modules are found there, too, which do not look into NODE_PATH."""
+PROXY: Final = Path("/run/skills-agent/proxy")
+FORWARDER: Final = Path("/run/skills-agent/forwarder.py")
+MAX_HELD: Final = 200
+"""Folders that are kept from being renamed; what is put in the place of others is found after the run."""
+
+
+@cache
+def isolation() -> tuple[str, ...]:
+    """Return the options of every sandbox of this machine.
+
+    To the kernel, the root of a sandbox is root where a file's owner counts, also as another number: so
+    what has no namespace of its own is covered.
+    """
+    options = [*ISOLATION]
+    if is_root():
+        options += ["--unshare-user", "--uid", NOBODY, "--gid", NOBODY]
+    for name in READ_ONLY_OF_PROC:
+        options += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
+    for path in (Path("/proc", name) for name in HIDDEN_OF_PROC):
+        if path.is_dir():
+            options += ["--tmpfs", str(path), "--remount-ro", str(path)]
+        elif path.exists():
+            options += ["--ro-bind", os.devnull, str(path)]
+    return tuple(options)
+
+
+def filter_descriptors() -> tuple[int, ...]:
+    """Return what bubblewrap reads the filter of system calls from; none where there is no filter."""
+    program = seccomp_program(os.uname().machine)
+    if not program:
+        return ()
+    return (_piped(program),)
+
+
+def _piped(content: bytes) -> int:
+    """Return a descriptor that these bytes, which fit into a pipe, are read from."""
+    reading, writing = os.pipe()
+    os.write(writing, content)
+    os.close(writing)
+    return reading
+
+
+def filter_options(descriptors: Iterable[int]) -> Iterator[str]:
+    """Yield the options that hand the filter to bubblewrap."""
+    for descriptor in descriptors:
+        yield from ("--seccomp", str(descriptor))
+
+
+def copied(*, network: bool) -> dict[str, int]:
+    """Open the small files of `/etc` that a sandbox gets a copy of: a mount takes ten times as long."""
+    opened = {} if network else {"/etc/hosts": _piped(LOOPBACK)}
+    for path in _of_etc(network=network):
+        with suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                opened[path] = descriptor
+            else:
+                os.close(descriptor)
+    return opened
+
+
+def system(copied: Mapping[str, int], *, network: bool) -> Iterator[str]:
+    """Yield the options that show the system: its programs, libraries and settings, read-only."""
+    paths = [*SYSTEM, "/nix/store", *_of_etc(network=network)]
+    links = {path: target for path in paths if (target := _link_into_usr(path))}
+    # A mount takes a third of a millisecond: on most systems five of these are links.
+    yield from (word for path, target in links.items() for word in ("--symlink", target, path))
+    yield from (word for path, number in copied.items() for word in ("--file", str(number), path))
+    yield from read_only(Path(path) for path in paths if path not in links and path not in copied)
+
+
+def no_programs() -> Iterator[str]:
+    """Yield the options that leave no program to start, not even a shell."""
+    for folder in (f"{top}/{name}" for top in ("/usr/local", "/usr", "") for name in ("bin", "sbin")):
+        if os.path.isdir(folder) and not os.path.islink(folder):  # noqa: PTH112, PTH114 - paths are text here
+            yield from ("--tmpfs", folder)
+
+
+def _of_etc(*, network: bool) -> list[str]:
+    return [f"/etc/{name}" for name in ((*ETC, *ETC_OF_NETWORK) if network else ETC)]
+
+
+def _link_into_usr(path: str) -> str:
+    """Return where a link leads, if that is in `/usr`, which is shown whole; empty for anything else."""
+    try:
+        target = os.readlink(path)  # noqa: PTH115 - as it is written
+    except OSError:
+        return ""
+    places = (os.path.normpath(os.path.join(os.path.dirname(path), target)), os.path.realpath(path))  # noqa: PTH118, PTH120
+    return target if all(place.startswith("/usr/") for place in places) and os.path.exists(path) else ""  # noqa: PTH110
+
+
+def proxy_places(proxy: Path | None) -> Iterator[str]:
+    """Yield the options that show a program the proxy's socket, and what leads there."""
+    if proxy:
+        yield from ("--ro-bind", str(proxy), str(PROXY))
+        yield from ("--ro-bind", forwarder.__file__, str(FORWARDER))
+
+
+def node_modules(packages: Path | None) -> Iterator[str]:
+    """Yield the options that show the Node packages of a skill."""
+    if packages:
+        yield from ("--ro-bind-try", str(packages / NODE_MODULES), str(INSIDE_MODULES))
+
+
+def forwarding() -> tuple[str, ...]:
+    """Return the program that leads from a sandbox to its proxy."""
+    return (OWN_PYTHON, "-I", "-S", str(FORWARDER), str(PROXY / forwarder.SOCKET))
+
+
+def work_folders(workspace: Path, watches: Sequence[Watch], skill_folder: Path | None) -> Iterator[str]:
+    """Yield the options for the folders that a script works in; later mounts lie on top of earlier ones."""
+    in_workspace = [watch for watch in watches if watch.folder == workspace]
+    yield from ("--bind" if in_workspace else "--ro-bind", str(workspace), str(workspace))
+    own = workspace / OWN_FOLDER
+    _make_own_folder(own)
+    for watch in in_workspace:
+        yield from _protecting(watch, [skill_folder] if skill_folder else [])
+    yield from ("--size", "4096", "--tmpfs", str(own))
+    for watch in watches:
+        if watch not in in_workspace:
+            yield from ("--bind", str(watch.folder), str(watch.folder))
+            yield from _protecting(watch, [])
+
+
+def hidden(places: Iterable[Path]) -> Iterator[str]:
+    """Yield the options that hide files and folders."""
+    for place in places:
+        if place.is_dir():
+            yield from ("--size", "4096", "--tmpfs", str(place))
+        elif place.exists():
+            yield from ("--ro-bind", os.devnull, str(place))
+
+
+def _protecting(watch: Watch, more: list[Path]) -> Iterator[str]:
+    """Yield the options that make protected files read-only, and keep the folders above them in place."""
+    mounts = watch.mounts()
+    kept = [path for path, is_writable in mounts if not is_writable]
+    outermost = [path for path in kept if not any(each in path.parents for each in kept)]
+    yield from _held_in_place([*outermost, *more], watch.folder, kept)
+    for path, is_writable in mounts:
+        yield from ("--bind" if is_writable else "--ro-bind-try", str(path), str(path))
+
+
+def _held_in_place(mounts: Iterable[Path], workspace: Path, read_only: Iterable[Path]) -> Iterator[str]:
+    """Yield the options that keep a script from renaming the folders above a mount.
+
+    A mount point cannot be renamed, but a folder above it could, on the host, and another be put in its
+    place. So each of these is mounted on itself, the outermost first.
+    """
+    above = {parent for path in mounts for parent in path.parents if workspace in parent.parents}
+    above -= {folder for folder in above for each in read_only if folder == each or each in folder.parents}
+    for folder in sorted(above, key=lambda folder: len(folder.parts))[:MAX_HELD]:
+        if folder.is_dir() and not folder.is_symlink():
+            yield from ("--bind", str(folder), str(folder))
+
+
+@contextmanager
+def mount_point(path: Path) -> Iterator[bool]:
+    """Have an empty folder at a path in the workspace for the time of a run; yield whether there is one.
+
+    A skill whose own folder is gone is mounted there. To remove it would also unmount it in the sandbox of
+    another run, so every run locks it, and only one that holds the lock alone removes it.
+    """
+    made = [folder for folder in (path, *path.parents) if not folder.exists()]
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        yield False
+        return
+    try:
+        posix.fcntl.flock(descriptor, posix.fcntl.LOCK_SH)
+        yield path.is_dir()
+    finally:
+        with suppress(OSError):  # another run uses it, or it is not empty any more
+            posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
+            for folder in made or [path]:
+                folder.rmdir()
+        os.close(descriptor)
+
+
+def _make_own_folder(own: Path) -> None:
+    """Make the agent's own folder if it is missing: a script could make it and put settings there."""
+    try:
+        own.mkdir(exist_ok=True)
+    except OSError as error:
+        raise ScriptError(f"Cannot hide {own} from scripts: {error.strerror}.") from error
+    if own.is_symlink():
+        raise ScriptError(f"Cannot hide {own} from scripts: it is a link. Make it a folder.")
+
+
+def prefixes() -> list[Path]:
+    """Return the folders of the agent's own Python, but for the system's."""
+    prefixes = (sys.base_prefix, os.path.realpath(sys.base_prefix), sys.prefix)
+    return [Path(prefix) for prefix in prefixes if prefix != "/usr"]
+
+
+def programs(
+    programs: Iterable[str], workspace: Path | None, installations: Iterable[str] = ()
+) -> Iterator[Path]:
+    """Yield what holds these programs, and Python, and is not shown yet: a parent before what is in it."""
+    shown = [*SYSTEM]
+    others = (path for path in installations if not (workspace and _is_in(str(workspace), [path])))
+    for path in (*others, *map(str, prefixes())):  # also in the workspace, or around it: read-only
+        if not _is_in(path, shown):
+            yield Path(path)
+            shown.append(path)
+    shown += [str(workspace)] if workspace else []
+    for program in programs:
+        for path in (program, os.path.realpath(program)):
+            if not _is_in(path, shown):
+                yield Path(path).parent.parent if _is_installation(Path(path).parent) else Path(path)
+
+
+def _is_in(path: str, folders: Iterable[str]) -> bool:
+    return f"{path}/".startswith(tuple(f"{folder}/" for folder in folders))
+
+
+def _is_installation(folder: Path) -> bool:
+    """Return whether a version manager put one version of a program there: it needs the files beside it."""
+    return folder.name == "bin" and not {"versions", "installs"}.isdisjoint(folder.parts)
+
+
+def read_only(paths: Iterable[Path]) -> Iterator[str]:
+    """Yield the options that show paths read-only, where they are."""
+    for path in dict.fromkeys(paths):
+        yield from ("--ro-bind-try", str(path), str(path))

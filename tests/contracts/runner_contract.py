@@ -1,0 +1,329 @@
+"""What every script runner keeps, whatever its isolation.
+
+Who has a runner imports these tests beside a fixture `make_runner`.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
+
+MakeRunner = Callable[..., ScriptRunner]
+ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "OPENAI_API_KEY": "sk-very-secret", "LANG": "C.UTF-8"}
+GROWING_LIMITS = (0.5, 2, 8, 32, 128)
+"""Seconds: a program has begun within one of them, on a busy machine within a later one."""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "skill").mkdir()
+    (tmp_path / "work").mkdir()
+    return tmp_path
+
+
+def request_for(
+    place: Path, body: str, *args: str, name: str = "script.py", stdin: str | None = None
+) -> ScriptRequest:
+    script = place / "skill" / name
+    script.write_text(body)
+    return ScriptRequest("demo", script, args, stdin, place / "work")
+
+
+def test_exit_code_and_both_streams_come_back(make_runner: MakeRunner, place: Path) -> None:
+    body = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)"
+    result = make_runner().run(request_for(place, body))
+    assert (result.exit_code, result.stdout, result.stderr) == (7, "out\n", "err\n")
+    assert result.stopped is None
+    assert result.seconds > 0
+
+
+def test_the_level_of_isolation_is_in_the_result(make_runner: MakeRunner, place: Path) -> None:
+    runner = make_runner()
+    request = request_for(place, "")
+    assert runner.run(request).level == runner.preflight(request) != ""
+
+
+def test_arguments_reach_the_script_as_they_are(make_runner: MakeRunner, place: Path) -> None:
+    arguments = ("a b", "$HOME", "; touch pwned", "*", "", "--flag=é", "'\"")
+    result = make_runner().run(request_for(place, "import sys; print(sys.argv[1:])", *arguments))
+    assert result.stdout == f"{list(arguments)}\n"
+    assert not list((place / "work").glob("[!.]*"))
+
+
+def test_a_script_without_the_exec_bit_runs(make_runner: MakeRunner, place: Path) -> None:
+    request = request_for(place, "echo from the shell", name="script.sh")
+    assert request.script is not None
+    request.script.chmod(0o644)
+    assert make_runner().run(request).stdout == "from the shell\n"
+
+
+def test_the_script_works_in_the_work_directory(make_runner: MakeRunner, place: Path) -> None:
+    make_runner().run(request_for(place, "open('made.txt', 'w').write('x')"))
+    assert (place / "work" / "made.txt").read_text() == "x"
+
+
+def test_the_skill_folder_is_left_as_it_was(make_runner: MakeRunner, place: Path) -> None:
+    (place / "skill" / "beside.py").write_text("VALUE = 5")
+    result = make_runner().run(request_for(place, "import beside; print(beside.VALUE)"))
+    assert result.stdout == "5\n"
+    assert sorted(each.name for each in (place / "skill").iterdir()) == ["beside.py", "script.py"]
+
+
+def test_stdin_is_closed_unless_given(make_runner: MakeRunner, place: Path) -> None:
+    result = make_runner().run(request_for(place, "import sys; print(repr(sys.stdin.read()))"))
+    assert result.stdout == "''\n"
+
+
+def test_the_agents_own_stdin_is_not_the_scripts(make_runner: MakeRunner, place: Path) -> None:
+    ours = os.dup(0)
+    reading, writing = os.pipe()
+    try:
+        os.dup2(reading, 0)
+        os.write(writing, b"typed by a person")
+        os.close(writing)
+        result = make_runner().run(request_for(place, "import sys; print(repr(sys.stdin.read()))"))
+    finally:
+        os.dup2(ours, 0)
+        os.close(ours)
+        os.close(reading)
+    assert result.stdout == "''\n"
+
+
+def test_a_given_stdin_of_any_size_reaches_the_script(make_runner: MakeRunner, place: Path) -> None:
+    text = "zeile ü\n" * 50_000
+    body = "import sys; text = sys.stdin.read(); print(text[:8], len(text))"
+    result = make_runner().run(request_for(place, body, stdin=text))
+    assert result.stdout == f"zeile ü\n {len(text)}\n"
+
+
+def test_a_script_that_ignores_its_stdin_ends(make_runner: MakeRunner, place: Path) -> None:
+    result = make_runner().run(request_for(place, "print('done')", stdin="x" * 1_000_000))
+    assert (result.exit_code, result.stdout) == (0, "done\n")
+
+
+def test_input_and_output_larger_than_a_pipe_do_not_block(make_runner: MakeRunner, place: Path) -> None:
+    text = "x" * 500_000
+    result = make_runner(max_output=1_000_000).run(request_for(place, "cat", name="script.sh", stdin=text))
+    assert result.stdout == text
+
+
+def test_output_that_is_not_utf_8_is_text_all_the_same(make_runner: MakeRunner, place: Path) -> None:
+    body = r"import sys; sys.stdout.buffer.write(b'caf\xe9 \xff\n')"
+    assert make_runner().run(request_for(place, body)).stdout == "caf\ufffd \ufffd\n"
+
+
+def test_python_output_is_utf_8_whatever_the_locale(make_runner: MakeRunner, place: Path) -> None:
+    assert make_runner().run(request_for(place, "print('größe 🚀')")).stdout == "größe 🚀\n"
+
+
+def test_secrets_of_the_agent_are_not_inherited(make_runner: MakeRunner, place: Path) -> None:
+    result = make_runner().run(request_for(place, "env", name="script.sh"))
+    assert "sk-very-secret" not in result.stdout
+    assert "PATH=" in result.stdout
+
+
+def test_home_is_not_the_agents(make_runner: MakeRunner, place: Path) -> None:
+    result = make_runner().run(request_for(place, "echo $HOME; echo ~", name="script.sh"))
+    assert str(Path.home()) not in result.stdout.splitlines()
+
+
+def test_a_time_limit_ends_the_script_and_keeps_what_it_said(make_runner: MakeRunner, place: Path) -> None:
+    request = request_for(place, "import time; print('begun'); time.sleep(600)")
+    for limit in GROWING_LIMITS:
+        result = make_runner(timeout=limit).run(request)
+        assert result.stopped == "time"
+        assert result.exit_code is None
+        if result.stdout:
+            break
+    assert result.stdout == "begun\n"
+
+
+@pytest.mark.slow
+def test_a_script_that_refuses_to_end_is_ended(make_runner: MakeRunner, place: Path) -> None:
+    body = "trap '' TERM INT HUP; echo begun; while :; do sleep 1; done"
+    request = request_for(place, body, name="script.sh")
+    for limit in GROWING_LIMITS:
+        result = make_runner(timeout=limit).run(request)
+        assert result.stopped == "time"
+        if result.stdout:
+            break
+    assert result.stdout == "begun\n"
+
+
+def test_output_past_the_limit_is_cut_and_counted(make_runner: MakeRunner, place: Path) -> None:
+    body = "import sys; sys.stdout.write('a' * 5_000 + 'z' * 5_000); sys.stderr.write('e' * 10)"
+    result = make_runner(max_output=1_000).run(request_for(place, body))
+    assert result.exit_code == 0
+    assert result.stdout_cut == 9_000
+    assert result.stdout.startswith("a")
+    assert result.stdout.endswith("z")
+    assert len(result.stdout) < 1_100
+    assert (result.stderr, result.stderr_cut) == ("e" * 10, 0)
+
+
+def test_endless_output_ends_the_script(make_runner: MakeRunner, place: Path) -> None:
+    result = make_runner(max_output=10_000, timeout=100).run(request_for(place, "yes", name="script.sh"))
+    assert result.exit_code is None
+    assert result.stopped == "output"
+    assert len(result.stdout) < 11_000
+
+
+def test_a_broken_pipe_ends_a_program_as_in_a_shell(make_runner: MakeRunner, place: Path) -> None:
+    body = "yes | head -n 1; echo ${PIPESTATUS[0]}"
+    assert make_runner().run(request_for(place, body, name="script.sh")).stdout == "y\n141\n"
+
+
+def test_death_by_signal_is_a_negative_exit_code(make_runner: MakeRunner, place: Path) -> None:
+    result = make_runner().run(request_for(place, "kill -SEGV $$", name="script.sh"))
+    assert result.exit_code == -11
+
+
+@pytest.mark.parametrize("argument", ["a\0b", "\ud800"])
+def test_an_argument_that_no_process_can_take_is_refused(
+    make_runner: MakeRunner, place: Path, argument: str
+) -> None:
+    with pytest.raises(ScriptError, match=r"script\.py"):
+        make_runner().run(request_for(place, "", argument))
+
+
+def test_arguments_longer_than_the_system_takes_are_refused(make_runner: MakeRunner, place: Path) -> None:
+    with pytest.raises(ScriptError, match=r"script\.py"):
+        make_runner().run(request_for(place, "", "x" * 5_000_000))
+
+
+def test_a_missing_script_is_refused(make_runner: MakeRunner, place: Path) -> None:
+    request = request_for(place, "")
+    assert request.script is not None
+    request.script.unlink()
+    with pytest.raises(ScriptError):
+        make_runner().run(request)
+
+
+def test_a_missing_work_directory_is_refused(make_runner: MakeRunner, place: Path) -> None:
+    request = request_for(place, "")
+    shutil.rmtree(request.workdir)
+    with pytest.raises(ScriptError):
+        make_runner().run(request)
+
+
+def test_a_failed_run_leaves_the_runner_usable(make_runner: MakeRunner, place: Path) -> None:
+    runner = make_runner(max_parallel=1)
+    for _ in range(3):
+        with pytest.raises(ScriptError):
+            runner.run(request_for(place, "", "a\0b"))
+    result: ScriptResult = runner.run(request_for(place, "print(1)"))
+    assert result.stdout == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "trusted", "granted"),
+    [("user", True, True), ("project", False, False), ("mine", False, True)],
+)
+def test_a_granted_secret_reaches_its_skill_and_no_other(
+    make_runner: MakeRunner, place: Path, source: str, trusted: bool, granted: bool
+) -> None:
+    runner = make_runner(secrets={"demo": ["OPENAI_API_KEY"], "demo@mine": ["OPENAI_API_KEY"], "x": ["LANG"]})
+    request = request_for(place, "echo ${#OPENAI_API_KEY}", name="script.sh")
+    request = replace(request, source=source, trusted=trusted)
+    assert runner.run(request).stdout == ("14\n" if granted else "0\n")
+    assert runner.run(replace(request, skill="other")).stdout == "0\n"
+    assert runner.run(replace(request, skill="")).stdout == "0\n"
+
+
+def test_a_secret_is_taken_out_of_the_output_before_it_is_cut(make_runner: MakeRunner, place: Path) -> None:
+    body = (
+        "import base64, os, sys; key = os.environ['OPENAI_API_KEY']\n"
+        "sys.stderr.write('é' + key); sys.stderr.flush(); sys.stdout.write(key[:5]); sys.stdout.flush()\n"
+        "print(key[5:], base64.b64encode(b'x:' + key.encode()).decode(), key.encode().hex())"
+    )
+    runner = make_runner(secrets={"demo": ["OPENAI_API_KEY"]}, max_output=1_000)
+    result = runner.run(request_for(place, body))
+    assert result.stderr == "é[secret]"
+    assert result.stdout.startswith("[secret] eD")
+    assert result.stdout.count("[secret]") == 3
+    cut = make_runner(secrets={"demo": ["OPENAI_API_KEY"]}, max_output=20).run(
+        request_for(place, "printf 'xxxxx%sxxxxx' $OPENAI_API_KEY$OPENAI_API_KEY", name="script.sh")
+    )
+    assert re.fullmatch(r"xxxxx\[secr\n\[\d+ bytes cut\]\ncret\]xxxxx", cut.stdout)
+
+
+def test_each_run_has_a_home_and_a_temporary_folder_of_its_own(make_runner: MakeRunner, place: Path) -> None:
+    body = 'ls -A "$HOME" "$TMPDIR" | grep -c mark; touch "$HOME/mark" "$TMPDIR/mark"; pwd'
+    runner = make_runner()
+    for _ in range(2):
+        result = runner.run(request_for(place, body, name="script.sh"))
+        assert result.stdout == f"0\n{place / 'work'}\n"
+        assert result.stderr == ""
+
+
+def test_a_script_may_start_in_the_folder_of_its_skill(make_runner: MakeRunner, place: Path) -> None:
+    (place / "skill/scripts").mkdir()
+    (place / "skill/scripts/other.sh").write_text("echo other")
+    request = request_for(place, "sh ./scripts/other.sh; cat script.sh | wc -l", name="script.sh")
+    result = make_runner().run(replace(request, in_skill=True, root=place / "skill"))
+    assert result.stdout == "other\n0\n", result.stderr
+
+
+def test_a_program_is_run_by_its_name(make_runner: MakeRunner, place: Path) -> None:
+    (place / "work" / "here.txt").touch()
+    request = ScriptRequest("", None, ("ls", "-1"), None, place / "work")
+    assert make_runner().run(request).stdout == "here.txt\n"
+    with pytest.raises(ScriptError, match="no-such-program"):
+        make_runner().run(replace(request, args=("no-such-program",)))
+
+
+def test_javascript_runs_where_node_is(make_runner: MakeRunner, place: Path) -> None:
+    if not shutil.which("node", path=ENVIRONMENT["PATH"]):
+        pytest.skip("node is not installed")
+    body = "import fs from 'node:fs'; fs.writeFileSync('made.txt', 'x'); console.log(process.argv[2])"
+    assert make_runner().run(request_for(place, body, "a b", name="script.mjs")).stdout == "a b\n"
+    assert (place / "work" / "made.txt").exists()
+
+
+def test_node_fetches_and_runs_webassembly(make_runner: MakeRunner, place: Path) -> None:
+    """Both reserve gigabytes of addresses that they do not use."""
+    if not shutil.which("node", path=ENVIRONMENT["PATH"]):
+        pytest.skip("node is not installed")
+    body = (
+        "const answer = await fetch('data:text/plain,fetched').then(each => each.text())\n"
+        "console.log(answer, new WebAssembly.Memory({initial: 1}).buffer.byteLength)"
+    )
+    result = make_runner().run(request_for(place, body, name="script.mjs"))
+    assert result.stdout == "fetched 65536\n", result.stderr
+
+
+# --- command lines ---
+
+
+def line(place: Path, command: str, *, cwd: str | None = None, timeout: float | None = None) -> ScriptRequest:
+    """Return the request for a command line."""
+    work = place / "work"
+    args = ("bash", "--noprofile", "--norc", "-c", command)
+    start = work / cwd if cwd else None
+    return ScriptRequest("", None, args, "from stdin", work, cwd=start, command=command, timeout=timeout)
+
+
+def test_a_command_line_is_run_by_a_shell(make_runner: MakeRunner, place: Path) -> None:
+    result = make_runner().run(line(place, "cat | tr a-z A-Z; echo $((1 + 1)) >&2; exit 3"))
+    assert (result.exit_code, result.stdout, result.stderr) == (3, "FROM STDIN", "2\n")
+
+
+def test_a_command_line_starts_where_it_is_told(make_runner: MakeRunner, place: Path) -> None:
+    (place / "work/sub").mkdir()
+    result = make_runner().run(line(place, "pwd; touch ../made", cwd="sub"))
+    assert result.stdout == f"{place}/work/sub\n"
+    assert (place / "work/made").exists()
+
+
+@pytest.mark.slow
+def test_a_request_may_have_another_time_limit_than_its_runner(make_runner: MakeRunner, place: Path) -> None:
+    longer = make_runner(timeout=0.1).run(line(place, "sleep 0.5; echo whole", timeout=60))
+    assert (longer.exit_code, longer.stdout) == (0, "whole\n")
+    assert make_runner(timeout=600).run(line(place, "sleep 600", timeout=0.5)).stopped == "time"
