@@ -16,15 +16,16 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 endif
 
-.PHONY: help demo check format docs test test-all cover crash soak newest example wheel image clean
+.PHONY: help demo check format figures docs test test-all cover crash soak newest example wheel image clean
 
 help:
 	@echo "make demo      answer a real question about a real file, without a key or a network"
 	@echo "make test      run the quick tests, in under three minutes"
 	@echo "make test-all  run the slow rest: kill -9, hostile scripts, PostgreSQL, a real langgraph dev,"
 	@echo "               and the property tests with all their examples"
-	@echo "make check     formatting, lint, types, layers, the drawn graph, and the generated docs"
+	@echo "make check     formatting, lint, types, layers, the drawn graph, the generated docs, the bounds"
 	@echo "make format    format the code"
+	@echo "make figures   print the size of the house beside its bounds (scripts/bounds.toml)"
 	@echo "make docs      write the tables that are generated from the code into docs/"
 	@echo "make cover     run the quick tests and report what they do not reach"
 	@echo "make crash     kill the agent at every point of a run, on SQLite and PostgreSQL (long)"
@@ -65,10 +66,14 @@ check: $(VENV)/.dev
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 	$(BIN)/python -m pytest -q --no-header tests/graph/test_picture.py
+	$(BIN)/python scripts/figures.py --check
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+figures: $(VENV)/.dev
+	$(BIN)/python scripts/figures.py
 
 docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py
