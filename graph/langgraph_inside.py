@@ -1,4 +1,4 @@
-"""What the project uses of LangGraph, its server and langchain-openai that their authors do not promise.
+"""What the project uses of LangGraph, its server and LangChain that their authors do not promise.
 
 Each private or unstable name stands here once, as a function or an alias, with the reason and the
 version that it was checked with. tests/graph/test_langgraph_inside.py fails with a sentence that says
@@ -10,7 +10,6 @@ import re
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
@@ -19,7 +18,6 @@ from uuid import UUID
 import ormsgpack
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langgraph._internal._config import ensure_config, recast_checkpoint_ns
@@ -56,7 +54,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.rows import DictRow
 
-CHECKED: Final = {"langgraph": "1.2.22", "langgraph-checkpoint": "4.3.2", "langchain-openai": "1.7.3"}
+CHECKED: Final = {"langgraph": "1.2.22", "langgraph-checkpoint": "4.3.2"}
 """The releases that the names below were checked with."""
 
 Schema = TypeVar("Schema")
@@ -602,71 +600,3 @@ class InnerModel:
         self.generate = model._generate  # noqa: SLF001
         self.stream = model._stream  # noqa: SLF001
         self.tracing = model._get_ls_params  # noqa: SLF001
-
-
-def http_client_of(client: Any) -> Any:
-    """Return what a client of OpenAI's package sends its requests by: it takes one, and shows none."""
-    return client._client  # noqa: SLF001
-
-
-def post_of(resource: Any) -> Callable[..., Any]:
-    """Return what a resource of OpenAI's client, such as its chat completions, sends by: its client's `post`.
-
-    That one is public, for requests that the client has no method for.
-    """
-    return cast("Callable[..., Any]", resource._post)  # noqa: SLF001
-
-
-def post_by(resource: Any, post: Callable[..., Any]) -> None:
-    """Let a resource of OpenAI's client send by something else."""
-    resource._post = post  # noqa: SLF001
-
-
-class ChatOpenAIHooks:
-    """Public hooks around private methods of `ChatOpenAI`: a base class to be named before that one.
-
-    There is no public place to see what goes to the OpenAI client, or to tell an answer that is no chat
-    completion (IndexError, KeyError, TypeError and others) from a bug. `_generate`, `_stream` and their async
-    twins call the three methods.
-    """
-
-    def prepare_payload(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """Return what the client is called with."""
-        raise NotImplementedError
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Return what surrounds the reading of a reply, or of a part of a streamed one."""
-        raise NotImplementedError
-
-    def before_result(self, response: Any) -> Any:
-        """Look at a whole reply, or change it, before anything is made of it; return what to know then."""
-
-    def after_result(self, result: ChatResult, before: Any) -> None:
-        """Look at what was made of a whole reply, with what `before_result` returned."""
-
-    def before_chunk(self, part: Mapping[str, Any]) -> None:
-        """Look at a part of a streamed reply, or change it, before anything is made of it."""
-
-    def check_chunk(self, part: Mapping[str, Any], chunk: ChatGenerationChunk) -> None:
-        """Look at what was made of a part of a streamed reply, beside that part; it may change it."""
-
-    def _get_request_payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        return self.prepare_payload(super()._get_request_payload(*args, **kwargs))  # type: ignore[misc]
-
-    def _create_chat_result(self, *args: Any, **kwargs: Any) -> ChatResult:
-        with self.reading():
-            before = self.before_result(args[0] if args else kwargs["response"])
-            result: ChatResult = super()._create_chat_result(*args, **kwargs)  # type: ignore[misc]
-            if not result.generations:
-                raise IndexError("it holds no choices")
-            self.after_result(result, before)
-        return result
-
-    def _convert_chunk_to_generation_chunk(self, *args: Any, **kwargs: Any) -> ChatGenerationChunk | None:
-        with self.reading():
-            part = args[0] if args else kwargs["chunk"]
-            self.before_chunk(part)
-            chunk: ChatGenerationChunk | None = super()._convert_chunk_to_generation_chunk(*args, **kwargs)  # type: ignore[misc]
-            if chunk is not None:
-                self.check_chunk(part, chunk)
-        return chunk

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.tracers.context import register_configure_hook
 from pydantic import SecretStr
 
-from skills_agent.graph.models.compatible import CompatibleChatOpenAI
+from skills_agent.graph.models.compatible import compatible_model
 from skills_agent.graph.models.errors import ModelCallError, calling, refused_part
 from skills_agent.nodes.conversation import as_template_takes
 from skills_agent.nodes.reply import is_paused
@@ -77,7 +77,7 @@ class _Server:
     def __init__(self) -> None:
         self.fault = ""
         self.body: Any = None
-        self.model = CompatibleChatOpenAI(
+        self.model = compatible_model(
             model="m",
             api_key=SecretStr("k"),
             base_url="http://template/v1",

@@ -1,151 +1,138 @@
-"""Any server that speaks the OpenAI chat-completions protocol.
+"""Any server that speaks the OpenAI chat-completions protocol: ChatOpenAI, with what it posts by replaced.
 
 This module imports langchain-openai, which takes a second: import it where such a model is made.
 """
 
+import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from types import FunctionType
-from typing import Any, Final, NamedTuple, Self, get_origin
+from typing import Any, Final, NamedTuple, Required
 
 import msgspec
 import openai
-from langchain_core.messages import AIMessage
-from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
-from pydantic import model_validator
-from typing_extensions import override
+from typing_extensions import TypedDict, override
 
-from skills_agent.graph.langgraph_inside import ChatOpenAIHooks, http_client_of, post_by, post_of
 from skills_agent.graph.models.errors import IncompleteReplyError, UnreadableReplyError, cause_of
-from skills_agent.graph.models.loops import LoopClient
-from skills_agent.nodes.reply import NO_FINISH_REASON, RawCall, with_strict_calls
+from skills_agent.graph.models.loops import LoopClients
+from skills_agent.nodes.reply import NO_FINISH_REASON, strict_arguments
 from skills_agent.state.call_ids import portable_id
-from skills_agent.state.endings import word_in
 
+_PATH: Final = "/chat/completions"
 _CLIENTS_CODE: Final = os.path.join(os.path.dirname(openai.__file__), "")  # noqa: PTH118, PTH120 - a text
-_MISREAD = (AttributeError, IndexError, KeyError, TypeError, ValueError)
-"""What langchain-openai raises when a reply lacks what it reads from it."""
-_NO_CHOICES = "it has no `choices`, which hold the answer"
-_NO_EVENTS = "the stream held no events"
+_NO_CHOICES: Final = "it has no `choices`, which hold the answer"
+_NO_EVENTS: Final = "the stream held no events"
+_OPTIONS: Final = {"extra_headers": "headers", "extra_query": "params", "timeout": "timeout"}
+"""What ChatOpenAI passes on that is no part of a request's body, and what `post` calls it."""
 
 
-class CompatibleChatOpenAI(ChatOpenAIHooks, ChatOpenAI):
-    """ChatOpenAI that raises UnreadableReplyError when a server's answer is no chat completion."""
+def compatible_model(**fields: Any) -> ChatOpenAI:
+    """Return a ChatOpenAI for every server that speaks the protocol, more or less.
 
-    @classmethod
+    It asks for chat completions by `Completions`, but for answers in a form (`response_format`).
+    """
+    model = ChatOpenAI(**fields)
+    client, async_client = model.root_client, model.root_async_client
+    model.client = Completions(lambda: client)
+    if model.http_async_client is None:  # Else it is the host's, or goes through OPENAI_PROXY.
+        model.root_async_client = loops = LoopClients(async_client)
+        model.async_client = AsyncCompletions(loops.here)
+    else:
+        model.async_client = AsyncCompletions(lambda: async_client)
+    return model
+
+
+class Completions:
+    """What ChatOpenAI asks for chat completions, in the place of the client's own resource.
+
+    It posts by the client's public `post`. The resource holds each message and each tool against a union of
+    types, and makes an object of each part of a reply, of which langchain-openai makes dicts again: 2 ms of
+    CPU a call, 20 ms for 100 messages.
+    """
+
+    stream_of_parts: type[Any] = openai.Stream[object]
+
+    def __init__(self, client: Callable[[], Any]) -> None:
+        self._client = client
+
+    @property
+    def with_raw_response(self) -> Any:
+        """Return the same, whose replies are parsed by a method."""
+        return _Unparsed(self)
+
+    def create(self, **payload: Any) -> Any:
+        """Return a reply as langchain-openai reads it, or a context of the parts of a streamed one."""
+        reply = self.ask(payload)
+        return _parts(reply) if payload.get("stream") else _whole(reply)
+
+    def ask(self, payload: Mapping[str, Any]) -> Any:
+        """Return what the client answers; of an asynchronous one, what is awaited."""
+        client = self._client()
+        asked = {**payload, "messages": [_plain(each) for each in payload["messages"]]}
+        if not (_is_own(client.chat.completions, "create") and _is_own(client, "request")):
+            return client.chat.completions.create(**asked)
+        options = {_OPTIONS[name]: asked.pop(name) for name in _OPTIONS if name in asked}
+        more = asked.pop("extra_body", None) or {}
+        streaming = {"stream": True, "stream_cls": self.stream_of_parts} if payload.get("stream") else {}
+        return client.post(_PATH, cast_to=object, options=options, **_encoded({**asked, **more}), **streaming)
+
+
+class AsyncCompletions(Completions):
+    """The same for an asynchronous client."""
+
+    stream_of_parts = openai.AsyncStream[object]
+
+    @property
     @override
-    def is_lc_serializable(cls) -> bool:
-        """Return False: LangChain can load only what is in its own namespace."""
-        return False
-
-    @model_validator(mode="after")
-    def give_each_loop_its_connections(self) -> Self:
-        """Put a client for each event loop in the place of the one that langchain-openai has made.
-
-        Not in that of one that the maker of the model has given.
-        """
-        if self.http_async_client is None and self.root_async_client is not None:
-            shared = http_client_of(self.root_async_client)
-            if not isinstance(shared, LoopClient):
-                self.root_async_client = self.root_async_client.copy(http_client=LoopClient(shared))
-                self.async_client = self.root_async_client.chat.completions
-        return self
-
-    @model_validator(mode="after")
-    def send_directly(self) -> Self:
-        """Let the client encode and read with less ado what it is to leave alone.
-
-        It makes an object of each part of a reply, of which langchain-openai makes dicts again: half a
-        millisecond of CPU a call.
-        """
-        for client in (self.client, self.async_client):
-            if client is not None and not isinstance(post_of(client), _DirectPost):
-                post_by(client, _DirectPost(post_of(client)))
-        return self
-
-    @override
-    def prepare_payload(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """Return what the client is called with: messages and tools in `extra_body`, which it leaves alone.
-
-        It holds each message and each tool against a union of types, which changes nothing here and takes 1
-        to 2 ms of CPU a call for the agent's 16 tools, 23 ms for 100 messages, 209 ms for 1,000. It needs to
-        see them where a format is wanted, and so does what instruments the client, where something does.
-        """
-        if "messages" in payload:
-            payload = {**payload, "messages": [_plain(each) for each in payload["messages"]]}
-        if "messages" not in payload or "response_format" in payload or not self._is_unobserved():
-            return payload
-        moved = {key: payload[key] for key in ("messages", "tools") if key in payload}
-        body = {**(payload.get("extra_body") or {}), **moved}
-        return {**payload, **{key: [] for key in moved}, "extra_body": body}
-
-    def _is_unobserved(self) -> bool:
-        completions, roots = (self.client, self.async_client), (self.root_client, self.root_async_client)
-        return all(_is_own(each, "create") for each in completions) and all(
-            _is_own(each, "request") for each in roots
-        )
-
-    @override
-    def reading(self) -> AbstractContextManager[None]:
-        """Raise what goes wrong while a reply or a part of one is read as an UnreadableReplyError."""
-        return _reading(*_MISREAD)
-
-    @override
-    def before_result(self, response: Any) -> list["_Choice"]:
-        """Take the arguments of the calls out of a reply: langchain-openai reads them leniently."""
-        choices = _part(response, "choices")
-        if not choices and not _part(response, "error"):  # Else langchain-openai raises with its text.
-            raise UnreadableReplyError(_NO_CHOICES)
-        return [
-            _Choice(_take_arguments(each), _part(_part(each, "message"), "refusal")) for each in choices or ()
-        ]
+    def with_raw_response(self) -> Any:
+        return _AsyncUnparsed(self)
 
     @override
-    def after_result(self, result: ChatResult, before: list["_Choice"]) -> None:
-        """Put the arguments back into the calls, those that are strict JSON, and the text of a refusal.
+    async def create(self, **payload: Any) -> Any:
+        reply = await self.ask(payload)
+        return _async_parts(reply) if payload.get("stream") else _whole(reply)
 
-        Some servers do not say how a reply ended. One that is not streamed is whole where it could be read.
-        """
-        for generation, choice in zip(result.generations, before, strict=False):
-            info = generation.generation_info or {}
-            generation.generation_info = {**info, "finish_reason": info.get("finish_reason") or "complete"}
-            if choice.refusal:  # langchain-openai keeps it where the client made objects.
-                generation.message.additional_kwargs["refusal"] = choice.refusal
-            if choice.calls and isinstance(generation.message, AIMessage):
-                generation.message = with_strict_calls(generation.message, choice.calls)
 
-    @override
-    def before_chunk(self, part: Mapping[str, Any]) -> None:
-        """Make texts of the arguments and ids of calls: LangChain takes no other."""
-        for choice in part.get("choices") or ():
-            _as_texts((choice.get("delta") or {}).get("tool_calls"))
+class _Unparsed(NamedTuple):
+    completions: Completions
 
-    @override
-    def check_chunk(self, part: Mapping[str, Any], chunk: ChatGenerationChunk) -> None:
-        """Keep the text of a refusal: langchain-openai does so for whole replies only."""
-        choices = part.get("choices") or ()
-        if choices and (refusal := choices[0]["delta"].get("refusal")):
-            chunk.message.additional_kwargs["refusal"] = refusal
+    def create(self, **payload: Any) -> "_Parsed":
+        return _Parsed(self.completions.create(**payload))
 
-    @override
-    def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
-        stream = _StreamEnd()
-        with _reading(AttributeError):  # An event that is no JSON object.
-            for chunk in super()._stream(*args, **kwargs):
-                stream.take(chunk)
-                yield chunk
-        stream.check()
 
-    @override
-    async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
-        stream = _StreamEnd()
-        with _reading(AttributeError):  # An event that is no JSON object.
-            async for chunk in super()._astream(*args, **kwargs):
-                stream.take(chunk)
-                yield chunk
-        stream.check()
+class _AsyncUnparsed(NamedTuple):
+    completions: AsyncCompletions
+
+    async def create(self, **payload: Any) -> "_Parsed":
+        return _Parsed(await self.completions.create(**payload))
+
+
+class _Parsed(NamedTuple):
+    reply: Any
+
+    def parse(self) -> Any:
+        return self.reply
+
+
+def _encoded(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a body encoded in a tenth of the time that the client takes."""
+    try:
+        return {"content": msgspec.json.encode(body)}
+    except TypeError:  # A host's objects that are no plain ones: the client's own encoder takes more.
+        return {"body": body}
+
+
+def _is_own(client: Any, method: str) -> bool:
+    """Return whether nobody looks at what a method of a client is called with.
+
+    OpenTelemetry, Datadog, Logfire and a host's wrapper put something of their own in its place, in the class
+    or in the object. What wrapt makes says that it is an instance of what it wraps.
+    """
+    found = getattr(type(client), method, None)
+    is_own = type(found) is FunctionType and found.__code__.co_filename.startswith(_CLIENTS_CODE)
+    return is_own and method not in vars(client)
 
 
 def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,58 +151,122 @@ def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-class _Choice(NamedTuple):
-    """What is kept of a choice while langchain-openai makes a message of it."""
+class _Function(TypedDict, total=False):
+    name: str | None
+    arguments: str | dict[str, Any] | None
 
-    calls: list[RawCall]
+
+class _Call(TypedDict, total=False):
+    id: str | int | None
+    function: Required[_Function]
+
+
+class _Message(TypedDict, total=False):
+    content: str | list[Any] | None
     refusal: str | None
+    tool_calls: list[_Call] | None
 
 
-class _AsItCame(openai.BaseModel):
-    """Stands for the type of a reply whose JSON is returned as it came."""
-
-    @classmethod
-    def build(cls, *, response: object, data: object) -> object:  # noqa: ARG003 - called so
-        """Return the JSON: the client asks classes that have this method."""
-        return data
+class _Choice(TypedDict, total=False):
+    message: Required[_Message]
+    finish_reason: str | None
 
 
-class _DirectPost:
-    """A client's method for requests that makes little of one whose messages nobody looks at.
+class _Reply(TypedDict, total=False):
+    """What langchain-openai reads of a reply without looking whether it is there."""
 
-    Its body is encoded by msgspec, in a tenth of the time; the JSON of a reply is returned as it came.
-    """
-
-    def __init__(self, post: Callable[..., Any]) -> None:
-        self._post = post
-
-    def __call__(self, path: str, *, cast_to: type, **request: Any) -> Any:
-        """Send a request as `post` does; the asynchronous one returns what is awaited."""
-        body, options = request.get("body"), request.get("options") or {}
-        if "messages" not in (options.get("extra_json") or ()):
-            return self._post(path, cast_to=cast_to, **request)
-        # A host's objects that are no plain ones are left to the client's own encoder, which takes more.
-        with suppress(TypeError):
-            request["content"] = msgspec.json.encode({**(body or {}), **options["extra_json"]})
-            request["options"] = {name: each for name, each in options.items() if name != "extra_json"}
-            del request["body"]
-        if request.get("stream"):
-            request["stream_cls"] = get_origin(request["stream_cls"])[_AsItCame]
-        return self._post(path, cast_to=_AsItCame, **request)
+    choices: Required[list[_Choice]]
+    usage: dict[str, Any] | None
 
 
-class _StreamEnd:
-    """Knows whether a stream said how it ended: one that did not was cut off."""
+class _ChoicePart(TypedDict, total=False):
+    delta: Required[_Message | None]
+    finish_reason: str | None
+
+
+class _Part(TypedDict, total=False):
+    """The same of a part of a streamed one."""
+
+    choices: list[_ChoicePart] | None
+    usage: dict[str, Any] | None
+
+
+def _checked(reply: Any, form: Any) -> Any:
+    """Return a reply, or a part of one, as JSON of a form; raises UnreadableReplyError."""
+    read = reply.model_dump(warnings=False) if isinstance(reply, openai.BaseModel) else reply
+    try:
+        msgspec.convert(read, form)
+    except msgspec.ValidationError as error:
+        raise UnreadableReplyError(cause_of(error)) from error
+    return read
+
+
+def _whole(reply: Any) -> Any:
+    """Return a whole reply as langchain-openai reads it."""
+    # A server that calls it another type gets its JSON read all the same.
+    read = _checked(json.loads(reply) if isinstance(reply, str) else reply, dict[str, Any])
+    if error := read.get("error"):
+        raise UnreadableReplyError(cause_of(ValueError(error)))
+    if not read.get("choices"):
+        raise UnreadableReplyError(_NO_CHOICES)
+    for choice in _checked(read, _Reply)["choices"]:
+        message = choice["message"]
+        is_refusal = _made_readable(message)
+        for call in message.get("tool_calls") or ():
+            if isinstance(arguments := call["function"].get("arguments"), str):
+                call["function"]["arguments"] = _strictly(arguments)
+        # Some servers do not say how a reply ended. One that is not streamed is whole where it could be read.
+        choice["finish_reason"] = "refusal" if is_refusal else choice.get("finish_reason") or "complete"
+    return read
+
+
+@contextmanager
+def _parts(stream: Any) -> Iterator[Iterator[Any]]:
+    """Return the parts of a streamed reply as langchain-openai reads them, until the block ends."""
+
+    def read() -> Iterator[Any]:
+        reading = _Reading()
+        for part in stream:
+            yield reading.part(part)
+        reading.check()
+
+    with stream:
+        yield read()
+
+
+@asynccontextmanager
+async def _async_parts(stream: Any) -> AsyncIterator[AsyncIterator[Any]]:
+    """Do the same for an asynchronous client."""
+
+    async def read() -> AsyncIterator[Any]:
+        reading = _Reading()
+        async for part in stream:
+            yield reading.part(part)
+        reading.check()
+
+    async with stream:
+        yield read()
+
+
+class _Reading:
+    """What is known of a streamed reply: one that did not say how it ended was cut off."""
 
     def __init__(self) -> None:
-        self._has_begun = self._has_ended = False
+        self._has_begun = self._has_ended = self._is_refusal = False
 
-    def take(self, chunk: ChatGenerationChunk) -> None:
+    def part(self, part: Any) -> Any:
+        """Return a part as langchain-openai reads it."""
+        read = _checked(part, _Part)
         self._has_begun = True
-        metadata = {**chunk.message.response_metadata, **(chunk.generation_info or {})}
-        self._has_ended |= bool(word_in(metadata))
+        for choice in read.get("choices") or ():
+            self._is_refusal |= _made_readable(choice["delta"] or {})
+            if choice.get("finish_reason"):
+                self._has_ended = True
+                choice["finish_reason"] = "refusal" if self._is_refusal else choice["finish_reason"]
+        return read
 
     def check(self) -> None:
+        """Raise where the stream was cut off."""
         if not self._has_begun:
             error = UnreadableReplyError(_NO_EVENTS)
             error.is_retryable = True  # A server that went away before its first event looks like that, too.
@@ -224,53 +275,32 @@ class _StreamEnd:
             raise IncompleteReplyError(NO_FINISH_REASON)
 
 
-def _is_own(client: Any, method: str) -> bool:
-    """Return whether nobody looks at what a method of a client is called with.
+def _made_readable(message: dict[str, Any]) -> bool:
+    """Make texts of the arguments and the ids of calls, and of a refusal the answer; return if it is one.
 
-    OpenTelemetry, Datadog, Logfire and a host's wrapper put something of their own in its place, in the class
-    or in the object. What wrapt makes says that it is an instance of what it wraps.
+    LangChain takes no objects and no numbers, as some servers send them, and keeps no refusal of a stream.
     """
-    found = getattr(type(client), method, None)
-    is_own = type(found) is FunctionType and found.__code__.co_filename.startswith(_CLIENTS_CODE)
-    return is_own and method not in vars(client)
+    for call in message.get("tool_calls") or ():
+        if isinstance(arguments := call["function"].get("arguments"), dict):
+            call["function"]["arguments"] = msgspec.json.encode(arguments).decode()
+        if isinstance(call.get("id"), int):
+            call["id"] = str(call["id"])
+    if refusal := message.get("refusal"):
+        message["content"] = message.get("content") or refusal
+    return bool(refusal)
 
 
-def _take_arguments(choice: Any) -> list[RawCall]:
-    taken, calls = [], _part(_part(choice, "message"), "tool_calls") or ()
-    _as_texts(calls)
-    for call in calls:
-        function = _part(call, "function")
-        arguments = _part(function, "arguments")
-        if isinstance(arguments, str):
-            taken.append(RawCall(_part(function, "name") or "", _part(call, "id"), arguments))
-            _put(function, "arguments", "{}")
-    return taken
+def _strictly(arguments: str) -> str:
+    """Return the arguments of a call so that langchain-openai, which reads leniently, reads them strictly.
 
-
-def _as_texts(calls: Any) -> None:
-    """Make texts of what some servers give otherwise: the arguments as an object, and the id as a number."""
-    for call in calls or ():
-        function = _part(call, "function")
-        if isinstance(arguments := _part(function, "arguments"), dict):
-            _put(function, "arguments", msgspec.json.encode(arguments).decode())
-        if isinstance(call_id := _part(call, "id"), int):
-            _put(call, "id", str(call_id))
-
-
-def _put(whole: Any, name: str, value: Any) -> None:
-    if isinstance(whole, dict):
-        whole[name] = value
-    else:
-        setattr(whole, name, value)
-
-
-def _part(whole: Any, name: str) -> Any:
-    return whole.get(name) if isinstance(whole, dict) else getattr(whole, name, None)
-
-
-@contextmanager
-def _reading(*misread: type[Exception]) -> Iterator[None]:
+    Where it alone would take them (a name that is there twice), their fault is put behind them, so that they
+    are no JSON for anybody.
+    """
     try:
-        yield
-    except misread as error:
-        raise UnreadableReplyError(cause_of(error)) from error
+        json.loads(arguments, strict=False)
+        strict_arguments(arguments)
+    except (json.JSONDecodeError, RecursionError):
+        return arguments.strip()  # It refuses them, too; of a tool without arguments nothing is left.
+    except ValueError as fault:
+        return f"{arguments}\n({fault})"
+    return arguments

@@ -1,48 +1,46 @@
-"""One HTTP client for each event loop: a connection works only on the loop that opened it.
+"""OpenAI's asynchronous client, once for each event loop: a connection works only on the loop that opened it.
 
-langchain-openai keeps one asynchronous client for a process. A program that calls `asyncio.run` twice would
-get "Event loop is closed" the second time, from a connection that the first had left open.
+langchain-openai keeps one for a process. A program that calls `asyncio.run` twice would get "Event loop is
+closed" the second time, from a connection that the first had left open.
 """
 
 import asyncio
-from collections.abc import MutableMapping
+from functools import cache
 from threading import Lock
 from typing import Any, Final
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 import openai
 
-_CLIENTS: Final[MutableMapping[Any, dict[asyncio.AbstractEventLoop, Any]]] = WeakKeyDictionary()
-"""By the client that langchain-openai made, which the models of one server share."""
 _LOCK: Final = Lock()
+"""Each thread may have a loop."""
 
 
-class LoopClient(openai.DefaultAsyncHttpxClient):
-    """An asynchronous client that sends by another one, which is of the running event loop."""
+@cache
+def _first_loop() -> "ref[asyncio.AbstractEventLoop]":
+    return ref(asyncio.get_running_loop())
 
-    def __init__(self, shared: Any) -> None:
-        """Take the shared client, for the first loop; later ones get one with its address and its timeout.
 
-        Everything but sending is the shared one's own: to make a client of one's own loads certificates.
-        """
-        vars(self).update(vars(shared))
-        self._shared = shared
-        self._of_loops = _CLIENTS.setdefault(shared, {})
+class LoopClients:
+    """Stands for a client of OpenAI's: whatever is asked of it is asked of the running loop's."""
 
-    async def send(self, *args: Any, **options: Any) -> Any:
-        """Send a request on the loop that runs now."""
+    def __init__(self, client: openai.AsyncOpenAI) -> None:
+        """Take the client of the first loop of the process; each other one gets a copy, with connections."""
+        self._client = client
+        self._copies: dict[asyncio.AbstractEventLoop, openai.AsyncOpenAI] = {}
+
+    def here(self) -> openai.AsyncOpenAI:
+        """Return the client of the loop that runs now."""
         loop = asyncio.get_running_loop()
-        client = self._of_loops.get(loop)
-        if client is None:
-            with _LOCK:  # Each thread may have a loop.
-                client = self._of_loops[loop] = self._made()
-        return await client.send(*args, **options)
+        with _LOCK:
+            if _first_loop()() is loop:
+                return self._client
+            for each in [each for each in self._copies if each.is_closed()]:
+                del self._copies[each]
+            if loop not in self._copies:
+                self._copies[loop] = self._client.copy(http_client=openai.DefaultAsyncHttpxClient())
+            return self._copies[loop]
 
-    def _made(self) -> Any:
-        if not self._of_loops:
-            return self._shared
-        for loop, client in list(self._of_loops.items()):
-            # The one of the shared client stays: it has to be known that it was used.
-            if loop.is_closed() and client is not self._shared:
-                del self._of_loops[loop]
-        return openai.DefaultAsyncHttpxClient(base_url=self._shared.base_url, timeout=self._shared.timeout)
+    def __getattr__(self, name: str) -> Any:
+        """Return what the client of this loop has of that name."""
+        return getattr(self.here(), name)

@@ -103,10 +103,10 @@ def _openai(model: str, environment: Mapping[str, str], parameters: Mapping[str,
     base_url = environment.get(BASE_URL, "").strip() or None
 
     # Here, because it takes a second that the other models do not need.
-    from skills_agent.graph.models.compatible import CompatibleChatOpenAI  # noqa: PLC0415
+    from skills_agent.graph.models.compatible import compatible_model  # noqa: PLC0415
 
     try:
-        return CompatibleChatOpenAI(
+        return compatible_model(
             model=model,
             api_key=SecretStr(key),
             base_url=base_url,

@@ -8,8 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,14 +17,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
-import openai
 import ormsgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.outputs import ChatGenerationChunk, ChatResult
-from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.base import create_checkpoint, empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.memory import InMemorySaver
@@ -37,7 +33,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send, interrupt
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel
 from typing_extensions import TypedDict, get_type_hints
 
 from skills_agent.graph import langgraph_inside
@@ -52,7 +48,6 @@ from skills_agent.graph.langgraph_inside import (
     SNAPSHOT_COUNTERS,
     SNAPSHOTS,
     UPDATE_TASK,
-    ChatOpenAIHooks,
     CompiledGraphHooks,
     StoredObject,
     compiled_as,
@@ -66,8 +61,6 @@ from skills_agent.graph.langgraph_inside import (
     message_of,
     node_path,
     order_ids_after,
-    post_by,
-    post_of,
     route_in_place,
     saver_in,
     set_up,
@@ -82,7 +75,6 @@ from skills_agent.graph.langgraph_inside import (
 )
 from skills_agent.graph.serialisation import strict_saver
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
-from tests.openai_server import KEY, Completion, openai_server
 
 
 @pytest.mark.parametrize("package", CHECKED)
@@ -514,66 +506,6 @@ def test_the_configuration_of_a_server_says_who_may_come_in(auth: dict[str, str]
     assert done.stdout.strip() == f"{{'allow_origins': ['x']}} {has_users}", (
         "LangGraph's server keeps its configuration elsewhere: see where it reads `http.cors` and `auth` of "
         f"langgraph.json now. {done.stderr}"
-    )
-
-
-def test_the_hooks_of_chat_openai_are_called() -> None:
-    seen: list[str] = []
-    checked: list[tuple[str, str]] = []
-
-    class Model(ChatOpenAIHooks, ChatOpenAI):
-        def prepare_payload(self, payload: dict[str, Any]) -> dict[str, Any]:
-            seen.append("payload")
-            return {**payload, "user": "hook"}
-
-        @contextmanager
-        def reading(self) -> Iterator[None]:
-            seen.append("reading")
-            yield
-
-        def before_result(self, response: Any) -> Any:
-            return response.choices[0].message.content
-
-        def after_result(self, result: ChatResult, before: Any) -> None:
-            checked.append((before, result.generations[0].text))
-
-        def check_chunk(self, part: Mapping[str, Any], chunk: ChatGenerationChunk) -> None:
-            checked.append((part["choices"][0]["delta"].get("content", ""), chunk.text))
-
-    with openai_server() as server:
-        server.answers += [Completion("one"), Completion("two")]
-        model = Model(model="x", api_key=SecretStr(KEY), base_url=server.base_url)
-        model.invoke("hi")
-        whole, streamed = [*seen], [*model.stream("hi")]
-    assert (whole, server.requests[0].body["user"]) == (["payload", "reading"], "hook"), (
-        "ChatOpenAI does not call what ChatOpenAIHooks overrides: see how _generate makes "
-        "its payload and reads the reply now, and override what does."
-    )
-    assert seen[2:] == ["payload", *["reading"] * (len(seen) - 3)], (
-        "ChatOpenAI reads streamed replies elsewhere: see what _stream calls for each chunk."
-    )
-    assert len(seen) - 3 >= len(streamed) - 1
-    assert checked[0] == ("one", "one")
-    assert ("two", "two") in checked
-
-
-def test_a_resource_of_openais_client_sends_by_what_it_is_given() -> None:
-    with openai_server() as server:
-        server.answers.append(Completion("one"))
-        completions = openai.OpenAI(api_key=KEY, base_url=server.base_url).chat.completions
-        post, seen = post_of(completions), list[Any]()
-
-        def passed_on(path: str, **request: Any) -> Any:
-            seen.append(
-                (path, request["body"]["model"], request["options"]["extra_json"], "cast_to" in request)
-            )
-            return post(path, **request)
-
-        post_by(completions, passed_on)
-        reply = completions.create(model="x", messages=[], extra_body={"seed": 1})
-    assert reply.choices[0].message.content == "one"
-    assert seen == [("/chat/completions", "x", {"seed": 1}, True)], (
-        "OpenAI's client sends otherwise: see what its chat completions call, and with what."
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 
-from skills_agent.graph.models.compatible import CompatibleChatOpenAI
+from skills_agent.graph.models.compatible import compatible_model
 from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.state.context import Context
 from tests.agents import call, calls, write_skill
@@ -192,7 +192,7 @@ def test_arguments_as_an_object_and_an_id_as_a_number_are_read(
         reply({"tool_calls": [made]}, "tool_calls", streamed=streamed),
         reply({"content": "Milk."}, "stop", streamed=streamed),
     ]
-    agent = make_agent(CompatibleChatOpenAI(model="some-model", streaming=streamed, max_retries=0))
+    agent = make_agent(compatible_model(model="some-model", streaming=streamed, max_retries=0))
     assert agent.say("What is there?")["answer"] == "Milk."
     (result,) = agent.tool_messages("read_file")
     assert "buy milk" in str(result.text)

@@ -6,8 +6,11 @@ import re
 import socket
 import sys
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
+from urllib.request import ProxyHandler, build_opener
+from urllib.request import Request as UrlRequest
 
 import pytest
 import wrapt
@@ -18,7 +21,6 @@ from langchain_openai import ChatOpenAI
 from openai.resources.chat import Completions
 from pydantic import SecretStr
 
-from skills_agent.graph.langgraph_inside import post_of
 from skills_agent.graph.models.errors import (
     IncompleteReplyError,
     ModelCallError,
@@ -29,7 +31,7 @@ from skills_agent.graph.models.errors import (
     wait_before_retry,
 )
 from skills_agent.graph.models.provider import PROVIDERS, default_model, resolve_model
-from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, Raw, error
+from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, Raw, error, served
 
 LOAD = Call("load_skill", {"name": "csv-report"}, "call_1")
 READ = Call("read_file", {"path": "notes/été.md", "lines": 5}, "call_2")
@@ -248,19 +250,29 @@ def test_the_client_converts_nothing_where_nobody_looks_and_sends_the_same(
     server.answers += [Completion("ok"), Completion("ok"), Completion("{}")]
     model: Any = model_on(server)
     bound = model.bind_tools(TOOLS, extra_body={"top_k": 3})
-    payload = {"messages": [{"content": "Go."}], "tools": [2]}
-    assert model.prepare_payload(payload)["messages"] == []
-    bound.invoke("Go.")
+    assert not _converts(lambda: bound.invoke("Go."))
     model.bind(response_format={"type": "json_object"}).invoke("Go.")
     with monkeypatch.context() as patch:
-        _observed_in_the_object(patch, model, [])
-        assert model.prepare_payload(payload) == payload
-        bound.invoke("Go.")
+        _observed_in_the_class(patch, model, [])
+        assert _converts(lambda: bound.invoke("Go."))
     plain, formatted, converted = (each.body for each in server.requests)
     assert plain == converted
     assert plain["messages"] == formatted["messages"] == [{"content": "Go.", "role": "user"}]
     assert (len(plain["tools"]), plain["top_k"]) == (2, 3)
     assert formatted["response_format"] == {"type": "json_object"}
+
+
+def _converts(act: Callable[[], object]) -> bool:
+    """Return whether OpenAI's client holds what it sends against its types, which takes most of a call."""
+    files: set[str] = set()
+    sys.setprofile(lambda frame, *_: files.add(frame.f_code.co_filename))
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return any(
+        file.endswith(("openai/_utils/_transform.py", "openai\\_utils\\_transform.py")) for file in files
+    )
 
 
 class _Text(str):
@@ -283,16 +295,14 @@ def test_a_reply_is_read_whatever_type_its_server_gives_it(server: OpenAIServer,
     body = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode()
     server.answers += [Raw(200, body, content_type)]
     reply = model_on(server).invoke("Go.")
-    assert (reply.text, reply.additional_kwargs["refusal"]) == ("", "I will not.")
+    assert (reply.text, reply.response_metadata["finish_reason"]) == ("I will not.", "refusal")
 
 
-def test_a_model_that_is_made_of_the_fields_of_another_sends_by_the_same_client_once(
-    server: OpenAIServer,
-) -> None:
+def test_a_model_that_is_made_of_the_fields_of_another_sends_by_the_same_client(server: OpenAIServer) -> None:
     """As `configurable_fields` does for each call."""
     made: Any = model_on(server)
     again = type(made)(**vars(made))
-    assert post_of(again.client) is post_of(made.client)
+    assert (again.client, again.async_client) == (made.client, made.async_client)
 
 
 async def _asynchronous(model: BaseChatModel) -> tuple[AIMessage, list[AIMessageChunk]]:
@@ -303,6 +313,39 @@ def test_the_asynchronous_paths_answer_the_same(server: OpenAIServer) -> None:
     server.answers += [Completion("Twelve rows."), Completion("Twelve rows.")]
     message, chunks = asyncio.run(_asynchronous(model_on(server)))
     assert message.text == merged(chunks).text == "Twelve rows."
+
+
+class _Proxy(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.server.state.append(self.path)  # type: ignore[attr-defined]
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        headers = {name: self.headers[name] for name in ("Authorization", "Content-Type")}
+        with build_opener(ProxyHandler({})).open(UrlRequest(self.path, body, headers)) as answer:
+            self.send_response(answer.status)
+            self.send_header("Content-Type", answer.headers["Content-Type"])
+            self.end_headers()
+            self.wfile.write(answer.read())
+
+
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "OPENAI_PROXY"])
+def test_a_proxy_of_the_environment_is_used_on_every_path(
+    server: OpenAIServer, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    server.respond = lambda _: Completion("Twelve rows.")
+    passed: list[str] = []
+
+    def state(address: str) -> list[str]:
+        for name in ("HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv(variable, address)
+        return passed
+
+    with served(_Proxy, state):
+        model = model_on(server)
+        assert model.invoke("one").text == merged([*model.stream("two")]).text == "Twelve rows."  # type: ignore[list-item]
+        for _ in range(2):  # each on a loop of its own
+            asyncio.run(_asynchronous(model))
+    assert passed == [f"{server.base_url}/chat/completions"] * 6
 
 
 def test_a_model_that_prefers_the_responses_api_uses_chat_completions_behind_a_base_url(
