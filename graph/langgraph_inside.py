@@ -11,8 +11,8 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache, partial, reduce
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, cast
 from uuid import UUID
 
 import ormsgpack
@@ -44,10 +44,9 @@ from langgraph.pregel._algo import task_path_str
 from langgraph.store.base import BaseStore
 from langgraph.types import Interrupt, _interrupt_id
 from langgraph.typing import ContextT, InputT, OutputT, StateT
-from typing_extensions import TypedDict, get_type_hints, override
+from typing_extensions import override
 
 from skills_agent.nodes.model_call import TwoPaths
-from skills_agent.state.reducers import merge_messages
 from skills_agent.state.schema import AgentState
 
 if TYPE_CHECKING:
@@ -56,8 +55,6 @@ if TYPE_CHECKING:
 
 CHECKED: Final = {"langgraph": "1.2.22", "langgraph-checkpoint": "4.3.2"}
 """The releases that the names below were checked with."""
-
-Schema = TypeVar("Schema")
 
 
 def route_in_place(route: Callable[[Any], Any]) -> Runnable[Any, Any]:
@@ -80,50 +77,6 @@ def both_runs(kind: type[BaseTool]) -> tuple[Callable[..., Any], Callable[..., A
     LangChain tells authors to write these two methods; only their names are private.
     """
     return kind._run, kind._arun  # noqa: SLF001
-
-
-SNAPSHOTS: Final = {
-    "messages": 100,
-    "catalog": 1,
-    "skills_loaded": 10,
-    "skill_resources": 10,
-    "summary": 10,
-    "grants": 10,
-}
-"""The channels that are stored as deltas, and after how many writes each is stored whole.
-
-A saver on SQLite writes every other channel into every checkpoint. A delta channel is stored as what was
-written to it; whoever reads a thread walks back to the last whole value. `discover` writes the channels
-that change seldom again, so that nobody walks further than 50 turns.
-"""
-
-
-@cache
-def stored(schema: type[Schema]) -> type[Schema]:
-    """Return a schema of the state whose channels in `SNAPSHOTS` are stored as deltas.
-
-    `DeltaChannel` is public and documented as beta: "the API and on-disk representation may change";
-    threads that were written are expected to remain readable.
-    """
-    hints = get_type_hints(schema, include_extras=True)
-    fields = {name: _as_delta(name, hint) for name, hint in hints.items()}
-    total: bool = schema.__total__  # type: ignore[attr-defined]  # of a TypedDict
-    made: Any = TypedDict(schema.__name__, fields, total=total)  # type: ignore[misc]  # a dynamic one
-    made.__doc__ = schema.__doc__
-    return cast("type[Schema]", made)
-
-
-def _as_delta(name: str, hint: Any) -> Any:
-    if name not in SNAPSHOTS:
-        return hint
-    kind, reducer = get_args(hint)
-    # A delta channel reduces many writes at once: to copy a long transcript for each would cost its square.
-    batches = reducer if reducer is merge_messages else partial(_fold, reducer)
-    return Annotated[kind, DeltaChannel(batches, snapshot_frequency=SNAPSHOTS[name])]
-
-
-def _fold(reducer: Callable[[Any, Any], Any], value: Any, writes: Sequence[Any]) -> Any:
-    return reduce(reducer, writes, value)
 
 
 def state_now() -> AgentState:

@@ -24,7 +24,6 @@ from skills_agent.state.records import (
     ChangedSkill,
     DiagnosticRecord,
     LoadedSkill,
-    SummaryRecord,
     VerdictRecord,
     active_skills,
 )
@@ -45,16 +44,6 @@ NO_SKILLS = DiagnosticRecord(
 """For a person who reads the state in Studio; the model does not see it."""
 
 _NO_CATALOG = CatalogRecord(digest="", total=0, shown=[], sources=[], diagnostics=[])
-
-TOUCH_TURNS = 5
-"""The channels that change seldom are written, unchanged, once in so many turns.
-
-They are stored as deltas (`graph/langgraph_inside.py`), so reading a thread walks back to the last value
-that is stored whole: it must not walk back to the first turn (benchmarks/growth.py).
-"""
-
-CATALOG_TURNS = 50
-"""The same for the catalog, which is stored whole at each write."""
 
 SUPERSEDED = "Not run: superseded by a new message before it was approved or finished."
 NOT_ANSWERED = (
@@ -85,10 +74,6 @@ def discover(
         verdicts = state.get("verdicts") or {}
         messages = [_true_answer(message, running, verdicts) for message in repaired]
         update["messages"] = [cast("AnyMessage", RemoveMessage(id=REMOVE_ALL_MESSAGES)), *messages]
-    if turn % TOUCH_TURNS == 0:
-        update |= AgentUpdate(
-            skills_loaded={}, skill_resources={}, grants={}, summary=cast("SummaryRecord", {})
-        )
     before = state.get("catalog") or None
     record, unloading = _NO_CATALOG, None
     if context.enable_skills:
@@ -98,7 +83,7 @@ def discover(
             update["skills_loaded"] = confirmed
         record = _catalog_record(state, {**loaded, **confirmed}, skills, requests)
         unloading = _unloading(messages, skills)
-    if record != before or turn % CATALOG_TURNS == 0:
+    if record != before:
         update["catalog"] = record
     now: AgentState = {**state, "messages": messages, "catalog": record}
     if unloading:  # That comes before a summary, which may not be needed then.

@@ -1,12 +1,14 @@
 """The channels of the graph: input, output, and the rest in the order in which a turn fills them.
 
-How they are stored is the graph's subject: `graph/langgraph_inside.py`.
+A saver on SQLite writes every channel into every checkpoint. `messages` grow, and are a delta channel: what
+was written to them is stored, and now and then the whole; a reader walks back to that.
 """
 
 from typing import Annotated, Any
 
 from langchain_core.messages import AnyMessage
 from langchain_core.messages.tool import ToolCall
+from langgraph.channels.delta import DeltaChannel
 from langgraph.managed import RemainingSteps
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
@@ -24,7 +26,7 @@ from skills_agent.state.records import (
 )
 from skills_agent.state.reducers import add_usage, merge_messages, merge_records, newest, newest_catalog
 
-Messages = Annotated[list[AnyMessage], merge_messages]
+Messages = Annotated[list[AnyMessage], DeltaChannel(merge_messages)]
 
 
 class AgentInput(TypedDict, total=False):

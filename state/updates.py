@@ -34,4 +34,5 @@ def _reduced(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any
 def _reducers() -> Mapping[str, Callable[[Any, Any], Any]]:
     """Return the reducers of the channels that have one, by name."""
     hints = get_type_hints(AgentState, include_extras=True)
-    return {name: hint.__metadata__[0] for name, hint in hints.items() if hasattr(hint, "__metadata__")}
+    marks = {name: hint.__metadata__[0] for name, hint in hints.items() if hasattr(hint, "__metadata__")}
+    return {name: getattr(mark, "reducer", mark) for name, mark in marks.items()}

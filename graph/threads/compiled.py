@@ -46,7 +46,6 @@ from skills_agent.graph.langgraph_inside import (
     request_time,
     saver_in,
     store_in,
-    stored,
     values_parts,
 )
 from skills_agent.graph.response_format import ResponseFormat, with_channel
@@ -394,12 +393,12 @@ class AgentGraph(StateGraph[AgentState, Context, AgentInput, AgentOutput]):
     """The agent, ready to be compiled."""
 
     def __init__(self, services: ThreadServices, response_format: ResponseFormat | None = None) -> None:
-        """Begin without nodes, with the declared schemas as they are stored."""
+        """Begin without nodes, with the declared schemas."""
         super().__init__(
-            with_channel(stored(AgentState), response_format),
+            with_channel(AgentState, response_format),
             Context,
-            input_schema=stored(AgentInput),
-            output_schema=with_channel(stored(AgentOutput), response_format),
+            input_schema=AgentInput,
+            output_schema=with_channel(AgentOutput, response_format),
         )
         self.services = services
 

@@ -19,8 +19,6 @@ from typing import Annotated, Any
 
 import ormsgpack
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.checkpoint.base import create_checkpoint, empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
@@ -34,7 +32,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send, interrupt
 from pydantic import BaseModel
-from typing_extensions import TypedDict, get_type_hints
+from typing_extensions import TypedDict
 
 from skills_agent.graph import langgraph_inside
 from skills_agent.graph.langgraph_inside import (
@@ -46,7 +44,6 @@ from skills_agent.graph.langgraph_inside import (
     SENDS,
     SNAPSHOT_CODE,
     SNAPSHOT_COUNTERS,
-    SNAPSHOTS,
     UPDATE_TASK,
     CompiledGraphHooks,
     StoredObject,
@@ -66,7 +63,6 @@ from skills_agent.graph.langgraph_inside import (
     set_up,
     skip_answers,
     store_in,
-    stored,
     task_path,
     thread_ids,
     values_parts,
@@ -74,7 +70,7 @@ from skills_agent.graph.langgraph_inside import (
     with_write,
 )
 from skills_agent.graph.serialisation import strict_saver
-from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
+from skills_agent.state.schema import AgentInput, AgentState
 
 
 @pytest.mark.parametrize("package", CHECKED)
@@ -112,57 +108,12 @@ def _events(graph: Any) -> list[Any]:
     return asyncio.run(run())
 
 
-def test_the_stored_schemas_differ_from_the_declared_ones_in_nothing_but_storage() -> None:
-    for declared in (AgentInput, AgentOutput, AgentState):
-        hints = get_type_hints(stored(declared))
-        assert hints == get_type_hints(declared)
-        assert stored(declared).__name__ == declared.__name__
-        assert stored(declared) is stored(declared)
-    assert set(SNAPSHOTS) <= set(get_type_hints(AgentState))
-
-
-def test_a_delta_channel_is_stored_as_its_writes_and_read_again_from_them() -> None:
-    builder = StateGraph(stored(AgentState), input_schema=stored(AgentInput))
-    builder.add_node("reply", lambda state: {"grants": {str(len(state["messages"])): {"revoked": False}}})
-    builder.add_edge(START, "reply")
-    saver = InMemorySaver()
-    graph = builder.compile(checkpointer=saver)
-    config: Any = {"configurable": {"thread_id": "t"}}
-    for text in ("one", "two"):
-        graph.invoke({"messages": [HumanMessage(text)]}, config)
-    values = graph.get_state(config).values
-    assert ([m.text for m in values["messages"]], list(values["grants"])) == (["one", "two"], ["1", "2"]), (
-        "DeltaChannel reads a thread differently: see its release notes, and try "
-        "tests/graph/threads/test_recorded_threads.py."
-    )
-    newest = saver.get_tuple(config)
-    assert newest is not None
-    assert not {"messages", "grants"} & set(newest.checkpoint["channel_values"]), (
-        "DeltaChannel stores whole values now: threads grow with the square of their length "
-        "(benchmarks/growth.py). See what took the place of `snapshot_frequency`."
-    )
-
-
-def test_writes_are_replayed_in_any_batches() -> None:
-    class Sums(TypedDict):
-        grants: Annotated[int, lambda left, right: (left or 0) + right]
-
-    (channel,) = get_type_hints(stored(Sums), include_extras=True)["grants"].__metadata__
-
-    @given(st.lists(st.integers(), max_size=4), st.integers(0, 4))
-    def check(writes: list[int], cut: int) -> None:
-        first = channel.reducer(None, writes[:cut])
-        assert (channel.reducer(first, writes[cut:]) or 0) == sum(writes)
-
-    check()
-
-
 PRIVATE = (
     *("langgraph._internal", "pregel._", "serde.types", "_DeltaSnapshot", "_unpack_ext_hook", "jsonplus."),
     *("import jsonplus", "langgraph_api import", "SLF001"),
 )
-IN_THE_PRODUCT = (*PRIVATE, "__pregel", "channels.delta")
-"""Tests say what a client might send, and look for delta channels."""
+IN_THE_PRODUCT = (*PRIVATE, "__pregel")
+"""Tests say what a client might send."""
 
 
 def test_no_other_file_uses_a_private_name_of_langgraph() -> None:
@@ -331,7 +282,7 @@ def test_a_waiting_step_holds_its_sends_questions_results_and_updates() -> None:
 
 
 def test_a_checkpoint_that_is_stored_whole_needs_no_earlier_one() -> None:
-    builder = StateGraph(stored(AgentState), input_schema=stored(AgentInput))
+    builder = StateGraph(AgentState, input_schema=AgentInput)
     builder.add_node("reply", lambda state: {"grants": {"a": {"revoked": False}}})
     builder.add_edge(START, "reply")
     saver = InMemorySaver()

@@ -4,10 +4,8 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
-from langgraph.channels.delta import DeltaChannel
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from skills_agent.graph.models.scripted import ScriptedChatModel
@@ -43,43 +41,27 @@ def answering(make_agent: MakeAgent, saver: SqliteSaver, turns: int, *, tools: b
 
 @pytest.mark.parametrize("tools", [False, True])
 @pytest.mark.parametrize("number", [10, 1_000])
-def test_a_turn_costs_at_most_21_kb_on_sqlite_with_three_skills_loaded(
+def test_a_turn_costs_at_most_28_kb_on_sqlite_with_three_skills_loaded(
     make_agent: MakeAgent, skills_dir: Path, saver: SqliteSaver, database: Path, number: int, tools: bool
 ) -> None:
     for index in range(number):
         write_skill(skills_dir, f"skill-{index:03}", f"Checks tables of kind {index}.", BODY)
     answering(make_agent, saver, 25, tools=tools)
     saver.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    assert database.stat().st_size / 25 <= 21_000
+    assert database.stat().st_size / 25 <= 28_000
 
 
-def test_what_changes_seldom_is_not_written_at_every_step(
-    make_agent: MakeAgent, skills_dir: Path, saver: SqliteSaver
-) -> None:
-    for name in LOADED:
-        write_skill(skills_dir, name, "Checks tables.", BODY)
-    agent = answering(make_agent, saver, 4)
-    stored: list[dict[str, Any]] = [each.checkpoint["channel_values"] for each in saver.list(agent.config)]
-    assert sum("catalog" in values for values in stored) == 1
-    for channel in ("skills_loaded", "skill_resources", "grants"):
-        assert not any(channel in values for values in stored)
-    assert agent.values["catalog"]["shown"] == LOADED
-    assert sorted(agent.values["skills_loaded"]) == sorted(agent.values["skill_resources"]) == LOADED
-
-
-def test_a_reader_never_walks_further_back_than_50_turns(
+def test_messages_are_not_written_at_every_step_and_a_reader_walks_back_50_turns_at_most(
     make_agent: MakeAgent, skills_dir: Path, saver: SqliteSaver
 ) -> None:
     for name in LOADED:
         write_skill(skills_dir, name, "Checks tables.", BODY)
     agent = answering(make_agent, saver, 115)
-    newest = [each.checkpoint for each in saver.list(agent.config, limit=52 * 6)]
-    for name, channel in agent.graph.channels.items():
-        if isinstance(channel, DeltaChannel) and name in newest[0]["channel_versions"]:
-            assert any(name in each["channel_values"] for each in newest), name
-    before = agent.values
-    assert sorted(before["skills_loaded"]) == LOADED
-    assert len(before["messages"]) == 2 * 115 + 4  # and the request for the skills with its receipts
+    whole = ["messages" in each.checkpoint["channel_values"] for each in saver.list(agent.config)]
+    assert sum(whole) <= 1 + len(whole) // 100
+    assert any(whole[: 52 * 6])
+    assert sorted(agent.values["skills_loaded"]) == LOADED
+    assert len(agent.values["messages"]) == 2 * 115 + 4  # and the request for the skills with its receipts
 
 
 def test_compressed_values_and_older_plain_ones_are_read_alike(saver: SqliteSaver) -> None:
