@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 
 from skills_agent.graph.audit.recorder import record_node, record_steps
 from skills_agent.graph.first_step import begin_and_decide
-from skills_agent.graph.langgraph_inside import route_in_place, skip_answers, state_now
+from skills_agent.graph.langgraph_inside import skip_answers, state_now
 from skills_agent.graph.response_format import ResponseFormat, form_of
 from skills_agent.graph.routes import (
     after_act,
@@ -160,7 +160,7 @@ def wire(services: Services, response_format: ResponseFormat | None = None) -> A
 
     for name, route in ROUTES.items():
         ends: dict[Hashable, str] = {label: end for start, label, end in EDGES if start == name}
-        graph.add_conditional_edges(name, route_in_place(route), ends)
+        graph.add_conditional_edges(name, route, ends)
     graph.add_edge("answer", END)
     return graph
 

@@ -18,7 +18,7 @@ from uuid import UUID
 import ormsgpack
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langgraph._internal._config import ensure_config, recast_checkpoint_ns
 from langgraph._internal._constants import (
@@ -46,7 +46,6 @@ from langgraph.types import Interrupt, _interrupt_id
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 from typing_extensions import override
 
-from skills_agent.nodes.model_call import TwoPaths
 from skills_agent.state.schema import AgentState
 
 if TYPE_CHECKING:
@@ -55,20 +54,6 @@ if TYPE_CHECKING:
 
 CHECKED: Final = {"langgraph": "1.2.22", "langgraph-checkpoint": "4.3.2"}
 """The releases that the names below were checked with."""
-
-
-def route_in_place(route: Callable[[Any], Any]) -> Runnable[Any, Any]:
-    """Return a route that runs in the step of its node, in the calling thread.
-
-    LangGraph traces a plain function as a run of its own and hands it to a thread under `ainvoke`, which
-    costs 1 to 2 ms a turn. It also takes the annotation of the argument for a schema of channels, which
-    is not the stored one.
-    """
-
-    async def async_route(state: Any) -> Any:
-        return route(state)
-
-    return TwoPaths(route.__name__, route, async_route)
 
 
 def both_runs(kind: type[BaseTool]) -> tuple[Callable[..., Any], Callable[..., Any]]:

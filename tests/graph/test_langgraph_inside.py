@@ -27,7 +27,7 @@ from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send, interrupt
@@ -58,7 +58,6 @@ from skills_agent.graph.langgraph_inside import (
     message_of,
     node_path,
     order_ids_after,
-    route_in_place,
     saver_in,
     set_up,
     skip_answers,
@@ -81,31 +80,6 @@ def test_the_installed_release_is_in_the_series_that_was_checked(package: str) -
         "tests/graph/threads/test_recorded_threads.py against it, then put its number into CHECKED and "
         "into the bounds of pyproject.toml."
     )
-
-
-def test_a_route_is_no_run_of_its_own_and_stays_in_its_thread() -> None:
-    class State(TypedDict):
-        seen: str
-
-    def leave(state: State) -> str:
-        return "end"
-
-    builder = StateGraph(State)
-    builder.add_node("begin", lambda state: {"seen": "begin"})
-    builder.add_edge(START, "begin")
-    builder.add_conditional_edges("begin", route_in_place(leave), {"end": END})
-    names = [event["name"] for event in _events(builder.compile())]
-    assert "leave" not in names, (
-        "LangGraph traces routes that are Runnables: see how add_conditional_edges treats them now, or let "
-        "`route_in_place` return the function itself (1 to 2 ms a turn)."
-    )
-
-
-def _events(graph: Any) -> list[Any]:
-    async def run() -> list[Any]:
-        return [event async for event in graph.astream_events({"seen": ""}, version="v2")]
-
-    return asyncio.run(run())
 
 
 PRIVATE = (
