@@ -17,7 +17,6 @@ from uuid import UUID
 
 import ormsgpack
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langgraph._internal._config import ensure_config, recast_checkpoint_ns
@@ -359,23 +358,6 @@ def make_objects_by(serializer: JsonPlusSerializer, make: Callable[[StoredObject
     serializer._unpack_ext_hook = hook  # noqa: SLF001 - there is no public way to change it
     serializer._custom_unpack_ext_hook = True  # noqa: SLF001 - LangGraph does not replace such a hook
     serializer._reviver = revive  # type: ignore[assignment, method-assign]  # noqa: SLF001 - of kinds of a host
-
-
-_PLAIN: Final = frozenset({AIMessage, HumanMessage, SystemMessage, ToolMessage})
-
-
-def message_of(kind: type[BaseMessage], fields: Mapping[str, Any]) -> BaseMessage:
-    """Return what `kind(**fields)` returns, with the same validation and the same errors.
-
-    The constructors of langchain-core's messages only turn `content_blocks` into `content`, each calling the
-    next; where there are none, they take half of the time in which a long thread is read.
-    """
-    if kind not in _PLAIN or "content" not in fields or "content_blocks" in fields:
-        return kind(**fields)
-    made = kind.__new__(kind)
-    # A copy, because validators of langchain-core change what they are given.
-    kind.__pydantic_validator__.validate_python({**fields}, self_instance=made)
-    return made
 
 
 def keep_write(saver: BaseCheckpointSaver[Any], thread: RunnableConfig, channel: str, value: Any) -> None:

@@ -18,7 +18,6 @@ from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
 from langchain_core import messages
-from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -29,7 +28,6 @@ from skills_agent.graph.langgraph_inside import (
     Form,
     StoredObject,
     make_objects_by,
-    message_of,
     set_up,
     set_up_as,
 )
@@ -179,7 +177,7 @@ def _made_of(kind: Any, form: Form, content: Any, method: str | None = None) -> 
 
 def _of_fields(kind: Any, content: Mapping[str, Any]) -> Any:
     try:
-        return message_of(kind, content) if issubclass(kind, BaseMessage) else kind(**content)
+        return kind(**content)
     except ValueError:
         # What was valid when it was written: a field may have become stricter since.
         return kind.model_construct(**content) if issubclass(kind, BaseModel) else kind(**content)

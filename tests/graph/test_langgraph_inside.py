@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 import ormsgpack
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import create_checkpoint, empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.memory import InMemorySaver
@@ -55,7 +55,6 @@ from skills_agent.graph.langgraph_inside import (
     loop_of,
     make_objects_by,
     merged_config,
-    message_of,
     node_path,
     order_ids_after,
     saver_in,
@@ -457,39 +456,3 @@ async def test_an_asynchronous_saver_on_sqlite_makes_its_tables_once() -> None:
     assert len(made) == len(set(made)), (
         "AsyncSqliteSaver calls another method than `setup`: change set_up_as."
     )
-
-
-_CALL: Any = {"name": "look", "args": {"at": 1}, "id": "call-1", "type": "tool_call"}
-_CUT_CALL: Any = {"id": "call-1", "function": {"name": "look", "arguments": "{"}}
-_USAGE: Any = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        HumanMessage("Go.", id="h", name="ann"),
-        HumanMessage([{"type": "text", "text": "Go."}], id="h", additional_kwargs={"a": [1]}),
-        SystemMessage("Be brief.", id="s"),
-        AIMessage("", id="a", tool_calls=[_CALL], usage_metadata=_USAGE, response_metadata={"model": "x"}),
-        AIMessage("", id="a", additional_kwargs={"tool_calls": [_CUT_CALL]}),
-        ToolMessage("Seen.", id="t", tool_call_id="call-1", artifact={"a": 1}, status="error"),
-    ],
-)
-def test_a_message_is_made_as_its_constructor_makes_it(message: BaseMessage) -> None:
-    fields = message.model_dump()
-    made, constructed = message_of(type(message), fields), type(message)(**fields)
-    assert fields == message.model_dump()
-    assert (made, made.model_fields_set) == (constructed, constructed.model_fields_set), (
-        "The constructor of a message does more now than validate its fields: call it in message_of."
-    )
-    assert (vars(made), made.model_extra) == (vars(constructed), constructed.model_extra)
-
-
-def test_fields_that_a_constructor_takes_or_refuses_are_taken_or_refused() -> None:
-    blocks: Any = [{"type": "text", "text": "Go."}]
-    assert message_of(HumanMessage, {"content_blocks": blocks}) == HumanMessage(content_blocks=blocks)
-    for fields in ({}, {"content": 1}, {"content": "Go.", "id": 1, "type": "ai"}, {"content": "Go.", 1: 2}):
-        with pytest.raises((TypeError, ValueError)):
-            HumanMessage(**fields)  # type: ignore[arg-type]
-        with pytest.raises((TypeError, ValueError)):
-            message_of(HumanMessage, fields)  # type: ignore[arg-type]
