@@ -55,14 +55,6 @@ CHECKED: Final = {"langgraph": "1.2.22", "langgraph-checkpoint": "4.3.2"}
 """The releases that the names below were checked with."""
 
 
-def both_runs(kind: type[BaseTool]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return what a class of tools does under `invoke` and under `ainvoke`.
-
-    LangChain tells authors to write these two methods; only their names are private.
-    """
-    return kind._run, kind._arun  # noqa: SLF001
-
-
 def state_now() -> AgentState:
     """Return the channels as they were when the step of the calling node began.
 

@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
+from traceback import walk_tb
 from types import new_class
 from typing import Any, NamedTuple, TypeAlias
 
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.tools import tool as tool_of
 
-from skills_agent.graph.langgraph_inside import both_runs, is_coroutine
+from skills_agent.graph.langgraph_inside import is_coroutine
 from skills_agent.graph.settings import SettingsError
 
 HostTool: TypeAlias = BaseTool | Callable[..., Any] | Mapping[str, Any]
@@ -91,29 +92,26 @@ def _with_sync_path(tool: BaseTool) -> BaseTool:
 
 
 def _awaited_where_it_must_be(tool: BaseTool) -> BaseTool:
-    """Return a tool of a class with an `_arun`, which runs that where its `_run` only says no.
+    """Return a tool of a class with an `_arun`, which `invoke` awaits where its `_run` only says no.
 
     LangChain tells authors of classes to write these two methods.
     """
     kind = type(tool)
-    run, wait = both_runs(kind)
 
-    @wraps(run)
-    def _run(self: BaseTool, *args: Any, **kwargs: Any) -> Any:
+    def invoke(self: BaseTool, *args: Any, **kwargs: Any) -> Any:
         try:
-            return run(self, *args, **kwargs)
+            return kind.invoke(self, *args, **kwargs)
         except NotImplementedError as error:
-            if not _is_raised_at_once(error):
+            if not _is_raised_at_once(error, self):
                 raise
-        kwargs.pop("run_manager", None)  # of the other path
-        return asyncio.run(wait(self, *args, **kwargs))
+        return asyncio.run(self.ainvoke(*args, **kwargs))
 
     made = tool.model_copy()
-    made.__class__ = new_class(kind.__name__, (kind,), exec_body=lambda body: body.update(_run=_run))
+    made.__class__ = new_class(kind.__name__, (kind,), exec_body=lambda body: body.update(invoke=invoke))
     return made
 
 
-def _is_raised_at_once(error: NotImplementedError) -> bool:
+def _is_raised_at_once(error: NotImplementedError, tool: BaseTool) -> bool:
     """Return whether `_run` raised it in its own lines: what it called may have done something before."""
-    own = error.__traceback__ and error.__traceback__.tb_next
-    return own is not None and own.tb_next is None
+    frame = list(walk_tb(error.__traceback__))[-1][0]
+    return frame.f_code.co_name == "_run" and frame.f_locals.get("self") is tool
