@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 from uuid import UUID
 
 import ormsgpack
@@ -151,20 +151,6 @@ RESERVED: Final = "__pregel"
 PARENT_TASK: Final = "__pregel_task_id"
 """In the config of a graph that a task of another one invokes. No public name says that it is nested."""
 _PARENT_RUNTIME: Final = "__pregel_runtime"
-
-Compiled = TypeVar("Compiled", bound=CompiledStateGraph[Any, Any, Any, Any])
-
-
-def compiled_as(
-    cls: type[Compiled], compiled: CompiledStateGraph[Any, Any, Any, Any], **fields: Any
-) -> Compiled:
-    """Return a compiled graph as one of a subclass, with more fields.
-
-    `StateGraph.compile` makes no other class, and its `__init__` wants what compiling works out.
-    """
-    made = cls.__new__(cls)
-    made.__dict__.update({**vars(compiled), **fields})
-    return made
 
 
 def saver_in(

@@ -35,7 +35,6 @@ from typing_extensions import override
 from skills_agent.graph.langgraph_inside import (
     PARENT_TASK,
     CompiledGraphHooks,
-    compiled_as,
     custom_parts,
     is_kept,
     is_served,
@@ -404,7 +403,10 @@ class AgentGraph(StateGraph[AgentState, Context, AgentInput, AgentOutput]):
 
     @override
     def compile(self, checkpointer: Checkpointer = None, **options: Any) -> CompiledAgent:
-        return compiled_as(CompiledAgent, super().compile(checkpointer, **options), services=self.services)
+        compiled: Any = super().compile(checkpointer, **options)
+        compiled.__class__ = CompiledAgent  # LangGraph makes no other class than its own.
+        compiled.services = self.services
+        return cast("CompiledAgent", compiled)
 
 
 def status_of(snapshot: StateSnapshot) -> ThreadStatus:
