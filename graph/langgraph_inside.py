@@ -9,7 +9,7 @@ import asyncio
 import re
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
@@ -29,9 +29,7 @@ from langgraph._internal._constants import (
     CONFIG_KEY_SEND,
     NULL_TASK_ID,
 )
-from langgraph.channels.binop import BinaryOperatorAggregate
-from langgraph.channels.delta import DeltaChannel
-from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, Checkpoint, copy_checkpoint
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.base import id as checkpoint_ids
 from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -145,7 +143,7 @@ merged_config = ensure_config
 node_path = recast_checkpoint_ns
 """Returns the names of the nodes in a checkpoint namespace, without the ids of their tasks."""
 task_path = task_path_str
-"""Returns the path of a task as a saver stores it."""
+"""Returns the path of a task as a saver stores it: writes of a step are replayed in the order of these."""
 RESERVED: Final = "__pregel"
 """Begins the names in `configurable` that LangGraph keeps to itself: who sets one steers its loop."""
 PARENT_TASK: Final = "__pregel_task_id"
@@ -217,52 +215,12 @@ def order_ids_after(checkpoint: str) -> bool:
     return True
 
 
-SNAPSHOT_COUNTERS: Final = "counters_since_delta_snapshot"
-"""In the metadata of a checkpoint: how far each delta channel is from its last whole value."""
 UPDATE_TASK: Final = NULL_TASK_ID
 """Task id of what was written to a waiting thread from outside, such as a revocation."""
 QUESTION: Final = INTERRUPT
 """Channel of the pending writes that hold a question."""
 SENDS: Final = TASKS
 """Channel of the checkpoint that holds the `Send`s of the next step."""
-
-
-def whole_checkpoint(
-    graph: CompiledStateGraph[Any, Any, Any, Any],
-    stored: Checkpoint,
-    values: Mapping[str, Any],
-    changed: Collection[str],
-) -> Checkpoint:
-    """Return a checkpoint that depends on no earlier one: its delta channels are stored whole.
-
-    `values` are the channels as they are there, but for those that are named in `changed`. LangGraph marks a
-    whole value of a delta channel by `_DeltaSnapshot`; there is no public way to write one.
-    """
-    checkpoint = copy_checkpoint(stored)
-    versions = checkpoint["channel_versions"]
-    newest = max(versions.values())
-    for name, channel in graph.channels.items():
-        if name not in values or not (name in versions or name in changed):
-            continue
-        if isinstance(channel, DeltaChannel):
-            checkpoint["channel_values"][name] = _DeltaSnapshot(values[name])
-        elif name in changed:
-            checkpoint["channel_values"][name] = values[name]
-        versions.setdefault(name, newest)
-    return checkpoint
-
-
-def with_write(graph: CompiledStateGraph[Any, Any, Any, Any], name: str, value: Any, write: Any) -> Any:
-    """Return the value of a channel after a write, as at the end of a step; one without a reducer stays."""
-    channel = graph.channels.get(name)
-    if isinstance(channel, DeltaChannel):
-        return channel.reducer(value, [write])
-    return channel.operator(value, write) if isinstance(channel, BinaryOperatorAggregate) else value
-
-
-def is_result(channel: str) -> bool:
-    """Return True for a pending write that a task gave; False for errors, questions and answers."""
-    return channel not in WRITES_IDX_MAP
 
 
 class CompiledGraphHooks(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):

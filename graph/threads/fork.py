@@ -8,21 +8,19 @@ import json
 import secrets
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from langchain_core.messages.tool import ToolCall
-from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.channels.binop import BinaryOperatorAggregate
+from langgraph.channels.delta import DeltaChannel
+from langgraph.checkpoint.base import WRITES_IDX_MAP, Checkpoint, CheckpointTuple, copy_checkpoint
 from langgraph.types import PregelTask
 
 from skills_agent.graph.audit.events import ThreadForked
 from skills_agent.graph.langgraph_inside import (
     QUESTION,
-    SNAPSHOT_COUNTERS,
     UPDATE_TASK,
-    is_result,
     task_path,
-    whole_checkpoint,
-    with_write,
 )
 from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
 from skills_agent.graph.threads.database import OPTIONS, config_of
@@ -34,6 +32,9 @@ from skills_agent.state.records import GrantRecord, LoadedSkill, active_skills
 from skills_agent.state.transcript import answered_ids, last_human, open_calls, refusal, wants_skills
 
 DENIED = "Not run: a person refused this call when the conversation was forked."
+
+_COUNTERS: Final = "counters_since_delta_snapshot"
+"""In the metadata of a checkpoint: how far each delta channel is from its last whole value."""
 
 
 class Fork(NamedTuple):
@@ -142,8 +143,7 @@ class _Source:
             if moved != value:
                 self.values[name] = moved
                 self.changed.add(name)
-        checkpoint = whole_checkpoint(self.graph, self.stored.checkpoint, self.values, self.changed)
-        dropped = (SNAPSHOT_COUNTERS, FORKED_FROM)
+        checkpoint, dropped = self._whole_checkpoint(), (_COUNTERS, FORKED_FROM)
         metadata = {key: value for key, value in self.stored.metadata.items() if key not in dropped}
         metadata |= {"source": "fork", FORKED_FROM: self.origin}
         self.saver.put(config_of(new), checkpoint, metadata, checkpoint["channel_versions"])  # type: ignore[arg-type]  # no TypedDict of ours
@@ -190,11 +190,27 @@ class _Source:
 
     def _add(self, writes: Sequence[tuple[str, Any]]) -> None:
         for name, write in writes:
-            value = self.values.get(name)
-            after = with_write(self.graph, name, value, write)
-            if after is not value:
-                self.values[name] = after
+            channel = self.graph.channels.get(name)
+            if isinstance(channel, BinaryOperatorAggregate | DeltaChannel):  # One without a reducer stays.
+                held = channel.from_checkpoint(self.values.get(name))
+                held.update([write])
+                self.values[name] = held.get()
                 self.changed.add(name)
 
+    def _whole_checkpoint(self) -> Checkpoint:
+        """Return the checkpoint of the step so that it depends on no earlier one: with all of the messages.
+
+        A delta channel takes its plain value, too: LangGraph reads so what is older than the channel.
+        """
+        checkpoint = copy_checkpoint(self.stored.checkpoint)
+        versions = checkpoint["channel_versions"]
+        newest = max(versions.values())
+        for name in self.graph.channels.keys() & self.values.keys():
+            is_delta = isinstance(self.graph.channels[name], DeltaChannel) and name in versions
+            if is_delta or name in self.changed:
+                checkpoint["channel_values"][name] = self.values[name]
+                versions.setdefault(name, newest)
+        return checkpoint
+
     def _results(self, task: PregelTask) -> list[tuple[str, Any]]:
-        return [write for write in self.writes[task.id] if is_result(write[0])]
+        return [write for write in self.writes[task.id] if write[0] not in WRITES_IDX_MAP]

@@ -19,7 +19,6 @@ from typing import Annotated, Any
 
 import ormsgpack
 import pytest
-from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import create_checkpoint, empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.memory import InMemorySaver
@@ -42,12 +41,10 @@ from skills_agent.graph.langgraph_inside import (
     RESERVED,
     SENDS,
     SNAPSHOT_CODE,
-    SNAPSHOT_COUNTERS,
     UPDATE_TASK,
     CompiledGraphHooks,
     StoredObject,
     identity_of,
-    is_result,
     is_served,
     kind_of,
     loop_of,
@@ -62,11 +59,8 @@ from skills_agent.graph.langgraph_inside import (
     task_path,
     thread_ids,
     values_parts,
-    whole_checkpoint,
-    with_write,
 )
 from skills_agent.graph.serialisation import strict_saver
-from skills_agent.state.schema import AgentInput, AgentState
 
 
 @pytest.mark.parametrize("package", CHECKED)
@@ -231,31 +225,10 @@ def test_a_waiting_step_holds_its_sends_questions_results_and_updates() -> None:
     assert [send.node for send in waiting.checkpoint["channel_values"][SENDS]] == ["ask", "end"], hint
     writes = [(task, channel, value) for task, channel, value in waiting.pending_writes or []]
     assert [value[0].value for _, channel, value in writes if channel == QUESTION] == ["?"], hint
-    results = {(task == UPDATE_TASK, str(value)) for task, channel, value in writes if is_result(channel)}
+    results = {(task == UPDATE_TASK, str(value)) for task, _, value in writes}
     assert (True, "['from outside']") in results, hint
     assert (False, "['end']") in results, hint
     assert [task_path(task.path)[:2] for task in graph.get_state(config).tasks] == ["~_", "~_"], hint
-
-
-def test_a_checkpoint_that_is_stored_whole_needs_no_earlier_one() -> None:
-    builder = StateGraph(AgentState, input_schema=AgentInput)
-    builder.add_node("reply", lambda state: {"grants": {"a": {"revoked": False}}})
-    builder.add_edge(START, "reply")
-    saver = InMemorySaver()
-    graph = builder.compile(checkpointer=saver)
-    config: Any = {"configurable": {"thread_id": "t"}}
-    graph.invoke({"messages": [HumanMessage("one")]}, config)
-    newest, values = saver.get_tuple(config), dict(graph.get_state(config).values)
-    assert newest is not None
-    values["grants"] = with_write(graph, "grants", values["grants"], {"b": {"revoked": True}})
-    whole = whole_checkpoint(graph, newest.checkpoint, values, {"grants"})
-    place: Any = {"configurable": {"thread_id": "copy", "checkpoint_ns": ""}}
-    saver.put(place, whole, {}, whole["channel_versions"])
-    read = graph.get_state(place).values
-    assert ([m.text for m in read["messages"]], set(read["grants"])) == (["one"], {"a", "b"}), (
-        "A delta channel is stored whole in another way: see what took the place of _DeltaSnapshot."
-    )
-    assert SNAPSHOT_COUNTERS in newest.metadata
 
 
 def test_every_invocation_and_look_at_the_state_asks_for_its_saver() -> None:
