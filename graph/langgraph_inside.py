@@ -5,13 +5,11 @@ version that it was checked with. tests/graph/test_langgraph_inside.py fails wit
 what to do when a release changes one; pyproject.toml bounds the releases.
 """
 
-import asyncio
 import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 from uuid import UUID
 
@@ -325,12 +323,7 @@ _MIGRATIONS: Final = (
 
 def kind_of(saver: BaseCheckpointSaver[Any]) -> SaverKind:
     """Return where a saver keeps threads; asked by module, because PostgreSQL's package is an extra."""
-    return _kind_of_class(type(saver))  # type: ignore[arg-type]  # a class is hashable
-
-
-@cache
-def _kind_of_class(saver: type[Any]) -> SaverKind:
-    names = (cls.__module__ for cls in saver.__mro__)
+    names = (cls.__module__ for cls in type(saver).__mro__)
     kinds = (kind for name in names for module, kind in _MODULES.items() if name.startswith(module))
     return next(kinds, "other")
 
@@ -344,39 +337,13 @@ def identity_of(saver: BaseCheckpointSaver[Any]) -> Any:
     return getattr(saver, shared.get(kind_of(saver), ""), saver)
 
 
-def set_up(saver: BaseCheckpointSaver[Any]) -> None:
-    """Let a synchronous saver on SQLite make its tables now, and not each copy of it again.
-
-    The copies share a connection. Where many threads make the tables with it, over and over, the statements
-    that fail in one (a column that is there) are reset in the middle of another.
-    """
-    if kind_of(saver) == "sqlite" and not getattr(saver, "is_setup", True) and loop_of(saver) is None:
-        with saver.cursor(transaction=False):  # type: ignore[attr-defined]  # takes its lock, and sets up
-            pass
-
-
-def set_up_as(made: BaseCheckpointSaver[Any], saver: BaseCheckpointSaver[Any]) -> None:
-    """Let a copy of an asynchronous saver on SQLite be set up where the saver is, and not for itself.
-
-    Such a saver makes its tables at its first use, which each copy would do again: four statements, each
-    handed to its thread, in every invocation.
-    """
-    if kind_of(saver) == "sqlite" and loop_of(saver) is not None:
-        made.setup = saver.setup  # type: ignore[attr-defined]
-
-
-def loop_of(saver: BaseCheckpointSaver[Any]) -> asyncio.AbstractEventLoop | None:
-    """Return the event loop of an asynchronous saver; None for one that is used without a loop."""
-    return getattr(saver, "loop", None)
-
-
 def thread_ids(saver: BaseCheckpointSaver[Any]) -> list[str]:
     """Return the ids of all threads, the one that moved last first.
 
     `saver.list(None)` reads every checkpoint of every thread, so the tables of the two savers whose queries
     are synchronous are asked themselves.
     """
-    kind = kind_of(saver) if loop_of(saver) is None else "other"
+    kind = "other" if hasattr(saver, "loop") else kind_of(saver)
     if kind in {"sqlite", "postgres"}:
         with saver.cursor(transaction=False) if kind == "sqlite" else saver._cursor() as cursor:  # type: ignore[attr-defined]  # noqa: SLF001 - the only synchronous way that works for a pool, too
             cursor.execute(_THREADS)

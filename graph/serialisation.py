@@ -28,8 +28,6 @@ from skills_agent.graph.langgraph_inside import (
     Form,
     StoredObject,
     make_objects_by,
-    set_up,
-    set_up_as,
 )
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
@@ -120,9 +118,11 @@ def strict_saver(
 
     LangGraph makes such copies itself (`with_allowlist`), where the environment asks for it.
     """
-    set_up(saver)
+    if getattr(saver, "is_setup", True) is False and not hasattr(saver, "loop"):
+        # A synchronous saver on SQLite makes its tables at the first look. Copies share its connection: where
+        # each made them again, what fails in one (a column that is there) would be reset in another.
+        saver.get_tuple({"configurable": {"thread_id": ""}})
     made = copy(saver)
-    set_up_as(made, saver)
     made.serde = strict(saver.serde, allowed, f"Thread {thread}")
     for name, inner in vars(saver).items():
         if isinstance(inner, BaseCheckpointSaver):

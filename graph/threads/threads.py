@@ -14,7 +14,7 @@ from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from skills_agent.graph.build import wire
 from skills_agent.graph.kept_folders import forget_scratch
-from skills_agent.graph.langgraph_inside import loop_of, thread_ids
+from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.serialisation import RecordTypeError
 from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
@@ -266,7 +266,7 @@ class Threads:
             running = asyncio.get_running_loop()
         except RuntimeError:
             return self._checkpointer
-        if running is loop_of(self._checkpointer):
+        if running is getattr(self._checkpointer, "loop", None):
             raise ThreadError(
                 "This checkpointer answers on this event loop: use Threads in another thread, as in "
                 "await asyncio.to_thread(threads.list)."

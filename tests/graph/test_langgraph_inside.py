@@ -25,7 +25,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, StateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send, interrupt
@@ -47,13 +46,11 @@ from skills_agent.graph.langgraph_inside import (
     identity_of,
     is_served,
     kind_of,
-    loop_of,
     make_objects_by,
     merged_config,
     node_path,
     order_ids_after,
     saver_in,
-    set_up,
     skip_answers,
     store_in,
     task_path,
@@ -337,7 +334,7 @@ def test_savers_are_known_by_kind_and_their_copies_by_what_they_share(tmp_path: 
     memory = InMemorySaver()
     assert (kind_of(memory), identity_of(copy(memory))) == ("memory", identity_of(memory))
     with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as sqlite:
-        assert (kind_of(sqlite), loop_of(sqlite)) == ("sqlite", None)
+        assert kind_of(sqlite) == "sqlite"
         for saver in (memory, sqlite):
             graph = _asking().compile(checkpointer=saver)
             for thread in ("a", "b", "a"):
@@ -393,23 +390,5 @@ def test_the_configuration_of_a_server_says_who_may_come_in(auth: dict[str, str]
 def test_a_saver_on_sqlite_is_set_up_before_it_is_copied() -> None:
     """Else each invocation makes the tables again, on one connection for all threads of the process."""
     with SqliteSaver.from_conn_string(":memory:") as saver:
-        set_up(saver)
-        assert saver.is_setup, "SqliteSaver says elsewhere now that its tables are made: change set_up."
-    with SqliteSaver.from_conn_string(":memory:") as saver:
         strict_saver(saver, {}, "t")
-        assert saver.is_setup
-
-
-async def test_an_asynchronous_saver_on_sqlite_makes_its_tables_once() -> None:
-    """Each invocation has a copy of it, and would make them again."""
-    statements: list[str] = []
-    async with AsyncSqliteSaver.from_conn_string(":memory:") as saver:
-        for name in ("one", "two"):
-            await saver.conn.set_trace_callback(statements.append)
-            copy = strict_saver(strict_saver(saver, {}, name), {}, name)
-            assert await copy.aget_tuple({"configurable": {"thread_id": name}}) is None
-    made = [each for each in statements if "CREATE TABLE" in each or "ALTER TABLE" in each]
-    assert made, "AsyncSqliteSaver makes its tables elsewhere than in `setup` now: change set_up_as."
-    assert len(made) == len(set(made)), (
-        "AsyncSqliteSaver calls another method than `setup`: change set_up_as."
-    )
+        assert saver.is_setup, "SqliteSaver says elsewhere now that its tables are made: see `strict_saver`."
