@@ -60,43 +60,6 @@ def state_now() -> AgentState:
     return cast("AgentState", read([name for name in read.args[1] if name in AgentState.__annotations__]))
 
 
-def values_parts(
-    graph: CompiledStateGraph[Any, Any, Any, Any], values: Mapping[str, Any], options: Mapping[str, Any]
-) -> list[Any]:
-    """Return what a stream yields of a state where nothing runs, in the form that its options ask for.
-
-    LangGraph gives parts their form in a private function; documented are the forms themselves.
-    """
-    modes = options.get("stream_mode") or graph.stream_mode
-    if "values" not in ([modes] if isinstance(modes, str) else modes):
-        return []
-    keys = options.get("output_keys") or graph.stream_channels_asis
-    chosen = (
-        values.get(keys) if isinstance(keys, str) else {key: values[key] for key in keys if key in values}
-    )
-    if options.get("version") == "v2":
-        return [{"type": "values", "ns": (), "data": chosen, "interrupts": ()}]
-    head: tuple[Any, ...] = ((),) if options.get("subgraphs") else ()
-    if isinstance(modes, list):
-        return [(*head, "values", chosen)]
-    return [(*head, chosen) if head else chosen]
-
-
-def custom_parts(
-    graph: CompiledStateGraph[Any, Any, Any, Any], content: object, options: Mapping[str, Any]
-) -> list[Any]:
-    """Return what a stream yields of something that happened after its last step, as `values_parts` does."""
-    modes = options.get("stream_mode") or graph.stream_mode
-    if content is None or "custom" not in ([modes] if isinstance(modes, str) else modes):
-        return []
-    if options.get("version") == "v2":
-        return [{"type": "custom", "ns": (), "data": content}]
-    head: tuple[Any, ...] = ((),) if options.get("subgraphs") else ()
-    if isinstance(modes, list):
-        return [(*head, "custom", content)]
-    return [(*head, content) if head else content]
-
-
 _SKIPPED: Final = "skipped"
 
 

@@ -35,7 +35,6 @@ from typing_extensions import override
 from skills_agent.graph.langgraph_inside import (
     PARENT_TASK,
     CompiledGraphHooks,
-    custom_parts,
     is_kept,
     is_served,
     keep_write,
@@ -45,7 +44,6 @@ from skills_agent.graph.langgraph_inside import (
     request_time,
     saver_in,
     store_in,
-    values_parts,
 )
 from skills_agent.graph.response_format import ResponseFormat, with_channel
 from skills_agent.graph.serialisation import strict, strict_saver
@@ -71,6 +69,7 @@ from skills_agent.graph.threads.inputs import (
 from skills_agent.graph.threads.locks import LockTable, Release, ThreadKey
 from skills_agent.graph.threads.references import address_of
 from skills_agent.graph.threads.requests import request_in, turn_of
+from skills_agent.graph.threads.stream_parts import custom_parts, values_parts
 from skills_agent.nodes.asking import UNANSWERABLE, AskedAttempt
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.conversation import DEFAULT_NAME

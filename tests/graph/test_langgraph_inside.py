@@ -55,7 +55,6 @@ from skills_agent.graph.langgraph_inside import (
     store_in,
     task_path,
     thread_ids,
-    values_parts,
 )
 from skills_agent.graph.serialisation import strict_saver
 
@@ -182,32 +181,6 @@ def test_a_question_is_of_one_attempt_whatever_was_answered_and_lost_before() ->
     (own,) = graph.invoke(Command(resume={ids[-1]: "yes"}), config)["__interrupt__"]
     assert own.value == "its own?", hint
     assert own.id not in ids, hint
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"stream_mode": "values"},
-        {"stream_mode": ["values", "updates"], "subgraphs": True},
-        {"stream_mode": "values", "subgraphs": True},
-        {"stream_mode": ["updates", "values"], "version": "v2"},
-        {"stream_mode": "values", "output_keys": "said"},
-        {"stream_mode": "updates"},
-    ],
-)
-def test_a_state_where_nothing_runs_is_streamed_as_langgraph_does(options: dict[str, Any]) -> None:
-    builder = StateGraph(Talk)
-    builder.add_node("reply", lambda state: {"said": ["x"]})
-    builder.add_edge(START, "reply")
-    graph = builder.compile(checkpointer=InMemorySaver())
-    config: Any = {"configurable": {"thread_id": "t"}}
-    graph.invoke({}, config)
-    by_langgraph = list(graph.stream(None, config, **options))
-    assert values_parts(graph, graph.get_state(config).values, options) == by_langgraph, (
-        "LangGraph gives the parts of a stream another form: see _output in langgraph/pregel/main.py, and "
-        "let `values_parts` do the same."
-    )
 
 
 def test_a_waiting_step_holds_its_sends_questions_results_and_updates() -> None:
