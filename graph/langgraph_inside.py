@@ -1,8 +1,9 @@
 """What the project uses of LangGraph, its server and LangChain that their authors do not promise.
 
-Each private or unstable name stands here once, as a function or an alias, with the reason and the
-version that it was checked with. tests/graph/test_langgraph_inside.py fails with a sentence that says
-what to do when a release changes one; pyproject.toml bounds the releases.
+Each private or unstable name stands here once, as a function or an alias, with the version that it was
+checked with. Each docstring says why that cannot be had from outside; what only saves time is not here.
+tests/graph/test_langgraph_inside.py fails with a sentence that says what to do when a release changes one;
+pyproject.toml bounds the releases.
 """
 
 import re
@@ -23,8 +24,10 @@ from langgraph._internal._constants import (
     CONFIG_KEY_CHECKPOINTER,
     CONFIG_KEY_READ,
     CONFIG_KEY_RESUME_MAP,
+    CONFIG_KEY_RUNTIME,
     CONFIG_KEY_SCRATCHPAD,
     CONFIG_KEY_SEND,
+    CONFIG_KEY_TASK_ID,
     NULL_TASK_ID,
 )
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -54,7 +57,8 @@ CHECKED: Final = {"langgraph": "1.2.22", "langgraph-checkpoint": "4.3.2"}
 def state_now() -> AgentState:
     """Return the channels as they were when the step of the calling node began.
 
-    What a `Send` brought may come from a client (`Command(goto=...)`); LangGraph's ToolNode reads so, too.
+    What a `Send` brought may come from a client (`Command(goto=...)`), and a node that a `Send` starts is
+    given nothing else. LangGraph's ToolNode reads so, too.
     """
     read = get_config()["configurable"][CONFIG_KEY_READ]
     return cast("AgentState", read([name for name in read.args[1] if name in AgentState.__annotations__]))
@@ -70,6 +74,7 @@ def skip_answers(count: int) -> None:
     answers before it. A crash loses those answers, and the next question would have the id of the first: an
     old answer, sent again, would count for it. So the places before are filled, also with an answer that a
     graph around this one keeps without the id of its question, and are kept with the next question.
+    `interrupt` takes neither a number nor an id.
     """
     config = get_config()["configurable"]
     scratchpad = config[CONFIG_KEY_SCRATCHPAD]
@@ -91,7 +96,7 @@ def asked_again(question: Mapping[str, Any], answer_schema: Mapping[str, Any]) -
     """Return what puts the newest question of the calling task once more, with other words and the same id.
 
     `interrupt` saves nothing of an answer that it refuses. To call it again would ask a second question, and
-    the first answer, which nobody kept, would be missing before the second one.
+    the first answer, which nobody kept, would be missing before the second one. No public call makes an id.
     """
     config = get_config()["configurable"]
     place = config[CONFIG_KEY_SCRATCHPAD].interrupt_counter() - 1
@@ -100,38 +105,52 @@ def asked_again(question: Mapping[str, Any], answer_schema: Mapping[str, Any]) -
 
 
 merged_config = ensure_config
-"""Merges the config of a graph, the caller's and the parent task's, as an invocation does."""
+"""Merges the config of a graph, the caller's and the parent task's, as an invocation does: public functions
+of langchain-core merge otherwise, and the lock would be that of another thread."""
 node_path = recast_checkpoint_ns
 """Returns the names of the nodes in a checkpoint namespace, without the ids of their tasks."""
 task_path = task_path_str
 """Returns the path of a task as a saver stores it: writes of a step are replayed in the order of these."""
 RESERVED: Final = "__pregel"
 """Begins the names in `configurable` that LangGraph keeps to itself: who sets one steers its loop."""
-PARENT_TASK: Final = "__pregel_task_id"
-"""In the config of a graph that a task of another one invokes. No public name says that it is nested."""
-_PARENT_RUNTIME: Final = "__pregel_runtime"
+PARENT_TASK: Final = CONFIG_KEY_TASK_ID
+"""In the config of a graph that a task of another one invokes. No public name says so: metadata may come from
+a client."""
 
 
 def saver_in(
     graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig
 ) -> BaseCheckpointSaver[Any] | None:
-    """Return the checkpointer of an invocation: the graph's own, or that of the graph around it."""
-    return graph._resolve_checkpointer(config)  # noqa: SLF001 - LangGraph has no public way to ask
+    """Return the checkpointer of an invocation: the graph's own, or that of the graph around it.
+
+    The attribute `checkpointer` is the graph's own alone; the lock and the journal go by the other one, too.
+    """
+    return graph._resolve_checkpointer(config)  # noqa: SLF001
 
 
 def is_kept(graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig) -> bool:
-    """Return whether the thread of an invocation, or the one around it, is kept, so that it can ask."""
+    """Return whether the thread of an invocation, or the one around it, is kept, so that it can ask.
+
+    Only its config tells a graph with `checkpointer=False` that the graph around it has a saver.
+    """
     return saver_in(graph, config) is not None or bool(config["configurable"].get(CONFIG_KEY_CHECKPOINTER))
 
 
 def store_in(graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig) -> BaseStore | None:
-    """Return the store of an invocation: the graph's own, or that of the graph around it."""
-    parent = config["configurable"].get(_PARENT_RUNTIME)
+    """Return the store of an invocation: the graph's own, or that of the graph around it.
+
+    `get_store` finds none where a node passes its config on by hand, as to a thread: the journal, which is in
+    the store, would be another one then, and an effect would run twice.
+    """
+    parent = config["configurable"].get(CONFIG_KEY_RUNTIME)
     return parent.store if parent else graph.store
 
 
 def is_served(configurable: Mapping[str, Any]) -> bool:
-    """Return True where LangGraph's server runs the graph; LangGraph itself goes by these two keys."""
+    """Return True where LangGraph's server runs the graph; LangGraph itself goes by these two keys.
+
+    Its public `Runtime.server_info` is there in nodes alone, and the lock is taken before them.
+    """
     return bool(configurable.get("assistant_id") or configurable.get("graph_id"))
 
 
@@ -159,8 +178,8 @@ def order_ids_after(checkpoint: str) -> bool:
     """Let every checkpoint id that this process makes from now on be greater than one that is kept.
 
     LangGraph makes ids of the clock, each greater than the last one of its process, which it keeps in a
-    module variable. Returns False for an id so far ahead of the clock that no id should follow it. Ids of
-    other forms, as a host's own saver may have them, are left alone.
+    module variable, and takes an id from nobody. Returns False for an id so far ahead of the clock that no id
+    should follow it. Ids of other forms, as a host's own saver may have them, are left alone.
     """
     try:
         kept = checkpoint_ids.UUID(checkpoint)
@@ -171,7 +190,7 @@ def order_ids_after(checkpoint: str) -> bool:
     if kept.time - (time.time_ns() // 100 + _UUID_EPOCH) > _MOST_AHEAD:
         return False
     # No lock: LangGraph takes none where it sets this, either. What slips through meets the check of `put`.
-    newest = max(kept.time, checkpoint_ids._last_v6_timestamp or 0)  # noqa: SLF001 - no public way
+    newest = max(kept.time, checkpoint_ids._last_v6_timestamp or 0)  # noqa: SLF001
     checkpoint_ids._last_v6_timestamp = newest  # type: ignore[assignment]  # noqa: SLF001 - declared as None
     return True
 
@@ -188,7 +207,8 @@ class CompiledGraphHooks(CompiledStateGraph[StateT, ContextT, InputT, OutputT]):
     """A public hook around a private method of LangGraph's compiled graph.
 
     LangGraph asks that method for the saver of every invocation and of every look at the state: the graph's
-    own, that of the graph around it, the server's.
+    own, that of the graph around it, the server's. The last two are given by nothing that is public, and a
+    record that was not read strictly could run code.
     """
 
     def prepare_saver(
@@ -239,6 +259,7 @@ def make_objects_by(serializer: JsonPlusSerializer, make: Callable[[StoredObject
     """
 
     def hook(code: int, packed: bytes) -> Any:
+        """Stand for LangGraph's own, which imports what a record names."""
         content = ormsgpack.unpackb(packed, ext_hook=hook, option=ormsgpack.OPT_NON_STR_KEYS)
         if code == SNAPSHOT_CODE:
             return _DeltaSnapshot(content)
@@ -249,10 +270,11 @@ def make_objects_by(serializer: JsonPlusSerializer, make: Callable[[StoredObject
         return make(StoredObject(module, name, form, rest))
 
     def revive(fields: dict[str, Any]) -> Any:
+        """Stand for LangGraph's own, which a host's subclass may call for JSON under another name."""
         return make(StoredObject("json", "object", "unknown", [fields]))
 
     serializer.pickle_fallback = False
-    serializer._unpack_ext_hook = hook  # noqa: SLF001 - there is no public way to change it
+    serializer._unpack_ext_hook = hook  # noqa: SLF001
     serializer._custom_unpack_ext_hook = True  # noqa: SLF001 - LangGraph does not replace such a hook
     serializer._reviver = revive  # type: ignore[assignment, method-assign]  # noqa: SLF001 - of kinds of a host
 
@@ -260,7 +282,8 @@ def make_objects_by(serializer: JsonPlusSerializer, make: Callable[[StoredObject
 def keep_write(saver: BaseCheckpointSaver[Any], thread: RunnableConfig, channel: str, value: Any) -> None:
     """Write a value into a channel beside the newest checkpoint of a thread.
 
-    LangGraph takes what no task wrote for a part of the checkpoint, when it is read as when a run begins.
+    LangGraph takes what no task wrote for a part of the checkpoint, when it is read as when a run begins. Its
+    `update_state` would end the step that failed, and what its other tasks gave would be lost.
     """
     if newest := saver.get_tuple(thread):
         writes = [(name, kept) for task, name, kept in newest.pending_writes or () if task == NULL_TASK_ID]
@@ -285,7 +308,10 @@ _MIGRATIONS: Final = (
 
 
 def kind_of(saver: BaseCheckpointSaver[Any]) -> SaverKind:
-    """Return where a saver keeps threads; asked by module, because PostgreSQL's package is an extra."""
+    """Return where a saver keeps threads; asked by module, because PostgreSQL's package is an extra.
+
+    No attribute of a saver says it, and a journal must not end before its threads do.
+    """
     names = (cls.__module__ for cls in type(saver).__mro__)
     kinds = (kind for name in names for module, kind in _MODULES.items() if name.startswith(module))
     return next(kinds, "other")
@@ -294,7 +320,8 @@ def kind_of(saver: BaseCheckpointSaver[Any]) -> SaverKind:
 def identity_of(saver: BaseCheckpointSaver[Any]) -> Any:
     """Return what all copies of a saver share, usable as a key of a weak dictionary.
 
-    Under strict serialisation every compiled graph has a copy of its saver, over the same threads.
+    Under strict serialisation every compiled graph has a copy of its saver, over the same threads, and a copy
+    does not say of what. Two graphs over one saver must have one lock for a thread.
     """
     shared: Mapping[SaverKind, str] = {"memory": "stack", "postgres": "conn"}
     return getattr(saver, shared.get(kind_of(saver), ""), saver)
@@ -323,7 +350,8 @@ def thread_ids(saver: BaseCheckpointSaver[Any]) -> list[str]:
 def has_current_tables(connection: "Connection[DictRow]") -> bool:
     """Return True if a PostgreSQL database has the tables of the installed saver and store.
 
-    Both number their migrations, and say nowhere else which the newest is.
+    Both number their migrations, and say nowhere else which the newest is. Their `setup` wants the right to
+    make tables, which an operator's role need not have.
     """
     # Extras of the project.
     from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415
@@ -344,7 +372,8 @@ _BLOCKING: Final = (BaseTool._arun, StructuredTool._arun, Tool._arun)  # noqa: S
 def is_coroutine(tool: BaseTool) -> bool:
     """Return whether a tool is awaited; LangChain hands any other one to a thread, which nobody can end.
 
-    LangChain tells subclasses to write `_arun`, and has no public way to ask whether one did.
+    LangChain tells subclasses to write `_arun`, and has no public way to ask whether one did. A limit on time
+    must know it.
     """
     return getattr(tool, "coroutine", None) is not None or type(tool)._arun not in _BLOCKING  # noqa: SLF001
 
