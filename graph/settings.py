@@ -170,13 +170,13 @@ class Settings(Limits):
     trust_file: PlaceOrNone = field(default=cast("Any", None))
     """Where `skills-agent trust` keeps its list. None: in the user's folder of settings."""
     allowed_signers: PlaceOrNone = field(default=cast("Any", None))
-    """Whose [signatures](packages.md#signatures) count. None: `allowed_signers` in your folder of settings."""
+    """Whose [signatures](packages.md#signatures) count. None: `allowed_signers` in your settings folder."""
     revoked_signers: PlaceOrNone = field(default=cast("Any", None))
     """Keys that count no more. None: `revoked_signers` in your folder of settings, if it is there."""
     require_signature: bool = False
     """Install only skills with the signature of an allowed signer."""
     key: str = field(default="", repr=False)
-    """The [operator's key](policy.md#what-a-client-can-write), of 32 characters at least. Empty: one is made."""
+    """The [operator's key](policy.md#what-a-client-can-write), 32 characters or more. Empty: one is made."""
     script_timeout: Seconds = 60.0
     """Seconds until a script and all it started are killed."""
     background_timeout: Seconds = 3600.0
@@ -223,7 +223,7 @@ class Settings(Limits):
     enable_propose_skill: bool = False
     """Let the agent [propose skills](packages.md#proposed-skills): a person is asked about each."""
     proposal_eval_seconds: Seconds | None = 90.0
-    """Seconds for the [evals of a proposed skill](packages.md#what-the-evals-of-a-proposal-say); None: not run."""
+    """Seconds for the [evals of a proposal](packages.md#what-the-evals-of-a-proposal-say). None: none."""
     read_images: bool = False
     """Show images to the model: `read_file` and `read_resource` return them as content of a tool message."""
     audit: Literal["on", "require", "off"] = "on"
