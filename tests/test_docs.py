@@ -12,7 +12,8 @@ from skills_agent.shell.git_commands import WRITES
 from skills_agent.shell.reading import WRITING_OPTIONS
 from skills_agent.skills.policy.patterns import GRAMMAR, Entry
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
 
 
 @pytest.mark.slow
@@ -27,15 +28,47 @@ def test_the_page_of_the_server_shows_the_file_that_is_there() -> None:
     assert shown == (DOCS.parent / "langgraph.server.json").read_text()
 
 
-def test_every_promise_names_tests_that_exist() -> None:
+def test_every_guarantee_names_tests_that_exist() -> None:
     text = (DOCS / "guarantees.md").read_text(encoding="utf-8")
-    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
-    promises = re.findall(r"^(\d+)\. \*\*", text, re.MULTILINE)
+    rows = re.findall(r"^\| \*\*.*\| (.*) \|$", text, re.MULTILINE)
+    assert len(rows) > 20
+    for row in rows:
+        named = re.findall(r"`([\w/]+\.py)::(\w+)`", row)
+        assert named, row
+        for file, test in named:
+            assert re.search(rf"^(async )?def {test}\(", (DOCS.parent / file).read_text(), re.MULTILINE), test
 
-    assert named
-    assert promises == [str(number) for number in range(1, len(promises) + 1)]
-    for file, test in named:
-        assert re.search(rf"^(async )?def {test}\(", (DOCS.parent / file).read_text(), re.MULTILINE), test
+
+def test_every_link_leads_somewhere() -> None:
+    links = [(page, *link) for page in _pages() for link in _links(page)]
+    assert len(links) > 100
+    lost = [
+        f"{page.relative_to(ROOT)}: {path}#{anchor}"
+        for page, path, anchor in links
+        for target in [(page.parent / path).resolve() if path else page]
+        if not target.exists() or (anchor and anchor not in _anchors(target))
+    ]
+    assert lost == []
+
+
+def _pages() -> list[Path]:
+    folders = (ROOT / name for name in ("graph", "nodes", "skills", "state", "extras", "examples", "tests"))
+    readmes = (page for folder in folders for page in folder.rglob("README.md"))
+    return [ROOT / "README.md", *DOCS.glob("*.md"), *readmes]
+
+
+def _links(page: Path) -> list[tuple[str, str]]:
+    found = re.findall(r"\]\(([^)\s#:]*)(?:#([\w-]+))?\)", _prose(page))
+    return [(path, anchor) for path, anchor in found if path or anchor]
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", _prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def _prose(page: Path) -> str:
+    return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
 def test_the_patterns_of_the_docs_are_understood_and_reading_ones_write_nothing() -> None:
