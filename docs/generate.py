@@ -60,22 +60,16 @@ def settings() -> Iterator[str]:
 
 
 def commands() -> Iterator[str]:
-    """Yield the table of commands: with its arguments, what it does, and the options that few others have."""
-    shared = {option for option, _ in _shared_options()}
-    rows = (
-        [
-            f"`{_usage(path, command)}`",
-            _sentence(command.help),
-            " ".join(f"`{name}`" for name in _options_of(command) if name not in shared),
-        ]
-        for path, command in _commands_of(cli)
-    )
-    yield from _table(("command", "what it does", "its own options"), rows)
+    """Yield the table of commands: with its arguments, and what it does."""
+    rows = ([f"`{_usage(path, command)}`", _sentence(command.help)] for path, command in _commands_of(cli))
+    yield from _table(("command", "what it does"), rows)
 
 
 def options() -> Iterator[str]:
     """Yield the table of the options that several commands share."""
-    yield from _table(("option", "what it does"), ([f"`{name}`", text] for name, text in _shared_options()))
+    every = Counter(option for _, command in _commands_of(cli) for option in _options_of(command).items())
+    shared = [option for option, count in every.most_common() if count >= _SHARED]
+    yield from _table(("option", "what it does"), ([f"`{name}`", text] for name, text in shared))
 
 
 def fields() -> Iterator[str]:
@@ -242,12 +236,6 @@ def _options_of(command: click.Command) -> dict[str, str]:
         for option in command.params
         if isinstance(option, click.Option)
     }
-
-
-def _shared_options() -> list[tuple[str, str]]:
-    """Return the options that at least three commands have, the most frequent first."""
-    every = Counter(option for _, command in _commands_of(cli) for option in _options_of(command).items())
-    return [option for option, count in every.most_common() if count >= _SHARED]
 
 
 def _usage(path: str, command: click.Command) -> str:

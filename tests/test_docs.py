@@ -23,11 +23,6 @@ def test_the_generated_tables_are_those_of_the_code() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_page_of_the_server_shows_the_file_that_is_there() -> None:
-    (shown,) = re.findall(r"```json\n(.*?)```", (DOCS / "server.md").read_text(), re.DOTALL)
-    assert shown == (DOCS.parent / "langgraph.server.json").read_text()
-
-
 def test_every_guarantee_names_tests_that_exist() -> None:
     text = (DOCS / "guarantees.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \*\*.*\| (.*) \|$", text, re.MULTILINE)
