@@ -245,8 +245,9 @@ def _usage(path: str, command: click.Command) -> str:
 
 
 def _sentence(text: str | None) -> str:
-    """Return the first paragraph of a help text or docstring, on one line."""
-    return " ".join(inspect.cleandoc(text or "").split("\n\n", maxsplit=1)[0].split())
+    """Return the first sentence of a help text or docstring, on one line."""
+    paragraph = " ".join(inspect.cleandoc(text or "").split("\n\n", maxsplit=1)[0].split())
+    return re.split(r"(?<=[^.]\.) ", paragraph, maxsplit=1)[0]
 
 
 if __name__ == "__main__":
