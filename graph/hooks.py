@@ -66,7 +66,7 @@ class Extra:
     events: str = ""
     """The kinds of events that it adds to the record of runs."""
     measure_draft: str = ""
-    """What runs the evals of a proposed skill, before a person is asked about it."""
+    """What runs the evals of a proposed skill, before a person is asked: `ProposalEvals`."""
 
 
 @cache

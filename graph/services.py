@@ -17,6 +17,7 @@ from skills_agent.graph.audit.events import Operator
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import redaction_of
+from skills_agent.graph.hooks import hook
 from skills_agent.graph.models.provider import default_model, make_models, model_name, stated_window
 from skills_agent.graph.once import once
 from skills_agent.graph.places import (
@@ -393,22 +394,23 @@ class Services:
             self.signers,
             self.codes,
             usual_model(settings, self.model),
-            self._evaluate if settings.proposal_eval_seconds else None,
+            self._evaluate if settings.proposal_eval_seconds and hook("measure_draft") else None,
         )
         return proposing if proposing.sources else None
 
     def _evaluate(self, folder: Path, base: Path | None, context: Context) -> str:
-        from skills_agent.evals.proposals import Draft, ProposalEvals  # noqa: PLC0415
-
         chosen, cancellation = self.models.choose(context), self.cancellation()
         runtime = get_runtime()
         control = runtime.control if runtime else None
-        return ProposalEvals(self.settings, self.settings.proposal_eval_seconds or 0).measure(
-            Draft(folder, base),
+        (measuring,) = hook("measure_draft")
+        text: str = measuring(self.settings, self.settings.proposal_eval_seconds or 0).measure(
+            folder,
+            base,
             chosen.name,
             chosen.chat,
             lambda: cancellation.is_requested or bool(control and control.drain_requested),
         )
+        return text
 
 
 def _checked(host: Host) -> Settings:

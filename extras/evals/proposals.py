@@ -47,7 +47,7 @@ _POLL: Final = 0.2
 _WIDTH: Final = 200
 
 
-class Draft(NamedTuple):
+class _Draft(NamedTuple):
     """What is measured."""
 
     folder: Path
@@ -64,11 +64,15 @@ class ProposalEvals:
     seconds: float
     """For all of them."""
 
-    def measure(self, draft: Draft, name: str, chat: ModelRunnable, is_over: Callable[[], bool]) -> str:
+    def measure(
+        self, folder: Path, base: Path | None, name: str, chat: ModelRunnable, is_over: Callable[[], bool]
+    ) -> str:
         """Return in a few lines what they say; empty where there are none.
 
-        `name` is that of the model. `is_over` says that nobody waits any more.
+        The proposed skill is alone in the folder above its own; `base` is that of the version that it would
+        replace. `name` is that of the model. `is_over` says that nobody waits any more.
         """
+        draft = _Draft(folder, base)
         try:
             cases = [each for one in read_all([draft.folder]) for each in one.cases]
         except EvalError as error:
@@ -92,7 +96,7 @@ class ProposalEvals:
 @dataclass(frozen=True)
 class _Measuring:
     settings: Settings
-    draft: Draft
+    draft: _Draft
     model: str
     chat: ModelRunnable
     cases: tuple[EvalCase, ...]

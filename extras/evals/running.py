@@ -21,7 +21,7 @@ from msgspec import structs
 from skills_agent.evals.cases.case import EvalCase, ScriptCheck
 from skills_agent.evals.cases.checks import check
 from skills_agent.evals.cases.errors import EvalError
-from skills_agent.evals.cases.result import EVAL_THREADS, Arm, CheckResult, EvalResult, Outcome
+from skills_agent.evals.cases.result import Arm, CheckResult, EvalResult, Outcome
 from skills_agent.evals.cases.run_folder import RUNS
 from skills_agent.evals.cases.trajectory import Spent, Trajectory
 from skills_agent.evals.errors import CaseRefusedError, approvals_text
@@ -36,7 +36,7 @@ from skills_agent.graph.services import Host, Services
 from skills_agent.graph.setting_values import Price
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent, status_of
-from skills_agent.graph.threads.database import Database, config_of
+from skills_agent.graph.threads.database import EVAL_THREADS, Database, config_of
 from skills_agent.nodes.wrapped_models import ModelRunnable
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.errors import SkillError, SkillsAgentError

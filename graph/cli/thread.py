@@ -17,7 +17,6 @@ from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 from langgraph.types import Command, Interrupt, StateSnapshot
 
-from skills_agent.evals.cases.result import is_eval_thread
 from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.build import wire
 from skills_agent.graph.cli.approval import ask_person, is_for_words, make_answer, question_text
@@ -34,7 +33,7 @@ from skills_agent.graph.serialisation import strict_saver
 from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
-from skills_agent.graph.threads.database import config_of, open_database, options_of
+from skills_agent.graph.threads.database import config_of, is_eval_thread, open_database, options_of
 from skills_agent.graph.threads.errors import DatabaseError, ThreadError, UnknownThreadError
 from skills_agent.graph.threads.requests import Turn, request_in, turn_of
 from skills_agent.nodes.asking import REFUSED, AskedAttempt

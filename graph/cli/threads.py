@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from skills_agent.evals.cases.result import is_eval_thread
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import (
     ask_for_yes,
@@ -18,6 +17,7 @@ from skills_agent.graph.cli.printing import (
     table,
 )
 from skills_agent.graph.cli.start import imports_done
+from skills_agent.graph.threads.database import is_eval_thread
 from skills_agent.graph.threads.errors import AgeError, list_first
 from skills_agent.skills.text import count
 

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from psycopg.rows import DictRow
 
 FILE: Final = "threads.sqlite"
+EVAL_THREADS: Final = "eval-"
+"""What the names of the threads of eval cases begin with; the id of their run follows."""
+_EVAL_THREAD: Final = re.compile(rf"{EVAL_THREADS}\d{{8}}-\d{{6}}-")
 OPTIONS: Final = "skills_agent"
 """Key of the checkpoint metadata that holds the options a thread was started with."""
 
@@ -108,6 +111,11 @@ def config_of(
         # Checkpoint metadata keeps only plain values.
         config["metadata"] = {OPTIONS: json.dumps(dict(options))}
     return config
+
+
+def is_eval_thread(name: str) -> bool:
+    """Return whether a thread is that of an eval case, and not a person's that is called so."""
+    return _EVAL_THREAD.match(name) is not None
 
 
 def options_of(saver: BaseCheckpointSaver[Any], thread: str) -> dict[str, Any] | None:

@@ -1,6 +1,5 @@
 """One result of one run of one case, and the head of a run: what a run keeps on disk."""
 
-import re
 from typing import Literal
 
 import msgspec
@@ -10,10 +9,6 @@ from skills_agent.evals.cases.trajectory import Spent, Trajectory
 
 VERSION = 1
 """Of the files of a run."""
-
-EVAL_THREADS = "eval-"
-"""What the names of the threads of eval cases begin with; the id of their run follows."""
-_EVAL_THREAD = re.compile(rf"{EVAL_THREADS}\d{{8}}-\d{{6}}-")
 
 Arm = Literal["with", "without"]
 """The same case with the skill, and without it."""
@@ -26,11 +21,6 @@ that nobody answers; nothing decides (a rubric alone, and no grader)."""
 
 Recording = Literal["", "record", "replay"]
 """Whether answers of providers are kept beside the cases, or come from there."""
-
-
-def is_eval_thread(name: str) -> bool:
-    """Return whether a thread is that of an eval case, and not a person's that is called so."""
-    return _EVAL_THREAD.match(name) is not None
 
 
 class Vote(Frozen, frozen=True, kw_only=True):
