@@ -16,7 +16,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 endif
 
-.PHONY: help demo check format figures docs test test-all cover crash soak newest example wheel image clean
+.PHONY: help demo check format figures docs test test-all cover crash soak without walls newest example wheel image clean
 
 help:
 	@echo "make demo      answer a real question about a real file, without a key or a network"
@@ -30,6 +30,8 @@ help:
 	@echo "make cover     run the quick tests and report what they do not reach"
 	@echo "make crash     kill the agent at every point of a run, on SQLite and PostgreSQL (long)"
 	@echo "make soak      drive threads by random steps, kills and faults for half an hour (long)"
+	@echo "make without   take each part of extras/ away from a copy, and see that the rest works; X=evals: that one"
+	@echo "make walls     the same, with every quick test (long)"
 	@echo "make newest    run the core of the tests against the newest LangGraph"
 	@echo "make example   make examples/skills-repo anew of the bundled skills, signed by a key that is thrown away"
 	@echo "make wheel     build the wheel and try it in a clean environment"
@@ -92,6 +94,12 @@ crash: $(VENV)/.dev
 
 soak: $(VENV)/.dev
 	$(BIN)/python -m tests.soak
+
+without: $(VENV)/.test
+	$(BIN)/python scripts/without.py $(X)
+
+walls: $(VENV)/.test
+	FULL=1 $(BIN)/python scripts/without.py $(X)
 
 newest: $(VENV)/.dev
 	sh .ci/newest

@@ -270,7 +270,7 @@ def last_line(text: str) -> str:
 def run_program(*command: str, home: Path | None = None) -> None:
     """Run a program. Raises CalledProcessError."""
     environment = {**os.environ, **({"HOME": str(home)} if home else {})}
-    subprocess.run(command, capture_output=True, text=True, env=environment, check=True)  # noqa: S603
+    subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
 
 
 def settings_for(skill: Path, workspace: Path, home: Path) -> Settings:
