@@ -3,7 +3,7 @@
 Prints the bytes of the database file per turn over 50 turns with 10, 100 and 1,000 skills, three of them
 loaded: for plain turns (a question, an answer) and for turns with a tool call; then the CPU time that a
 new process needs to read a thread of 500 turns, and to take one more turn in it. Exits with 1 over the
-budgets: 20 KB a turn, and 100 ms for reading.
+budgets: 22 KB a turn, and 100 ms for reading.
 """
 
 import argparse
@@ -30,7 +30,7 @@ SIZES = (10, 100, 1_000)
 TURNS = 50
 LONG = 500
 LOADED = 3
-KILOBYTES_A_TURN = 20.0
+KILOBYTES_A_TURN = 22.0
 MILLISECONDS_TO_READ = 100.0
 
 QUESTION = "How many orders came in last week, and which region sold the most of them? This is turn {turn}."
@@ -95,8 +95,8 @@ def agent(workspace: Path, *, tools: bool = False) -> Iterator[Any]:
 def _reply(*, tools: bool) -> Any:
     def reply(messages: Sequence[BaseMessage]) -> AIMessage | Mapping[str, Any]:
         """Answer; before it call a tool once a turn."""
-        asked = max(index for index, each in enumerate(messages[:-1]) if each.type == "human")
-        if tools and asked == len(messages) - 2:
+        asked = max((at for at, each in enumerate(messages) if "This is turn" in str(each.text)), default=0)
+        if tools and not any(each.type == "tool" for each in messages[asked:]):
             return {"content": "", "tool_calls": [{"name": "read_file", "args": {"path": "orders.csv"}}]}
         return AIMessage(ANSWER)
 

@@ -9,7 +9,6 @@ from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
 from skills_agent.graph.audit.recorder import record_node, record_steps
-from skills_agent.graph.first_step import begin_and_decide
 from skills_agent.graph.langgraph_inside import skip_answers, state_now
 from skills_agent.graph.response_format import ResponseFormat, form_of
 from skills_agent.graph.routes import (
@@ -20,7 +19,6 @@ from skills_agent.graph.routes import (
     after_gate,
     after_load,
     after_select,
-    after_start,
     after_summarize,
 )
 from skills_agent.graph.services import Host, Services
@@ -49,8 +47,6 @@ from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentState
 
 EDGES: Final = (
-    (START, "skills or open calls", "discover"),
-    (START, "a plain message", "decide"),
     ("discover", "history too long", "summarize"),
     ("discover", "a skill is asked for", "select"),
     ("discover", "no skill asked for", "decide"),
@@ -63,11 +59,9 @@ EDGES: Final = (
     ("select", "denied again and again", "answer"),
     ("load", "other calls wait", "gate"),
     ("load", "loaded", "decide"),
-    ("decide", "history too long", "summarize"),
     ("decide", "wants a skill", "select"),
     ("decide", "calls a tool", "gate"),
-    ("decide", "is done", END),
-    ("decide", "out of budget", "answer"),
+    ("decide", "is done or out of budget", "answer"),
     ("gate", "allowed", "act"),
     ("gate", "needs a person", "approve"),
     ("gate", "denied", "decide"),
@@ -78,10 +72,12 @@ EDGES: Final = (
     ("approve", "denied again and again", "answer"),
     ("act", "done", "decide"),
 )
-"""Which node follows which, and when: a route returns the label, or a `Send` that names its node itself."""
+"""Which node follows which, and when: a route returns the label, or a `Send` that names its node itself.
+
+Every turn begins with `discover` and ends with `answer`.
+"""
 
 ROUTES: Final[Mapping[str, Callable[[AgentState], Any]]] = {
-    START: after_start,
     "discover": after_discover,
     "summarize": after_summarize,
     "select": after_select,
@@ -147,17 +143,16 @@ def wire(services: Services, response_format: ResponseFormat | None = None) -> A
     """Return the graph over its services."""
     running = services.threads.invocations
     graph = AgentGraph(services.threads, response_format)
-    recorded: dict[str, Any] = {}
     for name, (function, bind) in _nodes(services).items():
         waits = isgeneratorfunction(function)  # for a model or a tool
         record = record_steps if waits else record_node
-        recorded[name] = record(name, _bound_late(bind), services.audit)
-    recorded["decide"] = begin_and_decide(recorded["discover"], recorded["decide"])
-    for name, made in recorded.items():
+        made = record(name, _bound_late(bind), services.audit)
         # The input schema is named, because LangGraph would take the fields of a worker's input for channels.
-        node = two_paths(name, made, running) if isgeneratorfunction(made) else made
-        graph.add_node(name, node, input_schema=graph.state_schema)
+        graph.add_node(
+            name, two_paths(name, made, running) if waits else made, input_schema=graph.state_schema
+        )
 
+    graph.add_edge(START, "discover")
     for name, route in ROUTES.items():
         ends: dict[Hashable, str] = {label: end for start, label, end in EDGES if start == name}
         graph.add_conditional_edges(name, route, ends)

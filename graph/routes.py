@@ -6,7 +6,6 @@ the edges, or `Send`s, which name their node themselves.
 
 from typing import Any, Literal
 
-from langchain_core.messages import HumanMessage
 from langgraph.types import Send
 
 from skills_agent.nodes.select import may_ask_for_skills
@@ -15,25 +14,14 @@ from skills_agent.state.records import Admission
 from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import (
     LOAD_SKILL,
-    is_whole,
     refused_too_often,
     wants_calls,
     wants_skills,
     wants_tools,
 )
-from skills_agent.state.turn_end import begins_turn, is_ended
 
 AfterSummarize = Literal["a skill is asked for", "no skill asked for"]
 AfterRefusals = Literal["denied", "denied again and again"]
-
-
-def after_start(state: AgentState) -> Literal["skills or open calls", "a plain message"]:
-    """Ask the model in the first step where nothing is to be done before, as in most turns.
-
-    A step costs a checkpoint. `decide` discovers the skills then, and leads to what that shows to be needed.
-    """
-    is_plain = begins_turn(state) and not may_ask_for_skills(state) and is_whole(state.get("messages") or [])
-    return "a plain message" if is_plain else "skills or open calls"
 
 
 def after_discover(state: AgentState) -> Literal["history too long"] | AfterSummarize:
@@ -71,20 +59,10 @@ def after_load(state: AgentState) -> list[Literal["other calls wait", "loaded"]]
 
 def after_decide(
     state: AgentState,
-) -> Literal["history too long", "wants a skill", "calls a tool", "is done", "out of budget"]:
-    """Follow the model's calls while the budgets last.
-
-    Where the turn has just begun, the model may not be asked yet. A message without calls that somebody else
-    wrote is not the answer yet: `answer` makes it that.
-    """
-    if state.get("history_too_long"):
-        return "history too long"
-    if isinstance(next(reversed(state["messages"]), None), HumanMessage) and may_ask_for_skills(state):
-        return "wants a skill"
-    if is_ended(state):
-        return "is done"
+) -> Literal["wants a skill", "calls a tool", "is done or out of budget"]:
+    """Follow the model's calls while the budgets last; a message without calls is the answer."""
     if not wants_calls(state["messages"]) or state.get("spent_budget"):
-        return "out of budget"
+        return "is done or out of budget"
     return "wants a skill" if wants_skills(state["messages"]) else "calls a tool"
 
 

@@ -7,6 +7,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
+from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.answer_tries import ask_in_form
 from skills_agent.nodes.model_call import ModelRequests, Steps
 from skills_agent.nodes.reply import MAX_TRIES, as_arrived
@@ -22,17 +23,15 @@ logger = logging.getLogger(__name__)
 
 
 def answer(state: AgentState, runtime: Runtime[Context], *, requests: ModelRequests) -> Steps[AgentUpdate]:
-    """End a turn that cannot go on.
+    """End the turn: with the message or the result that is its answer, or with a last word of the model.
 
     When a budget is spent while the model wants more calls, or it repeats a refused call, its calls are
     answered as not run, and it is asked once more, without tools but for that of the host's form of answers.
-    A message without calls is the answer as it is: `decide` ends such a turn itself, but for one that
-    somebody else wrote, or an earlier release.
     """
     messages = state["messages"]
     reason = _reason(messages, state.get("spent_budget"))
     if not reason:
-        return ended(state, last_ai(messages))
+        return _ended(state, messages, requests.form)
     answered = repair(messages, f"Not run: {reason}.") or messages
     known = {id(each) for each in messages}
     skills = requests.shown_skills(state, runtime)
@@ -48,7 +47,13 @@ def answer(state: AgentState, runtime: Runtime[Context], *, requests: ModelReque
     logger.warning("turn cut short", extra={"reason": reason})
     before = [each for each in answered if id(each) not in known]
     update = AgentUpdate(messages=[*before, *asked.messages]) | asked.usage
-    return update | ended(state, asked.messages[-1], asked.structured)
+    return update | _ended(state, asked.messages, requests.form)
+
+
+def _ended(state: AgentState, messages: Sequence[AnyMessage], form: AnswerForm | None) -> AgentUpdate:
+    update, reply = ended(state, messages), last_ai(messages)
+    structured = form.read(reply).structured if form and reply else None
+    return update if structured is None else update | AgentUpdate(structured_response=structured)
 
 
 def _reason(messages: Sequence[AnyMessage], spent_budget: str | None) -> str:

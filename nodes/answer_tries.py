@@ -1,7 +1,7 @@
 """Ask the model until its answer is in the form that the host wants, a few times."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
@@ -22,7 +22,6 @@ class Asked(NamedTuple):
     messages: list[AnyMessage]
     """What to append: its replies, and the answers to their calls of the form."""
     usage: AgentUpdate
-    structured: Any
     fault: str
     """Why its last answer is not in the form; empty where it is, or where it is none."""
 
@@ -62,7 +61,7 @@ def ask_in_form(  # noqa: PLR0913, PLR0917 - those of `ModelRequests.ask`, and w
         calls -= reply.calls
         if not given.fault or calls <= 0:
             break
-    return Asked(new, usage, given.structured, given.fault)
+    return Asked(new, usage, given.fault)
 
 
 def given_up(form: AnswerForm, asked: Asked) -> AIMessage:

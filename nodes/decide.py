@@ -24,7 +24,7 @@ from skills_agent.state.transcript import (
     said_of_unloading,
     wants_calls,
 )
-from skills_agent.state.turn_end import direct_result, ended
+from skills_agent.state.turn_end import is_direct_result
 
 
 def decide(
@@ -36,19 +36,18 @@ def decide(
     limits: Limits,
     running: Invocations,
 ) -> Steps[AgentUpdate]:
-    """Render the prompt, call the model and append its message; one without calls ends the turn.
+    """Render the prompt, call the model and append its message.
 
     Where the host wants answers in a form, one that is not in it is asked for again (`answer_tries.py`).
 
-    It ends here and not in a step of its own, which would cost a checkpoint more in every turn.
     Which tools are bound does not depend on what loaded skills allow: a changed list costs the provider's
     prompt cache, so the gate refuses instead. Ids of calls that are empty or known are replaced. Where the
     prompt cannot be made to fit into the model's window, a message that says so stands for the model's. The
-    result of a tool that is `return_direct` is the answer itself.
+    result of a tool that is `return_direct` is the answer itself: no model is asked.
     """
     messages = state.get("messages") or []
-    if result := direct_result(messages, lambda name: _is_direct(policy, name)):
-        return ended(state, result)
+    if is_direct_result(messages, lambda name: _is_direct(policy, name)):
+        return AgentUpdate()
     context = Context.of(runtime.context)
     narrowed = context.narrow(limits)
     skills = requests.shown_skills(state, runtime)
@@ -60,7 +59,7 @@ def decide(
         receipt = messages[-1].id
         own = AIMessage(said, id=f"said-{receipt}", name=agent_name() or None)
         own.additional_kwargs = dict(SYNTHETIC)
-        return AgentUpdate(messages=[own]) | ended(state, own)
+        return AgentUpdate(messages=[own])
     left = narrowed.max_model_calls - counts_of_turn(state)["model_calls"]
     own_ids = partial(with_own_ids, is_taken=partial(_is_in_journal, running.current()))
     asked = yield from ask_in_form(requests, state, runtime, messages, skills, note, hidden, left, own_ids)
@@ -69,7 +68,7 @@ def decide(
     update = AgentUpdate(messages=asked.messages) | asked.usage
     usage = add_usage(state.get("usage"), update.get("usage"))
     if not wants_calls(asked.messages):
-        return update | ended(state, asked.messages[-1], asked.structured)
+        return update
     if budget := spent_budget({**state, "usage": usage}, narrowed):
         update["spent_budget"] = budget
     return update

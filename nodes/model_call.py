@@ -522,7 +522,7 @@ def usage_of(state: AgentState, reply: Reply) -> AgentUpdate:
     details: Mapping[str, Any] = usage.get("input_token_details") or {}
     return AgentUpdate(
         usage=spent(
-            state["usage"]["turn"],
+            state["usage"]["turn"] if state.get("usage") else 0,  # None: a client led past `discover`.
             model_calls=reply.calls,
             input_tokens=usage.get("input_tokens", 0),
             output_tokens=usage.get("output_tokens", 0),

@@ -328,6 +328,8 @@ def _choose_only(agent: CompiledAgent, said: AgentInput, config: RunnableConfig,
     if calls := open_calls(messages):
         ended = [refusal(call["id"] or "", call["name"], _ENDED) for call in calls]
         agent.update_own_state(config, {"messages": ended}, as_node="answer")
+    else:
+        _invoke(agent, None, config, control)
 
 
 class _Ending(NamedTuple):

@@ -293,13 +293,6 @@ def _acted(step: NodeStep) -> Iterator[Event]:
             yield _pick(events.SkillUnloaded, skill, call_id=call["call_id"], skill=name)
 
 
-def _decided(step: NodeStep) -> Iterator[Event]:
-    yield from _model_called(step)
-    if "loaded" in step.update:
-        fault = fault_of(last_ai(step.update["messages"]))
-        yield _run_ended(step, "incomplete" if fault else "done", fault)
-
-
 def _finished(step: NodeStep) -> Iterator[Event]:
     said = last_ai(step.update.get("messages") or [])
     own = {call["id"] for call in said.tool_calls} if said else set()  # of the host's form of answers
@@ -356,7 +349,7 @@ _EVENTS: Final[Mapping[str, Callable[[NodeStep], Iterator[Event]]]] = {
     "summarize": _summarized,
     "select": _selected,
     "load": _loaded,
-    "decide": _decided,
+    "decide": _model_called,
     "gate": _judged,
     "approve": _answered,
     "act": _acted,

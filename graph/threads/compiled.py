@@ -87,7 +87,6 @@ _UNNAMED: Final = frozenset({"LangGraph", DEFAULT_NAME})
 """The names of a graph that no host named: LangGraph's, and that of our own program and server."""
 _LOOKOUT_SECONDS: Final = 0.02
 """Between two looks whether a cancelled run has ended."""
-_LEADING_TO_DECIDE: Final = frozenset({"discover", "summarize", "select", "load", "gate", "approve", "act"})
 _INTERRUPT_ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -241,7 +240,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     def _update_state(
         self, thread: "_Thread | None", config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
-        updated = super().bulk_update_state(_marked(config), _within_turn(supersteps))
+        updated = super().bulk_update_state(_marked(config), supersteps)
         if thread and thread.is_outermost:
             self._record_update(thread, self.get_state(updated), supersteps)
         return updated
@@ -255,7 +254,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         async with _locked_async(thread, Cancellation()):
             if not all_make_no_claims(supersteps):
                 supersteps = believed_updates(supersteps, await self.aget_state(config))
-            updated = await super().abulk_update_state(_marked(config), _within_turn(supersteps))
+            updated = await super().abulk_update_state(_marked(config), supersteps)
             if thread and thread.is_outermost:
                 snapshot = await self.aget_state(updated)
                 await asyncio.to_thread(self._record_update, thread, snapshot, supersteps)
@@ -641,22 +640,6 @@ def _by_text(config: ConfigT) -> ConfigT:
     if config is None or not isinstance(thread, int | UUID) or isinstance(thread, bool):
         return config
     return {**config, "configurable": {**config["configurable"], "thread_id": str(thread)}}
-
-
-def _within_turn(supersteps: Sequence[Sequence[StateUpdate]]) -> list[list[StateUpdate]]:
-    """Return updates so that `decide`, where one leads there in the name of another node, begins no turn.
-
-    It takes a message for a new turn while the channel `answer` holds that of the last one.
-    """
-    return [
-        [
-            update._replace(values={"answer": "", **update.values})
-            if update.as_node in _LEADING_TO_DECIDE and isinstance(update.values, dict)
-            else update
-            for update in superstep
-        ]
-        for superstep in supersteps
-    ]
 
 
 def _marked(config: RunnableConfig | None, run: str = "") -> RunnableConfig:

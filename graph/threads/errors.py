@@ -46,15 +46,14 @@ class InputKeysError(DetailedError, ThreadError):
 
 
 class GotoError(DetailedError, ThreadError):
-    """A command goes to a node without what that node works with. Nothing was run."""
+    """A command goes to a node past `discover`, or without what that node works with. Nothing was run."""
 
-    code = "goto-incomplete"
+    code = "goto-refused"
     sentence = (
-        "A command cannot go to {node} without what is to be done there: a Send with {keys}. Send a message, "
-        "or the answer to an open question, instead."
+        "A command cannot go to {node}: every turn begins with discover. Send a message, or the answer to an "
+        "open question, instead."
     )
     node: str
-    keys: str
 
 
 class LostLockError(DetailedError, ThreadError):

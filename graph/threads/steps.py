@@ -5,7 +5,7 @@ LangGraph's `get_state_history` builds the whole state of each anew: minutes for
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage, convert_to_messages
 from langgraph.checkpoint.base import CheckpointTuple
@@ -19,9 +19,7 @@ from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import config_of
 from skills_agent.graph.threads.errors import UnknownStepError
 from skills_agent.state.reducers import add_usage, merge_messages
-from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import shown_calls_of
-from skills_agent.state.turn_end import begins_turn
 
 FORKED_FROM = "skills_agent_forked_from"
 """Key of the checkpoint metadata that says where a fork came from: `THREAD@STEP`."""
@@ -172,8 +170,6 @@ class _Replay:
                 yield from state_updated(task.update, None)
             elif task.node != START:
                 step = NodeStep(task.argument or self._values, task.update)
-                if task.node == "decide" and begins_turn(cast("AgentState", self._values)):
-                    yield from events_of("discover", step)  # It was in the same step.
                 yield from events_of(task.node, step)
 
     def apply(self, updates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

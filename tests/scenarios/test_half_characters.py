@@ -34,7 +34,7 @@ def note(text: str) -> str:
         {"messages": [HumanMessage(HALF)]},
         {"messages": [("user", HALF)]},
         {"messages": [{"role": "user", "content": [{"type": "text", "text": HALF}]}]},
-        Command(update={"messages": [HumanMessage(HALF)]}, goto="decide"),
+        Command(update={"messages": [HumanMessage(HALF)]}),
     ],
 )
 def test_a_request_is_cleaned_before_anything_reads_it(

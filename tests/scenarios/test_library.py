@@ -98,7 +98,7 @@ def test_every_stream_mode_shows_the_run(make_agent: MakeAgent) -> None:
     agent = make_agent(REPLIES)
     asked: Any = {"messages": [HumanMessage("How many?")]}
     nodes = [name for update in agent.graph.stream(asked, agent.config) for name in update]
-    assert nodes == ["decide", "select", "load", "gate", "act", "decide"]
+    assert nodes == ["discover", "decide", "select", "load", "gate", "act", "decide", "answer"]
     again = make_agent(REPLIES, thread="2")
     parts: Any = again.graph.stream(asked, again.config, stream_mode="messages")
     tokens = [
@@ -114,7 +114,7 @@ async def test_async_streaming_shows_the_same_run(make_agent: MakeAgent) -> None
     agent = make_agent(REPLIES)
     asked: Any = {"messages": [HumanMessage("How many?")]}
     nodes = [name async for update in agent.graph.astream(asked, agent.config) for name in update]
-    assert nodes == ["decide", "select", "load", "gate", "act", "decide"]
+    assert nodes == ["discover", "decide", "select", "load", "gate", "act", "decide", "answer"]
 
 
 PROCESS = """

@@ -243,7 +243,7 @@ def test_the_summary_is_the_first_thing_of_a_turn_and_covers_whole_turns(
     thread = Thread(workspace)
     asked: Any = {"messages": [*past(40), HumanMessage("What now?")]}
     nodes = [name for update in thread.graph.stream(asked, thread.config) for name in update]
-    assert nodes == ["decide", "summarize", "decide"]
+    assert nodes == ["discover", "summarize", "decide", "answer"]
     (prompt,) = provider.prompts
     covered = thread.summary["turns"]
     assert 0 < covered < 40

@@ -88,7 +88,7 @@ async def test_it_is_there_on_every_path(workspace: Path) -> None:
     agent = agent_of(workspace, [GIVEN])
     assert (await agent.ainvoke(asked(), config("a")))["structured_response"] == REPORT
     updates = [*agent.stream(asked(), config("b"), stream_mode="updates")]
-    assert updates[-1]["decide"]["structured_response"] == REPORT.model_dump()
+    assert updates[-1]["answer"]["structured_response"] == REPORT.model_dump()
     parts = [part async for part in agent.astream(asked(), config("c"), stream_mode="values")]
     assert parts[-1]["structured_response"] == REPORT
 

@@ -102,10 +102,11 @@ def test_steps_say_what_ran_and_what_changed(cli: CommandLine) -> None:
     assert numbers == sorted(set(numbers))
     first = [list(step["nodes"]) for step in of_turn(cli, 1)]
     assert [nodes for nodes in first if nodes != ["decide"]] == [
-        ["input"],
+        *(["input"], ["discover"]),
         *(["gate"], ["act"]),  # the plan
         *(["select"], ["load"]),
         *(["gate"], ["act", "approve"], ["act", "act"]),
+        ["answer"],
     ]
     by_nodes = {",".join(step["nodes"]): step["changed"] for step in told[: len(first)]}
     assert [each["text"] for each in by_nodes["input"]["messages"]] == ["Stamp!"]

@@ -86,7 +86,7 @@ def test_a_host_reads_and_forks_the_threads_of_its_own_graph(agent: Agent) -> No
         ("write_file", "approved")
     ]
     steps = threads.steps("thread")
-    assert steps[-1].nodes == ("decide",)
+    assert steps[-1].nodes == ("answer",)
     fork = threads.fork("thread", steps[-1].number, new="copy")
     assert (fork.thread, fork.status) == ("copy", "done")
     assert {each.thread for each in threads.list()} == {"thread", "copy"}
