@@ -139,6 +139,7 @@ def _print_error(text: str, code: str, output: Output) -> None:
 
 
 if __name__ == "__main__":
-    from skills_agent.graph.cli.start import start
+    from skills_agent.graph.cli.garbage import searched_late
 
-    start()
+    with searched_late():
+        main()

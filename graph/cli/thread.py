@@ -20,11 +20,11 @@ from langgraph.types import Command, Interrupt, StateSnapshot
 from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.build import wire
 from skills_agent.graph.cli.approval import ask_person, is_for_words, make_answer, question_text
+from skills_agent.graph.cli.garbage import imports_done
 from skills_agent.graph.cli.options import shell_command
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json
 from skills_agent.graph.cli.progress import STREAM_MODES, Progress
 from skills_agent.graph.cli.signals import INTERRUPTED, draining, ending_on_sigterm, exit_code_of, leave
-from skills_agent.graph.cli.start import imports_done
 from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.provider import default_model

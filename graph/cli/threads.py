@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from skills_agent.graph.cli import options
+from skills_agent.graph.cli.garbage import imports_done
 from skills_agent.graph.cli.printing import (
     ask_for_yes,
     echo,
@@ -16,7 +17,6 @@ from skills_agent.graph.cli.printing import (
     print_json,
     table,
 )
-from skills_agent.graph.cli.start import imports_done
 from skills_agent.graph.threads.database import is_eval_thread
 from skills_agent.graph.threads.errors import AgeError, list_first
 from skills_agent.skills.text import count

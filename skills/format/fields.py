@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-from skills_agent.skills.format.frontmatter import Frontmatter
+from skills_agent.skills.format.parsed import Frontmatter
 from skills_agent.skills.format.rules import Finding
 from skills_agent.skills.format.values import NAME_LIMIT, FieldValue
 from skills_agent.skills.text import one_line

@@ -6,9 +6,9 @@ in less than half the time of PyYAML and without its import; yaml_text.py reads 
 
 import codecs
 import re
-from collections.abc import Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
+from skills_agent.skills.format.parsed import NULL, Frontmatter, Value
 from skills_agent.skills.format.rules import Finding, FrontmatterError
 from skills_agent.skills.text import clean_text, is_clean, normalize_line_ends
 
@@ -18,9 +18,6 @@ HEAD_BYTES: Final = MAX_FRONTMATTER_BYTES + 512
 """How much of a file shows its frontmatter, fences and all."""
 MAX_DESCRIPTION: Final = 1024
 """Characters of a description that is made of a paragraph, as in the specification."""
-NULL: Final = frozenset({"", "~", "null", "Null", "NULL"})
-"""Unquoted scalars that mean nothing."""
-
 _OPENING: Final = re.compile(rb"\A(?:\xef\xbb\xbf)?(?P<before>\s*)---[ \t]*(?:\r\n|\n|\r)")
 _CLOSING: Final = re.compile(rb"\n---[ \t]*(?:\r\n|\n|\r|\Z)")
 _CLOSING_AFTER_CR: Final = re.compile(rb"[\r\n]---[ \t]*(?:\r\n|\n|\r|\Z)")
@@ -38,8 +35,6 @@ _PLAIN_LINE: Final = re.compile(
 )
 """`key: text`, at the margin or indented, or an indented `- text`; the text may stand in quotes."""
 
-Value: TypeAlias = "str | list[Value] | dict[str, Value] | None"
-
 
 class Split(NamedTuple):
     """Where the frontmatter of a file is."""
@@ -50,14 +45,6 @@ class Split(NamedTuple):
     """1-based line of the file on which it begins."""
     body_start: int
     """Offset in bytes of the text after the closing fence."""
-
-
-class Frontmatter(NamedTuple):
-    """The fields of a frontmatter, the line of each, and what was odd."""
-
-    fields: Mapping[str, Value]
-    lines: Mapping[str, int]
-    findings: tuple[Finding, ...] = ()
 
 
 def split(head: bytes) -> Split:

@@ -13,13 +13,13 @@ from skills_agent.skills.format.declared import declared_needs
 from skills_agent.skills.format.fields import read_fields
 from skills_agent.skills.format.frontmatter import (
     HEAD_BYTES,
-    Frontmatter,
     Split,
     body_start,
     first_paragraph,
     parse,
     split,
 )
+from skills_agent.skills.format.parsed import Frontmatter
 from skills_agent.skills.format.rules import (
     Finding,
     FrontmatterError,

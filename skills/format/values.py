@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from skills_agent.skills.format.frontmatter import Value
+from skills_agent.skills.format.parsed import Value
 from skills_agent.skills.format.requirements import is_specifier, requirement_of, split_requirements
 from skills_agent.skills.format.rules import Finding
 from skills_agent.skills.policy.patterns import GRAMMAR, EntryNotUnderstoodError, split_entries

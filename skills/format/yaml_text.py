@@ -13,7 +13,8 @@ from typing import Final
 
 import yaml
 
-from skills_agent.skills.format.frontmatter import NULL, Frontmatter, Value
+from skills_agent.skills.format.fields import find_field
+from skills_agent.skills.format.parsed import NULL, Frontmatter, Value
 from skills_agent.skills.format.rules import Finding, FrontmatterError
 
 MAX_DEPTH: Final = 12
@@ -113,8 +114,6 @@ class _YamlReader:
 
     def _report_brackets(self, event: yaml.Event) -> None:
         """Report brackets once, and once in fields that the specification does not have."""
-        from skills_agent.skills.format.fields import find_field  # noqa: PLC0415 - which imports this module
-
         field = find_field(self._top)
         is_extension = field is not None and not field.in_spec
         code = "yaml-flow-extension" if is_extension else "yaml-flow-style"

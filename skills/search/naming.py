@@ -8,12 +8,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from skills_agent.skills.search.match import Match
 from skills_agent.skills.search.tokens import MAX_CHARACTERS, read_query, spaced
-
-if TYPE_CHECKING:
-    from skills_agent.skills.search.words import Match
 
 # Compiled when something is first searched.
 _WORD: Final = r"[^\W_]+"
@@ -93,8 +91,8 @@ class Names:
 
 
 def named_first(
-    matches: Sequence["Match"], named: Mapping[int, Naming], factors: Sequence[float]
-) -> list["Match"]:
+    matches: Sequence[Match], named: Mapping[int, Naming], factors: Sequence[float]
+) -> list[Match]:
     """Return matches, given best first, with those that are named before what they stand behind.
 
     The words of a name bring no skill before a much better match, nor before one that is trusted more: any

@@ -15,8 +15,9 @@ from time import monotonic
 from typing import Final, Protocol, TypeAlias
 
 from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.skills.search.match import Match
 from skills_agent.skills.search.naming import named_first
-from skills_agent.skills.search.words import Match, SearchIndex, SearchText, Term
+from skills_agent.skills.search.words import SearchIndex, SearchText, Term
 
 MEANING_WEIGHT: Final = 0.5
 """What the model counts beside words. At 1 a small model makes search worse than words alone."""

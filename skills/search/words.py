@@ -15,6 +15,7 @@ from functools import partial
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 
+from skills_agent.skills.search.match import Match
 from skills_agent.skills.search.mentions import Described, attributed
 from skills_agent.skills.search.naming import Names, Naming, named_first
 from skills_agent.skills.search.tables import TextTables
@@ -66,15 +67,6 @@ class SearchText(NamedTuple):
     """Differs when the instructions may: a key that is indexed is not indexed again."""
     factor: float = 1.0
     """What its scores are multiplied with."""
-
-
-class Match(NamedTuple):
-    """The position of a text among those indexed, and how well it matches: higher is better."""
-
-    position: int
-    score: float
-    fit: float = 0.0
-    """How well by words alone, 0 or more; comparable between requests and between catalogs."""
 
 
 class Term(NamedTuple):

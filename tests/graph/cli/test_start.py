@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from skills_agent.graph.cli.garbage import imports_done
 from skills_agent.graph.cli.main import cli as command
-from skills_agent.graph.cli.start import imports_done
 from tests.graph.cli.command_line import CommandLine
 
 PROGRAM = """

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.skills.format.declared import MAX_NEEDS, declared_needs
-from skills_agent.skills.format.frontmatter import Value
+from skills_agent.skills.format.parsed import Value
 from skills_agent.skills.skill import Need
 
 
