@@ -38,6 +38,7 @@ from skills_agent.graph.settings import (
 )
 from skills_agent.graph.system_prompt import SystemPrompt, system_prompt_of
 from skills_agent.graph.threads.backends import ThreadServices
+from skills_agent.graph.threads.left_running import LeftRunning
 from skills_agent.graph.threads.locks import ThreadLocks
 from skills_agent.graph.tools.brought import HostTool
 from skills_agent.nodes.answer_form import AnswerForm
@@ -48,9 +49,9 @@ from skills_agent.nodes.model_call import ModelRequests, Models
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.results import ResultLimits
 from skills_agent.nodes.wrapped_models import ModelRunnable
-from skills_agent.shell.background import BackgroundCommands
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Library, Registry
+from skills_agent.skills.policy.lines import NO_LINES, NO_READER, CommandLines
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar, Places
 from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.tool_spec import PROPOSE_SKILL, SHELL_TOOLS
@@ -65,6 +66,7 @@ from skills_agent.state.transcript import LOAD_SKILL
 if TYPE_CHECKING:
     from skills_agent.graph.tools.change import Changes
     from skills_agent.graph.tools.equipment import Kept, Workdir
+    from skills_agent.graph.tools.of_extras import ExtraTools
     from skills_agent.graph.tools.offered import OfferedTools
     from skills_agent.graph.tools.workspace import Workspace
     from skills_agent.mcp.client import McpServers
@@ -201,9 +203,14 @@ class Services:
         return self.threads.invocations.cancellation()
 
     @property
-    def commands(self) -> BackgroundCommands:
-        """The commands in the background."""
-        return self.threads.background
+    def left_running(self) -> LeftRunning:
+        """What tools leave running when they return."""
+        return self.threads.left_running
+
+    @once
+    def lines(self) -> CommandLines:
+        """What reads command lines."""
+        return next(iter(hook("lines")), NO_LINES)
 
     @once
     def offered(self) -> "OfferedTools":
@@ -213,10 +220,12 @@ class Services:
         from skills_agent.graph.tools.offered import OfferedTools  # noqa: PLC0415
 
         settings, proposing = self.settings, self.proposing
-        own = build_tools(self, process_environment(), proposing.tool() if proposing else None)
+        of_extras = [tool for each in self.of_extras for tool in each.tools]
+        of_extras += [proposing.tool()] if proposing else []
+        own = build_tools(self, process_environment(), of_extras)
         of_host = brought(self.host.tools)
         places = Places(str(settings.workspace), closed=tuple(map(str, self.closed)))
-        offered = OfferedTools(own, of_host.own, settings.tool_timeout, places, of_host.provider)
+        offered = OfferedTools(own, of_host.own, settings.tool_timeout, places, of_host.provider, self.lines)
         form = self.host.form
         if form and (taken := form.tools.keys() & {*offered, *of_host.provider, LOAD_SKILL}):
             raise SettingsError(
@@ -297,7 +306,9 @@ class Services:
         from skills_agent.skills.scripts.choice import isolation_here, no_shell_here, why_no_shell  # noqa: PLC0415
 
         settings, runner = self.settings, self.host.runner
-        if runner is not None:
+        if self.lines is NO_LINES:
+            reason = NO_READER
+        elif runner is not None:
             reason = why_no_shell(settings.enable_run_command, runner)
         else:  # To know it takes no runner.
             path = process_environment().get("PATH")
@@ -376,6 +387,11 @@ class Services:
     def unreached(self, tool: str) -> str:
         """Say why the tool of an MCP server is not there, by its name; empty where that is unknown."""
         return self.servers.absence_of(tool)
+
+    @once
+    def of_extras(self) -> "Sequence[ExtraTools]":
+        """The tools of extras, and what is said of their calls."""
+        return [made for make in hook("tools") if (made := make(self))]
 
     @once
     def proposing(self) -> "ProposeSkill | None":

@@ -27,7 +27,6 @@ from skills_agent.skills.policy.patterns import Call, split_entries
 from skills_agent.skills.policy.protected import (
     ProtectedPath,
     protected_in,
-    protected_in_command,
     protected_path,
 )
 from skills_agent.skills.policy.risk import RISK_TEXTS
@@ -38,7 +37,6 @@ from skills_agent.skills.policy.verdict import (
     Verdict,
     consult,
 )
-from skills_agent.skills.scripts.command_line import command_request
 from skills_agent.skills.scripts.environment import is_root
 from skills_agent.skills.scripts.request import as_arguments, of_skill, script_call, script_request
 from skills_agent.skills.scripts.runner import ScriptRequest
@@ -209,7 +207,7 @@ class Judge:
         if call.command is None:
             found = list(protected_in(_words_of_script(call), workspace, arguments, start))
         else:
-            found = list(protected_in_command(call.command, workspace, arguments, start, cwd=_cwd(call)))
+            found = list(call.lines.protected(call.command, workspace, arguments, start, cwd=_cwd(call)))
         if call.skill is None and call.path is not None:
             found.extend(filter(None, [protected_path(call.path, workspace, more)]))
         return tuple({(each.entry, each.place): each for each in found}.values())
@@ -485,7 +483,7 @@ class Judge:
         workspace, skill = self._policy.workspace, self.loaded.get(call.skill or "")
         if call.spec.counts_as == "command":
             workdir = self._policy.workdir()
-            request = command_request(
+            request = call.lines.request(
                 str(call.command), workspace=workspace, workdir=workdir, cwd=_cwd(call) or None
             )
             if skill is None:

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.policy import Policy
-from skills_agent.shell.shell import SimpleCommand
 from skills_agent.skills.errors import SkillError
+from skills_agent.skills.policy.lines import SimpleCommand
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.question import (
     MAX_NAMED,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.shell.commands import ANY
 from skills_agent.shell.git_commands import WRITES
 from skills_agent.shell.reading import WRITING_OPTIONS
+from skills_agent.skills.policy.command_patterns import ANY
 from skills_agent.skills.policy.patterns import GRAMMAR, Entry
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -6,4 +6,6 @@ from skills_agent.graph.hooks import Extra
 
 EXTRA: Final = Extra(
     name="shell",
+    tools="skills_agent.shell.tools:shell_tools",
+    lines="skills_agent.shell.lines:LINES",
 )

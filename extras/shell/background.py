@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event, Lock, Thread
 from typing import Any, Final, NamedTuple
 
+from skills_agent.graph.threads.left_running import END_SECONDS
 from skills_agent.skills.errors import ScriptError, SkillError
 from skills_agent.skills.scripts.output import Capture
 from skills_agent.skills.scripts.runner import (
@@ -26,8 +27,6 @@ MAX_OF_RUN: Final = 4
 MAX_OF_PROCESS: Final = 16
 MAX_KEPT: Final = 64
 """Commands that have ended, whose last output can still be asked for."""
-END_SECONDS: Final = 10
-"""How long the end of commands is waited for; as long as the end of every process is."""
 
 
 def new_id() -> str:

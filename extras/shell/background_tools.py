@@ -8,21 +8,20 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, ToolException
 from pydantic import Field
 
-from skills_agent.graph.audit.events import CallOutput, CommandEnded
-from skills_agent.graph.audit.recorder import Audit
+from skills_agent.graph.audit.events import CommandEnded
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.equipment import Equipment
-from skills_agent.graph.tools.live_output import LiveOutput, Piece
+from skills_agent.graph.tools.live_output import live_output, while_it_goes_on
 from skills_agent.graph.tools.skills import ThreadRuntime
-from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import INVOCATION_KEY
 from skills_agent.shell.background import (
     END_SECONDS,
     BackgroundCommand,
+    BackgroundCommands,
     Look,
     new_id,
 )
-from skills_agent.skills.scripts.command_line import explained
+from skills_agent.shell.command_line import explained
 from skills_agent.skills.scripts.report import describe, streams
 from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRequest, Stop
 
@@ -41,45 +40,12 @@ Wait = Annotated[float | None, Field(ge=0)]
 """Seconds."""
 
 
-def live_output(
-    watcher: Audit,
-    runtime: ThreadRuntime,
-    tool: str,
-    cancellation: Cancellation,
-    command: str = "",
-) -> LiveOutput:
-    """Return what tells clients of the output of a call; of a command in the background, with its id."""
-    call_id, write = runtime.tool_call_id or "", _while_it_goes_on(runtime.stream_writer, cancellation)
-
-    def tell(piece: Piece) -> None:
-        event = CallOutput(
-            call_id=call_id, tool=tool, stream=piece.stream, output=piece.text, skipped=piece.skipped
-        )
-        if command:
-            event.command = command
-        watcher.stream(event, write)
-
-    return LiveOutput(tell)
-
-
-def _while_it_goes_on(writer: Callable[[Any], object], cancellation: Cancellation) -> Callable[[Any], None]:
-    """Return a writer that does nothing where its run was cancelled, and the event loop is closed."""
-
-    def write(part: Any) -> None:
-        try:
-            writer(part)
-        except RuntimeError:
-            if not cancellation.is_requested:
-                raise
-
-    return write
-
-
 @dataclass(frozen=True)
 class Background:
     """Starts commands in the background, and tells of them."""
 
     equipment: Equipment
+    commands: BackgroundCommands
 
     def tools(self) -> list[BaseTool]:
         """Return command_output and stop_command."""
@@ -108,7 +74,7 @@ class Background:
             watched,
             self.equipment.settings.max_script_output,
         )
-        self.equipment.commands.start(command, self.equipment.runner, cancellation.part(), live.add, end)
+        self.commands.start(command, self.equipment.runner, cancellation.part(), live.add, end)
         command.has_ended.wait(FIRST_LOOK_SECONDS)
         alone = ALONE if self.equipment.runner.preflight(request) == SANDBOXED else ""
         text = f"{_told(command, command.look())}\n[{LIVES}{alone}]"
@@ -135,7 +101,7 @@ class Background:
         return _told(command, command.look())
 
     def _find(self, command: str, runtime: ThreadRuntime) -> BackgroundCommand:
-        found = self.equipment.commands.find(_thread_of(runtime), command)
+        found = self.commands.find(_thread_of(runtime), command)
         if found is None:
             raise ToolException(
                 f"No command {command!r} runs here: it ended with its turn, or there never was one. Start it "
@@ -147,7 +113,7 @@ class Background:
         """Return what records the end of a command, and tells clients of it while its run goes on."""
         record = self.equipment.audit.afterwards(runtime.state)
         call_id, cancellation = runtime.tool_call_id or "", self.equipment.cancellation()
-        write = _while_it_goes_on(runtime.stream_writer, cancellation)
+        write = while_it_goes_on(runtime.stream_writer, cancellation)
 
         def ended(command: BackgroundCommand) -> None:
             if record is None:

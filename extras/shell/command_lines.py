@@ -4,10 +4,10 @@ import posixpath
 from collections.abc import Collection
 from typing import Final
 
-from skills_agent.shell.commands import ANY, Words, is_of_folder, permits, touches_words
 from skills_agent.shell.reading import may_write
 from skills_agent.shell.shell import Redirection, SimpleCommand, cd_target
 from skills_agent.shell.wrappers import is_harmless_variable, wrapped
+from skills_agent.skills.policy.command_patterns import ANY, Words, is_of_folder, permits, touches_words
 
 _NEUTRAL: Final = frozenset({":", "true", "false", "[", "[[", "test"})
 """Builtins that only say yes or no."""

@@ -11,11 +11,11 @@ from itertools import dropwhile, pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.shell.commands import is_option
 from skills_agent.shell.shell import SimpleCommand, take_apart
 from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.policy.command_patterns import is_option
+from skills_agent.skills.policy.protected import GIT
 
-GIT: Final = ".git"
 WRITES: Final = frozenset(
     {
         "add", "am", "branch", "checkout", "cherry-pick", "commit", "commit-tree", "config", "fetch", "gc",

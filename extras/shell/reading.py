@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Final, Literal, NamedTuple
 
-from skills_agent.shell.commands import ANY, is_option
 from skills_agent.shell.shell import Redirection, SimpleCommand, cd_target
 from skills_agent.shell.wrappers import WRAPPERS, wrapped
+from skills_agent.skills.policy.command_patterns import ANY, is_option
 
 Operands = Literal["paths", "texts", "a text, then paths", "files"]
 """What stands beside options. `files`: paths of files, no folders."""

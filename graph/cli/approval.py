@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from textwrap import wrap
@@ -14,9 +15,11 @@ from langgraph.types import Command, Interrupt
 from rich.cells import chop_cells
 
 from skills_agent.graph.cli.printing import line_of, page
+from skills_agent.graph.hooks import hook
 from skills_agent.nodes.asking import UNKNOWN
 from skills_agent.skills.policy.grants import grant_fault
-from skills_agent.skills.policy.patterns import GRAMMAR, NETWORK
+from skills_agent.skills.policy.lines import NO_LINES
+from skills_agent.skills.policy.patterns import NETWORK, Grammar
 from skills_agent.skills.policy.question import INDENT, plain
 from skills_agent.skills.visible import visible
 
@@ -222,9 +225,14 @@ def fault_of_arguments(text: str) -> tuple[int, str] | None:
     return None if isinstance(args, dict) else (0, "The arguments must be a JSON object")
 
 
+@cache
+def _grammar() -> Grammar:
+    return Grammar(lines=next(iter(hook("lines")), NO_LINES))
+
+
 def _ask_pattern(request: Request) -> str:
-    call = GRAMMAR.call(request["name"], request["args"])
-    exact = GRAMMAR.exact_entries(call) or ""
+    call = _grammar().call(request["name"], request["args"])
+    exact = _grammar().exact_entries(call) or ""
     offer = f" [{line_of(exact)}]" if exact else ""
     hosts = " ".join(f"{NETWORK}({host})" for host in call.hosts)
     alone = f" ({hosts}: the network alone)" if hosts else ""
@@ -249,6 +257,6 @@ def _fault(interrupt: Interrupt, request: Request, decision: Decision) -> str | 
     return grant_fault(
         grant["scope"],
         grant.get("pattern"),
-        GRAMMAR.call(request["name"], request["args"]),
+        _grammar().call(request["name"], request["args"]),
         is_outcome_unknown=not takes_edit,
     )

@@ -20,11 +20,11 @@ from skills_agent.graph.private_files import PrivateFileError, make_private_fold
 from skills_agent.graph.serialisation import Key
 from skills_agent.graph.settings import Settings, server_database
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
+from skills_agent.graph.threads.left_running import LeftRunning
 from skills_agent.graph.threads.locks import FileLocks, LockTable, PostgresLocks, ThreadLocks, conninfo_of
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocations, Journal
 from skills_agent.server.postgres_journal import PostgresJournal, has_psycopg
-from skills_agent.shell.background import BackgroundCommands
 from skills_agent.skills.policy.codes import Codes
 
 JOURNAL_FILE: Final = "journal.sqlite"
@@ -50,7 +50,7 @@ class ThreadServices:
     allowed_types: Mapping[Key, type] = field(default_factory=dict)
     """The host's own types that records may hold."""
     invocations: Invocations = field(default_factory=Invocations)
-    background: BackgroundCommands = field(default_factory=BackgroundCommands)
+    left_running: LeftRunning = field(default_factory=LeftRunning)
     spare_key: bytes = field(default_factory=partial(secrets.token_bytes, 32), repr=False)
     """For this process alone, where no key can be kept."""
 

@@ -327,25 +327,25 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         invocation = self._invocation(run, thread, cancellation) if thread else None
         running.begin(run, invocation, cancellation)
         if thread and thread.is_outermost:
-            self.services.background.take(thread.key.thread, run)
+            self.services.left_running.take(thread.key.thread, run)
         try:
             yield _Invoked(run, invocation)
         finally:
             cancellation.request()
-            self.services.background.end(run, 0)  # However the run ended; at a question, it has left them.
+            self.services.left_running.end(run, 0)  # However the run ended; at a question, it has left them.
             cancellation.when_idle(lambda: running.end(run))
 
     def _end_commands(
         self, run: str, thread: "_Thread | None", config: RunnableConfig | None, options: Mapping[str, Any]
     ) -> list[Any]:
         """End what an invocation left in the background, but for a question; return what is told of that."""
-        commands = self.services.background
+        commands = self.services.left_running
         if commands.of_run(run) and self._status(thread, config) == "waiting":
             commands.leave(run)
         return [part for command in commands.end(run) for part in custom_parts(self, command.record, options)]
 
     async def _end_commands_async(self, cancellation: Cancellation, run: str, *where: Any) -> list[Any]:
-        is_needed = bool(self.services.background.of_run(run))
+        is_needed = bool(self.services.left_running.of_run(run))
         return await cancellation.in_thread(self._end_commands, run, *where) if is_needed else []
 
     def _invocation(self, run: str, thread: "_Thread", cancellation: Cancellation) -> Invocation:

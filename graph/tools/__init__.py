@@ -1,40 +1,46 @@
 """The tools that the model may call; what each one is stands in skills/policy/tool_spec.py."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from langchain_core.tools import BaseTool
 
 from skills_agent.graph.tools.ask_user import AskUserArguments, ask_user
 from skills_agent.graph.tools.declare import declare, spec_of
 from skills_agent.graph.tools.equipment import Equipment
-from skills_agent.graph.tools.execution import run_tools
+from skills_agent.graph.tools.execution import script_tool
 from skills_agent.graph.tools.fetch import fetch_tool
 from skills_agent.graph.tools.files import file_tools
 from skills_agent.graph.tools.plan import update_plan
 from skills_agent.graph.tools.skills import skill_tools
 
-__all__ = ["build_tools", "spec_of"]
+__all__ = ["ORDER", "build_tools", "spec_of"]
+
+
+ORDER: Final = (
+    *("update_plan", "read_file", "list_dir", "grep", "write_file", "edit_file", "ask_user", "run_command"),
+    *("fetch_url", "propose_skill"),
+    # Last, what is offered in the course of a thread.
+    *("run_script", "read_resource", "search_skills", "unload_skill", "command_output", "stop_command"),
+)
+"""Of tools in the prompt, which a provider caches; those of other extras come behind these."""
 
 
 def build_tools(
-    equipment: Equipment, environment: Mapping[str, str] | None = None, proposing: BaseTool | None = None
+    equipment: Equipment, environment: Mapping[str, str] | None = None, of_extras: Sequence[BaseTool] = ()
 ) -> list[BaseTool]:
     """Return every tool but `load_skill`, which the graph carries out itself.
 
-    The order is fixed: it is part of the prompt that a provider caches. `environment` may name a proxy
-    that leads to the web. `proposing` is `propose_skill`, where the operator turned it on.
+    `environment` may name a proxy that leads to the web.
     """
     settings = equipment.settings
-    run_script, run_command, *of_background = run_tools(equipment)
-    return [
+    tools = [
         declare(update_plan),
         *file_tools(equipment.files, images=settings.read_images),
         *([declare(ask_user, arguments=AskUserArguments)] if settings.approval == "ask" else []),
-        run_command,
         fetch_tool(environment),
-        *([proposing] if proposing else []),
-        # Last, what is offered in the course of a thread.
-        run_script,
+        script_tool(equipment),
         *skill_tools(equipment.library, left_out=equipment.left_out, images=settings.read_images),
-        *of_background,
+        *of_extras,
     ]
+    return sorted(tools, key=lambda tool: ORDER.index(tool.name) if tool.name in ORDER else len(ORDER))

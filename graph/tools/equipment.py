@@ -13,14 +13,15 @@ from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.kept_folders import KeptFolders
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.left_running import LeftRunning
 from skills_agent.graph.tools.skills import LeftOut, ThreadRuntime
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.needs.here import Machine
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.codes import ThreadCodes
-from skills_agent.shell.background import BackgroundCommands
 from skills_agent.skills.confined import make_folder_beneath, refusing_links
 from skills_agent.skills.library.registry import Library, Registry
+from skills_agent.skills.policy.lines import CommandLines
 from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.context import caller_of
@@ -113,8 +114,12 @@ class Equipment(Protocol):
         """Tells of what programs print."""
 
     @property
-    def commands(self) -> BackgroundCommands:
-        """Those in the background, of which compiled graphs end what a run leaves."""
+    def lines(self) -> CommandLines:
+        """Reads command lines."""
+
+    @property
+    def left_running(self) -> LeftRunning:
+        """What they leave running when they return, which ends with their run."""
 
     @property
     def left_out(self) -> LeftOut:

@@ -5,8 +5,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from skills_agent.graph.audit.events import CallOutput
+from skills_agent.graph.audit.recorder import Audit
+from skills_agent.graph.tools.skills import ThreadRuntime
+from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.skills.scripts.report import TERMINAL_CODE
 from skills_agent.skills.scripts.runner import STREAMS, Stream
 
@@ -95,3 +99,37 @@ def _as_seen(text: str) -> str:
     """Return what a terminal would show: without its codes, of a line that is drawn over, the last state."""
     lines = TERMINAL_CODE.sub("", text).replace("\r\n", "\n").split("\n")
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+
+
+def live_output(
+    watcher: Audit,
+    runtime: ThreadRuntime,
+    tool: str,
+    cancellation: Cancellation,
+    command: str = "",
+) -> LiveOutput:
+    """Return what tells clients of the output of a call; of a command in the background, with its id."""
+    call_id, write = runtime.tool_call_id or "", while_it_goes_on(runtime.stream_writer, cancellation)
+
+    def tell(piece: Piece) -> None:
+        event = CallOutput(
+            call_id=call_id, tool=tool, stream=piece.stream, output=piece.text, skipped=piece.skipped
+        )
+        if command:
+            event.command = command
+        watcher.stream(event, write)
+
+    return LiveOutput(tell)
+
+
+def while_it_goes_on(writer: Callable[[Any], object], cancellation: Cancellation) -> Callable[[Any], None]:
+    """Return a writer that does nothing where its run was cancelled, and the event loop is closed."""
+
+    def write(part: Any) -> None:
+        try:
+            writer(part)
+        except RuntimeError:
+            if not cancellation.is_requested:
+                raise
+
+    return write

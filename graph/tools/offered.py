@@ -11,6 +11,7 @@ from skills_agent.graph.langgraph_inside import is_coroutine
 from skills_agent.graph.settings import SettingsError
 from skills_agent.graph.tools.declare import spec_of
 from skills_agent.nodes.results import KEEP
+from skills_agent.skills.policy.lines import NO_LINES, CommandLines
 from skills_agent.skills.policy.patterns import NOWHERE, Grammar, Places
 from skills_agent.skills.policy.tool_spec import ToolSpec
 
@@ -31,13 +32,14 @@ class OfferedTools(Mapping[str, BaseTool]):
         timeout: float | None,
         places: Places = NOWHERE,
         provider: Mapping[str, dict[str, Any]] = MappingProxyType({}),
+        lines: CommandLines = NO_LINES,
     ) -> None:
         """`timeout` is the seconds of a host's tool that says nothing else. Raises SettingsError.
 
-        `provider` are tools that the model's provider runs, by name.
+        `provider` are tools that the model's provider runs, by name; `lines` reads command lines.
         """
         specs = {name: ToolSpec(name=name) for name in provider}
-        self.grammar = Grammar({**specs, **{tool.name: spec_of(tool) for tool in host}}, places)
+        self.grammar = Grammar({**specs, **{tool.name: spec_of(tool) for tool in host}}, places, lines)
         self.provider = provider
         self.limits = {tool.name: _time_limit(tool, timeout) for tool in host}
         """Seconds of each tool that is not the agent's own; None: it has no limit, or one of its own."""

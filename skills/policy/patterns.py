@@ -8,22 +8,20 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from skills_agent.shell import commands
-from skills_agent.shell.commands import ANY, Words, all_match, word_matches
 from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.network.hosts import HostPattern, HostPatternError, Target, target_of
+from skills_agent.skills.policy import command_patterns as commands
+from skills_agent.skills.policy.command_patterns import ANY, Words, all_match, word_matches
+from skills_agent.skills.policy.lines import NO_LINES, CommandLines, SimpleCommand
 from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
 from skills_agent.skills.sources.plugin import PLUGIN_ROOT
 from skills_agent.skills.text import one_line
-
-if TYPE_CHECKING:
-    from skills_agent.shell.shell import SimpleCommand
 
 _ENTRY: Final = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)(?:\((?P<argument>.*)\))?", re.DOTALL)
 _SERVER: Final = re.compile(r"mcp__(?P<server>[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*)(?:__(?P<tool>[\w*.-]+))?")
@@ -77,6 +75,8 @@ class Call(msgspec.Struct, frozen=True):
     caller: str | None = None
     """Who asks: the identity that the server verified, else what the request claims."""
     places: Places = NOWHERE
+    lines: CommandLines = NO_LINES
+    """Reads its command."""
 
     @property
     def tool(self) -> str:
@@ -94,14 +94,9 @@ class Call(msgspec.Struct, frozen=True):
         return self._text(self.spec.command_argument)
 
     @property
-    def line(self) -> "tuple[SimpleCommand, ...] | None":
+    def line(self) -> tuple[SimpleCommand, ...] | None:
         """Return the simple commands of the call's command; None for one that is not understood."""
-        from skills_agent.shell.shell import moved, take_apart  # noqa: PLC0415 - as below
-
-        line, folder = None if self.command is None else take_apart(self.command), self.args.get("cwd")
-        if line is None or not folder:
-            return line
-        return moved(line, folder) if isinstance(folder, str) and "\0" not in folder else None
+        return None if self.command is None else self.lines.commands(self.command, self.args.get("cwd"))
 
     @property
     def risk(self) -> Risk:
@@ -112,13 +107,7 @@ class Call(msgspec.Struct, frozen=True):
         """
         if self.spec.counts_as != "command" or not self.places.start or self.skill is not None:
             return self.spec.risk
-        from skills_agent.shell.reading import read_paths, stays_inside  # noqa: PLC0415 - as below
-
-        paths, at = read_paths(self.line), self.places
-        if paths is None:
-            return self.spec.risk
-        is_reading = stays_inside(paths, at.workspace, at.start, at.readable, at.closed)
-        return "read" if is_reading else self.spec.risk
+        return "read" if self.lines.only_reads(self) else self.spec.risk
 
     @property
     def path(self) -> str | None:
@@ -188,7 +177,7 @@ class Entry(msgspec.Struct, frozen=True):
             return parts is not None and all_match(self.path, parts)
         pattern = self.command or ()
         if call.command is not None:
-            return _permits_line([pattern], call)
+            return call.lines.permits([pattern], call)
         return any(commands.permits(pattern, words) for words in _forms_of_script(call))
 
     def may_mean(self, call: Call) -> bool:
@@ -203,7 +192,7 @@ class Entry(msgspec.Struct, frozen=True):
         if self.command is None:
             return True
         if call.command is not None:
-            return _touches_line(self.command, call)
+            return call.lines.touches(self.command, call)
         forms = _forms_of_script(call)
         return not forms or any(commands.touches_words(self.command, words) for words in forms)
 
@@ -223,7 +212,7 @@ def any_permits(entries: Iterable[Entry], call: Call, skill: str | None = None) 
     patterns = [entry.command for entry in meant if entry.command]
     if call.command is None or _is_of_another(call, skill):
         return False
-    return _permits_line(patterns, call)
+    return call.lines.permits(patterns, call)
 
 
 def split_entries(text: str) -> tuple[str, ...]:
@@ -240,10 +229,15 @@ def split_entries(text: str) -> tuple[str, ...]:
 class Grammar:
     """Reads entries; it knows the agent's tools, and those of a host that are handed in."""
 
-    def __init__(self, specs: Mapping[str, ToolSpec] | None = None, places: Places = NOWHERE) -> None:
-        """`places`: what the paths of command lines are compared with."""
+    def __init__(
+        self,
+        specs: Mapping[str, ToolSpec] | None = None,
+        places: Places = NOWHERE,
+        lines: CommandLines = NO_LINES,
+    ) -> None:
+        """`lines` reads command lines, whose paths are compared with `places`."""
         self.specs: Mapping[str, ToolSpec] = {**TOOL_SPECS, **(specs or {})}
-        self.places = places
+        self.places, self.lines = places, lines
         self.parse = lru_cache(maxsize=4096)(self._parse)
         """Return what an entry says. Raises EntryNotUnderstoodError."""
 
@@ -257,7 +251,7 @@ class Grammar:
 
     def call(self, tool: str, args: Mapping[str, Any], caller: str | None = None) -> Call:
         """Return a call of a tool by its name."""
-        return Call(self.spec(tool), args, caller, self.places)
+        return Call(self.spec(tool), args, caller, self.places, self.lines)
 
     def named(self, tool: str) -> Entry:
         """Return the entry that speaks of a tool, and of those that do a part of what it does."""
@@ -423,18 +417,3 @@ def _split_by_depth(text: str) -> list[str]:
         else:
             names[-1] += character
     return names
-
-
-# What judges lines is imported when a call is judged: discovery reads patterns alone, and has to be quick.
-
-
-def _permits_line(patterns: Collection[Words], call: Call) -> bool:
-    from skills_agent.shell.command_lines import permits_line  # noqa: PLC0415
-
-    return permits_line(patterns, call.line, call.places.workspace)
-
-
-def _touches_line(pattern: Words, call: Call) -> bool:
-    from skills_agent.shell.command_lines import touches_line  # noqa: PLC0415
-
-    return touches_line(pattern, call.line)

@@ -8,7 +8,6 @@ import posixpath
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from glob import iglob
@@ -16,11 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from skills_agent.shell.git_commands import GIT, git_write
-from skills_agent.shell.reading import read_paths
-from skills_agent.shell.shell import SimpleCommand, take_apart
-from skills_agent.skills.errors import ScriptError
-
+GIT: Final = ".git"
 READERS: Final[Mapping[str, tuple[str, ...]]] = {
     "version control": (
         ".git", ".gitmodules", ".gitattributes", ".gitconfig", ".hg", ".hgrc", ".svn", ".jj", ".bzr",
@@ -159,44 +154,29 @@ def protected_in(
                 yield found
 
 
-def protected_in_command(
+def protected_in_text(
     command: str, workspace: Path, more: Iterable[str] = (), workdir: Path | None = None, *, cwd: str = ""
 ) -> Iterator[ProtectedPath]:
-    """Yield what is protected of the paths that a command line names, and may change.
+    """Yield what is protected of the paths that a command line may name, which nobody took apart.
 
-    Its words are looked at as programs get them, from each folder that `cd` may have led to. A word with a
-    variable or a wildcard counts if it may become a protected name. A line that only reads changes none.
-    `cwd`: where it begins, from `workdir` or absolute.
+    A word with a variable or a wildcard counts if it may become a protected name. `cwd`: where it begins,
+    from `workdir` or absolute.
     """
-    line = take_apart(command)
-    if line is not None and read_paths(line) is not None:
-        return
-    top, plain = workdir or workspace, command.translate(_QUOTING)
-    yield from protected_in(filter(None, [cwd]), workspace, more, top)
-    yield from protected_in((command, plain), workspace, more, top / cwd)
-    if line is None:
-        yield from _perhaps(re.split(r"[\s;|&<>()]+", plain), workspace, more, top / cwd)
-        return
-    with suppress(ScriptError):  # it is said where the line is to be run
-        if git := git_write(command, top / cwd, top):
-            yield ProtectedPath(f"{GIT} (git {git.name})", GIT, git.repository)
-    for each in line:
-        yield from _protected_of(each, workspace, more, top / cwd)
+    yield from protected_as_written(command, workspace, more, workdir, cwd=cwd)
+    words = re.split(r"[\s;|&<>()]+", command.translate(_QUOTING))
+    yield from perhaps_protected(words, workspace, more, (workdir or workspace) / cwd)
 
 
-def _protected_of(
-    command: SimpleCommand, workspace: Path, more: Iterable[str], workdir: Path
+def protected_as_written(
+    command: str, workspace: Path, more: Iterable[str], workdir: Path | None, *, cwd: str
 ) -> Iterator[ProtectedPath]:
-    words = list(command.every_word)
-    known = [word.text for word in words if word.text is not None]
-    for folder in command.folders or ("",):
-        yield from protected_in(known, workspace, more, workdir / folder)
-        yield from _perhaps(
-            [word.shape for word in words if word.text is None], workspace, more, workdir / folder
-        )
+    """Yield what is protected of the paths that are spelled out in a command line, and of its folder."""
+    top = workdir or workspace
+    yield from protected_in(filter(None, [cwd]), workspace, more, top)
+    yield from protected_in((command, command.translate(_QUOTING)), workspace, more, top / cwd)
 
 
-def _perhaps(
+def perhaps_protected(
     shapes: Iterable[str], workspace: Path, more: Iterable[str], root: Path
 ) -> Iterator[ProtectedPath]:
     """Yield what words may name of which a shape is known: what there is now, and what is spelled out."""

@@ -14,9 +14,8 @@ from shutil import copytree
 from threading import BoundedSemaphore, Lock
 from typing import ClassVar, Final
 
-from skills_agent.shell.git_commands import GIT
-from skills_agent.shell.reading import NAMED_BY_VERDICTS
 from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.policy.protected import GIT
 from skills_agent.skills.scripts.environment import (
     FIXED,
     ScriptLimits,
@@ -328,7 +327,7 @@ class ControlledRunner:
             environment["PATH"] = os.pathsep.join(filter(None, programs))
         if packages := [*([modules] if modules else []), *self._global_modules]:
             environment["NODE_PATH"] = os.pathsep.join(map(str, packages))
-        if names := shadowed(NAMED_BY_VERDICTS, environment.get("PATH", ""), self.workspace):
+        if names := shadowed(request.judged_by_name, environment.get("PATH", ""), self.workspace):
             programs = (self._systems_own(names, places), environment["PATH"])
             environment["PATH"] = os.pathsep.join(programs)
         if request.is_alone:

@@ -1,6 +1,6 @@
 """The request for a script, its result, and the protocol of runners between them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +51,8 @@ class ScriptRequest:
     """The command line that `args` hand to a shell; empty where there is no shell."""
     is_alone: bool = False
     """It is one program of the system, which is to start none of anybody else."""
+    judged_by_name: Collection[str] = ()
+    """Programs that are taken from the system alone, not from the project: a verdict went by their names."""
     timeout: float | None = None
     """Seconds; None: the runner's own limit."""
     source: str = ""

@@ -15,11 +15,12 @@ from threading import Thread
 from typing import Any
 
 from skills_agent.sandbox.bwrap import BwrapRunner
-from skills_agent.skills.scripts.command_line import SHELL
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import ScriptLimits, make_undumpable
 from skills_agent.skills.scripts.own_files import own_entries
 from skills_agent.skills.scripts.runner import ScriptRequest
+
+SHELL = ("bash", "--noprofile", "--norc", "-c")
 
 
 def main() -> None:

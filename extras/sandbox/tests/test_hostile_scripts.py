@@ -25,8 +25,8 @@ import pytest
 
 from extras.sandbox.tests import agent_program
 from skills_agent.sandbox.bwrap import probe
-from skills_agent.skills.policy.protected import protected_in_command
-from skills_agent.skills.scripts.command_line import command_request
+from skills_agent.shell.command_line import command_request
+from skills_agent.shell.protected import protected_in_command
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.slow

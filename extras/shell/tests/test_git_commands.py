@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from skills_agent.shell.command_line import command_request
 from skills_agent.shell.git_commands import git_write
+from skills_agent.shell.protected import protected_in_command
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.policy.protected import protected_in_command
-from skills_agent.skills.scripts.command_line import command_request
 
 
 def opened(workspace: Path, command: str, cwd: str = "") -> set[str]:

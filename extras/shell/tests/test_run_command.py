@@ -12,7 +12,7 @@ from langchain_core.messages import ToolMessage
 
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.tools.equipment import WORK_FOLDER
-from skills_agent.skills.policy.protected import protected_in_command
+from skills_agent.shell.protected import protected_in_command
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 from tests.machine import needs_bwrap

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from skills_agent.shell.command_line import command_request
 from skills_agent.skills.errors import InterpreterMissingError
 from skills_agent.skills.scripts.choice import choose_runner, isolation_here, wanted_programs
-from skills_agent.skills.scripts.command_line import command_request
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.own_files import own_entries
 from skills_agent.skills.scripts.programs import (

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from skills_agent.sandbox.bwrap import probe
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.verdict import Opinion
 from tests.agents import call, calls
 from tests.kit import MakeAgent
+from tests.machine import needs_bwrap
 
-pytestmark = pytest.mark.skipif(not probe().program, reason="there is no sandbox here")
+pytestmark = needs_bwrap
 
 API = "api.example.invalid"
 

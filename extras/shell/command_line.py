@@ -9,6 +9,7 @@ from signal import Signals
 from typing import Final
 
 from skills_agent.shell.git_commands import GIT_ENVIRONMENT, git_write
+from skills_agent.shell.reading import NAMED_BY_VERDICTS
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from skills_agent.skills.text import clean_text, one_line
@@ -71,6 +72,7 @@ def command_request(
         timeout=timeout,
         variables=GIT_ENVIRONMENT if git else {},
         is_alone=git is not None,
+        judged_by_name=NAMED_BY_VERDICTS,
     )
 
 

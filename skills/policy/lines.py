@@ -1,0 +1,97 @@
+"""What the core asks whoever reads command lines, an extra; without one, no line is understood."""
+
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.policy.command_patterns import Words
+from skills_agent.skills.policy.protected import ProtectedPath, protected_in_text
+
+if TYPE_CHECKING:
+    from skills_agent.skills.policy.patterns import Call
+    from skills_agent.skills.scripts.runner import ScriptRequest
+
+NO_READER: Final = "the extra shell is not installed: install skills-agent again, with it"
+
+
+class Word(Protocol):
+    """A word of a command."""
+
+    @property
+    def raw(self) -> str:
+        """Return it as it is written."""
+
+    @property
+    def text(self) -> str | None:
+        """Return it as a program gets it; None where that is dynamic."""
+
+
+class SimpleCommand(Protocol):
+    """A program with its arguments."""
+
+    @property
+    def words(self) -> tuple[Word, ...]:
+        """Return its words."""
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Return the words before the first dynamic one."""
+
+
+class CommandLines(Protocol):
+    """Reads command lines."""
+
+    judged_by_name: Collection[str]
+    """Programs that verdicts go by the names of: whoever runs one sees to it that it is the system's."""
+
+    def commands(self, command: str, folder: Any = None) -> tuple[SimpleCommand, ...] | None:
+        """Return the commands of a line that begins in a folder; None for one that is not understood."""
+
+    def permits(self, patterns: Collection[Words], call: "Call") -> bool:
+        """Return whether every command of a call's line is surely what one of some patterns says."""
+
+    def touches(self, pattern: Words, call: "Call") -> bool:
+        """Return whether a command of it may do what a pattern says: one that is unclear counts."""
+
+    def only_reads(self, call: "Call") -> bool:
+        """Return whether it surely reads what may be read, and does nothing else."""
+
+    def protected(
+        self, command: str, workspace: Path, more: Iterable[str], workdir: Path | None, *, cwd: str
+    ) -> Iterator[ProtectedPath]:
+        """Yield what is protected of the paths that it names, and may change."""
+
+    def request(
+        self, command: str, *, workspace: Path, workdir: Path | None = None, cwd: str | None = None
+    ) -> "ScriptRequest":
+        """Return the request to run it. Raises ScriptError."""
+
+
+class _NoLines:
+    """Understands no line: no pattern permits one, and each may do what is forbidden."""
+
+    judged_by_name: Collection[str] = ()
+
+    def commands(self, command: str, folder: Any = None) -> None:
+        """Understand nothing."""
+
+    def permits(self, patterns: Collection[Words], call: "Call") -> bool:  # noqa: ARG002
+        return False
+
+    def touches(self, pattern: Words, call: "Call") -> bool:  # noqa: ARG002
+        return True
+
+    def only_reads(self, call: "Call") -> bool:  # noqa: ARG002
+        return False
+
+    def protected(
+        self, command: str, workspace: Path, more: Iterable[str], workdir: Path | None, *, cwd: str
+    ) -> Iterator[ProtectedPath]:
+        return protected_in_text(command, workspace, more, workdir, cwd=cwd)
+
+    def request(self, command: str, **_: Any) -> "ScriptRequest":
+        raise ScriptError(f"The command {command!r} cannot be run: {NO_READER}.")
+
+
+NO_LINES: Final[CommandLines] = _NoLines()
