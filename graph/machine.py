@@ -1,35 +1,15 @@
-"""This machine as the scripts of skills find it, and what runs them. Imports no LangGraph."""
+"""What runs the scripts of skills on this machine. Imports no LangGraph."""
 
-from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 from skills_agent.graph.hooks import hook
-from skills_agent.graph.places import make_state_folder, process_environment, user_state_folder
+from skills_agent.graph.places import make_state_folder, process_environment
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.shared_folders import shared_folders
-from skills_agent.needs.environments import Environments
-from skills_agent.needs.here import Machine
 from skills_agent.skills.scripts.choice import NoSandbox, Sandbox, choose_runner
 from skills_agent.skills.scripts.environment import ScriptLimits
 from skills_agent.skills.scripts.runner import ScriptRunner
-
-
-def machine_of(settings: Settings, unreachable: Callable[[], Mapping[str, str]] = dict) -> Machine:
-    """Return what needs of skills are held against; `unreachable` as `Machine` has it."""
-    environment = process_environment()
-    return Machine(
-        environment=environment,
-        workspace=settings.workspace,
-        secrets=settings.script_secrets,
-        servers=frozenset(settings.mcp_servers),
-        unreachable=unreachable,
-        environments=Environments(
-            folder=user_state_folder(settings) / "environments",
-            environment=environment,
-            workspace=settings.workspace,
-        ),
-    )
 
 
 def sandbox_here() -> Sandbox:

@@ -70,9 +70,9 @@ if TYPE_CHECKING:
     from skills_agent.graph.tools.offered import OfferedTools
     from skills_agent.graph.tools.workspace import Workspace
     from skills_agent.mcp.client import McpServers
-    from skills_agent.needs.here import Machine
     from skills_agent.packages.propose import ProposeSkill
     from skills_agent.packages.signed import Signers
+    from skills_agent.skills.machine import Machine
     from skills_agent.skills.policy.trust import TrustList
 
 _MOST_OFFERED: Final = 200
@@ -294,11 +294,12 @@ class Services:
         return self.host.runner or make_runner(self.settings, self.protected, self.closed)
 
     @once
-    def machine(self) -> "Machine | None":
-        """This machine; None where a host's runner runs scripts on what is not known here."""
-        from skills_agent.graph.machine import machine_of  # noqa: PLC0415
+    def machine(self) -> "Machine":
+        """What needs of skills are held against."""
+        from skills_agent.graph.needs import machine_of  # noqa: PLC0415
 
-        return machine_of(self.settings, self.servers.faults) if self.host.runner is None else None
+        is_elsewhere = self.host.runner is not None
+        return machine_of(self.settings, self.servers.faults, is_elsewhere=is_elsewhere)
 
     def absent(self) -> Mapping[str, str]:
         """Return the tools that this machine cannot offer, each with the reason."""

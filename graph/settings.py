@@ -28,6 +28,7 @@ from typing import (
 
 import msgspec
 
+from skills_agent.graph.hooks import hook
 from skills_agent.graph.layers import (
     DEFAULT,
     JOINED,
@@ -411,6 +412,7 @@ def make_registry(
         index=cache_folder(settings) / "index" if settings.index else None,
         vectors=_vectors(embeddings) if embeddings else None,
         snapshots=partial(open_snapshots, settings),
+        needs=lambda: next(iter(hook("needs")), None),
     )
 
 

@@ -8,7 +8,6 @@ from langchain_core.messages import AnyMessage
 from langgraph.runtime import Runtime
 from pydantic import AfterValidator, Field, create_model
 
-from skills_agent.needs.installing import list_of
 from skills_agent.nodes.asking import (
     SKILL_CHANGED,
     Answer,
@@ -26,7 +25,7 @@ from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.question import describe_question
 from skills_agent.skills.policy.grants import Scope, grant_fault
 from skills_agent.skills.policy.patterns import Call, Grammar
-from skills_agent.skills.policy.question import Content
+from skills_agent.skills.policy.question import Content, code
 from skills_agent.state.context import Context
 from skills_agent.state.records import GrantRecord, VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -115,7 +114,10 @@ def _asked(question: VerdictRecord, judge: Judge, policy: Policy) -> AskedCall:
     cut_off = question.get("cut_off")
     unknown = f"{cut_off['text']} To approve this call is to run it again." if cut_off else ""
     install = question.get("install")
-    more = [list_of(install, str(call.skill))] if install else []
+    more = []
+    if install:
+        label = f"Installed first, outside of the sandbox, for scripts of {code(str(call.skill))}:"
+        more.append(Content(label, "\n".join(policy.means.machine.listed(install))))
     if measured := question.get("measured"):
         more.append(Content("Measured before this question:", measured))
     description = describe_question(call, question["reason"], judge, policy, unknown, more)

@@ -9,13 +9,15 @@ from langchain_core.messages import AnyMessage
 from langchain_core.messages.tool import ToolCall
 from langgraph.runtime import Runtime
 
-from skills_agent.needs.installing import with_installation
 from skills_agent.nodes.asking import check_answerable, over_budget_text
 from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.policy import Policy
+from skills_agent.skills.errors import SkillError
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
+from skills_agent.skills.skill import SkillRef
+from skills_agent.skills.text import count
 from skills_agent.state.budget import Limits, counts_of_turn, spent_on_calls
 from skills_agent.state.context import Context
 from skills_agent.state.endings import fault_of
@@ -67,7 +69,7 @@ def gate(
         if verdict.decision == "ask":
             _check_may_ask(call, verdict, policy)
         record = _record(call, tool_call["args"], verdict, judge, policy)
-        record = with_installation(_with_cut_off(record, tool_call, state, running), call, judge, policy)
+        record = _with_packages(_with_cut_off(record, tool_call, state, running), call, judge, policy)
         record = _with_measured(record, call, policy, context, verdicts)
         verdicts[call_id] = judge.signed(call_id, record)
         if record["decision"] == "deny":
@@ -98,6 +100,33 @@ def _with_cut_off(
     if entry and entry.is_unknown and entry.started and entry.attempt_key not in running.effects:
         record["cut_off"] = CutOffRecord(started=entry.started, text=entry.description)
     return record
+
+
+def _with_packages(record: VerdictRecord, call: Call, judge: Judge, policy: Policy) -> VerdictRecord:
+    """Return a question with the packages that are to be installed first, where the call lacks some.
+
+    A list that cannot be resolved is said. A call that surely fails without it is denied then.
+    """
+    kinds = judge.lacking(call) if record["decision"] == "ask" else ()
+    skill = judge.loaded.get(call.skill or "")
+    if not kinds or skill is None:
+        return record
+    ref = SkillRef.of(skill)
+    try:
+        needs, folder = judge.registry.needs(ref), judge.registry.snapshot(ref).folder
+        prepared = policy.means.machine.prepare(needs, folder, kinds)
+    except SkillError as error:
+        if fault := judge.packages_fault(call):
+            return VerdictRecord(
+                **{**record, "decision": "deny", "reason": f"{fault} {error}", "by": "error"}  # type: ignore[typeddict-item]  # its own fields
+            )
+        return VerdictRecord(**{**record, "reason": f"{record['reason']} Its packages are not here. {error}"})
+    number = count(prepared.number, "package")
+    asked = f" To approve it is to install {number} for scripts of {skill['name']} first."
+    left = "".join(f" {note}" for note in prepared.notes)
+    return VerdictRecord(
+        **{**record, "reason": f"{record['reason']}{asked}{left}", "install": prepared.install}
+    )
 
 
 def _with_measured(

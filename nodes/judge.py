@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +12,6 @@ from langchain_core.messages import InvalidToolCall
 from langgraph.runtime import Runtime
 from msgspec import structs
 
-from skills_agent.needs.here import sentence
-from skills_agent.needs.packages import PackageKind
 from skills_agent.nodes.effects import effect_of
 from skills_agent.nodes.no_tool import instead_of
 from skills_agent.nodes.policy import Policy
@@ -440,20 +438,24 @@ class Judge:
             return ""
         missing = self._policy.missing(SkillRef.of(skill), self.registry)
         programs = [each for each in missing if each.need.kind == "program"]
-        return f" {skill['name']} needs what is not here: {sentence(programs)}." if programs else ""
+        return (
+            f" {skill['name']} needs what is not here: {self._policy.means.machine.sentence(programs)}."
+            if programs
+            else ""
+        )
 
     def _trust_hint(self, name: str) -> str:
         folder = Path(self._ledger[name]["path"]).parent
         command = shlex.join(["skills-agent", "trust", str(folder)])
         return f" To trust {name} as it is now: {command}" if folder.is_absolute() else ""
 
-    def lacking(self, call: Call) -> tuple[PackageKind, ...]:
+    def lacking(self, call: Call) -> Collection[str]:
         """Return the kinds of packages that the skill of a call lacks, and its question offers to install.
 
         It is none where nobody can be asked. Raises as `Registry.needs` does.
         """
         policy, skill = self._policy, self.loaded.get(call.skill or "")
-        if policy.means.machine is None or policy.approval != "ask" or skill is None:
+        if policy.approval != "ask" or skill is None:
             return ()
         if call.spec.counts_as not in {"script", "command"}:
             return ()
@@ -463,7 +465,7 @@ class Judge:
     def packages_fault(self, call: Call) -> str:
         """Return why a script surely fails with the packages that are here; empty for any other call."""
         skill, machine = self.loaded.get(call.skill or ""), self._policy.means.machine
-        if call.spec.counts_as != "script" or skill is None or machine is None:
+        if call.spec.counts_as != "script" or skill is None:
             return ""
         request = self._script_request(call, skill)
         try:
@@ -494,8 +496,6 @@ class Judge:
             return None
         ref, machine = SkillRef.of(skill), self._policy.means.machine
         request = self._script_request(call, skill)
-        if machine is None:
-            return request
         try:
             return machine.equip(request, self.registry.needs(ref))
         except PackagesMissingError:

@@ -7,7 +7,6 @@ from typing import Final
 from langchain_core.messages import ToolMessage
 from langgraph.runtime import Runtime
 
-from skills_agent.needs.here import sentence
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.policy import Policy
@@ -155,12 +154,13 @@ def _receipt(skill: Skill, listing: ResourceListing) -> str:
 def _missing(ref: SkillRef, policy: Policy, registry: Registry) -> str:
     """Say what a skill needs and is not here, and what would bring it; empty where nothing is missing."""
     missing = policy.missing(ref, registry)
-    if not missing or policy.means.machine is None:
+    if not missing:
         return ""
-    remedies = "; ".join(policy.means.machine.remedies(missing, ref))
+    machine = policy.means.machine
+    remedies = "; ".join(machine.remedies(missing, ref))
     return (
-        f"Not here, though {ref.name} needs it: {sentence(missing)}. What depends on it fails. Where the "
-        f"task needs it, ask the person for it: {remedies}."
+        f"Not here, though {ref.name} needs it: {machine.sentence(missing)}. What depends on it fails. Where "
+        f"the task needs it, ask the person for it: {remedies}."
     )
 
 

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel, ValidationError
 
-from skills_agent.needs.here import Machine, Missing
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocation
@@ -19,6 +18,7 @@ from skills_agent.packages.errors import PackageError
 from skills_agent.packages.signed import Signers
 from skills_agent.skills.library.catalog import Catalog, in_place_text
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.machine import Machine, Missing
 from skills_agent.skills.policy.patterns import Call, Entry, Grammar, any_permits
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode, Permission
 from skills_agent.skills.policy.question import FileChange
@@ -64,8 +64,8 @@ class Means(Protocol):
         """By tool, what measures, before a question, what a call with these arguments would bring."""
 
     @property
-    def machine(self) -> Machine | None:
-        """What needs of skills are held against; None where scripts run elsewhere."""
+    def machine(self) -> Machine:
+        """What needs of skills are held against."""
 
     def absent(self) -> Mapping[str, str]:
         """Return the tools that this machine cannot offer, each with the reason."""
@@ -163,8 +163,6 @@ class Policy:
 
     def missing(self, ref: SkillRef, registry: Registry) -> list[Missing]:
         """Return what a version of a skill needs, and this machine lacks. Raises as `Registry.needs` does."""
-        if self.means.machine is None:
-            return []
         return self.means.machine.missing(registry.needs(ref), ref, trusted=registry.is_vouched_for(ref))
 
     def hidden(self, context: Context) -> set[str]:

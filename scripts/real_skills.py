@@ -18,14 +18,14 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.graph.machine import machine_of
+from skills_agent.graph.needs import machine_of
 from skills_agent.graph.settings import Settings, registry_of
-from skills_agent.needs.here import Machine, Missing
 from skills_agent.needs.instructions import shell_lines
 from skills_agent.shell.shell import take_apart
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.instructions import shows_commands
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.machine import Machine, Missing
 from skills_agent.skills.scripts.programs import find_program
 from skills_agent.skills.skill import NeedKind, SkillMetadata
 

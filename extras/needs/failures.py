@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import structs
 
@@ -11,6 +11,7 @@ from skills_agent.needs.checks import packages_installed, programs_checked
 from skills_agent.needs.here import Machine, install_command, own_module
 from skills_agent.skills.format.declared import need_of
 from skills_agent.skills.format.known import DISTRIBUTIONS, is_known
+from skills_agent.skills.machine import Diagnosis
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from skills_agent.skills.skill import LEARNED, Need, SkillRef
 
@@ -28,13 +29,6 @@ _NO_PROGRAM: Final = re.compile(
 _NOBODY: Final = SkillRef("", "", "")
 _LAST: Final = 20_000
 """Characters at the end of an output that are read."""
-
-
-class Diagnosis(NamedTuple):
-    """A result with advice, and the packages that its skill turned out to need."""
-
-    result: ScriptResult
-    learned: tuple[Need, ...] = ()
 
 
 def diagnosed(

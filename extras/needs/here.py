@@ -10,7 +10,7 @@ from importlib.machinery import PathFinder
 from importlib.metadata import DistributionFinder, MetadataPathFinder
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from skills_agent.needs.environments import KINDS, Environments, wanted
 from skills_agent.needs.imports import certain_sources, imports_of
@@ -20,6 +20,7 @@ from skills_agent.needs.python_packages import packages_in
 from skills_agent.needs.syntax import syntax_fault
 from skills_agent.skills.errors import PackagesMissingError, PythonVersionError
 from skills_agent.skills.format.known import DISTRIBUTIONS, FROM_NPM, FROM_PYPI, PROGRAMS, is_known
+from skills_agent.skills.machine import Missing
 from skills_agent.skills.scripts.environment import FIXED, inherited_variables, secrets_of
 from skills_agent.skills.scripts.interpreter import (
     HEAD_BYTES,
@@ -56,20 +57,6 @@ NOUNS: Final[Mapping[NeedKind, tuple[str, str]]] = {
     "server": ("MCP server", "MCP servers"),
 }
 """What is looked for here, as people call one and several. Of the rest, only its author can tell."""
-
-
-class Missing(NamedTuple):
-    """A need that is not met here."""
-
-    need: Need
-    present: str = ""
-    """The version that is here, where it is another; why one that is set does not count."""
-
-    @property
-    def text(self) -> str:
-        """Name it as a sentence does: `pandas>=2 (1.5 is here)`."""
-        named = " or ".join((self.need.text, *self.need.instead)) + ", optional" * self.need.optional
-        return f"{named} ({self.present})" if self.present else named
 
 
 @dataclass(frozen=True, kw_only=True)

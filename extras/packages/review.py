@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from skills_agent.needs.gather import gather_now
+from skills_agent.graph.needs import gather_now
 from skills_agent.packages.difference import FileDifference, differences
 from skills_agent.packages.offer import OfferedSkill
 from skills_agent.packages.required import RequiredSkill
@@ -128,7 +128,7 @@ def review(
         scripts=tuple(_scripts(skill.folder, members)),
         allowed_tools=said.allowed_tools if said else None,
         disallowed_tools=said.disallowed_tools if said else (),
-        needs=gather_now(skill.folder),
+        needs=gather_now(skill.folder, "SKILL.md", said.needs if said else ()),
         requires=requires,
         findings=tuple(sorted((*odd, *findings), key=lambda each: each.level != "warning")),
         difference=_difference(old, skill) if origin.change == "update" and old is not None else (),

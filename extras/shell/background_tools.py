@@ -9,13 +9,13 @@ from langchain_core.tools import BaseTool, ToolException
 from pydantic import Field
 
 from skills_agent.graph.audit.events import CommandEnded
+from skills_agent.graph.threads.left_running import END_SECONDS
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.equipment import Equipment
 from skills_agent.graph.tools.live_output import live_output, while_it_goes_on
 from skills_agent.graph.tools.skills import ThreadRuntime
 from skills_agent.nodes.effects import INVOCATION_KEY
 from skills_agent.shell.background import (
-    END_SECONDS,
     BackgroundCommand,
     BackgroundCommands,
     Look,

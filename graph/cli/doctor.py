@@ -177,18 +177,16 @@ def _lacking(settings: Settings, registry: "Registry", unreachable: dict[str, st
 
     Of skills in folders as they are now, and of others what their frontmatter says: none is copied for it.
     """
-    from skills_agent.graph.machine import machine_of
-    from skills_agent.needs.gather import gather_now
-    from skills_agent.needs.here import sentence
+    from skills_agent.graph.needs import gather_now, machine_of
 
     machine = machine_of(settings, lambda: unreachable)
     lacking = {}
     for skill in registry.refresh().skills:
         path = Path(skill.path)
-        needs = gather_now(path.parent, path.name) if path.is_absolute() else skill.needs
+        needs = gather_now(path.parent, path.name, skill.needs) if path.is_absolute() else skill.needs
         if missing := machine.missing(needs, skill.ref, trusted=skill.trusted):
             help_text = "; ".join(machine.remedies(missing, skill.ref))
-            lacking[skill.name] = line_of(f"{sentence(missing)}. What would help: {help_text}")
+            lacking[skill.name] = line_of(f"{machine.sentence(missing)}. What would help: {help_text}")
     return lacking
 
 

@@ -10,10 +10,9 @@ import click
 
 from skills_agent.graph.cli.printing import ask_for_yes, echo, is_terminal, print_json, table
 from skills_agent.graph.kept_folders import homes_of
-from skills_agent.graph.machine import machine_of
+from skills_agent.graph.needs import machine_of
 from skills_agent.graph.settings import Settings, open_snapshots
 from skills_agent.graph.threads.references import is_needed
-from skills_agent.needs.kept_environments import kept_environments, remove_environment
 from skills_agent.skills.scripts.run_folders import weigh
 from skills_agent.skills.text import count
 from skills_agent.skills.trees import empty
@@ -78,11 +77,8 @@ def _kept(settings: Settings) -> Iterator[Kept]:
         owner, remove = home.owner, partial(empty, home.folder)
         note = ", ".join(filter(None, [owner.path, owner.user, "" if owner.trusted else "untrusted"]))
         yield kept(f"home/{owner.name}@{owner.source}", home.folder, remove, used=True, note=note)
-    if environments := machine_of(settings).environments:
-        for each in kept_environments(environments):
-            note = f"{', '.join(each.skills)}: {', '.join(each.needs)}"
-            remove = partial(remove_environment, environments, each)
-            yield kept(f"packages/{each.digest[:_SHOWN]}", each.folder, remove, used=each.is_used, note=note)
+    for each in machine_of(settings).kept():
+        yield kept(each.name, each.folder, each.remove, used=each.is_used, note=each.note)
     store = open_snapshots(settings)
     for snapshot in store.cached():
         digest, folder = snapshot.digest, store.folder / snapshot.digest

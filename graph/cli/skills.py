@@ -224,11 +224,11 @@ def _not_here(settings: Settings, needed: Sequence[Need], ref: SkillRef, *, trus
     """Say what of a skill's needs this machine lacks; empty for nothing. Most skills need nothing."""
     if not needed:
         return ""
-    from skills_agent.graph.machine import machine_of
-    from skills_agent.needs.here import sentence
+    from skills_agent.graph.needs import machine_of
 
-    missing = machine_of(settings).missing(needed, ref, trusted=trusted)
-    return sentence(missing) if missing else ""
+    machine = machine_of(settings)
+    missing = machine.missing(needed, ref, trusted=trusted)
+    return machine.sentence(missing) if missing else ""
 
 
 def _written(registry: Registry, skill: Skill) -> str:

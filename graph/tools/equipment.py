@@ -16,11 +16,11 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.left_running import LeftRunning
 from skills_agent.graph.tools.skills import LeftOut, ThreadRuntime
 from skills_agent.graph.tools.workspace import Workspace
-from skills_agent.needs.here import Machine
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.confined import make_folder_beneath, refusing_links
 from skills_agent.skills.library.registry import Library, Registry
+from skills_agent.skills.machine import Machine
 from skills_agent.skills.policy.lines import CommandLines
 from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.skill import SkillRef
@@ -102,8 +102,8 @@ class Equipment(Protocol):
         """What is kept for them."""
 
     @property
-    def machine(self) -> Machine | None:
-        """Has the packages that a person approved; None where scripts run elsewhere."""
+    def machine(self) -> Machine:
+        """Has the packages that a person approved."""
 
     @property
     def files(self) -> Workspace:

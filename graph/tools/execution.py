@@ -13,8 +13,6 @@ from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.equipment import Equipment
 from skills_agent.graph.tools.live_output import live_output
 from skills_agent.graph.tools.skills import ThreadRuntime, loaded_skill
-from skills_agent.needs.failures import diagnosed
-from skills_agent.needs.installation import Installation
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.network.hosts import HostPattern, HostPatternError
 from skills_agent.skills.policy.protected import protected_in
@@ -122,10 +120,9 @@ class Programs:
     def equipped(self, request: ScriptRequest, skill: FoundSkill, runtime: ThreadRuntime) -> ScriptRequest:
         """Return the request of a skill with its packages and its HOME."""
         registry, ref, is_confirmed = skill
-        if self.equipment.machine:
-            needs = registry.needs(ref)
-            self._install(needs, ref, runtime)
-            request = self.equipment.machine.equip(request, needs)
+        needs = registry.needs(ref)
+        self._install(needs, ref, runtime)
+        request = self.equipment.machine.equip(request, needs)
         home = self.equipment.kept.home(ref, runtime, registry, confirmed=is_confirmed)
         return replace(request, home=home)
 
@@ -135,15 +132,11 @@ class Programs:
         verdict = (runtime.state.get("verdicts") or {}).get(call_id)
         if verdict is None or verdict["decision"] != "allow" or verdict["by"] != "approval":
             return
-        install, environments = (
-            verdict.get("install"),
-            self.equipment.machine.environments if self.equipment.machine else None,
-        )
         is_own = verdict.get("skill") == ref.name and self.equipment.codes().confirms(
             "verdict", verdict, call_id
         )
-        if install and environments and is_own:
-            Installation.of_record(install).carry_out(environments, needs, ref)
+        if (install := verdict.get("install")) and is_own:
+            self.equipment.machine.install(install, needs, ref)
 
     def run(
         self,
@@ -171,7 +164,7 @@ class Programs:
             live.end()
         loaded = active_skills(runtime.state.get("skills_loaded"))
         ref = skill.ref if skill else None
-        result, learned = diagnosed(explained(result, request), request, ref, self.equipment.machine, loaded)
+        result, learned = self.equipment.machine.diagnosed(explained(result, request), request, ref, loaded)
         if skill and learned:
             skill.registry.learn(skill.ref, learned)
         artifact = {

@@ -35,6 +35,7 @@ from skills_agent.skills.text import clean_text, normalize_line_ends
 
 if TYPE_CHECKING:  # what only a load or a search needs is imported by it: `skills list` must answer at once
     from skills_agent.skills.library.snapshots import Snapshot, SnapshotPath, SnapshotStore
+    from skills_agent.skills.machine import Needs
     from skills_agent.skills.search.tables import TextTables
     from skills_agent.skills.search.vectors import FusedIndex, Vectors
     from skills_agent.skills.search.words import SearchIndex
@@ -61,14 +62,16 @@ class Registry:
         index: Path | None = None,
         vectors: "Vectors | None" = None,
         snapshots: "Callable[[], SnapshotStore] | None" = None,
+        needs: "Callable[[], Needs | None]" = lambda: None,
     ) -> None:
         """Read from sources, given from low to high precedence.
 
         `index` is a folder that makes the next process fast; with `vectors`, search is by meaning, too.
         `snapshots` opens the store of snapshots; without it, those of this registry end with the process.
+        `needs` returns who reads what skills need; None: they need what they declare.
         """
         self.sources = tuple(sources)
-        self._make_snapshots = snapshots
+        self._make_snapshots, self._needs = snapshots, needs
         self._fetched: dict[str, tuple[tuple[int, ...], str]] = {}
         self._strictness = strictness
         self._index = index
@@ -89,6 +92,7 @@ class Registry:
             index=self._index,
             vectors=self._vectors,
             snapshots=lambda: self.snapshots,
+            needs=self._needs,
         )
 
     @cached_property
@@ -216,15 +220,18 @@ class Registry:
             raise SkillUnreadableError(ref.path, cause_of(error)) from error
 
     def needs(self, ref: SkillRef) -> tuple[Need, ...]:
-        """Return what a skill needs of the machine, as its files and failed runs show it.
+        """Return what a skill needs of the machine, as it declares, and as its files and failed runs show it.
 
         Raises as `snapshot` does.
         """
-        from skills_agent.needs.gather import gather  # noqa: PLC0415
         from skills_agent.skills.format.declared import merged  # noqa: PLC0415
 
         snapshot = self.snapshot(ref)
-        shown = gather(snapshot.folder, _file_name(ref), snapshot.plugin)
+        reader = self._needs()
+        if reader is None:
+            shown = self.load(ref).metadata.needs
+        else:
+            shown = reader.gather(snapshot.folder, _file_name(ref), snapshot.plugin)
         learned = self.snapshots.learned(snapshot.digest)
         return merged([*learned, *shown]) if learned else shown
 

@@ -63,12 +63,12 @@ def needs(
     With --install, its packages of Python and Node are resolved to versions and hashes, shown, and installed
     if you approve: outside of the agent's own environment, for scripts of skills with exactly these needs.
     """
-    from skills_agent.graph.machine import machine_of
+    from skills_agent.needs.machine import NEEDS
 
     settings = Settings.load(workspace)
     registry = registry_of(settings, skills_dirs)
     metadata = registry.refresh().find(name)
-    needed, machine = registry.needs(metadata.ref), machine_of(settings)
+    needed, machine = registry.needs(metadata.ref), NEEDS.machine(settings, dict, is_elsewhere=False)
     if install and machine.environments:
         _make_state_folder(settings)
         folder = registry.snapshot(metadata.ref).folder

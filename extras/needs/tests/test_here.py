@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.needs.here import Machine, Missing, sentence
+from skills_agent.needs.here import Machine, sentence
+from skills_agent.skills.machine import Missing
 from skills_agent.skills.skill import Need, SkillRef
 
 REF = SkillRef("s", "user", "/s/SKILL.md")

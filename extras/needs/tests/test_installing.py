@@ -8,9 +8,10 @@ import pytest
 
 from extras.needs.tests.registry import needs_npm, npm_registry
 from extras.needs.tests.wheels import make_wheel
-from skills_agent.graph.machine import machine_of
+from skills_agent.graph.needs import machine_of
 from skills_agent.needs.environments import Environments
 from skills_agent.needs.kept_environments import kept_environments
+from skills_agent.needs.machine import ThisMachine
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 
@@ -37,9 +38,9 @@ def packed(skills_dir: Path) -> Path:
 
 
 def environments(agent: Agent) -> Environments:
-    found = machine_of(agent.settings).environments
-    assert found
-    return found
+    machine = machine_of(agent.settings)
+    assert isinstance(machine, ThisMachine)
+    return machine.environments
 
 
 def kept(agent: Agent) -> list[str]:

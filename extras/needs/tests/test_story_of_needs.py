@@ -1,6 +1,5 @@
 """A skill that needs what is not here: said in the receipt and before a question."""
 
-import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -8,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from extras.needs.tests.wheels import make_wheel, offline
-from skills_agent.graph.machine import machine_of
+from skills_agent.graph.needs import machine_of
 from skills_agent.needs.environments import wanted
 from skills_agent.needs.gather import gather
-from skills_agent.sandbox.bwrap import probe
+from skills_agent.needs.machine import ThisMachine
 from tests.agents import call, calls, write_skill
 from tests.kit import MakeAgent
-from tests.machine import SANDBOXES, needs_installer
+from tests.machine import SANDBOX, SANDBOXES, needs_installer
 
 PROGRAM = "program-that-nobody-has"
 DESCRIPTION = f'Draw.\nmetadata: {{"openclaw": {{"requires": {{"bins": ["{PROGRAM}"]}}}}}}'
@@ -89,7 +88,9 @@ def test_a_script_runs_with_the_packages_that_a_person_approved(
         "needs: skills-agent skills needs packed --install The packages were not resolved: "
     )
     assert not agent.state.interrupts  # nobody was asked about a script that would surely fail
-    own = machine_of(agent.settings).environments
+    machine = machine_of(agent.settings)
+    assert isinstance(machine, ThisMachine)
+    own = machine.environments
     assert own
     environments = replace(own, environment=offline(tmp_path / "index"))
     needs = gather(skills_dir / "packed")
@@ -125,7 +126,7 @@ def test_a_script_that_may_work_is_asked_about(skills_dir: Path, make_agent: Mak
 def test_a_command_line_of_a_skill_finds_its_packages(
     skills_dir: Path, make_agent: MakeAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not probe(os.environ["PATH"]).program:
+    if SANDBOX.program is None:
         pytest.skip("the sandbox does not work here")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     make_wheel(tmp_path / "index", "outer")
@@ -139,7 +140,9 @@ def test_a_command_line_of_a_skill_finds_its_packages(
     agent.answer({"type": "approve"})
     (failed,) = agent.tool_messages("run_command")
     assert "A person can bring what packed needs: skills-agent skills needs packed --install" in failed.text
-    own = machine_of(agent.settings).environments
+    machine = machine_of(agent.settings)
+    assert isinstance(machine, ThisMachine)
+    own = machine.environments
     assert own
     environments = replace(own, environment=offline(tmp_path / "index"))
     needs = gather(skills_dir / "packed")

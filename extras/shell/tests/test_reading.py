@@ -26,7 +26,7 @@ def risk(work: Path, command: str, closed: str = "", **args: object) -> str:
     grammar = Grammar(places=Places(str(work), f"/usr/bin:{work}/venv/bin", closed=shut), lines=LINES)
     call = grammar.call("run_command", {"command": command, **args})
     places = call.places._replace(start=str(work), readable=(str(work.parent / "skill"),))
-    return Call(call.spec, call.args, places=places).risk
+    return Call(call.spec, call.args, places=places, lines=LINES).risk
 
 
 @pytest.mark.parametrize(

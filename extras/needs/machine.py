@@ -1,0 +1,109 @@
+"""What the core asks this extra (the hook `needs`)."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from skills_agent.graph.places import process_environment, user_state_folder
+from skills_agent.graph.settings import Settings
+from skills_agent.needs.environments import KINDS, Environments
+from skills_agent.needs.failures import diagnosed
+from skills_agent.needs.gather import gather, gather_now
+from skills_agent.needs.here import Machine as MachineHere
+from skills_agent.needs.here import sentence
+from skills_agent.needs.installation import Installation, prepare
+from skills_agent.needs.kept_environments import kept_environments, remove_environment
+from skills_agent.needs.packages import InstallError
+from skills_agent.skills.machine import Diagnosis, KeptPackages, Machine, Missing, Prepared, UnknownMachine
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
+from skills_agent.skills.skill import Need, SkillRef
+
+SECONDS: Final = 120
+"""For resolving: a person waits for the question."""
+MAX_LIST: Final = 512 * 1024
+"""Characters of a list that a checkpoint keeps."""
+_SHOWN: Final = 12
+"""Digits of a digest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThisMachine(MachineHere):
+    """This machine, for the agent: what is missing is offered with a question, and approved with it.
+
+    The network is asked before the question: a request for names of packages to the indexes of this user,
+    and only for what the skill declares. The list stands in the verdict, which has the agent's code. So a
+    person approves just that list, a resume does not resolve anew, and nothing else is installed under it.
+    """
+
+    environments: Environments
+
+    def sentence(self, missing: Sequence[Missing]) -> str:
+        return sentence(missing)
+
+    def prepare(self, needs: Sequence[Need], folder: Path, kinds: Collection[str]) -> Prepared:
+        chosen = [kind for kind in KINDS if kind in kinds]
+        prepared = prepare(self.environments, needs, folder, kinds=chosen, seconds=SECONDS)
+        if sum(map(len, prepared.record.values())) > MAX_LIST:
+            raise InstallError("resolved", "the list is too long for a question: a command installs it.")
+        return Prepared(prepared.record, len(prepared.listed), prepared.notes)
+
+    def listed(self, install: Mapping[str, str]) -> list[str]:
+        return [
+            f"{each.name} {each.version}  {each.digest}" + (f"  ({each.note})" if each.note else "")
+            for each in Installation.of_record(install).listed
+        ]
+
+    def install(self, install: Mapping[str, str], needs: Sequence[Need], skill: SkillRef) -> None:
+        Installation.of_record(install).carry_out(self.environments, needs, skill)
+
+    def diagnosed(
+        self, result: ScriptResult, request: ScriptRequest, skill: SkillRef | None, loaded: Iterable[str]
+    ) -> Diagnosis:
+        return diagnosed(result, request, skill, self, loaded)
+
+    def kept(self) -> Iterable[KeptPackages]:
+        for each in kept_environments(self.environments):
+            note = f"{', '.join(each.skills)}: {', '.join(each.needs)}"
+            remove = partial(remove_environment, self.environments, each)
+            yield KeptPackages(f"packages/{each.digest[:_SHOWN]}", each.folder, note, each.is_used, remove)
+
+
+class Elsewhere(UnknownMachine):
+    """Where a host's runner runs scripts: what a failed run says is read all the same."""
+
+    def diagnosed(
+        self, result: ScriptResult, request: ScriptRequest, skill: SkillRef | None, loaded: Iterable[str]
+    ) -> Diagnosis:
+        return diagnosed(result, request, skill, None, loaded)
+
+
+class _Needs:
+    """The names are those of `NeedsHook`."""
+
+    gather = staticmethod(gather)
+    gather_now = staticmethod(gather_now)
+
+    @staticmethod
+    def machine(
+        settings: Settings, unreachable: Callable[[], Mapping[str, str]], *, is_elsewhere: bool
+    ) -> Machine:
+        if is_elsewhere:
+            return Elsewhere()
+        environment = process_environment()
+        return ThisMachine(
+            environment=environment,
+            workspace=settings.workspace,
+            secrets=settings.script_secrets,
+            servers=frozenset(settings.mcp_servers),
+            unreachable=unreachable,
+            environments=Environments(
+                folder=user_state_folder(settings) / "environments",
+                environment=environment,
+                workspace=settings.workspace,
+            ),
+        )
+
+
+NEEDS: Final = _Needs()

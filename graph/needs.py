@@ -1,0 +1,42 @@
+"""What skills need of the machine, where the extra that knows it is installed. Imports no LangGraph."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from skills_agent.graph.hooks import hook
+from skills_agent.graph.settings import Settings
+from skills_agent.skills.machine import Machine, Needs, UnknownMachine
+from skills_agent.skills.skill import Need
+
+
+class NeedsHook(Needs, Protocol):
+    """The hook `needs`."""
+
+    def machine(
+        self, settings: Settings, unreachable: Callable[[], Mapping[str, str]], *, is_elsewhere: bool
+    ) -> Machine:
+        """Return what needs are held against."""
+
+
+def needs_hook() -> NeedsHook | None:
+    """Return what the extra brings; None without it."""
+    return next(iter(hook("needs")), None)
+
+
+def machine_of(
+    settings: Settings, unreachable: Callable[[], Mapping[str, str]] = dict, *, is_elsewhere: bool = False
+) -> Machine:
+    """Return what needs of skills are held against.
+
+    `unreachable` says which MCP servers cannot be reached, and why; `is_elsewhere`: a host's runner runs
+    scripts on what is not known here.
+    """
+    brought = needs_hook()
+    return brought.machine(settings, unreachable, is_elsewhere=is_elsewhere) if brought else UnknownMachine()
+
+
+def gather_now(folder: Path, skill_file: str, declared: tuple[Need, ...]) -> tuple[Need, ...]:
+    """Return what the skill in a folder needs as it is now: what is declared, where nobody reads more."""
+    brought = needs_hook()
+    return brought.gather_now(folder, skill_file) if brought else declared

@@ -1,0 +1,147 @@
+"""What a skill needs of the machine, as the core asks for it; an extra holds it against the machine.
+
+Without one, needs are listed and nothing brings them.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
+from skills_agent.skills.skill import Need, SkillRef
+
+
+class Missing(NamedTuple):
+    """A need that is not met here."""
+
+    need: Need
+    present: str = ""
+    """The version that is here, where it is another; why one that is set does not count."""
+
+    @property
+    def text(self) -> str:
+        """Name it as a sentence does: `pandas>=2 (1.5 is here)`."""
+        named = " or ".join((self.need.text, *self.need.instead)) + ", optional" * self.need.optional
+        return f"{named} ({self.present})" if self.present else named
+
+
+class Diagnosis(NamedTuple):
+    """A result with advice, and the packages that its skill turned out to need."""
+
+    result: ScriptResult
+    learned: tuple[Need, ...] = ()
+
+
+class Prepared(NamedTuple):
+    """Packages that can be installed now, with a person's approval."""
+
+    install: dict[str, str]
+    """What a verdict keeps: all that is installed under it."""
+    number: int
+    """Of packages."""
+    notes: Sequence[str]
+    """Sentences about what is left out."""
+
+
+class KeptPackages(NamedTuple):
+    """Packages that are kept on this machine for scripts."""
+
+    name: str
+    folder: Path
+    note: str
+    """For whom, and for which needs."""
+    is_used: bool
+    remove: Callable[[], None]
+    """Raises OSError."""
+
+
+class Machine(Protocol):
+    """A machine, as the scripts of skills find it."""
+
+    def missing(self, needs: Sequence[Need], skill: SkillRef, *, trusted: bool) -> list[Missing]:
+        """Return the needs that are not met. `trusted`: somebody vouches for the skill's source."""
+
+    def sentence(self, missing: Sequence[Missing]) -> str:
+        """Return what is missing, by kind, as a sentence lists it."""
+
+    def remedies(self, missing: Iterable[Missing], skill: SkillRef) -> list[str]:
+        """Return what a person can do about it."""
+
+    def lacking(self, needs: Sequence[Need], missing: Sequence[Missing]) -> Collection[str]:
+        """Return the kinds of packages that are missing, and that a person may have installed now."""
+
+    def equip(self, request: ScriptRequest, needs: Sequence[Need]) -> ScriptRequest:
+        """Return the request for a script with what is approved for its skill.
+
+        Raises PackagesMissingError for a script that cannot do without what is nowhere.
+        """
+
+    def prepare(self, needs: Sequence[Need], folder: Path, kinds: Collection[str]) -> Prepared:
+        """Resolve what the skill in a folder lacks; may ask the network. Raises SkillError."""
+
+    def listed(self, install: Mapping[str, str]) -> list[str]:
+        """Return what is to be installed as a person reads it, a line for each package."""
+
+    def install(self, install: Mapping[str, str], needs: Sequence[Need], skill: SkillRef) -> None:
+        """Install just that. Raises SkillError."""
+
+    def diagnosed(
+        self, result: ScriptResult, request: ScriptRequest, skill: SkillRef | None, loaded: Iterable[str]
+    ) -> Diagnosis:
+        """Return a result with what brings what a failed run lacked.
+
+        A command of no skill may be meant for one of the `loaded`.
+        """
+
+    def kept(self) -> Iterable[KeptPackages]:
+        """Return the packages that are kept."""
+
+
+class Needs(Protocol):
+    """What an extra brings to know what skills need."""
+
+    def gather(self, folder: Path, skill_file: str, plugin: Path | None) -> tuple[Need, ...]:
+        """Return what the skill in a folder of a snapshot, which never changes, needs by all its files."""
+
+    def gather_now(self, folder: Path, skill_file: str = "SKILL.md") -> tuple[Need, ...]:
+        """Return what the skill in a folder needs as it is now."""
+
+
+class UnknownMachine:
+    """Stands for a machine that nothing is known of; the names are those of `Machine`."""
+
+    def missing(self, needs: Sequence[Need], skill: SkillRef, *, trusted: bool) -> list[Missing]:  # noqa: ARG002
+        return []
+
+    def sentence(self, missing: Sequence[Missing]) -> str:
+        return ", ".join(each.text for each in missing)
+
+    def remedies(self, missing: Iterable[Missing], skill: SkillRef) -> list[str]:  # noqa: ARG002
+        return []
+
+    def lacking(self, needs: Sequence[Need], missing: Sequence[Missing]) -> Collection[str]:  # noqa: ARG002
+        return ()
+
+    def equip(self, request: ScriptRequest, needs: Sequence[Need]) -> ScriptRequest:  # noqa: ARG002
+        return request
+
+    def prepare(self, needs: Sequence[Need], folder: Path, kinds: Collection[str]) -> Prepared:  # noqa: ARG002
+        return Prepared({}, 0, ())
+
+    def listed(self, install: Mapping[str, str]) -> list[str]:  # noqa: ARG002
+        return []
+
+    def install(self, install: Mapping[str, str], needs: Sequence[Need], skill: SkillRef) -> None:
+        """Install nothing."""
+
+    def diagnosed(
+        self,
+        result: ScriptResult,
+        request: ScriptRequest,  # noqa: ARG002
+        skill: SkillRef | None,  # noqa: ARG002
+        loaded: Iterable[str],  # noqa: ARG002
+    ) -> Diagnosis:
+        return Diagnosis(result)
+
+    def kept(self) -> Iterable[KeptPackages]:
+        return ()
