@@ -7,7 +7,15 @@ from skills_agent.graph.hooks import hook
 from skills_agent.graph.places import make_state_folder, process_environment
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.shared_folders import shared_folders
-from skills_agent.skills.scripts.choice import NoSandbox, Sandbox, choose_runner
+from skills_agent.skills.policy.lines import NO_READER
+from skills_agent.skills.scripts.choice import (
+    NoSandbox,
+    Sandbox,
+    choose_runner,
+    isolation_here,
+    no_shell_here,
+    why_no_shell,
+)
 from skills_agent.skills.scripts.environment import ScriptLimits
 from skills_agent.skills.scripts.runner import ScriptRunner
 
@@ -15,6 +23,17 @@ from skills_agent.skills.scripts.runner import ScriptRunner
 def sandbox_here() -> Sandbox:
     """Return the sandbox that is installed."""
     return next(iter(hook("runner")), NoSandbox)
+
+
+def no_shell(settings: Settings, runner: ScriptRunner | None = None) -> str:
+    """Return why no command lines are run here; empty where they are. `runner` is that of a host."""
+    if not hook("lines"):
+        return NO_READER
+    if runner is not None:
+        return why_no_shell(settings.enable_run_command, runner)
+    path = process_environment().get("PATH")  # To know it takes no runner.
+    here = partial(isolation_here, settings.sandbox, sandbox_here(), path, settings.workspace)
+    return no_shell_here(settings.enable_run_command, here)
 
 
 def make_runner(

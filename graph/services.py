@@ -51,7 +51,7 @@ from skills_agent.nodes.results import ResultLimits
 from skills_agent.nodes.wrapped_models import ModelRunnable
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Library, Registry
-from skills_agent.skills.policy.lines import NO_LINES, NO_READER, CommandLines
+from skills_agent.skills.policy.lines import NO_LINES, CommandLines
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar, Places
 from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.tool_spec import PROPOSE_SKILL, SHELL_TOOLS
@@ -303,18 +303,9 @@ class Services:
 
     def absent(self) -> Mapping[str, str]:
         """Return the tools that this machine cannot offer, each with the reason."""
-        from skills_agent.graph.machine import sandbox_here  # noqa: PLC0415
-        from skills_agent.skills.scripts.choice import isolation_here, no_shell_here, why_no_shell  # noqa: PLC0415
+        from skills_agent.graph.machine import no_shell  # noqa: PLC0415
 
-        settings, runner = self.settings, self.host.runner
-        if self.lines is NO_LINES:
-            reason = NO_READER
-        elif runner is not None:
-            reason = why_no_shell(settings.enable_run_command, runner)
-        else:  # To know it takes no runner.
-            path = process_environment().get("PATH")
-            here = partial(isolation_here, settings.sandbox, sandbox_here(), path, settings.workspace)
-            reason = no_shell_here(settings.enable_run_command, here)
+        reason = no_shell(self.settings, self.host.runner)
         return dict.fromkeys(SHELL_TOOLS, f"no shell here: {reason}") if reason else {}
 
     @once

@@ -118,7 +118,7 @@ def _with_packages(record: VerdictRecord, call: Call, judge: Judge, policy: Poli
     except SkillError as error:
         if fault := judge.packages_fault(call):
             return VerdictRecord(
-                **{**record, "decision": "deny", "reason": f"{fault} {error}", "by": "error"}  # type: ignore[typeddict-item]  # its own fields
+                **{**record, "decision": "deny", "reason": f"{fault} {error}", "by": "error"}
             )
         return VerdictRecord(**{**record, "reason": f"{record['reason']} Its packages are not here. {error}"})
     number = count(prepared.number, "package")

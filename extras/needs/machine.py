@@ -91,19 +91,24 @@ class _Needs:
     ) -> Machine:
         if is_elsewhere:
             return Elsewhere()
-        environment = process_environment()
-        return ThisMachine(
+        return machine_here(settings, unreachable)
+
+
+def machine_here(settings: Settings, unreachable: Callable[[], Mapping[str, str]] = dict) -> ThisMachine:
+    """Return this machine."""
+    environment = process_environment()
+    return ThisMachine(
+        environment=environment,
+        workspace=settings.workspace,
+        secrets=settings.script_secrets,
+        servers=frozenset(settings.mcp_servers),
+        unreachable=unreachable,
+        environments=Environments(
+            folder=user_state_folder(settings) / "environments",
             environment=environment,
             workspace=settings.workspace,
-            secrets=settings.script_secrets,
-            servers=frozenset(settings.mcp_servers),
-            unreachable=unreachable,
-            environments=Environments(
-                folder=user_state_folder(settings) / "environments",
-                environment=environment,
-                workspace=settings.workspace,
-            ),
-        )
+        ),
+    )
 
 
 NEEDS: Final = _Needs()

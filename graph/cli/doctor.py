@@ -83,11 +83,11 @@ def doctor(
 
 
 def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) -> None:
+    from skills_agent.graph.machine import no_shell as why_no_shell
     from skills_agent.graph.machine import sandbox_here
     from skills_agent.skills.library.checkup import check_up
     from skills_agent.skills.scripts.choice import (
         isolation_here,
-        no_shell_here,
         wanted_programs,
     )
     from skills_agent.skills.scripts.unfinished import pending_looks
@@ -97,7 +97,7 @@ def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) 
     path = process_environment().get("PATH")
     programs = wanted_programs(path, settings.workspace)
     isolation = isolation_here(settings.sandbox, sandbox_here(), path, settings.workspace)
-    no_shell = no_shell_here(settings.enable_run_command, lambda: isolation)
+    no_shell = why_no_shell(settings)
     in_place = untrusted_in_place(settings, registry.refresh())
     signed = {each.name: who for each in registry.refresh().skills if (who := signer_of(settings, each))}
     servers = _server_states(settings)

@@ -63,13 +63,13 @@ def needs(
     With --install, its packages of Python and Node are resolved to versions and hashes, shown, and installed
     if you approve: outside of the agent's own environment, for scripts of skills with exactly these needs.
     """
-    from skills_agent.needs.machine import NEEDS
+    from skills_agent.needs.machine import machine_here
 
     settings = Settings.load(workspace)
     registry = registry_of(settings, skills_dirs)
     metadata = registry.refresh().find(name)
-    needed, machine = registry.needs(metadata.ref), NEEDS.machine(settings, dict, is_elsewhere=False)
-    if install and machine.environments:
+    needed, machine = registry.needs(metadata.ref), machine_here(settings)
+    if install:
         _make_state_folder(settings)
         folder = registry.snapshot(metadata.ref).folder
         _install(metadata, needed, folder, machine.environments, more, yes=yes, builds=allow_builds)

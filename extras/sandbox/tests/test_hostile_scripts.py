@@ -25,8 +25,6 @@ import pytest
 
 from extras.sandbox.tests import agent_program
 from skills_agent.sandbox.bwrap import probe
-from skills_agent.shell.command_line import command_request
-from skills_agent.shell.protected import protected_in_command
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.slow
@@ -44,8 +42,10 @@ AS_NOBODY = pytest.mark.skipif(
 
 def approved(line: str, workspace: Path) -> dict[str, Any]:
     """Return what a person approves with a command of git, for an agent's Python without any package."""
-    request = command_request(line, workspace=workspace)
-    found = protected_in_command(line, workspace)
+    request = pytest.importorskip("skills_agent.shell.command_line").command_request(
+        line, workspace=workspace
+    )
+    found = pytest.importorskip("skills_agent.shell.protected").protected_in_command(line, workspace)
     return {
         "args": request.args,
         "cwd": str(request.cwd or ""),
