@@ -25,7 +25,7 @@ def sandbox_here() -> Sandbox:
     return next(iter(hook("runner")), NoSandbox)
 
 
-def no_shell(settings: Settings, runner: ScriptRunner | None = None) -> str:
+def why_no_shell_here(settings: Settings, runner: ScriptRunner | None = None) -> str:
     """Return why no command lines are run here; empty where they are. `runner` is that of a host."""
     if not hook("lines"):
         return NO_READER

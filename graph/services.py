@@ -303,9 +303,9 @@ class Services:
 
     def absent(self) -> Mapping[str, str]:
         """Return the tools that this machine cannot offer, each with the reason."""
-        from skills_agent.graph.machine import no_shell  # noqa: PLC0415
+        from skills_agent.graph.machine import why_no_shell_here  # noqa: PLC0415
 
-        reason = no_shell(self.settings, self.host.runner)
+        reason = why_no_shell_here(self.settings, self.host.runner)
         return dict.fromkeys(SHELL_TOOLS, f"no shell here: {reason}") if reason else {}
 
     @once

@@ -455,9 +455,8 @@ class Judge:
         It is none where nobody can be asked. Raises as `Registry.needs` does.
         """
         policy, skill = self._policy, self.loaded.get(call.skill or "")
-        if policy.approval != "ask" or skill is None:
-            return ()
-        if call.spec.counts_as not in {"script", "command"}:
+        is_run = call.spec.counts_as in {"script", "command"}
+        if policy.approval != "ask" or skill is None or not is_run:
             return ()
         ref = SkillRef.of(skill)
         return policy.means.machine.lacking(self.registry.needs(ref), policy.missing(ref, self.registry))

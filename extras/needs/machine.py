@@ -1,4 +1,4 @@
-"""What the core asks this extra (the hook `needs`)."""
+"""This machine, as the core asks for it."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,13 +10,12 @@ from skills_agent.graph.places import process_environment, user_state_folder
 from skills_agent.graph.settings import Settings
 from skills_agent.needs.environments import KINDS, Environments
 from skills_agent.needs.failures import diagnosed
-from skills_agent.needs.gather import gather, gather_now
 from skills_agent.needs.here import Machine as MachineHere
 from skills_agent.needs.here import sentence
 from skills_agent.needs.installation import Installation, prepare
 from skills_agent.needs.kept_environments import kept_environments, remove_environment
 from skills_agent.needs.packages import InstallError
-from skills_agent.skills.machine import Diagnosis, KeptPackages, Machine, Missing, Prepared, UnknownMachine
+from skills_agent.skills.machine import Diagnosis, KeptPackages, Missing, Prepared, UnknownMachine
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from skills_agent.skills.skill import Need, SkillRef
 
@@ -79,21 +78,6 @@ class Elsewhere(UnknownMachine):
         return diagnosed(result, request, skill, None, loaded)
 
 
-class _Needs:
-    """The names are those of `NeedsHook`."""
-
-    gather = staticmethod(gather)
-    gather_now = staticmethod(gather_now)
-
-    @staticmethod
-    def machine(
-        settings: Settings, unreachable: Callable[[], Mapping[str, str]], *, is_elsewhere: bool
-    ) -> Machine:
-        if is_elsewhere:
-            return Elsewhere()
-        return machine_here(settings, unreachable)
-
-
 def machine_here(settings: Settings, unreachable: Callable[[], Mapping[str, str]] = dict) -> ThisMachine:
     """Return this machine."""
     environment = process_environment()
@@ -109,6 +93,3 @@ def machine_here(settings: Settings, unreachable: Callable[[], Mapping[str, str]
             workspace=settings.workspace,
         ),
     )
-
-
-NEEDS: Final = _Needs()

@@ -83,13 +83,9 @@ def doctor(
 
 
 def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) -> None:
-    from skills_agent.graph.machine import no_shell as why_no_shell
-    from skills_agent.graph.machine import sandbox_here
+    from skills_agent.graph.machine import sandbox_here, why_no_shell_here
     from skills_agent.skills.library.checkup import check_up
-    from skills_agent.skills.scripts.choice import (
-        isolation_here,
-        wanted_programs,
-    )
+    from skills_agent.skills.scripts.choice import isolation_here, wanted_programs
     from skills_agent.skills.scripts.unfinished import pending_looks
 
     registry = registry_of(settings, skills_dirs)
@@ -97,7 +93,7 @@ def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) 
     path = process_environment().get("PATH")
     programs = wanted_programs(path, settings.workspace)
     isolation = isolation_here(settings.sandbox, sandbox_here(), path, settings.workspace)
-    no_shell = why_no_shell(settings)
+    no_shell = why_no_shell_here(settings)
     in_place = untrusted_in_place(settings, registry.refresh())
     signed = {each.name: who for each in registry.refresh().skills if (who := signer_of(settings, each))}
     servers = _server_states(settings)

@@ -22,7 +22,6 @@ def test_tools_stand_in_one_order_whoever_brings_them(workspace: Path) -> None:
             "write_file",
             "edit_file",
             "ask_user",
-            "run_command",
         ),
         *("run_command", "fetch_url", "propose_skill", "run_script", "read_resource", "search_skills"),
         *("unload_skill", "command_output", "stop_command"),
