@@ -49,7 +49,7 @@ def test_the_help_is_printed_without_what_reads_settings_and_skills(cli: Command
 
 
 def test_a_skill_is_shown_without_a_look_at_the_machine_where_it_needs_nothing(cli: CommandLine) -> None:
-    looks = ("skills_agent.graph.machine", "skills_agent.needs.environments")
+    looks = ("skills_agent.graph.needs", "skills_agent.needs.environments")
     cli.write_skill(MINE, "rain-gauge")
     command = ["skills", "show", "rain-gauge", "--skills-dir", str(cli.skills)]
     assert imported(cli, command, looks) == []
