@@ -4,41 +4,26 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from skills_agent.skills.network.addresses import Pin
-
 MAX_MESSAGE: Final = 24_000_000
 """Bytes of one message, which may be a file of 16 MiB in base64; a server that sends a longer one is left."""
 CONNECT_SECONDS: Final = 30.0
 
 
 @asynccontextmanager
-async def address_streams(
-    url: str, headers: Mapping[str, str], pin: Pin | None = None
-) -> AsyncIterator[tuple[Any, Any]]:
+async def address_streams(url: str, headers: Mapping[str, str]) -> AsyncIterator[tuple[Any, Any]]:
     """Yield the streams of messages from a server and to it, as MCP's client takes them.
 
-    Redirects are followed within the address's own origin alone: the headers may hold a key. With a `pin`
-    no name is resolved.
+    Redirects are followed within the address's own origin alone: the headers may hold a key.
     """
     import httpx2  # noqa: PLC0415 - of the extra `mcp`, as what follows
 
     from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
 
-    async def ask_there(request: Any) -> None:
-        if pin and request.url.host == pin.target.host:
-            request.extensions |= {"sni_hostname": pin.target.host}
-            request.url = request.url.copy_with(host=pin.addresses[0])
-
-    async def was_asked(response: Any) -> None:
-        if pin and "sni_hostname" in response.request.extensions:  # redirects are within the origin
-            response.request.url = response.request.url.copy_with(host=pin.target.host)
-
     plain = {**headers, "Accept-Encoding": "identity"}
     # A call may take as long as `tool_timeout` says, which the SDK's 300 seconds would cut.
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
-    hooks: dict[str, list[Any]] = {"request": [ask_there], "response": [was_asked, _bound]}
     async with (
-        httpx2.AsyncClient(headers=plain, timeout=timeout, event_hooks=hooks) as client,
+        httpx2.AsyncClient(headers=plain, timeout=timeout, event_hooks={"response": [_bound]}) as client,
         streamable_http_client(url, http_client=client) as streams,
     ):
         yield streams[0], streams[1]

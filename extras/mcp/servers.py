@@ -11,8 +11,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from skills_agent.packages.credentials import split_credentials
-
 ServerName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]{1,32}\Z")]
 """It is part of the names of the server's tools, which providers limit to 64 characters."""
 
@@ -94,27 +92,6 @@ def filled(values: Mapping[str, str], environment: Mapping[str, str]) -> dict[st
         return value
 
     return {name: _VARIABLE.sub(value_of, text) for name, text in values.items()}
-
-
-def headers_for(url: str, servers: Mapping[str, McpServer], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers of the server that has this address, filled; none where no server has it.
-
-    Raises ValueError for a variable that is not set.
-    """
-    wanted = _address(url)
-    found = (each for each in servers.values() if each.url and _address(each.url) == wanted)
-    server = next(found, None)
-    if server is None:
-        return {}
-    authorization = split_credentials(server.url).authorization
-    return ({"Authorization": authorization} if authorization else {}) | filled(server.headers, environment)
-
-
-def _address(url: str) -> tuple[str, str, int | None, str, str]:
-    """Return what two URLs of one server have in common."""
-    parts = urlsplit(url)
-    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
-    return parts.scheme, parts.hostname or "", port, parts.path.rstrip("/"), parts.query
 
 
 def _texts(servers: Collection[McpServer]) -> Iterator[str]:

@@ -7,7 +7,6 @@
     git+https://host/x.git@ref#path  ssh://...  git@host:owner/repo    a repository of any host
     https://host/x.zip                                an archive
     https://host[/path]                               a site with /.well-known/agent-skills/
-    mcp+https://host/path                             a server of MCP
 
 `proposal:THREAD` stands in locks alone (proposal.py): there is nothing to fetch.
 
@@ -26,7 +25,7 @@ from skills_agent.packages.errors import AddressError
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 
-Kind = Literal["folder", "archive", "git", "url", "well-known", "mcp", "proposal"]
+Kind = Literal["folder", "archive", "git", "url", "well-known", "proposal"]
 
 _PROPOSAL: Final = "proposal:"
 ARCHIVES: Final = (".zip", ".skill", ".tar.gz", ".tgz")
@@ -138,8 +137,6 @@ def _local(text: str, base: Path) -> Address:
 def _url(text: str, scheme: str) -> Address:
     shown = without_secrets(text)
     parts = _parts(shown, scheme)
-    if scheme.startswith("mcp+"):
-        return Address(shown, "mcp", text.removeprefix("mcp+"))
     if scheme in _GIT_SCHEMES or parts.path.endswith(".git") or ".git@" in parts.path:
         return _git_url(text, shown)
     if scheme not in {"https", "http"}:

@@ -8,7 +8,6 @@ from skills_agent.packages.archive import offer_of_archive
 from skills_agent.packages.download import MAX_SIGNATURE, from_url, signature_text
 from skills_agent.packages.errors import OfferError
 from skills_agent.packages.git import from_git
-from skills_agent.packages.mcp import from_mcp
 from skills_agent.packages.offer import Fetch, Offer, Wanted
 from skills_agent.packages.staging import stage
 from skills_agent.packages.well_known import from_well_known
@@ -48,5 +47,4 @@ _WAYS: Final[dict[Kind, Fetch]] = {
     "git": from_git,
     "url": from_url,
     "well-known": from_well_known,
-    "mcp": from_mcp,
 }

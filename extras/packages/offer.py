@@ -47,16 +47,6 @@ class Listed(NamedTuple):
     """As `SkillMetadata.requires`."""
 
 
-Headers = Callable[[str], Mapping[str, str]]
-"""Returns what a URL is sent beside each request, by the operator's settings. Raises PackageError."""
-
-
-def no_headers(url: str) -> Mapping[str, str]:
-    """Return that nothing is sent."""
-    del url
-    return {}
-
-
 Choose = Callable[[frozenset[str], Sequence[Listed]], frozenset[str]]
 """Returns which skills are wanted, of the names that were asked for and what a place has; none: all."""
 
@@ -111,8 +101,6 @@ class Wanted(NamedTuple):
     the ref means by now; of an index the URL. A source that has it no more raises OfferError."""
     signatures: Signatures | None = None
     """Checks those of archives; None: they are not checked."""
-    headers: Headers = no_headers
-    """Of a server of MCP."""
     choose: Choose | None = None
     """Asked once it is known what the place has, and before anything is copied; what it raises ends it."""
     skip: Callable[[PackageError], None] | None = None

@@ -10,7 +10,7 @@ from skills_agent.packages.address import Address
 from skills_agent.packages.errors import InstalledError, OfferError, PackageError
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.lock import LockedSkill, SkillsLock, read_lock
-from skills_agent.packages.offer import Headers, Offer, OfferedSkill, Wanted, no_headers
+from skills_agent.packages.offer import Offer, OfferedSkill, Wanted
 from skills_agent.packages.origins import parse_locked
 from skills_agent.packages.signatures import Signatures
 from skills_agent.packages.target import Copy, Target
@@ -34,15 +34,13 @@ class Place(NamedTuple):
     limits: ContentLimits
     signatures: Signatures | None = None
     """As in `Wanted`."""
-    headers: Headers = no_headers
-    """As in `Wanted`."""
     hosts: Collection[str] | None = ()
     """As in `parse_locked`."""
 
     def wanted(self, address: Address, into: Path, names: Iterable[str], resolved: str = "") -> Wanted:
         """Return what is asked of one source."""
         wanted = Wanted(address, into, frozenset(names), self.limits, resolved)
-        return wanted._replace(signatures=self.signatures, headers=self.headers)
+        return wanted._replace(signatures=self.signatures)
 
 
 class Fetched(NamedTuple):

@@ -21,7 +21,6 @@ from skills_agent.packages.commands.shared import (
     diff,
     dry_run,
     force,
-    headers_of,
     note_signed,
     origin,
     require_signature,
@@ -100,11 +99,7 @@ def install(
             into.mkdir()
             chosen = choosing(address.text, here.versions, everything=everything)
             wanted = Wanted(address, into, frozenset(names), target.limits, choose=chosen.choose)
-            wanted = wanted._replace(
-                signatures=signatures,
-                headers=headers_of(settings),
-                skip=None if strict else passed_over,
-            )
+            wanted = wanted._replace(signatures=signatures, skip=None if strict else passed_over)
             offers.append(fetch(wanted))
             asked |= chosen.asked
         note_typed(user_state_folder(settings), addresses)

@@ -11,10 +11,9 @@ from skills_agent.graph.settings import Settings, content_limits
 from skills_agent.skills.confined import is_beneath
 
 if TYPE_CHECKING:  # `skills sync` with nothing to do imports none of it
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from skills_agent.packages.installation import Change, Origin
-    from skills_agent.packages.offer import Headers
     from skills_agent.packages.signatures import Signatures
     from skills_agent.packages.signed import Signers
     from skills_agent.packages.syncing import Place
@@ -90,21 +89,7 @@ def place_of(
     from skills_agent.packages.syncing import Place
 
     hosts = None if place == "user" else typed_hosts(user_state_folder(settings))
-    return Place(target.folder, into, target.limits, signatures, headers_of(settings), hosts)
-
-
-def headers_of(settings: Settings) -> "Headers":
-    """Return what servers of MCP are sent that the settings name, too: a key of theirs goes to their URL."""
-    from skills_agent.mcp.servers import headers_for
-    from skills_agent.packages.errors import OfferError
-
-    def headers(url: str) -> "Mapping[str, str]":
-        try:
-            return headers_for(url, settings.mcp_servers, process_environment())
-        except ValueError as error:
-            raise OfferError(f"mcp+{url}", f"its headers in mcp_servers: {error}") from error
-
-    return headers
+    return Place(target.folder, into, target.limits, signatures, hosts)
 
 
 def signers_of(settings: Settings) -> "Signers":

@@ -13,7 +13,6 @@ from skills_agent.graph.settings import Settings, open_snapshots
 from skills_agent.packages.commands.shared import signers_of, target_of, to
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.lock import LOCK_FILE, read_expected_lock
-from skills_agent.packages.npx_lock import USER_LOCK, NpxSkill, read_npx_lock
 from skills_agent.packages.signatures import SignatureCheck
 from skills_agent.packages.signed import Signers, said
 from skills_agent.packages.verification import Check, Difference, Verification
@@ -34,9 +33,8 @@ _SHORT = 12
 def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: bool) -> None:
     """Compare installed skills with skills.lock: each changed, added and removed file, and changed mode.
 
-    Says, too, which threads go on with a version that is not installed any more, and whether what
-    `npx skills` has in its own lock is there. Of a skill that was signed when it was installed, the
-    signature has to count today.
+    Says, too, which threads go on with a version that is not installed any more. Of a skill that was
+    signed when it was installed, the signature has to count today.
     """
     settings = Settings.load(workspace)
     target = target_of(settings, place)
@@ -46,7 +44,6 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
     signers = signers_of(settings)
     signed = {each.name: _signature(signers, target.folder, each) for each in verification.checks}
     lost = [each.name for each in verification.checks if _is_lost(signers, each, signed[each.name])]
-    npx = [(each, "there" if each.folders else "missing") for each in _by_npx(settings, place) if not names]
     if as_json:
         print_json(
             {
@@ -54,7 +51,6 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
                 "skills": [{**_record(each), **_signed(signed[each.name])} for each in verification.checks],
                 "not_locked": verification.not_locked,
                 "threads": pinned,
-                "npx": [{"name": each.name, "source": each.source, "state": state} for each, state in npx],
             }
         )
     else:
@@ -62,16 +58,8 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
         for each in pinned:
             version = f"{each['digest'][:_SHORT]} of {each['skill']}"
             echo(f"Thread {line_of(each['thread'])} goes on with {version}, which is not what is installed.")
-        for skill, state in npx:
-            echo(f"{skill.name}  {state}  installed by npx skills from {line_of(skill.source)}")
-    if not verification.is_same or lost or any(not each.folders for each, _ in npx):
+    if not verification.is_same or lost:
         raise click.exceptions.Exit(1)
-
-
-def _by_npx(settings: Settings, place: str) -> Sequence[NpxSkill]:
-    if place == "project":
-        return read_npx_lock(settings.workspace)
-    return read_npx_lock(settings.home, USER_LOCK) if place == "user" else ()
 
 
 def _signature(signers: Signers, folder: Path, check: Check) -> SignatureCheck | None:

@@ -48,7 +48,6 @@ def base(tmp_path: Path) -> Path:
         ("https://host/x.tar.gz?a=b#c", "url", "https://host/x.tar.gz?a=b", "", ""),
         ("https://host", "well-known", "https://host", "", ""),
         ("https://host/team", "well-known", "https://host/team", "", ""),
-        ("mcp+https://host/mcp", "mcp", "https://host/mcp", "", ""),
     ],
 )  # fmt: skip
 def test_each_form_of_the_grammar(base: Path, text: str, kind: str, place: str, ref: str, path: str) -> None:
@@ -85,7 +84,7 @@ def test_what_is_no_address_is_refused_with_a_sentence(base: Path, text: str) ->
 
 SECRETS = [
     "https://user:s3cret@host/x.zip", "https://s3cret@host/x.git", "git+https://u:s3cret@host/x.git@v1#a",
-    "https://u:s3cret@github.com/owner/repo/tree/main", "https://u:s3cret@host", "mcp+https://u:s3cret@host/mcp",
+    "https://u:s3cret@github.com/owner/repo/tree/main", "https://u:s3cret@host",
     "HTTPS://u:s3cret@host/x.zip",
 ]  # fmt: skip
 
@@ -134,9 +133,9 @@ WORDS = st.text(string.ascii_letters + string.digits + "-_.", min_size=1, max_si
 ANY = st.one_of(
     st.text(max_size=60),
     st.text("aA1-_./@#:>=~ \\%?[]", max_size=40),
-    st.sampled_from(
-        ["https://", "git+https://", "ssh://", "git@", "mcp+https://", "./", "git+file://"]
-    ).flatmap(lambda head: st.text("ab1-_./@#:[]%?", max_size=30).map(lambda rest: head + rest)),
+    st.sampled_from(["https://", "git+https://", "ssh://", "git@", "./", "git+file://"]).flatmap(
+        lambda head: st.text("ab1-_./@#:[]%?", max_size=30).map(lambda rest: head + rest)
+    ),
 )
 
 
@@ -166,7 +165,7 @@ def test_what_a_lock_has_means_the_same_again(text: str) -> None:
     assert again.text == address.text or os.path.lexists(address.place)
 
 
-@given(WORDS, WORDS, WORDS, st.sampled_from(["https", "git+https", "http", "mcp+https", "ssh"]))
+@given(WORDS, WORDS, WORDS, st.sampled_from(["https", "git+https", "http", "ssh"]))
 def test_no_password_is_in_a_text(user: str, password: str, path: str, scheme: str) -> None:
     secret = f"sEcReT{password}sEcReT"
     try:

@@ -234,21 +234,6 @@ def test_verify_takes_a_lock_that_says_nothing_of_manifests(cli: CommandLine, tm
     assert cli.run("skills", "sync", "--frozen").code == 1
 
 
-@pytest.mark.parametrize("folder", [".agents/skills", ".claude/skills"])
-def test_what_npx_installed_is_recognised(cli: CommandLine, folder: str) -> None:
-    shutil.copytree(cli.write_skill(), cli.workspace / "my-npx-skills")
-    there = cli.workspace / folder / "rain-gauge"
-    shutil.copytree(cli.workspace / "my-npx-skills" / "rain-gauge", there)
-    assert str(there) in cli.run("skills", "list", "--json").out
-    entry = {"source": "my-npx-skills", "sourceType": "local", "computedHash": "e9a2"}
-    cli.write("skills-lock.json", json.dumps({"version": 1, "skills": {"rain-gauge": entry}}))
-    done = cli.run("skills", "verify", "--json")
-    assert done.code == 0
-    assert done.value["npx"] == [{"name": "rain-gauge", "source": "my-npx-skills", "state": "there"}]
-    shutil.rmtree(there)
-    assert cli.run("skills", "verify").code == 1
-
-
 def test_a_packed_skill_is_installed_from_its_archive(cli: CommandLine) -> None:
     folder = str(cli.write_skill() / "rain-gauge")
     done = cli.run("skills", "pack", folder)

@@ -17,7 +17,6 @@ ADDRESSES = [
     *(f"{scheme}://{{host}}:{{port}}/{path}" for scheme in ("http", "https") for path in ("x.zip", "skills")),
     *(f"git+{scheme}://{{host}}:{{port}}/x.git" for scheme in ("http", "https", "ssh")),
     *("git://{host}:{port}/x.git", "https://{host}:{port}/x.git", "ssh://git@{host}:{port}/x.git"),
-    *(f"mcp+{scheme}://{{host}}:{{port}}/mcp" for scheme in ("http", "https")),
 ]
 COMMANDS = [("outdated",), ("sync", "--frozen"), ("update", "--yes"), ("sync", "--yes")]
 
@@ -71,7 +70,7 @@ def test_what_a_lock_names_reaches_no_private_host(
 
 
 def test_no_spelling_of_an_address_of_this_machine_is_reached(cli: CommandLine, listener: Listener) -> None:
-    forms = [form for form in ADDRESSES if form.startswith(("git+https", "ssh", "https", "mcp+https"))]
+    forms = [form for form in ADDRESSES if form.startswith(("git+https", "ssh", "https"))]
     addresses = [form.format(host=host, port=listener.port) for host in HOSTS for form in forms]
     clone(cli, *(LockedSkill(name=f"s{n}", source=each, digest="0" * 64) for n, each in enumerate(addresses)))
     outdated = cli.run("skills", "outdated")
@@ -120,10 +119,8 @@ def test_the_lock_of_the_users_own_folder_was_typed(cli: CommandLine, tmp_path: 
         assert "0 of 1 skill outdated" in cli.run("skills", "outdated", "--to", "user").out
 
 
-@pytest.mark.parametrize(
-    "form", ["git+https://x.localhost:{port}/x.git", "mcp+https://x.localhost:{port}/mcp"]
-)
-def test_a_name_that_git_knows_alone_reaches_none(cli: CommandLine, listener: Listener, form: str) -> None:
-    clone(cli, LockedSkill(name="one", source=form.format(port=listener.port), digest="0" * 64))
+def test_a_name_that_git_knows_alone_reaches_none(cli: CommandLine, listener: Listener) -> None:
+    source = f"git+https://x.localhost:{listener.port}/x.git"
+    clone(cli, LockedSkill(name="one", source=source, digest="0" * 64))
     cli.run("skills", "outdated")
     assert listener.came == 0
