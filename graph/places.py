@@ -16,7 +16,6 @@ from skills_agent.skills.policy.secret_places import is_wide, secret_places
 
 if TYPE_CHECKING:
     from skills_agent.graph.settings import Settings
-    from skills_agent.packages.signer_files import SignerFiles
 
 SHORTEST_KEY: Final = 32
 """Characters of the operator's key."""
@@ -49,20 +48,6 @@ def trust_file_of(settings: "Settings") -> Path:
     if settings.trust_file is not None:
         return settings.trust_file
     return user_config_folder(settings) / "trust.json"
-
-
-def signer_files(settings: "Settings") -> "SignerFiles":
-    """Return where it says whose signatures count: nothing in the workspace that is not the user's own."""
-    from skills_agent.packages.signer_files import SignerFiles  # noqa: PLC0415 - few commands need it
-
-    folder = user_config_folder(settings)
-    return SignerFiles(
-        settings.allowed_signers or folder / "allowed_signers",
-        settings.revoked_signers,
-        folder / "revoked_signers",
-        closed=(Path(os.path.realpath(settings.workspace)),),
-        own=(Path(os.path.realpath(folder)),),
-    )
 
 
 def user_config_folder(settings: "Settings") -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from langgraph.prebuilt import ToolNode, ToolRuntime
-from langgraph.runtime import Runtime, get_runtime
+from langgraph.runtime import Runtime
 from msgspec import UNSET, UnsetType
 
 from skills_agent.graph.audit.events import Operator
@@ -23,9 +23,7 @@ from skills_agent.graph.once import once
 from skills_agent.graph.places import (
     closed_places,
     process_environment,
-    signer_files,
     trust_file_of,
-    user_state_folder,
 )
 from skills_agent.graph.serialisation import keyed, stored_size
 from skills_agent.graph.settings import (
@@ -40,7 +38,9 @@ from skills_agent.graph.system_prompt import SystemPrompt, system_prompt_of
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.left_running import LeftRunning
 from skills_agent.graph.threads.locks import ThreadLocks
+from skills_agent.graph.tool_servers import ToolServers, make_servers
 from skills_agent.graph.tools.brought import HostTool
+from skills_agent.graph.vouchers import Vouchers
 from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.codes import ThreadCodes
@@ -54,7 +54,7 @@ from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.policy.lines import NO_LINES, CommandLines
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar, Places
 from skills_agent.skills.policy.risk import RISKS, Risk
-from skills_agent.skills.policy.tool_spec import PROPOSE_SKILL, SHELL_TOOLS
+from skills_agent.skills.policy.tool_spec import SHELL_TOOLS
 from skills_agent.skills.policy.verdict import Approver
 from skills_agent.skills.posix import MISSING
 from skills_agent.skills.scripts.runner import ScriptRunner
@@ -69,9 +69,6 @@ if TYPE_CHECKING:
     from skills_agent.graph.tools.of_extras import ExtraTools
     from skills_agent.graph.tools.offered import OfferedTools
     from skills_agent.graph.tools.workspace import Workspace
-    from skills_agent.mcp.client import McpServers
-    from skills_agent.packages.propose import ProposeSkill
-    from skills_agent.packages.signed import Signers
     from skills_agent.skills.machine import Machine
     from skills_agent.skills.policy.trust import TrustList
 
@@ -188,7 +185,7 @@ class Services:
             self.settings,
             self.audit,
             lambda: self.library.shared.watch(),  # noqa: PLW0108 - the library is made when it is needed
-            self.servers.connect if self.settings.mcp_servers else None,
+            self._connect if self.settings.mcp_servers else None,
             self.host.journal,
             self.host.locks,
             keyed(self.host.allowed_types),
@@ -219,9 +216,8 @@ class Services:
         from skills_agent.graph.tools.brought import brought  # noqa: PLC0415
         from skills_agent.graph.tools.offered import OfferedTools  # noqa: PLC0415
 
-        settings, proposing = self.settings, self.proposing
+        settings = self.settings
         of_extras = [tool for each in self.of_extras for tool in each.tools]
-        of_extras += [proposing.tool()] if proposing else []
         own = build_tools(self, process_environment(), of_extras)
         of_host = brought(self.host.tools)
         places = Places(str(settings.workspace), closed=tuple(map(str, self.closed)))
@@ -231,10 +227,8 @@ class Services:
             raise SettingsError(
                 f"A tool is named {min(taken)}, as the form of `response_format`: rename one."
             )
-        if settings.mcp_servers:
-            from skills_agent.mcp.offer import offer_tools  # noqa: PLC0415
-
-            offer_tools(self.servers, offered, settings, self.cancellation)
+        if settings.mcp_servers and self.servers:
+            self.servers.offer_tools(offered, settings, self.cancellation)
         return offered
 
     @once
@@ -298,8 +292,8 @@ class Services:
         """What needs of skills are held against."""
         from skills_agent.graph.needs import machine_of  # noqa: PLC0415
 
-        is_elsewhere = self.host.runner is not None
-        return machine_of(self.settings, self.servers.faults, is_elsewhere=is_elsewhere)
+        faults = self.servers.faults if self.servers else dict
+        return machine_of(self.settings, faults, is_elsewhere=self.host.runner is not None)
 
     def absent(self) -> Mapping[str, str]:
         """Return the tools that this machine cannot offer, each with the reason."""
@@ -346,12 +340,19 @@ class Services:
         from skills_agent.graph.tools.change import changes_in  # noqa: PLC0415
 
         changes = changes_in(self.files)
-        return self.proposing.in_place_of_writing(changes) if self.proposing else changes
+        for each in self.of_extras:
+            changes = each.changes(changes)
+        return changes
 
     @property
     def measures(self) -> Mapping[str, Callable[[Mapping[str, Any], Context], str]]:
         """By tool, what measures what a call would bring."""
-        return {PROPOSE_SKILL: self.proposing.measured} if self.proposing else {}
+        return {tool: measure for each in self.of_extras for tool, measure in each.measures.items()}
+
+    @once
+    def of_extras(self) -> "Sequence[ExtraTools]":
+        """The tools of installed extras."""
+        return [made for make in hook("tools") if (made := make(self))]
 
     @once
     def trust(self) -> "TrustList":
@@ -361,64 +362,28 @@ class Services:
         return TrustList(trust_file_of(self.settings), content_limits(self.settings))
 
     @once
-    def signers(self) -> "Signers":
+    def vouchers(self) -> Vouchers:
         """Whose signatures count."""
-        from skills_agent.packages.signed import Signers  # noqa: PLC0415
+        return Vouchers(self.settings)
 
-        settings = self.settings
-        path = process_environment().get("PATH", "")
-        return Signers(signer_files(settings), user_state_folder(settings), path)
+    def vouch_for(self, folder: Path, name: str, digest: str) -> str:
+        """Return who signed this version of a skill, and may do so today; empty for nobody."""
+        return self.vouchers.vouch_for(folder, name, digest)
 
     @once
-    def servers(self) -> "McpServers":
-        """The MCP servers that the settings name."""
-        from skills_agent.mcp.client import make_servers  # noqa: PLC0415
-
+    def servers(self) -> ToolServers | None:
+        """The servers that the settings name; None where no extra connects any."""
         return make_servers(self.settings)
+
+    def _connect(self) -> None:
+        """Connect the servers. Their tools join those that are offered, so these are made first."""
+        _ = self.offered
+        if self.servers is not None:
+            self.servers.connect()
 
     def unreached(self, tool: str) -> str:
         """Say why the tool of an MCP server is not there, by its name; empty where that is unknown."""
-        return self.servers.absence_of(tool)
-
-    @once
-    def of_extras(self) -> "Sequence[ExtraTools]":
-        """The tools of extras, and what is said of their calls."""
-        return [made for make in hook("tools") if (made := make(self))]
-
-    @once
-    def proposing(self) -> "ProposeSkill | None":
-        """The tool that proposes skills, where the operator turned it on."""
-        settings = self.settings
-        is_on = settings.enable_propose_skill and settings.enable_skills
-        # Nobody has signed what the agent writes.
-        if not is_on or settings.approval != "ask" or settings.require_signature:
-            return None
-        from skills_agent.packages.propose import ProposeSkill  # noqa: PLC0415
-
-        proposing = ProposeSkill(
-            settings,
-            self.library,
-            self.trust,
-            self.signers,
-            self.codes,
-            usual_model(settings, self.model),
-            self._evaluate if settings.proposal_eval_seconds and hook("measure_draft") else None,
-        )
-        return proposing if proposing.sources else None
-
-    def _evaluate(self, folder: Path, base: Path | None, context: Context) -> str:
-        chosen, cancellation = self.models.choose(context), self.cancellation()
-        runtime = get_runtime()
-        control = runtime.control if runtime else None
-        (measuring,) = hook("measure_draft")
-        text: str = measuring(self.settings, self.settings.proposal_eval_seconds or 0).measure(
-            folder,
-            base,
-            chosen.name,
-            chosen.chat,
-            lambda: cancellation.is_requested or bool(control and control.drain_requested),
-        )
-        return text
+        return self.servers.absence_of(tool) if self.servers else ""
 
 
 def _checked(host: Host) -> Settings:

@@ -13,10 +13,13 @@ from typing import (
     Final,
     Generic,
     Literal,
+    NamedTuple,
+    Protocol,
     TypeAlias,
     TypeVar,
     get_args,
     get_origin,
+    get_type_hints,
 )
 
 import msgspec
@@ -38,6 +41,47 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     output: NoLess = 0.0
     cached: NoLess | None = None
     """Of input that the provider's prompt cache had; None: as other input."""
+
+
+class OfExtra(NamedTuple):
+    """Says which extra reads a setting: it has the exact type (the hook `settings`)."""
+
+    extra: str
+
+    def kind(self, name: str) -> Any:
+        """Return the type of a setting. Raises SettingsError where the extra is not installed."""
+        # Most never set one, and to look for extras takes time.
+        from skills_agent.graph.hooks import hook  # noqa: PLC0415
+
+        for each in hook("settings"):
+            if name in (kinds := get_type_hints(each, include_extras=True)):
+                return kinds[name]
+        raise SettingsError(
+            f"Setting {name} is of the extra {self.extra}, which this installation lacks: install "
+            "skills-agent again, with it, or take the setting away."
+        )
+
+
+class ServerSetting(Protocol):
+    """One server, as the setting has it."""
+
+    command: str
+    """The program; empty for a server at an address."""
+    args: Sequence[str]
+    cwd: Any
+    """The folder that it works in; None for the usual one."""
+    url: str
+    skills: bool
+    """Whether the skills that it publishes join the catalog."""
+
+    def shown(self) -> dict[str, Any]:
+        """Return the fields that were set; of what may be secret, the names."""
+
+    def variables(self) -> set[str]:
+        """Return the names of the agent's variables that it is given."""
+
+    def literals(self) -> dict[str, str]:
+        """Return the values that are written out where a secret may stand, by name."""
 
 
 Kept = TypeVar("Kept")
@@ -88,7 +132,7 @@ def from_environment(environment: Mapping[str, str], kinds: Mapping[str, Any]) -
 
 def _parsed(kind: Any, text: str) -> Any:
     """Return the text of a variable as a JSON-like value: lists are comma-separated, objects are JSON."""
-    if get_origin(kind) is dict:
+    if dict in (get_origin(kind), get_origin(getattr(kind, "__origin__", None))):  # the second is Annotated
         with suppress(ValueError):  # A text is refused where an object is due.
             return json.loads(text)
     if get_origin(kind) in (tuple, frozenset):
@@ -111,12 +155,20 @@ def checked(
         if kinds[name] is Offer:
             value = _as_offer(value)  # noqa: PLW2901
         try:
-            taken[name] = msgspec.convert(value, kinds[name], strict=strict, dec_hook=_path)
+            taken[name] = msgspec.convert(
+                value, _kind(name, kinds[name], value), strict=strict, dec_hook=_path
+            )
         except (msgspec.ValidationError, UnicodeEncodeError) as error:  # half a character is no text
             given = "" if name in _MAY_HOLD_SECRETS else f" Given: {value!r}."
             values_text = f" Values: {', '.join(choices)}." if (choices := _choices(kinds[name])) else ""
             raise SettingsError(f"Setting {name} (from {origin}): {error}.{given}{values_text}") from error
     return taken
+
+
+def _kind(name: str, kind: Any, value: Any) -> Any:
+    of_extra = (each for each in getattr(kind, "__metadata__", ()) if isinstance(each, OfExtra))
+    extra = next(of_extra, None) if value else None
+    return extra.kind(name) if extra else kind
 
 
 def _as_offer(value: Any) -> Any:

@@ -17,6 +17,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
+    Annotated,
     Any,
     Final,
     Literal,
@@ -48,16 +49,17 @@ from skills_agent.graph.places import (
 )
 from skills_agent.graph.setting_values import (
     PREFIX,
+    OfExtra,
     Offer,
     Place,
     PlaceOrNone,
     Places,
     Price,
     Seconds,
+    ServerSetting,
     checked,
     from_environment,
 )
-from skills_agent.mcp.servers import McpServer, ServerName
 from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
@@ -68,7 +70,7 @@ from skills_agent.skills.sources.directory import DirectorySource, standard_sour
 from skills_agent.state.budget import Limits, OnChange, Positive, Share
 
 if TYPE_CHECKING:
-    from skills_agent.mcp.client import McpServers
+    from skills_agent.graph.tool_servers import ToolServers
     from skills_agent.skills.library.contents import ContentLimits
     from skills_agent.skills.library.snapshots import SnapshotStore
     from skills_agent.skills.search.vectors import Embedder, Vectors
@@ -188,7 +190,7 @@ class Settings(Limits):
     """Seconds until a host's tool is [given up](library.md#tools-and-what-they-are); None: never."""
     max_tool_output: Positive = 100_000
     """Bytes of the text of a host tool's result; [the rest is cut](library.md#tools-and-what-they-are)."""
-    mcp_servers: dict[ServerName, McpServer] = field(default_factory=dict)
+    mcp_servers: Annotated[dict[str, ServerSetting], OfExtra("mcp")] = field(default_factory=dict)
     """[MCP servers](mcp.md) whose tools are offered, and skills where asked for."""
     max_written_files: Positive = 50
     """How many of the files that a script wrote are listed to the model."""
@@ -383,7 +385,7 @@ def shown_settings(settings: Settings) -> list[ShownSetting]:
 
 
 def _shown_item(item: Any) -> Any:
-    if isinstance(item, McpServer):
+    if hasattr(item, "shown"):
         return item.shown()
     return msgspec.to_builtins(item) if isinstance(item, Price) else item
 
@@ -392,7 +394,7 @@ def make_registry(
     settings: Settings,
     sources: Sequence[Source] | None = None,
     embeddings: "Embedder | None" = None,
-    servers: "McpServers | None" = None,
+    servers: "ToolServers | None" = None,
 ) -> Registry:
     """Return the registry over the settings' sources; an empty one where skills are turned off.
 
@@ -427,13 +429,13 @@ def folder_sources(settings: Settings) -> list[DirectorySource]:
     )
 
 
-def _of_servers(settings: Settings, servers: "McpServers | None") -> "Sequence[Source]":
+def _of_servers(settings: Settings, servers: "ToolServers | None") -> "Sequence[Source]":
     if not any(each.skills for each in settings.mcp_servers.values()):
         return ()
-    from skills_agent.mcp.client import make_servers  # noqa: PLC0415 - as it imports this
-    from skills_agent.mcp.skills import skill_sources  # noqa: PLC0415
+    from skills_agent.graph.tool_servers import make_servers  # noqa: PLC0415
 
-    return skill_sources(settings, servers or make_servers(settings))
+    servers = servers or make_servers(settings)
+    return servers.sources() if servers else ()
 
 
 def _vectors(embeddings: "Embedder") -> "Vectors":

@@ -14,8 +14,7 @@ from pydantic import BaseModel, ValidationError
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocation
-from skills_agent.packages.errors import PackageError
-from skills_agent.packages.signed import Signers
+from skills_agent.skills.errors import SkillError
 from skills_agent.skills.library.catalog import Catalog, in_place_text
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.machine import Machine, Missing
@@ -43,9 +42,11 @@ class Means(Protocol):
     def trust(self) -> TrustList:
         """What the person vouches for."""
 
-    @property
-    def signers(self) -> Signers:
-        """Trust goes by their signatures, too."""
+    def vouch_for(self, folder: Path, name: str, digest: str) -> str:
+        """Return who signed this version of a skill, and may do so today; empty for nobody.
+
+        Raises SkillError or OSError where a signature is there and cannot be checked.
+        """
 
     @property
     def runner(self) -> ScriptRunner:
@@ -139,8 +140,8 @@ class Policy:
     def signer_of(self, ref: SkillRef) -> str:
         """Return who signed this version of a skill, and may do so today; empty for nobody."""
         try:
-            return self.means.signers.vouch_for(Path(ref.path).parent, ref.name, ref.digest)
-        except (PackageError, OSError) as error:
+            return self.means.vouch_for(Path(ref.path).parent, ref.name, ref.digest)
+        except (SkillError, OSError) as error:
             logger.warning("signature cannot be checked", extra={"skill": ref.name, "cause": str(error)})
             return ""
 

@@ -16,9 +16,9 @@ from typing import Any
 import yaml
 
 from skills_agent.mcp.client import McpServers
+from skills_agent.mcp.published import Publisher
 from skills_agent.mcp.servers import McpServer
 from skills_agent.mcp.source import McpSource
-from skills_agent.skills.library.published import Publisher
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource
 

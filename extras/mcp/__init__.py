@@ -11,4 +11,6 @@ EXTRA: Final = Extra(
             "skills_agent.mcp.commands.serve:serve", "Publish skills to any client of MCP."
         ),
     },
+    settings="skills_agent.mcp.servers:McpSettings",
+    servers="skills_agent.mcp.client:make_servers",
 )

@@ -5,18 +5,25 @@ import time
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, wait
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from threading import Lock, Thread, current_thread
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from skills_agent.graph.places import process_environment
 from skills_agent.graph.settings import Settings, SettingsError
+from skills_agent.graph.tool_servers import ServerState
 from skills_agent.mcp.connection import Connection, McpServerError
 from skills_agent.mcp.definitions import MAX_SHOWN, ToolDefinition, check_tools
 from skills_agent.mcp.servers import McpServer
+from skills_agent.mcp.source import McpSource
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
+
+if TYPE_CHECKING:
+    from skills_agent.graph.tools.offered import OfferedTools
+    from skills_agent.nodes.cancellation import Cancellation
 
 RETRY_SECONDS: Final = 60.0
 """Between two attempts to reach a server that could not be reached. No turn waits for a later one."""
@@ -24,27 +31,6 @@ CLOSE_SECONDS: Final = 6.0
 """How long the end of the process waits for servers to end; what is left then is killed with it."""
 
 Result = TypeVar("Result")
-
-
-class ServerState(NamedTuple):
-    """How a server stands."""
-
-    name: str
-    place: str
-    """Its program or its address."""
-    tools: int
-    """How many of its tools are offered."""
-    fault: str = ""
-    """Why it cannot be reached; empty where it could, and while it is tried."""
-    faults: tuple[str, ...] = ()
-    """Tools of it that are not offered, and why."""
-    is_connected: bool = False
-    """Whether its connection is open; one that was lost is made again for the next call."""
-
-    @property
-    def reason(self) -> str:
-        """Return the fault without the server's name."""
-        return self.fault.removeprefix(f"MCP server {self.name}: ")
 
 
 class McpServers:
@@ -138,6 +124,36 @@ class McpServers:
             return late
         return self._loop.submit(link.connection.ask(work))
 
+    def sources(self) -> list[McpSource]:
+        """Return the sources of servers that are asked for skills, by name; none is asked yet."""
+        return [
+            McpSource(name, partial(self.ask, name), wait_seconds=server.connect_timeout)
+            for name, server in sorted(self._servers.items())
+            if server.skills
+        ]
+
+    def offer_tools(
+        self, offered: "OfferedTools", settings: Settings, cancellation: "Callable[[], Cancellation]"
+    ) -> None:
+        """Let the tools of servers join those that are offered, as soon as each server has answered.
+
+        A server that lists its tools again has these, and no others.
+        """
+        from skills_agent.mcp.tools import mcp_tool  # noqa: PLC0415 - it imports LangChain, and this
+
+        joined: dict[str, frozenset[str]] = {}
+
+        def join(server: str, definitions: Sequence[ToolDefinition]) -> list[str]:
+            tools = [
+                mcp_tool(server, each, self, settings.tool_timeout, cancellation, images=settings.read_images)
+                for each in definitions
+            ]
+            refused = offered.join(tools, instead_of=joined.get(server, frozenset()))
+            joined[server] = frozenset(each.name for each in tools).difference(refused)
+            return [f"{name}: the host has a tool of that name" for name in refused]
+
+        self.join = join
+
     def close(self) -> None:
         """Leave all servers."""
         _close(self._loop, [link.connection for link in self._links.values()])
@@ -161,9 +177,9 @@ class McpServers:
 
 def make_servers(settings: Settings) -> McpServers:
     """Return the servers that the settings name; none is started. Raises SettingsError without the extra."""
-    return McpServers(
-        settings.mcp_servers, process_environment(), workspace=settings.workspace, home=settings.home
-    )
+    # `McpSettings` says so: what is set is of its type.
+    servers = cast("dict[str, McpServer]", settings.mcp_servers)
+    return McpServers(servers, process_environment(), workspace=settings.workspace, home=settings.home)
 
 
 class _Link:

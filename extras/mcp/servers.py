@@ -4,9 +4,9 @@ Imports no MCP SDK: every command reads the settings.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -69,18 +69,24 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         }
         return {**place, **changed, **masked}
 
+    def variables(self) -> set[str]:
+        """Return the names of the agent's variables that it is given."""
+        texts = (*self.env.values(), *self.headers.values())
+        return {name for text in texts for name in _VARIABLE.findall(text)}
 
-def variables_in(servers: Collection[McpServer]) -> set[str]:
-    """Return the names of the agent's variables that servers are given."""
-    return {name for text in _texts(servers) for name in _VARIABLE.findall(text)}
+    def literals(self) -> dict[str, str]:
+        """Return the variables and headers that are written out, with their values."""
+        return {
+            name: value.rpartition(" ")[2] if name in self.headers else value
+            for name, value in (self.env | self.headers).items()
+            if not _VARIABLE.search(value)
+        }
 
 
-def literal_secrets(servers: Collection[McpServer]) -> Iterator[tuple[str, str]]:
-    """Yield the variables and headers of servers that are written out, with their values."""
-    for server in servers:
-        for name, value in (*server.env.items(), *server.headers.items()):
-            if not _VARIABLE.search(value):
-                yield name, value.rpartition(" ")[2] if name in server.headers else value
+class McpSettings(NamedTuple):
+    """The settings of this extra."""
+
+    mcp_servers: dict[ServerName, McpServer]
 
 
 def filled(values: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
@@ -92,8 +98,3 @@ def filled(values: Mapping[str, str], environment: Mapping[str, str]) -> dict[st
         return value
 
     return {name: _VARIABLE.sub(value_of, text) for name, text in values.items()}
-
-
-def _texts(servers: Collection[McpServer]) -> Iterator[str]:
-    for server in servers:
-        yield from (*server.env.values(), *server.headers.values())

@@ -28,7 +28,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from skills_agent.mcp.entries import EXTENSION
-from skills_agent.skills.library.published import PublishedSkill, Publisher
+from skills_agent.mcp.published import PublishedSkill, Publisher
 from skills_agent.skills.text import one_line
 
 _PAGE: Final = 100

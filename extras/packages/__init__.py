@@ -11,6 +11,10 @@ EXTRA: Final = Extra(
             "skills_agent.packages.commands.install:install",
             "Install skills from a folder, an archive, a repository or a URL.",
         ),
+        "trust signer": Command(
+            "skills_agent.packages.commands.trust_signers:signer",
+            "Vouch for what somebody signs.",
+        ),
         "skills pack": Command(
             "skills_agent.packages.commands.pack:pack",
             "Make an archive of skills that anybody can make again.",
@@ -42,4 +46,6 @@ EXTRA: Final = Extra(
             "Remove installed skills, and keep a backup.",
         ),
     },
+    tools="skills_agent.packages.tools:tools_of",
+    vouch="skills_agent.packages.signed:signers_of",
 )

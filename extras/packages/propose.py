@@ -23,6 +23,7 @@ from skills_agent.graph.tools.change import Changes
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.skills import ThreadRuntime
 from skills_agent.graph.tools.workspace import OWN_FOLDER, SKILLS_FOLDER
+from skills_agent.graph.vouchers import Vouchers
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.packages.difference import FileDifference, differences
 from skills_agent.packages.installation import Origin
@@ -40,7 +41,6 @@ from skills_agent.packages.required import required_of
 from skills_agent.packages.review import Origin as ReviewOrigin
 from skills_agent.packages.review import Review, review
 from skills_agent.packages.scan import ScanFinding
-from skills_agent.packages.signed import Signers
 from skills_agent.packages.staging import files_of
 from skills_agent.packages.target import Target
 from skills_agent.skills.confined import is_beneath
@@ -104,7 +104,7 @@ class ProposeSkill:
     settings: Settings
     library: Library
     trust: TrustList
-    signers: Signers
+    vouchers: Vouchers
     codes: Callable[[], ThreadCodes]
     usual_model: str
     """The name of the model where a reply has none."""
@@ -233,7 +233,7 @@ class ProposeSkill:
                 return "a person vouches for it, or for a version of it (skills-agent trust)"
         except TrustFileError as error:
             return f"it cannot be told whether a person vouches for it: {str(error).rstrip('.')}"
-        signer = self.signers.vouch_for(folder, name, digest)
+        signer = self.vouchers.vouch_for(folder, name, digest)
         return f"it is signed by {visible_line(signer)}" if signer else ""
 
     @property

@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
+from skills_agent.graph.places import process_environment, user_state_folder
+from skills_agent.graph.settings import Settings
 from skills_agent.packages.errors import PackageError, SigningError
 from skills_agent.packages.journal import is_own, make_own
 from skills_agent.packages.manifest import MANIFEST_FILE, read_manifest, statement
@@ -202,6 +204,12 @@ class Signers:
 
     def _file(self, digest: str) -> Path:
         return self.state / _NOTES / f"{digest}.json"
+
+
+def signers_of(settings: Settings) -> Signers:
+    """Return those whose signatures count for this user."""
+    path = process_environment().get("PATH", "")
+    return Signers(SignerFiles.of(settings), user_state_folder(settings), path)
 
 
 def _bound(kept: dict[Any, Any]) -> None:

@@ -7,8 +7,10 @@ workspace. A list of revoked keys that is named and cannot be read revokes every
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
+from skills_agent.graph.places import user_config_folder
+from skills_agent.graph.settings import Settings
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.signers import AllowedSigners, parse_key, parse_signers
 from skills_agent.packages.sshsig import SignatureFormatError
@@ -52,6 +54,18 @@ class SignerFiles:
     """Folders, links resolved, that came from somebody else: files in them are not believed."""
     own: tuple[Path, ...] = field(default=())
     """Folders, links resolved, that are believed even there."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Return where the files are: nothing in the workspace counts that is not the user's own."""
+        folder = user_config_folder(settings)
+        return cls(
+            settings.allowed_signers or folder / "allowed_signers",
+            settings.revoked_signers,
+            folder / "revoked_signers",
+            closed=(Path(os.path.realpath(settings.workspace)),),
+            own=(Path(os.path.realpath(folder)),),
+        )
 
     def signers(self) -> AllowedSigners:
         """Return who may sign. Raises SignerFileError."""

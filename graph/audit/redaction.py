@@ -16,7 +16,6 @@ from msgspec import Struct, structs
 
 from skills_agent.graph.places import process_environment
 from skills_agent.graph.settings import Settings
-from skills_agent.mcp.servers import literal_secrets, variables_in
 from skills_agent.skills.scripts.output import MASK as MASKED_BYTES
 from skills_agent.skills.scripts.output import forms_of
 
@@ -272,9 +271,10 @@ def redaction_of(settings: Settings) -> Redaction:
     """Return what takes out the secrets that this process knows, and those of well-known shapes."""
     named = {name for names in settings.script_secrets.values() for name in names}
     servers = settings.mcp_servers.values()
-    of_servers = secret_values(dict(literal_secrets(servers)), ())
-    values = secret_values(process_environment(), named | variables_in(servers))
-    return Redaction({*values, *of_servers, settings.key} - {""})
+    named = named.union(*(each.variables() for each in servers))
+    of_servers = (secret_values(each.literals(), ()) for each in servers)
+    values = secret_values(process_environment(), named).union(*of_servers)
+    return Redaction({*values, settings.key} - {""})
 
 
 def _hidden(match: re.Match[str]) -> str:

@@ -16,7 +16,7 @@ from skills_agent.skills.skill import Diagnostic, SkillMetadata
 from skills_agent.skills.text import count
 
 if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick
-    from skills_agent.mcp.client import ServerState
+    from skills_agent.graph.tool_servers import ServerState
     from skills_agent.skills.library.checkup import SourceState
     from skills_agent.skills.library.registry import Registry
     from skills_agent.skills.scripts.choice import Program
@@ -191,7 +191,7 @@ def _server_states(settings: Settings) -> "list[ServerState]":
     if not settings.mcp_servers:
         return []
     from skills_agent.graph.audit.redaction import Redaction
-    from skills_agent.mcp.client import ServerState, make_servers
+    from skills_agent.graph.tool_servers import ServerState, make_servers
 
     try:
         servers = make_servers(settings)
@@ -200,6 +200,8 @@ def _server_states(settings: Settings) -> "list[ServerState]":
             ServerState(name, server.url or server.command, 0, str(error))
             for name, server in settings.mcp_servers.items()
         ]
+    if servers is None:
+        return []
     servers.connect()
     # An address may hold a key.
     states = [state._replace(place=Redaction().text(state.place)) for state in servers.states()]
@@ -252,17 +254,17 @@ def signer_of(settings: Settings, skill: SkillMetadata) -> str:
     """Return who signed a skill as it is now, so that it is trusted; empty for nobody."""
     if skill.trusted:
         return ""
-    from skills_agent.packages.commands.shared import signers_of
-    from skills_agent.packages.errors import PackageError
-    from skills_agent.skills.library.contents import SnapshotError, measure
+    from skills_agent.graph.vouchers import Vouchers
+    from skills_agent.skills.errors import SkillError
+    from skills_agent.skills.library.contents import measure
 
-    folder, signers = Path(skill.path).parent, signers_of(settings)
-    if not signers.may_have(folder):
+    folder, vouchers = Path(skill.path).parent, Vouchers(settings)
+    if not vouchers.may_have(folder):
         return ""
     try:
         digest = measure(folder, None, content_limits(settings)).digest
-        return signers.vouch_for(folder, skill.name, digest)
-    except (PackageError, SnapshotError):  # the agent says so where it counts
+        return vouchers.vouch_for(folder, skill.name, digest)
+    except (SkillError, OSError):  # the agent says so where it counts
         return ""
 
 

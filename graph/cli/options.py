@@ -87,6 +87,7 @@ yes = click.option(
     multiple=True,
     help=f"Do not ask about calls of these kinds, separated by commas: {', '.join(RISKS[1:])}.",
 )
+unasked = click.option("--yes", is_flag=True, help="Do not ask.")
 approval = click.option(
     "--approval",
     type=click.Choice(get_args(Approval)),

@@ -112,6 +112,15 @@ def ask_for_yes(question: str) -> None:
         raise click.ClickException("nothing was done.")
 
 
+def confirm(question: str, *, yes: bool) -> None:
+    """Return when a person says yes, or has said so before. Raises Abort, and ClickException for nobody."""
+    if yes:
+        return
+    if not is_terminal():
+        raise click.ClickException("nobody is here to say yes. Look at it, then add --yes.")
+    ask_for_yes(question)
+
+
 def table(rows: Sequence[Sequence[str]], *, header: Sequence[str] = (), empty: str = "") -> None:
     """Print rows in columns, or say why there are none.
 

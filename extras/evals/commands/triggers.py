@@ -27,10 +27,8 @@ from skills_agent.evals.cases.read import find_files, read_set
 from skills_agent.evals.cases.statistics import MIN_DISCORDANT, mcnemar, wilson
 from skills_agent.evals.cases.trajectory import Spent
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import echo, line_of, print_json, table
+from skills_agent.graph.cli.printing import confirm, echo, line_of, print_json, table
 from skills_agent.graph.settings import Settings, registry_of
-from skills_agent.packages.commands.shared import confirm, yes
-from skills_agent.packages.lock import read_lock
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.rewriting import NotRewrittenError, with_description
 from skills_agent.skills.library.catalog import Catalog
@@ -113,7 +111,7 @@ class _Asked(NamedTuple):
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the requests into a new file, to be edited: [{query, should_trigger}].",
 )
-@yes
+@options.unasked
 @options.folders
 @options.as_json
 def triggers(
@@ -420,11 +418,18 @@ def _place(registry: Registry, skill: SkillMetadata) -> Path:
     reason = ""
     if folder is None or skill.source == "bundled":
         reason = "it does not lie in a folder of yours"
-    elif (folder.parent / "skills.lock").exists() and folder.name in read_lock(folder.parent).skills:
+    elif _is_locked(folder):
         reason = "it was installed from elsewhere, and is changed there"
     if folder is None or reason:
         raise click.ClickException(f"{skill.name} stays as it is: {reason}. The description is above.")
     return folder / SKILL_FILE
+
+
+def _is_locked(folder: Path) -> bool:
+    """Return whether the lock of installed skills lists the skill of a folder."""
+    lock = folder.parent / "skills.lock"
+    name = f'\nname = "{folder.name}"\n'
+    return lock.is_file() and name in lock.read_text(encoding="utf-8", errors="replace")
 
 
 def _write(file: Path, description: str) -> None:

@@ -16,7 +16,7 @@ import click
 from skills_agent.graph.cli import options
 from skills_agent.graph.places import process_environment
 from skills_agent.graph.settings import Settings, registry_of
-from skills_agent.skills.library.published import Publisher
+from skills_agent.mcp.published import Publisher
 
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 _TOKEN = "SKILLS_SERVE_TOKEN"  # noqa: S105 - the name of a variable

@@ -122,7 +122,7 @@ def test_an_unmodified_fastmcp_servers_skill_is_loaded_and_its_script_run(
 
 
 @pytest.mark.slow
-def test_ask_uses_and_install_copies_a_skill_of_a_server(cli: CommandLine) -> None:
+def test_ask_uses_a_skill_of_a_server(cli: CommandLine) -> None:
     cli.write("marker.txt", "here")
     with publishing(refunds=FILES) as server:
         cli.write_users_settings(f'[mcp_servers.far]\nurl = "{server.url}"\nskills = true\n')
@@ -131,7 +131,3 @@ def test_ask_uses_and_install_copies_a_skill_of_a_server(cli: CommandLine) -> No
         assert server.count("resources/read") == 0
         told = cli.run_process("ask", "go", "--model", cli.script(LOAD, SCRIPT, "It ran."), "--json")
         assert told.code == 3, told.errors  # an untrusted skill's script: a person is asked
-        installed = cli.run_process("skills", "install", f"mcp+{server.url}", "--skill", "refunds", "--yes")
-        assert installed.code == 0, installed.err
-        assert "refunds" in (cli.workspace / ".agent" / "skills" / "skills.lock").read_text()
-        assert (cli.workspace / ".agent" / "skills" / "refunds" / "scripts" / "run.py").read_text() == RUN

@@ -20,7 +20,7 @@ from pydantic import ConfigDict
 
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.mcp.entries import EXTENSION
-from skills_agent.skills.library.published import Publisher
+from skills_agent.mcp.published import Publisher
 from tests.agents import write_skill
 from tests.graph.cli.command_line import CommandLine
 from tests.waiting import PATIENCE

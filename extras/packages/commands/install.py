@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import echo, line_of, print_json
+from skills_agent.graph.cli.printing import confirm, echo, line_of, print_json
 from skills_agent.graph.places import user_state_folder
 from skills_agent.graph.settings import Settings
 from skills_agent.packages.address import parse_address
@@ -17,17 +17,14 @@ from skills_agent.packages.commands.choosing import choosing
 from skills_agent.packages.commands.review import Here, print_reviews, record_of, reviews_of, skills_here
 from skills_agent.packages.commands.shared import (
     check_required,
-    confirm,
     diff,
     dry_run,
     force,
     note_signed,
     origin,
     require_signature,
-    signers_of,
     target_of,
     to,
-    yes,
 )
 from skills_agent.packages.errors import EntryError, OfferError, PackageError
 from skills_agent.packages.fetch import fetch
@@ -36,6 +33,7 @@ from skills_agent.packages.installation import install as install_changes
 from skills_agent.packages.offer import Wanted
 from skills_agent.packages.origins import note_typed
 from skills_agent.packages.review import Review
+from skills_agent.packages.signed import signers_of
 from skills_agent.packages.target import Target
 from skills_agent.skills.text import count
 
@@ -59,7 +57,7 @@ _SKIPPED: Final = 20
 @click.option("--strict", is_flag=True, help="Refuse SOURCE where one of its skills cannot be installed.")
 @dry_run
 @diff
-@yes
+@options.unasked
 @force
 @require_signature
 @to

@@ -7,10 +7,15 @@ import click
 from msgspec import to_builtins
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import echo, line_of, print_json, table
+from skills_agent.graph.cli.printing import confirm, echo, line_of, print_json, table
 from skills_agent.graph.settings import Settings
 from skills_agent.packages.commands.review import print_reviews
-from skills_agent.packages.commands.shared import confirm, diff, origin, target_of, to, yes
+from skills_agent.packages.commands.shared import (
+    diff,
+    origin,
+    target_of,
+    to,
+)
 from skills_agent.packages.errors import InstalledError
 from skills_agent.packages.lock import LockedSkill, read_lock
 from skills_agent.packages.offer import OfferedSkill
@@ -34,7 +39,7 @@ _SHORT = 12
 @click.option("--list", "list_versions", is_flag=True, help="List the versions that are kept.")
 @click.option("--version", metavar="DIGEST", default="", help="This version: the beginning of its digest.")
 @diff
-@yes
+@options.unasked
 @to
 @options.workspace
 @options.as_json

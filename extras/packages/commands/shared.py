@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skills_agent.graph.cli.printing import ask_for_yes, is_terminal
-from skills_agent.graph.places import process_environment, signer_files, user_state_folder
+from skills_agent.graph.places import user_state_folder
 from skills_agent.graph.settings import Settings, content_limits
 from skills_agent.skills.confined import is_beneath
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:  # `skills sync` with nothing to do imports none of it
 
     from skills_agent.packages.installation import Change, Origin
     from skills_agent.packages.signatures import Signatures
-    from skills_agent.packages.signed import Signers
     from skills_agent.packages.syncing import Place
     from skills_agent.packages.target import Target
 
@@ -30,7 +28,6 @@ to = click.option(
     help="Where: .agent/skills of this project, or of your home folder, or a folder.",
 )
 
-yes = click.option("--yes", is_flag=True, help="Do not ask.")
 dry_run = click.option(
     "--dry-run", "dry", is_flag=True, help="Show what would be installed, and write nothing."
 )
@@ -43,15 +40,6 @@ force = click.option(
 require_signature = click.option(
     "--require-signature", is_flag=True, help="Refuse skills without the signature of an allowed signer."
 )
-
-
-def confirm(question: str, *, yes: bool) -> None:
-    """Return when a person says yes, or has said so before. Raises Abort, and ClickException for nobody."""
-    if yes:
-        return
-    if not is_terminal():
-        raise click.ClickException("nobody is here to say yes. Look at it, then add --yes.")
-    ask_for_yes(question)
 
 
 def folder_of(settings: Settings, place: str) -> Path:
@@ -92,14 +80,6 @@ def place_of(
     return Place(target.folder, into, target.limits, signatures, hosts)
 
 
-def signers_of(settings: Settings) -> "Signers":
-    """Return those whose signatures count for this user."""
-    from skills_agent.packages.signed import Signers
-
-    path = process_environment().get("PATH")
-    return Signers(signer_files(settings), user_state_folder(settings), path=path)
-
-
 def check_required(settings: Settings, changes: "Sequence[Change]", *, required: bool) -> None:
     """Refuse skills without a good signature where one is required. Raises SignatureError."""
     from skills_agent.packages.signed import require
@@ -111,6 +91,8 @@ def check_required(settings: Settings, changes: "Sequence[Change]", *, required:
 
 def note_signed(settings: Settings, changes: "Sequence[Change]") -> None:
     """Note whose signatures were found good, for trust that goes by the signer."""
+    from skills_agent.packages.signed import signers_of
+
     signers_of(settings).note((each.offer, each.skill, each.signature) for each in changes)
 
 

@@ -9,13 +9,14 @@ from msgspec import structs
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json
-from skills_agent.graph.places import process_environment, signer_files
+from skills_agent.graph.places import process_environment
 from skills_agent.graph.settings import Settings, content_limits
 from skills_agent.packages.address import ARCHIVES
 from skills_agent.packages.errors import SigningError
 from skills_agent.packages.manifest import MANIFEST_FILE, read_manifest, statement
 from skills_agent.packages.packing import manifest_of
 from skills_agent.packages.signatures import MAX_ARCHIVE, Signatures, signatures_here
+from skills_agent.packages.signer_files import SignerFiles
 from skills_agent.packages.sshsig import MAX_ARMOUR, fingerprint, parse_signature
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.library.contents import SnapshotError
@@ -52,7 +53,7 @@ def sign(
     """
     settings = Settings.load(workspace)
     key = key or _own_key(settings, places[0])
-    signatures = signatures_here(signer_files(settings), path=process_environment().get("PATH"))
+    signatures = signatures_here(SignerFiles.of(settings), path=process_environment().get("PATH"))
     signed = []
     for place in places:
         file = place.with_name(f"{place.name}.sig")

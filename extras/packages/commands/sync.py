@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import echo, line_of, print_error, print_json
+from skills_agent.graph.cli.printing import confirm, echo, line_of, print_error, print_json
 from skills_agent.graph.places import user_state_folder
 from skills_agent.graph.settings import Settings, content_limits
 from skills_agent.packages.commands.shared import (
-    confirm,
     folder_of,
     origin,
     place_of,
     require_signature,
-    signers_of,
     target_of,
     to,
-    yes,
 )
 from skills_agent.packages.stamp import read_stamp, write_stamp
 from skills_agent.skills.text import count
@@ -37,7 +34,7 @@ if TYPE_CHECKING:  # with nothing to do, none of it is imported
     + options.examples("skills sync --yes", "skills sync --frozen")
 )
 @click.option("--frozen", "--locked", is_flag=True, help="Write nothing, and fail on any difference: for CI.")
-@yes
+@options.unasked
 @require_signature
 @to
 @options.workspace
@@ -112,7 +109,7 @@ def _say(folder: Path, installed: Sequence[str], known: int, *, as_json: bool) -
 
 def _check_signed(settings: Settings, target: "Target", lock: "SkillsLock") -> None:
     """Refuse installed skills without the signature of somebody who may sign today. Raises SignatureError."""
-    from skills_agent.packages.signed import require
+    from skills_agent.packages.signed import require, signers_of
 
     signers = signers_of(settings)
     for name, locked in sorted(lock.skills.items()):
@@ -135,7 +132,7 @@ def _restore(
 ) -> None:
     from skills_agent.packages.commands.review import print_reviews
     from skills_agent.packages.review import Origin, review
-    from skills_agent.packages.signed import check_offered, require, said
+    from skills_agent.packages.signed import check_offered, require, said, signers_of
     from skills_agent.packages.syncing import fetch_locked, restore
 
     signers = signers_of(settings)

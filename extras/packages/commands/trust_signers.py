@@ -8,10 +8,11 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table
-from skills_agent.graph.places import process_environment, signer_files
+from skills_agent.graph.places import process_environment
 from skills_agent.graph.settings import Settings
 from skills_agent.packages.errors import SigningError
 from skills_agent.packages.signatures import NAMESPACE, SignatureCheck, signatures_here
+from skills_agent.packages.signer_files import SignerFiles
 from skills_agent.packages.signers import Signer, is_principal, line_for, parse_key
 from skills_agent.packages.sshsig import SignatureFormatError, fingerprint
 
@@ -58,7 +59,7 @@ def add(name: str, key: str, before: datetime | None, as_json: bool) -> None:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no text"
         raise SigningError(line_of(key), "used as a key", reason) from error
-    files = signer_files(Settings.load_own())
+    files = SignerFiles.of(Settings.load_own())
     file = files.allowed
     known = [each for each in files.signers().signers if each.key == public and name in each.principals]
     until = f"{before:%Y%m%d}" if before is not None else ""
@@ -77,7 +78,7 @@ def add(name: str, key: str, before: datetime | None, as_json: bool) -> None:
 @options.as_json
 def list_signers(as_json: bool) -> None:
     """List those whose signatures count, and until when."""
-    files = signer_files(Settings.load_own())
+    files = SignerFiles.of(Settings.load_own())
     file, allowed, now = files.allowed, files.signers(), datetime.now(UTC)
     signatures = signatures_here(files, path=process_environment().get("PATH"))
     rows = [(each, signatures.standing(each.key)) for each in allowed.signers]
@@ -107,7 +108,7 @@ def list_signers(as_json: bool) -> None:
 @options.as_json
 def remove(name: str, as_json: bool) -> None:
     """Trust what NAME signs no more, from the next call on."""
-    files = signer_files(Settings.load_own())
+    files = SignerFiles.of(Settings.load_own())
     file, before = files.allowed, files.signers()
     ended = [each for each in before.signers if name in each.principals]
     if not ended:

@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import echo, line_of, print_json
+from skills_agent.graph.cli.printing import confirm, echo, line_of, print_json
 from skills_agent.graph.settings import Settings
-from skills_agent.packages.commands.shared import confirm, origin, target_of, to, yes
+from skills_agent.packages.commands.shared import origin, target_of, to
 from skills_agent.packages.removal import plan_removal
 from skills_agent.packages.removal import uninstall as remove
 from skills_agent.skills.text import count
@@ -17,7 +17,7 @@ from skills_agent.skills.text import count
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option("--purge", is_flag=True, help="Keep no backup, and remove those that there are.")
 @click.option("--force", is_flag=True, help="Also remove what skills-agent has not installed.")
-@yes
+@options.unasked
 @to
 @options.workspace
 @options.as_json

@@ -8,13 +8,12 @@ from pathlib import Path
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import echo, line_of, print_error, print_json
+from skills_agent.graph.cli.printing import confirm, echo, line_of, print_error, print_json
 from skills_agent.graph.settings import Settings
 from skills_agent.packages.commands.install import draft_of, show_changes
 from skills_agent.packages.commands.review import record_of
 from skills_agent.packages.commands.shared import (
     check_required,
-    confirm,
     diff,
     dry_run,
     force,
@@ -22,14 +21,13 @@ from skills_agent.packages.commands.shared import (
     origin,
     place_of,
     require_signature,
-    signers_of,
     target_of,
     to,
-    yes,
 )
 from skills_agent.packages.errors import InstalledError, OfferError
 from skills_agent.packages.installation import install, plan
 from skills_agent.packages.lock import LockedSkill, SkillsLock, read_lock
+from skills_agent.packages.signed import signers_of
 from skills_agent.packages.syncing import Fetched, fetch_current, offers_of
 from skills_agent.skills.text import count
 
@@ -84,7 +82,7 @@ def outdated(place: str, workspace: Path | None, as_json: bool) -> None:
 @click.argument("names", metavar="NAME...", nargs=-1)
 @dry_run
 @diff
-@yes
+@options.unasked
 @force
 @require_signature
 @to

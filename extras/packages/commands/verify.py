@@ -10,11 +10,11 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json
 from skills_agent.graph.places import state_folder, user_state_folder
 from skills_agent.graph.settings import Settings, open_snapshots
-from skills_agent.packages.commands.shared import signers_of, target_of, to
+from skills_agent.packages.commands.shared import target_of, to
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.lock import LOCK_FILE, read_expected_lock
 from skills_agent.packages.signatures import SignatureCheck
-from skills_agent.packages.signed import Signers, said
+from skills_agent.packages.signed import Signers, said, signers_of
 from skills_agent.packages.verification import Check, Difference, Verification
 from skills_agent.packages.verification import verify as compare
 from skills_agent.skills.text import count

@@ -15,7 +15,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
 from extras.packages.tests.signers import Signers as SigningPeople
-from skills_agent.graph.places import signer_files, trust_file_of, user_state_folder
+from skills_agent.graph.places import trust_file_of, user_state_folder
 from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.judge import Judge
@@ -28,6 +28,7 @@ from skills_agent.packages.manifest import statement
 from skills_agent.packages.offer import Offer, OfferedSkill
 from skills_agent.packages.proposal import DRAFTS_KEPT, Proposals, Surroundings, Wish
 from skills_agent.packages.signed import Signers
+from skills_agent.packages.signer_files import SignerFiles
 from skills_agent.packages.target import Target
 from skills_agent.skills.policy import Opinion
 from skills_agent.skills.policy.tool_spec import PROPOSE_SKILL
@@ -412,7 +413,7 @@ def _signed_with_its_archive(make_agent: MakeAgent, skills_dir: Path) -> Agent:
     agent = make_agent([proposal(files=edited()), "Done."], allowed_signers=people.allowed, **ON)
     signature = people.signatures.sign(statement("rain-report", digest), people.alice)
     check = people.signatures.check(statement("rain-report", digest), signature)
-    signers = Signers(signer_files(agent.settings), user_state_folder(agent.settings))
+    signers = Signers(SignerFiles.of(agent.settings), user_state_folder(agent.settings))
     skill = OfferedSkill("rain-report", skills_dir / "rain-report", digest, {}, archive_check=check)
     signers.note([(Offer(parse_address(".", skills_dir), (skill,)), skill, check)])
     return agent
