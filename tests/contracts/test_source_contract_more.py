@@ -17,7 +17,6 @@ from skills_agent.sources.store import StoreSource, value_of
 from tests.contracts import test_source_contract
 from tests.contracts.test_source_contract import MakeSource, Tree, as_bytes
 from tests.folder_backend import FolderBackend
-from tests.mcp_skills import serving_skills, source_of
 from tests.web_server import serving
 
 # Every test of the suite, also those that are written later: they take the fixture of this module.
@@ -114,18 +113,6 @@ def in_deepagents(tmp_path: Path, stack: ExitStack) -> MakeSource:
     return make
 
 
-def over_mcp(tmp_path: Path, stack: ExitStack) -> MakeSource:
-    """What the agent publishes, as an agent has it."""
-    pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
-    url = stack.enter_context(serving_skills(tmp_path / "skills"))
-
-    def make(tree: Tree) -> Source:
-        write(tree, tmp_path / "skills")
-        return stack.enter_context(source_of(url, tmp_path))
-
-    return make
-
-
 @pytest.fixture(
     params=[
         in_a_memory_store,
@@ -135,7 +122,6 @@ def over_mcp(tmp_path: Path, stack: ExitStack) -> MakeSource:
         on_the_web,
         in_a_backend,
         in_deepagents,
-        over_mcp,
     ]
 )
 def make_source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeSource]:

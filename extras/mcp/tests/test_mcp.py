@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from extras.mcp.tests.mcp_skills import free_port
 from tests.agents import call, calls, write_skill
 from tests.graph.cli.command_line import CommandLine
 from tests.mcp_servers import command
-from tests.mcp_skills import free_port
 
 
 @pytest.mark.slow

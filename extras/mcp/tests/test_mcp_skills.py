@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
+from extras.mcp.tests.mcp_skills import publishing, skill
 from tests.agents import call, calls, write_skill
 from tests.graph.cli.command_line import CommandLine
 from tests.kit import MakeAgent
-from tests.mcp_skills import publishing, skill
 
 RUN = "from pathlib import Path\nprint('ran in', Path('marker.txt').read_text())\n"
 FILES: dict[str, str | bytes] = {

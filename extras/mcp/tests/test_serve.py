@@ -369,7 +369,7 @@ def test_it_ends_at_once_while_clients_are_connected(cli: CommandLine, number: s
 
 @pytest.mark.slow
 async def test_skills_of_other_servers_are_not_passed_on(cli: CommandLine) -> None:
-    from tests.mcp_skills import publishing, skill  # noqa: PLC0415
+    from extras.mcp.tests.mcp_skills import publishing, skill  # noqa: PLC0415
 
     with publishing(foreign={"SKILL.md": skill("foreign")}) as other:
         servers = json.dumps({"far": {"url": other.url, "skills": True}})

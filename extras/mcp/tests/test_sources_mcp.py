@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from extras.mcp.tests.mcp_skills import Skills, free_port, publishing, skill, source_of
 from skills_agent.mcp.source import KEEP_SECONDS, LONGEST_TTL, RETRY_SECONDS, SHORTEST_TTL, McpSource
 from skills_agent.skills.errors import SkillUnreadableError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import MemorySource
-from tests.mcp_skills import Skills, free_port, publishing, skill, source_of
 
 URI = "skill://refunds/SKILL.md"
 FILES: dict[str, str | bytes] = {

@@ -30,7 +30,7 @@ from tests.machine import needs_bwrap
 from tests.raw_servers import certify
 from tests.web_server import WebFolder, serving
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[3]
 EXAMPLE = PROJECT / "examples" / "skills-repo"
 BUNDLED = PROJECT / "skills" / "bundled"
 WORKFLOW = ".github/workflows/skills.yml"
