@@ -199,13 +199,6 @@ def test_a_fault_is_said_with_its_line(file: Path, text: str, line: int, reason:
     assert caught.value.file == f"{file}:{line}"
 
 
-def test_a_wrong_key_is_said_as_a_sentence(file: Path) -> None:
-    with pytest.raises(EvalFileError) as caught:
-        read(file, "cases:\n- reqest: x\n")
-    sentence = "the key `reqest` is not known in cases[0]; did you mean `request`?"
-    assert str(caught.value) == f"Cannot read eval cases from {file}:2: {sentence}"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "reason"),

@@ -29,28 +29,29 @@ def test_without_a_loaded_skill_there_is_no_limit() -> None:
     assert all(passes([], call, mode) for call in (WRITE, GREP, MAIL) for mode in MODES)
 
 
-def test_where_all_declare_the_union_passes_and_nothing_else() -> None:
-    assert passes([READS], GREP)
-    assert not passes([READS], WRITE)
-    assert passes([READS, WRITES], GREP)
-    assert passes([READS, WRITES], WRITE)
-    assert not passes([READS, WRITES], MAIL)
-
-
-def test_one_skill_that_declares_nothing_lifts_the_limit() -> None:
-    assert passes([READS, NOTHING], MAIL)
-
-
-def test_where_none_declares_there_is_no_limit() -> None:
-    assert passes([NOTHING, NOTHING], MAIL)
-
-
-def test_an_empty_list_is_a_declaration() -> None:
-    assert not passes([EMPTY], GREP)
-
-
-def test_a_list_in_which_nothing_is_understood_grants_nothing() -> None:
-    assert not passes([Declared("odd", ("Ba*", "stitch*:*", "*"))], GREP)
+@pytest.mark.parametrize(
+    ("mode", "declared", "passing", "refused"),
+    [
+        ("restrict", [READS], [GREP], [WRITE]),
+        ("restrict", [READS, WRITES], [GREP, WRITE], [MAIL]),
+        ("restrict", [READS, NOTHING], [MAIL], []),
+        ("restrict", [NOTHING, NOTHING], [MAIL], []),
+        ("restrict", [EMPTY], [], [GREP]),
+        ("restrict", [Declared("odd", ("Ba*", "stitch*:*", "*"))], [], [GREP]),
+        ("restrict", [WRITES, Declared("careful", None, ("Write",))], [], [WRITE]),
+        ("recommend", [READS], [WRITE], []),
+        ("preapprove", [READS], [WRITE], []),
+        ("intersection", [READS, Declared("both", ("Grep", "Write"))], [GREP], [WRITE]),
+        ("intersection", [READS, WRITES], [], [WRITE]),
+        ("intersection", [READS, NOTHING], [GREP], [WRITE]),
+        ("intersection", [NOTHING], [WRITE], []),
+    ],
+)
+def test_a_mode_limits_calls_by_what_skills_declare(
+    mode: Mode, declared: list[Declared], passing: list[Call], refused: list[Call]
+) -> None:
+    assert all(passes(declared, call, mode) for call in passing)
+    assert not any(passes(declared, call, mode) for call in refused)
 
 
 @pytest.mark.parametrize("tool", [name for name, spec in TOOL_SPECS.items() if spec.framework])
@@ -68,34 +69,12 @@ def test_always_allowed_tools_pass_and_another_set_replaces_them() -> None:
     assert passes([EMPTY], GREP, always_allowed={"grep"})
 
 
-@pytest.mark.parametrize("mode", ["recommend", "preapprove"])
-def test_the_other_modes_stop_nothing(mode: Mode) -> None:
-    assert passes([READS], WRITE, mode)
-
-
-def test_the_strict_variant_passes_what_every_declaring_skill_lists() -> None:
-    both = Declared("both", ("Grep", "Write"))
-    assert passes([READS, both], GREP, "intersection")
-    assert not passes([READS, both], WRITE, "intersection")
-    assert not passes([READS, WRITES], WRITE, "intersection")
-
-
-def test_in_the_strict_variant_a_skill_that_declares_nothing_lifts_nothing() -> None:
-    assert not passes([READS, NOTHING], WRITE, "intersection")
-    assert passes([READS, NOTHING], GREP, "intersection")
-    assert passes([NOTHING], WRITE, "intersection")
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_what_a_skill_disallows_is_refused_in_every_mode(mode: Mode) -> None:
     ban = Declared("careful", ("Write", "read_file"), ("Write(out/*)", "read_file"))
     assert not passes([ban], WRITE, mode)
     assert not passes([ban], GRAMMAR.call("read_file", {"path": "x"}), mode)
     assert passes([ban], GRAMMAR.call("write_file", {"path": "else.txt"}), mode)
-
-
-def test_a_ban_of_one_skill_holds_for_what_another_lists() -> None:
-    assert not passes([WRITES, Declared("careful", None, ("Write",))], WRITE)
 
 
 def test_a_refusal_names_what_is_allowed_and_how_to_go_on() -> None:
