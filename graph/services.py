@@ -134,7 +134,8 @@ class Services:
     def library(self) -> Library:
         """The skills."""
         servers = self.servers if self.settings.mcp_servers else None
-        return Library(make_registry(self.settings, self.host.sources, self.host.embeddings, servers))
+        registry = make_registry(self.settings, self.host.sources, self.host.embeddings, servers)
+        return Library(registry, next(iter(hook("own_skills")), None))
 
     def registry(self, runtime: Runtime[Context] | ToolRuntime[Any, Any], *, look: bool = False) -> Registry:
         """Return the registry of the caller."""

@@ -113,7 +113,7 @@ def main() -> None:
             (copy := place / "copy").mkdir()
             copy_tree(copy, part)
             bins = make_environment(place / "venv", copy)
-            check(copy, bins, part, commands.stdout.splitlines())
+            check(copy, bins, part, commands.stdout.strip().splitlines())
         finally:
             rmtree(place)
 

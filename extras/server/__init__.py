@@ -6,4 +6,5 @@ from skills_agent.graph.hooks import Extra
 
 EXTRA: Final = Extra(
     name="server",
+    database="skills_agent.server.postgres:PostgreSQL",
 )

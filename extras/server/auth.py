@@ -16,7 +16,7 @@ from langgraph_sdk import Auth
 from skills_agent.graph.langgraph_inside import RESERVED
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.server.users import find_user
-from skills_agent.sources.store import user_namespace
+from skills_agent.skills.sources.namespaces import user_namespace
 
 logger = logging.getLogger(__name__)
 auth = Auth()

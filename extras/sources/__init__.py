@@ -1,4 +1,4 @@
-"""Skills from a store, a remote place, a backend or the process."""
+"""Skills from a store, a remote place or a backend, and a runner of scripts elsewhere."""
 
 from typing import Final
 
@@ -6,4 +6,5 @@ from skills_agent.graph.hooks import Extra
 
 EXTRA: Final = Extra(
     name="sources",
+    own_skills="skills_agent.sources.store:source_of_user",
 )

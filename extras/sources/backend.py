@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from zlib import crc32
 
 from skills_agent.skills.confined import NotRegularFileError
-from skills_agent.sources.fetched import (
+from skills_agent.skills.sources.fetched import (
     MAX_FILE_BYTES,
     FetchedSource,
     ListedFile,

@@ -21,7 +21,7 @@ from weakref import finalize
 from zlib import crc32
 
 from skills_agent.skills.errors import SourceAddressError
-from skills_agent.sources.fetched import (
+from skills_agent.skills.sources.fetched import (
     FetchedSource,
     ListedFile,
     Listing,

@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
-from urllib.parse import quote
 from zlib import crc32
 
 from skills_agent.skills.errors import PublishError, SourceAddressError
 from skills_agent.skills.sources.directory import DirectorySource
-from skills_agent.sources.fetched import (
+from skills_agent.skills.sources.fetched import (
     MAX_FILE_BYTES,
     MAX_FILES,
     FetchedSource,
@@ -28,11 +27,10 @@ from skills_agent.sources.fetched import (
     missing,
     raising_os_errors,
 )
+from skills_agent.skills.sources.namespaces import Namespace, checked_namespace, user_namespace
 
-Namespace = tuple[str, ...]
 _PAGE: Final = 500
 """Items of one search: so many that the skills of one user are one answer, which nobody can change midway."""
-_MAX_LABEL: Final = 200
 
 
 class StoredItem(Protocol):
@@ -120,37 +118,9 @@ class StoreSource(FetchedSource):
         return None if item.key.startswith("/") else "/".join((*folders, item.key))
 
 
-def user_namespace(user_id: str) -> Namespace:
-    """Return the namespace of one user's skills: another one for every other id, whatever it holds.
-
-    Ids come from outside (`alice@example.com`, `../bob`, `a.b`): everything but letters and digits of ASCII
-    and `-_@+:~` is percent-encoded. Raises SourceAddressError for one that is blank, too long, or no text.
-    """
-    if not user_id.strip():
-        raise SourceAddressError(user_id, "a user id cannot be blank.")
-    try:
-        label = quote(user_id, safe="@+:").replace(".", "%2E")
-    except UnicodeEncodeError as error:
-        raise SourceAddressError(ascii(user_id), "the user id is no text.") from error
-    return checked_namespace(("skills", label))
-
-
-def checked_namespace(namespace: Sequence[str]) -> Namespace:
-    """Return a namespace that every store takes; raises SourceAddressError for any other."""
-    labels_fit = not isinstance(namespace, str) and all(map(_is_label, namespace))
-    if not namespace or not labels_fit or namespace[0] == "langgraph":
-        cause = (
-            f"a namespace is a tuple of labels with at most {_MAX_LABEL} characters, which are not '.', '/', "
-            "'*' or invisible; the first label is not 'langgraph', which is LangGraph's own."
-        )
-        raise SourceAddressError("/".join(map(str, namespace))[:_MAX_LABEL], cause)
-    return tuple(namespace)
-
-
-def _is_label(label: object) -> bool:
-    if not isinstance(label, str) or not label.strip() or len(label) > _MAX_LABEL:
-        return False
-    return label.isprintable() and not any(character in "./*" for character in label)
+def source_of_user(store: SkillStore, user_id: str, label: str) -> StoreSource:
+    """Return a caller's own skills in a store. Raises SourceAddressError for a user id that cannot be one."""
+    return StoreSource(store, user_namespace(user_id), label=label)
 
 
 def publish(store: SkillStore, namespace: Namespace, folder: Path) -> tuple[str, ...]:

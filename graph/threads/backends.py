@@ -21,10 +21,10 @@ from skills_agent.graph.serialisation import Key
 from skills_agent.graph.settings import Settings, server_database
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
 from skills_agent.graph.threads.left_running import LeftRunning
-from skills_agent.graph.threads.locks import FileLocks, LockTable, PostgresLocks, ThreadLocks, conninfo_of
+from skills_agent.graph.threads.locks import FileLocks, LockTable, ThreadLocks
+from skills_agent.graph.threads.postgres_hook import find_postgres, postgres
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocations, Journal
-from skills_agent.server.postgres_journal import PostgresJournal, has_psycopg
 from skills_agent.skills.policy.codes import Codes
 
 JOURNAL_FILE: Final = "journal.sqlite"
@@ -85,8 +85,9 @@ class ThreadServices:
         if self.journal is not None:
             return self.journal
         if kind_of(saver) == "postgres":
-            return _journal_in(conninfo_of(saver))
-        if is_served and (dsn := server_database(self.settings)) and has_psycopg():
+            return _journal_in(postgres().conninfo_of(saver))
+        found = find_postgres() if is_served else None
+        if found and (dsn := server_database(self.settings)) and found.is_usable():
             return _journal_in(dsn)
         in_memory = kind_of(saver) == "memory"
         if in_memory and is_served:
@@ -148,15 +149,15 @@ def _shared_by(saver: BaseCheckpointSaver[Any]) -> _Shared:
     key = identity_of(saver)
     with _lock:
         if key not in _shared:
-            locks = PostgresLocks(saver) if kind_of(saver) == "postgres" else None
+            locks = postgres().locks(saver) if kind_of(saver) == "postgres" else None
             codes = Codes(secrets.token_bytes(32))
             _shared[key] = _Shared(LockTable(locks), StoreJournal(InMemoryStore(), lambda: codes))
         return _shared[key]
 
 
 @cache
-def _journal_in(dsn: str) -> PostgresJournal:
-    return PostgresJournal(dsn)
+def _journal_in(dsn: str) -> Journal:
+    return postgres().journal(dsn)
 
 
 @cache

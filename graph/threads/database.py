@@ -1,7 +1,6 @@
 """Where the command line keeps threads: `threads.sqlite` of the user's state folder, or PostgreSQL."""
 
 import json
-import logging
 import os
 import re
 import sqlite3
@@ -9,7 +8,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -18,18 +17,13 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.store.base import BaseStore
 
-from skills_agent.graph.langgraph_inside import has_current_tables
 from skills_agent.graph.places import make_state_folder, state_folder
 from skills_agent.graph.private_files import ROOM, is_busy, is_full, is_read_only, open_sqlite
 from skills_agent.graph.serialisation import strict
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.errors import DatabaseError
+from skills_agent.graph.threads.postgres_hook import postgres
 from skills_agent.graph.threads.references import address_of
-from skills_agent.server.postgres_journal import make_once
-
-if TYPE_CHECKING:
-    from psycopg import Connection
-    from psycopg.rows import DictRow
 
 FILE: Final = "threads.sqlite"
 EVAL_THREADS: Final = "eval-"
@@ -54,9 +48,6 @@ _MIN_FREE: Final = 1_000_000
 _ELSEWHERE: Final = "Make it writable, or set XDG_STATE_HOME to a folder that is."
 
 _COMPACT_SECONDS: Final = 2
-_CONNECT_SECONDS: Final = 10
-_MAX_CONNECTIONS: Final = 4
-_SECRETS: Final = frozenset({"password", "sslpassword", "oauth_client_secret"})
 
 
 class Database(NamedTuple):
@@ -137,7 +128,7 @@ def open_database(settings: Settings, *, create: bool = True) -> Iterator[Databa
     path = state_folder(settings) / FILE
     opening: AbstractContextManager[Database]
     if settings.checkpointer:
-        opening = _open_postgres(settings.checkpointer)
+        opening = postgres().open(settings.checkpointer)
     elif create or path.is_file():
         opening = _open_file(make_state_folder(settings) / FILE, to_write=create)
     else:
@@ -222,95 +213,3 @@ def compact(saver: BaseCheckpointSaver[Any]) -> int:
         if not is_busy(error):
             raise
     return max(size - file.stat().st_size, 0)
-
-
-def without_password(dsn: str) -> str:
-    """Return a connection string as it may be shown; nothing of one whose password is not certain.
-
-    It is shown as it was written where libpq still reads it as the same without its secrets, else as libpq's
-    keywords and values. Without psycopg nothing is shown.
-    """
-    try:
-        from psycopg import ProgrammingError
-        from psycopg.conninfo import conninfo_to_dict, make_conninfo
-    except ImportError:
-        return ""
-    bare = re.sub(r"(?<=//)([^:@/?#]*):[^@]*@", r"\1@", dsn).replace("//@", "//")
-    bare = re.sub(rf"(?<=[?&])({'|'.join(_SECRETS)})=[^&]*&?", "", bare).rstrip("?&")
-    try:
-        fields = {name: str(value) for name, value in conninfo_to_dict(dsn).items() if name not in _SECRETS}
-        is_same = conninfo_to_dict(bare) == fields
-    except ProgrammingError:
-        return ""
-    # libpq ends the password at the first @, and takes the rest of it for a host or a database.
-    if any("@" in value for name, value in fields.items() if name != "user"):
-        return ""
-    return bare if is_same else make_conninfo(**fields)
-
-
-@contextmanager
-def _open_postgres(dsn: str) -> Iterator[Database]:
-    try:
-        import psycopg
-        from langgraph.checkpoint.postgres import PostgresSaver
-        from langgraph.store.postgres import PostgresStore
-        from psycopg.rows import DictRow, dict_row
-        from psycopg_pool import ConnectionPool
-    except ImportError as error:
-        raise DatabaseError(
-            f"PostgreSQL needs packages that are missing ({error}): pip install 'skills-agent[postgres]'"
-        ) from error
-    shown = without_password(dsn)
-    if not shown:
-        raise DatabaseError(
-            "The setting checkpointer is no connection string: postgresql://user@host:5432/database, "
-            "with @ : / ? # in user and password percent-encoded."
-        )
-    # The pool logs each failed attempt; the error below says it once.
-    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
-    arguments: dict[str, Any] = {
-        "autocommit": True,
-        "prepare_threshold": 0,
-        "connect_timeout": _CONNECT_SECONDS,
-    }
-    try:
-        # One connection first: a pool logs why it cannot connect, and its caller learns only that it cannot.
-        with psycopg.Connection[DictRow].connect(dsn, row_factory=dict_row, **arguments) as connection:
-            _make_tables(connection)
-        pool = ConnectionPool[psycopg.Connection[DictRow]](
-            dsn,
-            kwargs={**arguments, "row_factory": dict_row},
-            min_size=1,
-            max_size=_MAX_CONNECTIONS,
-            timeout=_CONNECT_SECONDS,
-            # A server that was restarted in between costs a new connection, not the invocation.
-            check=ConnectionPool.check_connection,
-            open=False,
-        )
-        with pool:
-            serde = strict(JsonPlusSerializer(), {})
-            yield Database(PostgresSaver(pool, serde=serde), PostgresStore(pool))
-    except (psycopg.OperationalError, psycopg.ProgrammingError) as error:
-        raise DatabaseError(f"Cannot keep threads in {shown}: {_cause(error, dsn)}") from error
-
-
-def _make_tables(connection: "Connection[DictRow]") -> None:
-    from langgraph.checkpoint.postgres import PostgresSaver
-    from langgraph.store.postgres import PostgresStore
-
-    def make(connection: "Connection[DictRow]") -> None:
-        PostgresSaver(connection).setup()
-        PostgresStore(connection).setup()
-
-    make_once(connection, has_current_tables, make)
-
-
-def _cause(error: Exception, dsn: str) -> str:
-    from psycopg.conninfo import conninfo_to_dict
-
-    text = " ".join(str(error).split())
-    for name in _SECRETS:
-        if secret := conninfo_to_dict(dsn).get(name):
-            text = text.replace(str(secret), "***")
-    hint = " A password can come from PGPASSWORD or ~/.pgpass." if "password" in text else ""
-    return f"{text}{hint}"

@@ -1,10 +1,7 @@
 """The journal of one invocation: it writes nothing once the lock of the thread is lost."""
 
-from functools import partial
-
-from skills_agent.graph.threads.locks import HeldLock, PostgresLock
+from skills_agent.graph.threads.locks import HeldLock
 from skills_agent.nodes.effects import Journal, JournalEntry
-from skills_agent.server.postgres_journal import PostgresJournal
 
 
 class FencedJournal:
@@ -33,8 +30,8 @@ class FencedJournal:
     def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
         """Write an entry, in one step with the check where lock and journal are in one database."""
         begins, lock, journal = entry.status == "started", self._lock, self._journal
-        if isinstance(lock, PostgresLock) and isinstance(journal, PostgresJournal):
-            journal.put(entry, replacing=replacing, guard=partial(lock.check_within, begins=begins))
+        put_into = getattr(lock, "put_into", None)
+        if put_into is not None and put_into(journal, entry, replacing=replacing, begins=begins):
             return
         lock.check(begins=begins)
         journal.put(entry, replacing=replacing)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:  # what only a load or a search needs is imported by it: `skil
     from skills_agent.skills.search.tables import TextTables
     from skills_agent.skills.search.vectors import FusedIndex, Vectors
     from skills_agent.skills.search.words import SearchIndex
-    from skills_agent.sources.store import SkillStore
 
 MAX_RESOURCE_BYTES: Final = 1_000_000
 _CATALOGS_KEPT: Final = 8
@@ -360,34 +359,38 @@ class Registry:
         return TextTables(self._tables_file)
 
 
+OwnSource = Callable[[Any, str, str], Source]
+"""Makes the source of a caller's own skills, of a store, a user id and a label."""
+
+
 class Library:
     """One registry that callers share, and one for each caller who has skills in the store.
 
     A caller's own skills are those beneath the namespace `("skills", <user id>)`; see
-    `skills.sources.store.publish`. What they may do is what any untrusted source may.
+    `skills_agent.sources.store.publish`. What they may do is what any untrusted source may.
     """
 
-    def __init__(self, shared: Registry) -> None:
+    def __init__(self, shared: Registry, own_source: OwnSource | None = None) -> None:
+        """Without `own_source` a caller has no skills of their own."""
         self.shared = shared
+        self._own_source = own_source
         self._own: dict[tuple[int, str], Registry] = {}
         self._lock = Lock()
 
-    def of(self, user_id: str | None, store: "SkillStore | None", *, look: bool = False) -> Registry:
+    def of(self, user_id: str | None, store: Any, *, look: bool = False) -> Registry:
         """Return the registry for a caller; the shared one where there is no user, no store or no own skill.
 
         The store is asked once for each caller, and again where `look` is set (at the beginning of a
         turn). Raises SourceAddressError for a user id that cannot be one.
         """
-        if not user_id or store is None:
+        if not user_id or store is None or self._own_source is None:
             return self.shared
         key = (id(store), user_id)
         with self._lock:
             known = self._own.get(key)
         if known is not None and not look:
             return known
-        from skills_agent.sources.store import StoreSource, user_namespace  # noqa: PLC0415
-
-        own = StoreSource(store, user_namespace(user_id), label=CALLER)
+        own = self._own_source(store, user_id, CALLER)
         registry = self.shared
         if own.scan().skills:
             registry = known if known and known is not self.shared else self.shared.with_source(own)

@@ -6,7 +6,7 @@ from skills_agent.skills.sources.directory import DirectorySource, standard_sour
 from skills_agent.skills.sources.protocol import Scan, SkillEntry, SkillFile, Source
 
 if TYPE_CHECKING:
-    from skills_agent.sources.memory import MemorySource
+    from skills_agent.skills.sources.memory import MemorySource
 
 __all__ = [
     "DirectorySource",
@@ -23,6 +23,6 @@ def __getattr__(name: str) -> Any:
     if name != "MemorySource":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # For programs: `skills list`, which has to be quick, does without.
-    from skills_agent.sources.memory import MemorySource  # noqa: PLC0415
+    from skills_agent.skills.sources.memory import MemorySource  # noqa: PLC0415
 
     return MemorySource

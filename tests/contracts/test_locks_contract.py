@@ -19,11 +19,10 @@ from skills_agent.graph.threads.errors import LostLockError, ThreadBusyError
 from skills_agent.graph.threads.locks import (
     FileLocks,
     LockTable,
-    PostgresLock,
-    PostgresLocks,
     ThreadKey,
     ThreadLocks,
 )
+from skills_agent.server.postgres_locks import PostgresLock, PostgresLocks
 
 KEY = ThreadKey("t")
 
@@ -37,7 +36,8 @@ if kind != "postgres":
     locks = FileLocks(Path(place))
 else:
     from langgraph.checkpoint.postgres import PostgresSaver
-    from skills_agent.graph.threads.locks import PostgresLocks, ThreadKey
+    from skills_agent.graph.threads.locks import ThreadKey
+    from skills_agent.server.postgres_locks import PostgresLocks
     entered = PostgresSaver.from_conn_string(place)
     locks = PostgresLocks(entered.__enter__())
 release = locks.take(ThreadKey("t"))

@@ -33,7 +33,7 @@ from skills_agent.packages.target import Target
 from skills_agent.skills.policy import Opinion
 from skills_agent.skills.policy.tool_spec import PROPOSE_SKILL
 from skills_agent.skills.policy.trust import TrustList
-from skills_agent.sources.memory import MemorySource
+from skills_agent.skills.sources.memory import MemorySource
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
 from tests.forked import run_forked

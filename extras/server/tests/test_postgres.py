@@ -16,7 +16,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
 
-from skills_agent.graph.threads.database import without_password
+from skills_agent.server.postgres import without_password
 from tests.agents import Agent, call, calls, write_skill
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine, without_machine_warnings
 from tests.kit import MakeAgent

@@ -10,7 +10,7 @@ from skills_agent.graph.threads.journals import StoreJournal
 from skills_agent.nodes.effects import JournalEntry
 from skills_agent.server import auth as server_auth
 from skills_agent.skills.policy.codes import Codes
-from skills_agent.sources.store import user_namespace
+from skills_agent.skills.sources.namespaces import user_namespace
 
 
 @pytest.mark.parametrize(

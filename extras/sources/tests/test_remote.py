@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from skills_agent.skills.confined import parts_of
 from skills_agent.skills.errors import SkillUnreadableError, SourceAddressError
 from skills_agent.skills.library.registry import Registry
-from skills_agent.sources import fetched
+from skills_agent.skills.sources import fetched
 from skills_agent.sources.remote import RemoteSource
 from tests.skills.sources.skill_files import codes, folders, put, text
 from tests.web_server import WebFolder, serving

@@ -16,12 +16,11 @@ from langgraph.store.sqlite import SqliteStore
 from skills_agent.skills.confined import parts_of
 from skills_agent.skills.errors import PublishError, SourceAddressError
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.sources.namespaces import checked_namespace, user_namespace
 from skills_agent.sources.store import (
     StoreSource,
-    checked_namespace,
     content_of,
     publish,
-    user_namespace,
     value_of,
 )
 

@@ -11,7 +11,8 @@ from langgraph.store.memory import InMemoryStore
 from skills_agent.graph import Context, Settings, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.skills.errors import SkillError
-from skills_agent.sources.store import publish, user_namespace
+from skills_agent.skills.sources.namespaces import user_namespace
+from skills_agent.sources.store import publish
 from tests.agents import call, calls, write_skill
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from zlib import crc32
 
-from skills_agent.sources.fetched import FetchedSource, ListedFile, Listing, missing
+from skills_agent.skills.sources.fetched import FetchedSource, ListedFile, Listing, missing
 
 
 class MemorySource(FetchedSource):
