@@ -27,7 +27,10 @@ def controlled(place: Path, **limits: Any) -> ScriptRunner:
 def bwrap(place: Path, **limits: Any) -> ScriptRunner:
     if SANDBOX.program is None:
         pytest.skip(SANDBOX.reason)
-    return Sandboxed(workspace=place / "work", environment=ENVIRONMENT, limits=ScriptLimits(**limits))
+    runner: ScriptRunner = Sandboxed(
+        workspace=place / "work", environment=ENVIRONMENT, limits=ScriptLimits(**limits)
+    )
+    return runner
 
 
 @pytest.fixture

@@ -342,7 +342,7 @@ def test_a_proxy_of_the_environment_is_used_on_every_path(
 
     with served(_Proxy, state):
         model = model_on(server)
-        assert model.invoke("one").text == merged([*model.stream("two")]).text == "Twelve rows."  # type: ignore[list-item]
+        assert model.invoke("one").text == merged([*model.stream("two")]).text == "Twelve rows."
         for _ in range(2):  # each on a loop of its own
             asyncio.run(_asynchronous(model))
     assert passed == [f"{server.base_url}/chat/completions"] * 6

@@ -8,14 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.format.frontmatter import (
-    MAX_FRONTMATTER_BYTES,
-    Split,
-    Value,
-    parse,
-    read_plain,
-    split,
-)
+from skills_agent.skills.format.frontmatter import MAX_FRONTMATTER_BYTES, Split, parse, read_plain, split
+from skills_agent.skills.format.parsed import Value
 from skills_agent.skills.format.rules import Finding, FrontmatterError
 from skills_agent.skills.format.yaml_text import read_yaml
 from skills_agent.skills.text import normalize_line_ends

@@ -14,8 +14,8 @@ from langchain_core.embeddings import Embeddings
 
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.search.match import Match
 from skills_agent.skills.search.vectors import PAUSE_SECONDS, Vectors, fuse
-from skills_agent.skills.search.words import Match
 from skills_agent.skills.sources import MemorySource
 
 
