@@ -67,7 +67,7 @@ check: $(VENV)/.dev
 	@for scripts in skills/bundled/*/scripts; do $(BIN)/mypy $$scripts/*.py || exit 1; done
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
-	$(BIN)/python -m pytest -q --no-header tests/graph/test_picture.py
+	$(BIN)/python -m pytest -q --no-header tests/graph/test_picture.py tests/test_circles.py
 	$(BIN)/python scripts/figures.py --check
 
 format: $(VENV)/.dev

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
 
 from skills_agent.graph.setting_names import with_own_names
 from skills_agent.skills.confined import read_beneath
@@ -27,12 +27,35 @@ from skills_agent.skills.policy.trust import MAX_CONFIG, read_own_file
 from skills_agent.skills.text import cut, readable
 from skills_agent.skills.visible import visible_line
 
-if TYPE_CHECKING:
-    from skills_agent.graph.settings import Settings
-
 logger = logging.getLogger(__name__)
 
-Loaded = TypeVar("Loaded", bound="Settings")
+
+class Layered(Protocol):
+    """Settings, as far as layers of files look at them."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def workspace(self) -> Path:
+        """Where the agent works."""
+
+    @property
+    def origins(self) -> Mapping[str, str]:
+        """Where each setting is from."""
+
+    @property
+    def offered_dirs(self) -> tuple[Path, ...]:
+        """Folders of skills that nobody vouches for."""
+
+    @property
+    def require_approval_for(self) -> frozenset[str]:
+        """What a person is asked about."""
+
+    def in_workspace(self, folders: Iterable[Path]) -> tuple[Path, ...]:
+        """Return the folders as absolute ones."""
+
+
+Loaded = TypeVar("Loaded", bound=Layered)
 Check = Callable[[Mapping[str, Any], str], dict[str, Any]]
 """Returns the values with their types, and the old names replaced; the text is their origin."""
 
@@ -284,7 +307,7 @@ def _believe(settings: Loaded, file: ConfigFile, check: Check) -> Loaded:
     return replace(settings, offered_dirs=(*settings.offered_dirs, *folders), waived_risks=waived)
 
 
-def _stricter(settings: "Settings", file: ConfigFile, check: Check) -> tuple[dict[str, Any], list[str]]:
+def _stricter(settings: Layered, file: ConfigFile, check: Check) -> tuple[dict[str, Any], list[str]]:
     """Return the values that the file makes stricter, and the names of what is ignored. Raises ValueError."""
     stricter, ignored = {}, []
     for name, value in file.values().items():
@@ -312,7 +335,7 @@ def _replaced(settings: Loaded, values: Mapping[str, Any], origin: str) -> Loade
     return replace(settings, **values, origins={**settings.origins, **origins})
 
 
-def _notice(settings: "Settings", state: str, stricter: Iterable[str], ignored: Iterable[str]) -> str:
+def _notice(settings: Layered, state: str, stricter: Iterable[str], ignored: Iterable[str]) -> str:
     parts = [state]
     if stricter:
         parts.append(f"It tightens {names_text(stricter)}.")

@@ -9,20 +9,49 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from skills_agent.graph.layers import DEFAULT, SettingsError
 from skills_agent.skills.policy.secret_places import is_wide, secret_places
-
-if TYPE_CHECKING:
-    from skills_agent.graph.settings import Settings
 
 SHORTEST_KEY: Final = 32
 """Characters of the operator's key."""
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 
-def closed_places(settings: "Settings") -> tuple[Path, ...]:
+class OfUser(Protocol):
+    """Those of the settings that say where what is of this user is."""
+
+    @property
+    def workspace(self) -> Path:
+        """Where the agent works."""
+
+    @property
+    def home(self) -> Path:
+        """The user's own folder."""
+
+    @property
+    def key(self) -> str:
+        """The operator's; empty where one is kept in the state folder."""
+
+    @property
+    def trust_file(self) -> Path | None:
+        """None: the usual one. So are those of signers."""
+
+    @property
+    def allowed_signers(self) -> Path | None:
+        """Whose signatures count."""
+
+    @property
+    def revoked_signers(self) -> Path | None:
+        """Keys that count no more."""
+
+    @property
+    def origins(self) -> Mapping[str, str]:
+        """Where each setting is from."""
+
+
+def closed_places(settings: OfUser) -> tuple[Path, ...]:
     """Return what tools and scripts do not see of the workspace: secrets, and what the agent believes.
 
     Raises SettingsError where nobody said that the agent shall work in so wide a folder.
@@ -38,29 +67,29 @@ def closed_places(settings: "Settings") -> tuple[Path, ...]:
     return secret_places(settings.workspace, settings.home, own)
 
 
-def cache_folder(settings: "Settings") -> Path:
+def cache_folder(settings: OfUser) -> Path:
     """Return the folder below XDG_CACHE_HOME or `~/.cache`."""
     return user_folder("XDG_CACHE_HOME", settings.home / ".cache")
 
 
-def trust_file_of(settings: "Settings") -> Path:
+def trust_file_of(settings: OfUser) -> Path:
     """Return the file of the trust list; by default below XDG_CONFIG_HOME, or `.config` at home."""
     if settings.trust_file is not None:
         return settings.trust_file
     return user_config_folder(settings) / "trust.json"
 
 
-def user_config_folder(settings: "Settings") -> Path:
+def user_config_folder(settings: OfUser) -> Path:
     """Return the folder of the user's settings, below XDG_CONFIG_HOME or `~/.config`."""
     return user_folder("XDG_CONFIG_HOME", settings.home / ".config")
 
 
-def user_state_folder(settings: "Settings") -> Path:
+def user_state_folder(settings: OfUser) -> Path:
     """Return the folder of what the agent keeps for this user, below XDG_STATE_HOME or `~/.local/state`."""
     return user_folder("XDG_STATE_HOME", settings.home / ".local" / "state")
 
 
-def state_folder(settings: "Settings") -> Path:
+def state_folder(settings: OfUser) -> Path:
     """Return where threads, journal, locks and grants of the workspace are: never in the workspace itself.
 
     The digest of its real path keeps workspaces of one name apart. `make_state_folder` makes it.
@@ -71,7 +100,7 @@ def state_folder(settings: "Settings") -> Path:
     return user_state_folder(settings) / f"{name}-{digest}"
 
 
-def operator_key(settings: "Settings") -> bytes:
+def operator_key(settings: OfUser) -> bytes:
     """Return the key of the codes that tell what the agent wrote from what a client wrote.
 
     It is the setting `key`, else the file `key` of the user's state folder, which the first use makes.
@@ -88,7 +117,7 @@ def operator_key(settings: "Settings") -> bytes:
     return key
 
 
-def make_state_folder(settings: "Settings") -> Path:
+def make_state_folder(settings: OfUser) -> Path:
     """Make the state folder, check that it is this user's alone, and return it.
 
     Its file `workspace` names the workspace. Raises PrivateFileError.

@@ -21,13 +21,10 @@ from typing import (
     Any,
     Final,
     Literal,
-    NamedTuple,
     Self,
     cast,
     get_type_hints,
 )
-
-import msgspec
 
 from skills_agent.graph.hooks import hook
 from skills_agent.graph.layers import (
@@ -70,7 +67,6 @@ from skills_agent.skills.sources.directory import DirectorySource, standard_sour
 from skills_agent.state.budget import Limits, OnChange, Positive, Share
 
 if TYPE_CHECKING:
-    from skills_agent.graph.tool_servers import ToolServers
     from skills_agent.skills.library.contents import ContentLimits
     from skills_agent.skills.library.snapshots import SnapshotStore
     from skills_agent.skills.search.vectors import Embedder, Vectors
@@ -358,47 +354,15 @@ def server_database(settings: Settings) -> str:
     return next((dsn for dsn in named if dsn and dsn.startswith(("postgres://", "postgresql://"))), "")
 
 
-class ShownSetting(NamedTuple):
-    """A setting as a person may see it."""
-
-    name: str
-    value: Any
-    """Without secrets."""
-    origin: str
-
-
-def shown_settings(settings: Settings) -> list[ShownSetting]:
-    """Return every setting with its value, without secrets, and where it is from."""
-    from skills_agent.graph.audit.redaction import MASK, Redaction  # noqa: PLC0415
-
-    shown = []
-    for each in fields(settings):
-        if each.name in settings.origins:
-            value = getattr(settings, each.name)
-            if isinstance(value, frozenset):
-                value = sorted(value)
-            elif isinstance(value, dict):  # of servers, without what may be secret
-                value = {key: _shown_item(item) for key, item in value.items()}
-            safe = Redaction().value(value) if each.repr else value and MASK
-            shown.append(ShownSetting(each.name, safe, settings.origins[each.name]))
-    return shown
-
-
-def _shown_item(item: Any) -> Any:
-    if hasattr(item, "shown"):
-        return item.shown()
-    return msgspec.to_builtins(item) if isinstance(item, Price) else item
-
-
 def make_registry(
     settings: Settings,
     sources: Sequence[Source] | None = None,
     embeddings: "Embedder | None" = None,
-    servers: "ToolServers | None" = None,
+    servers: Any = None,
 ) -> Registry:
     """Return the registry over the settings' sources; an empty one where skills are turned off.
 
-    Without `servers`, those that publish skills are connected by the registry's own.
+    Without `servers`, the MCP servers that publish skills are connected by the registry's own.
     """
     if not settings.enable_skills:
         sources = ()
@@ -429,13 +393,12 @@ def folder_sources(settings: Settings) -> list[DirectorySource]:
     )
 
 
-def _of_servers(settings: Settings, servers: "ToolServers | None") -> "Sequence[Source]":
-    if not any(each.skills for each in settings.mcp_servers.values()):
-        return ()
-    from skills_agent.graph.tool_servers import make_servers  # noqa: PLC0415
-
-    servers = servers or make_servers(settings)
-    return servers.sources() if servers else ()
+def _of_servers(settings: Settings, servers: Any) -> "Sequence[Source]":
+    if any(each.skills for each in settings.mcp_servers.values()):
+        for make in hook("servers"):
+            sources: Sequence[Source] = (servers or make(settings)).sources()
+            return sources
+    return ()
 
 
 def _vectors(embeddings: "Embedder") -> "Vectors":

@@ -18,7 +18,7 @@ from skills_agent.evals.cases.trajectory import Spent
 from skills_agent.evals.places import EvaluatedSource
 from skills_agent.evals.running import Setup, run_case
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.database import Database
+from skills_agent.graph.threads.opened import Database
 from skills_agent.nodes.wrapped_models import ModelRunnable
 from skills_agent.skills.format.rewriting import with_description
 from skills_agent.skills.skill import SkillMetadata

@@ -30,7 +30,7 @@ from skills_agent.evals.running import SCRIPTED, Setup
 from skills_agent.evals.runs import Budget, Stop, run_all
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.database import Database
+from skills_agent.graph.threads.opened import Database
 from skills_agent.nodes.wrapped_models import ModelRunnable
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import DirectorySource

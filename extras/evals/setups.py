@@ -7,7 +7,7 @@ from skills_agent.evals.models import RunModels, models_of
 from skills_agent.evals.places import catalog_folders, places_of, sources_of
 from skills_agent.evals.running import Setup
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.database import Database
+from skills_agent.graph.threads.opened import Database
 from skills_agent.skills.policy.risk import Risk
 
 

@@ -139,13 +139,18 @@ class McpServers:
 
         A server that lists its tools again has these, and no others.
         """
-        from skills_agent.mcp.tools import mcp_tool  # noqa: PLC0415 - it imports LangChain, and this
+        from skills_agent.mcp.tools import mcp_tool  # noqa: PLC0415 - it imports LangChain
 
         joined: dict[str, frozenset[str]] = {}
 
         def join(server: str, definitions: Sequence[ToolDefinition]) -> list[str]:
             tools = [
-                mcp_tool(server, each, self, settings.tool_timeout, cancellation, images=settings.read_images)
+                mcp_tool(
+                    each,
+                    partial(self.start_call, server, each.tool, seconds=settings.tool_timeout),
+                    cancellation,
+                    images=settings.read_images,
+                )
                 for each in definitions
             ]
             refused = offered.join(tools, instead_of=joined.get(server, frozenset()))

@@ -13,7 +13,6 @@ from langchain_core.tools import BaseTool, ToolException
 from typing_extensions import override
 
 from skills_agent.graph.tools.content import image_content, image_type
-from skills_agent.mcp.client import McpServers
 from skills_agent.mcp.connection import McpServerError
 from skills_agent.mcp.definitions import ToolDefinition
 from skills_agent.nodes.cancellation import Cancellation
@@ -29,22 +28,16 @@ Start = Callable[[Mapping[str, Any]], "Future[Any]"]
 
 
 def mcp_tool(
-    server: str,
-    definition: ToolDefinition,
-    servers: McpServers,
-    seconds: float | None,
-    cancellation: Callable[[], Cancellation],
-    *,
-    images: bool,
+    definition: ToolDefinition, start: Start, cancellation: Callable[[], Cancellation], *, images: bool
 ) -> BaseTool:
-    """Return a server's tool; a call of it has `seconds`. With `images`, the model is shown images."""
+    """Return a server's tool, whose calls `start` begins. With `images`, the model is shown images."""
     return _McpTool(
         name=definition.name,
         description=definition.description,
         args_schema=definition.schema,
         metadata={"spec": ToolSpec(name=definition.name, risk=definition.risk)},
         handle_tool_error=True,
-        start=lambda arguments: servers.start_call(server, definition.tool, arguments, seconds),
+        start=start,
         cancellation=cancellation,
         content=partial(result_content, images=images),
     )

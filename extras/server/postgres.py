@@ -10,8 +10,8 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from skills_agent.graph.langgraph_inside import has_current_tables
 from skills_agent.graph.serialisation import strict
-from skills_agent.graph.threads.database import Database
 from skills_agent.graph.threads.errors import DatabaseError
+from skills_agent.graph.threads.opened import Database
 from skills_agent.server.postgres_journal import PostgresJournal, has_psycopg, make_once
 from skills_agent.server.postgres_locks import PostgresLocks, conninfo_of
 

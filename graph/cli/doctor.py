@@ -10,7 +10,8 @@ import click
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import line_of, print_json, print_section, table, value_text
 from skills_agent.graph.places import process_environment, state_folder, trust_file_of
-from skills_agent.graph.settings import Settings, SettingsError, content_limits, registry_of, shown_settings
+from skills_agent.graph.settings import Settings, SettingsError, content_limits, registry_of
+from skills_agent.graph.shown_settings import shown_settings
 from skills_agent.skills.library.catalog import Catalog, CatalogEntry, in_place_text
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
 from skills_agent.skills.text import count

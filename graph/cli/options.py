@@ -41,7 +41,7 @@ def thread_id(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 
 def shell_command(*words: str, workspace: Path | None, checkpointer: str | None) -> str:
     """Return a command of ours for the shell that the person is in; a password is never in it."""
-    from skills_agent.graph.threads.postgres_hook import find_postgres
+    from skills_agent.graph.threads.opened import find_postgres
 
     elsewhere = [] if workspace in (None, Path.cwd()) else ["--workspace", str(workspace)]
     if checkpointer and (found := find_postgres()) and (dsn := found.without_password(checkpointer)):

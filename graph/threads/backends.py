@@ -22,7 +22,7 @@ from skills_agent.graph.settings import Settings, server_database
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
 from skills_agent.graph.threads.left_running import LeftRunning
 from skills_agent.graph.threads.locks import FileLocks, LockTable, ThreadLocks
-from skills_agent.graph.threads.postgres_hook import find_postgres, postgres
+from skills_agent.graph.threads.opened import find_postgres, postgres
 from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocations, Journal
 from skills_agent.skills.policy.codes import Codes

@@ -8,21 +8,20 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.store.base import BaseStore
 
 from skills_agent.graph.places import make_state_folder, state_folder
 from skills_agent.graph.private_files import ROOM, is_busy, is_full, is_read_only, open_sqlite
 from skills_agent.graph.serialisation import strict
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.errors import DatabaseError
-from skills_agent.graph.threads.postgres_hook import postgres
+from skills_agent.graph.threads.opened import Database, postgres
 from skills_agent.graph.threads.references import address_of
 
 FILE: Final = "threads.sqlite"
@@ -48,14 +47,6 @@ _MIN_FREE: Final = 1_000_000
 _ELSEWHERE: Final = "Make it writable, or set XDG_STATE_HOME to a folder that is."
 
 _COMPACT_SECONDS: Final = 2
-
-
-class Database(NamedTuple):
-    """What keeps threads, and what keeps their journal."""
-
-    saver: BaseCheckpointSaver[Any]
-    store: BaseStore | None
-    """None where the journal is a file."""
 
 
 class CompressedSerializer(JsonPlusSerializer):

@@ -9,8 +9,10 @@ from skills_agent.skills.policy.command_patterns import Words
 from skills_agent.skills.policy.protected import ProtectedPath, protected_in_text
 
 if TYPE_CHECKING:
-    from skills_agent.skills.policy.patterns import Call
     from skills_agent.skills.scripts.runner import ScriptRequest
+
+Called = Any
+"""A `Call` of patterns.py, which holds the reader of its line."""
 
 NO_READER: Final = "the extra shell is not installed: install skills-agent again, with it"
 
@@ -48,13 +50,13 @@ class CommandLines(Protocol):
     def commands(self, command: str, folder: Any = None) -> tuple[SimpleCommand, ...] | None:
         """Return the commands of a line that begins in a folder; None for one that is not understood."""
 
-    def permits(self, patterns: Collection[Words], call: "Call") -> bool:
+    def permits(self, patterns: Collection[Words], call: Called) -> bool:
         """Return whether every command of a call's line is surely what one of some patterns says."""
 
-    def touches(self, pattern: Words, call: "Call") -> bool:
+    def touches(self, pattern: Words, call: Called) -> bool:
         """Return whether a command of it may do what a pattern says: one that is unclear counts."""
 
-    def only_reads(self, call: "Call") -> bool:
+    def only_reads(self, call: Called) -> bool:
         """Return whether it surely reads what may be read, and does nothing else."""
 
     def protected(
@@ -76,13 +78,13 @@ class _NoLines:
     def commands(self, command: str, folder: Any = None) -> None:
         """Understand nothing."""
 
-    def permits(self, patterns: Collection[Words], call: "Call") -> bool:  # noqa: ARG002
+    def permits(self, patterns: Collection[Words], call: Called) -> bool:  # noqa: ARG002
         return False
 
-    def touches(self, pattern: Words, call: "Call") -> bool:  # noqa: ARG002
+    def touches(self, pattern: Words, call: Called) -> bool:  # noqa: ARG002
         return True
 
-    def only_reads(self, call: "Call") -> bool:  # noqa: ARG002
+    def only_reads(self, call: Called) -> bool:  # noqa: ARG002
         return False
 
     def protected(

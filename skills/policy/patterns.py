@@ -15,8 +15,17 @@ from msgspec.structs import replace
 
 from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.network.hosts import HostPattern, HostPatternError, Target, target_of
-from skills_agent.skills.policy import command_patterns as commands
-from skills_agent.skills.policy.command_patterns import ANY, Words, all_match, word_matches
+from skills_agent.skills.policy.command_patterns import (
+    ANY,
+    SKILL_FOLDER,
+    Words,
+    all_match,
+    command_pattern,
+    is_of_folder,
+    permits,
+    touches_words,
+    word_matches,
+)
 from skills_agent.skills.policy.lines import NO_LINES, CommandLines, SimpleCommand
 from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
@@ -178,7 +187,7 @@ class Entry(msgspec.Struct, frozen=True):
         pattern = self.command or ()
         if call.command is not None:
             return call.lines.permits([pattern], call)
-        return any(commands.permits(pattern, words) for words in _forms_of_script(call))
+        return any(permits(pattern, words) for words in _forms_of_script(call))
 
     def may_mean(self, call: Call) -> bool:
         """Return whether a call may be what the entry says: for bans, so a call that is unclear counts."""
@@ -194,7 +203,7 @@ class Entry(msgspec.Struct, frozen=True):
         if call.command is not None:
             return call.lines.touches(self.command, call)
         forms = _forms_of_script(call)
-        return not forms or any(commands.touches_words(self.command, words) for words in forms)
+        return not forms or any(touches_words(self.command, words) for words in forms)
 
 
 def _is_of_another(call: Call, skill: str | None) -> bool:
@@ -266,7 +275,7 @@ class Grammar:
         """
         with suppress(EntryNotUnderstoodError):
             entry = self.parse(text)
-            if not commands.is_of_folder(entry.command or ()):
+            if not is_of_folder(entry.command or ()):
                 return entry
         return replace(self.parse(text.partition("(")[0]), text=text.strip())
 
@@ -297,7 +306,7 @@ class Grammar:
             raise EntryNotUnderstoodError(
                 text, "loading a skill is not asked about; exclude_tools can forbid it"
             )
-        if commands.is_of_folder(entry.command or ()):
+        if is_of_folder(entry.command or ()):
             raise EntryNotUnderstoodError(text, "a setting has no skill, whose folder it could name")
         return entry
 
@@ -350,7 +359,7 @@ class Grammar:
         if argument is None or argument.strip() in {"*", "**"}:
             return entry
         if any(spec.command_argument for spec in meant):
-            if command := commands.command_pattern(argument):
+            if command := command_pattern(argument):
                 return replace(entry, command=command)
             reason = "in parentheses stands one plain command that begins with a program, as in `git diff *`"
             raise EntryNotUnderstoodError(text, reason)
@@ -399,7 +408,7 @@ def _forms_of_script(call: Call) -> Sequence[Words]:
         return []
     path = "/".join(parts)
     ways = _INTERPRETERS.get(posixpath.splitext(path)[1], ())
-    own = path if path.startswith(f"{PLUGIN_ROOT}/") else f"{commands.SKILL_FOLDER}/{path}"
+    own = path if path.startswith(f"{PLUGIN_ROOT}/") else f"{SKILL_FOLDER}/{path}"
     return [(*way, spelled, *args) for way in ((), *ways) for spelled in (path, f"./{path}", own)]
 
 

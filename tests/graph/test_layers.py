@@ -18,9 +18,9 @@ from skills_agent.graph.settings import (
     SettingsError,
     make_registry,
     setting_kinds,
-    shown_settings,
     workspace_file,
 )
+from skills_agent.graph.shown_settings import shown_settings
 from skills_agent.skills.policy.trust import MAX_CONFIG
 from tests.agents import trust_file_of_workspace, write_skill
 

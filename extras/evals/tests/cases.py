@@ -7,7 +7,7 @@ from skills_agent.evals.cases.case import EvalCase, Expected
 from skills_agent.evals.places import sources_of
 from skills_agent.evals.running import Setup
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.database import Database
+from skills_agent.graph.threads.opened import Database
 from tests.agents import write_skill
 
 SCRIPT = "import sys; print('total', sum(map(int, open(sys.argv[1]).read().split())))\n"

@@ -7,7 +7,8 @@ import pytest
 from skills_agent.evals.cases.trajectory import Spent
 from skills_agent.evals.prices import price_of, priced
 from skills_agent.graph.setting_values import Price
-from skills_agent.graph.settings import Settings, SettingsError, shown_settings
+from skills_agent.graph.settings import Settings, SettingsError
+from skills_agent.graph.shown_settings import shown_settings
 
 GIVEN = {"openai:gpt-5-mini": Price(input=0.25, output=2.0, cached=0.025)}
 

@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.graph.settings import Settings, SettingsError, shown_settings
+from skills_agent.graph.settings import Settings, SettingsError
+from skills_agent.graph.shown_settings import shown_settings
 from skills_agent.mcp.client import McpServers
 from skills_agent.mcp.connection import McpServerError
 from skills_agent.mcp.definitions import (
