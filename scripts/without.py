@@ -19,7 +19,15 @@ ROOT = Path(__file__).parents[1]
 FILES = ("pyproject.toml", "langgraph.json", "langgraph.server.json", "graph/langgraph.json")
 """What names a part, one part a line."""
 QUESTION = "Which region sold the most in skills/bundled/csv-report/assets/sample-orders.csv?"
-SCENARIOS = ("approval", "first_step", "library", "grants", "recovery", "skill_policy", "skills_in_a_run")
+SCENARIOS = (
+    "approval",
+    "picture_of_a_turn",
+    "library",
+    "grants",
+    "recovery",
+    "skill_policy",
+    "skills_in_a_run",
+)
 """Stories of the core that every part is taken away from; `FULL=1` runs all quick tests."""
 ALONE = """
 import importlib, importlib.util, sys
@@ -51,7 +59,7 @@ def copy_tree(copy: Path, part: str) -> None:
 
 def without(line: str, part: str) -> str:
     """Return the line without the part: nothing where the line is about it."""
-    if re.search(rf"skills_agent\.{part}\b|extras/{part}\b", line) or line.startswith(f"{part} = ["):
+    if re.search(rf"skills_agent\.{part}\b|extras/{part}\b", line) or line.startswith(f'{part} = ["'):
         return ""
     if "skills-agent[" in line:
         return re.sub(rf"(?<=[\[,]){part},|,{part}(?=\])", "", line)
