@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from skills_agent.graph.threads.errors import UnknownStepError as UnknownStepError
     from skills_agent.graph.threads.errors import UnknownThreadError as UnknownThreadError
     from skills_agent.graph.threads.errors import UnnamedAnswerError as UnnamedAnswerError
+    from skills_agent.graph.threads.inputs import ClientWriteError as ClientWriteError
     from skills_agent.graph.threads.threads import Threads as Threads
     from skills_agent.skills.errors import SkillsAgentError as SkillsAgentError
     from skills_agent.skills.policy.verdict import ApprovalNeededError as ApprovalNeededError
@@ -58,6 +59,7 @@ _HOMES = {
     "CheckpointOrderError": "skills_agent.graph.threads.errors",
     "EarlyAnswerError": "skills_agent.graph.threads.errors",
     "ForkError": "skills_agent.graph.threads.errors",
+    "ClientWriteError": "skills_agent.graph.threads.inputs",
     "InputKeysError": "skills_agent.graph.threads.errors",
     "IncompleteReplyError": "skills_agent.graph.models.errors",
     "LostLockError": "skills_agent.graph.threads.errors",

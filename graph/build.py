@@ -176,9 +176,7 @@ def _nodes(services: Services) -> dict[str, tuple[Callable[..., Any], Callable[[
     return {
         "discover": (
             discover,
-            lambda: partial(
-                discover, registry=it.registry, requests=it.requests, running=running, codes=it.codes
-            ),
+            lambda: partial(discover, registry=it.registry, requests=it.requests, running=running),
         ),
         "summarize": (summarize, lambda: partial(summarize, requests=it.requests)),
         "select": (

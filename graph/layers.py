@@ -70,7 +70,7 @@ _MAX_ENTRY: Final = 80
 _MAX_DOTS: Final = 100
 _WILDCARDS: Final = frozenset("*?[")
 NOT_FOR_WORKSPACES: Final = frozenset(
-    {"workspace", "home", "trust_file", "checkpointer", "key"}
+    {"workspace", "home", "trust_file", "checkpointer"}
     | {"allowed_signers", "revoked_signers", "require_signature"}
     | {"tokens", "jwt_issuer", "jwt_audience", "jwt_keys"}
 )

@@ -14,8 +14,6 @@ from typing import Final, Protocol
 from skills_agent.graph.layers import DEFAULT, SettingsError
 from skills_agent.skills.policy.secret_places import is_wide, secret_places
 
-SHORTEST_KEY: Final = 32
-"""Characters of the operator's key."""
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -29,10 +27,6 @@ class OfUser(Protocol):
     @property
     def home(self) -> Path:
         """The user's own folder."""
-
-    @property
-    def key(self) -> str:
-        """The operator's; empty where one is kept in the state folder."""
 
     @property
     def trust_file(self) -> Path | None:
@@ -98,23 +92,6 @@ def state_folder(settings: OfUser) -> Path:
     name = _NOT_PLAIN.sub("_", workspace.name)[:64] or "root"
     digest = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:12]
     return user_state_folder(settings) / f"{name}-{digest}"
-
-
-def operator_key(settings: OfUser) -> bytes:
-    """Return the key of the codes that tell what the agent wrote from what a client wrote.
-
-    It is the setting `key`, else the file `key` of the user's state folder, which the first use makes.
-    Raises PrivateFileError.
-    """
-    if settings.key:
-        return settings.key.encode()
-    from skills_agent.graph.private_files import PrivateFileError, keep_private  # noqa: PLC0415
-
-    path = user_state_folder(settings) / "key"
-    key = keep_private(path, os.urandom(32).hex().encode("ascii"))
-    if len(key) < SHORTEST_KEY:
-        raise PrivateFileError(path, "holds no key", "Remove it; the agent makes it anew.")
-    return key
 
 
 def make_state_folder(settings: OfUser) -> Path:

@@ -43,7 +43,6 @@ from skills_agent.graph.tools.brought import HostTool
 from skills_agent.graph.vouchers import Vouchers
 from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.cancellation import Cancellation
-from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.model_call import ModelRequests, Models
 from skills_agent.nodes.policy import Policy
@@ -192,10 +191,6 @@ class Services:
             keyed(self.host.allowed_types),
         )
 
-    def codes(self) -> ThreadCodes:
-        """Return the codes of the thread that the calling node, or tool, runs for."""
-        return self.threads.thread_codes()
-
     def cancellation(self) -> Cancellation:
         """Return the cancellation of the invocation that the calling node, or tool, runs for."""
         return self.threads.invocations.cancellation()
@@ -273,7 +268,6 @@ class Services:
             protected_arguments=settings.protected_paths,
             workspace=settings.workspace,
             workdir=lambda: self.workdir.of_caller(),  # noqa: PLW0108 - as above
-            codes=self.codes,
             running=self.threads.invocations.current,
         )
 

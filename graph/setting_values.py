@@ -110,7 +110,7 @@ Places: TypeAlias = Takes[tuple[Path, ...], Sequence[str | Path]]
 
 _OTHER_NAMES_OF_FOLDERS: Final = re.compile(r"skills?_?(roots?|paths?|folders?|director(y|ies)|dirs?)")
 """What other clients call `skills_dirs`."""
-_MAY_HOLD_SECRETS: Final = frozenset({"key", "mcp_servers"})
+_MAY_HOLD_SECRETS: Final = frozenset({"mcp_servers"})
 """What an error does not repeat."""
 
 

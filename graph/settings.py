@@ -38,7 +38,6 @@ from skills_agent.graph.layers import (
 )
 from skills_agent.graph.layers import SettingsError as SettingsError  # noqa: PLC0414 - for whoever imports it
 from skills_agent.graph.places import (
-    SHORTEST_KEY,
     cache_folder,
     process_environment,
     trust_file_of,
@@ -174,8 +173,6 @@ class Settings(Limits):
     """Keys that count no more. None: `revoked_signers` in your folder of settings, if it is there."""
     require_signature: bool = False
     """Install only skills with the signature of an allowed signer."""
-    key: str = field(default="", repr=False)
-    """The [operator's key](policy.md#what-a-client-can-write), 32 characters or more. Empty: one is made."""
     script_timeout: Seconds = 60.0
     """Seconds until a script and all it started are killed."""
     background_timeout: Seconds = 3600.0
@@ -245,11 +242,6 @@ class Settings(Limits):
     def __post_init__(self) -> None:
         """Refuse values of the wrong type, and make the workspace absolute."""
         values = checked({name: getattr(self, name) for name in setting_kinds()}, "code", setting_kinds())
-        if 0 < len(values["key"]) < SHORTEST_KEY:
-            raise SettingsError(
-                f"Setting key must have {SHORTEST_KEY} characters or more, from a source of chance: "
-                "openssl rand -hex 32"
-            )
         for name in _OUTSIDE & {each for each, value in values.items() if value is not None}:
             values[name] = values[name].expanduser()
             if not values[name].is_absolute():

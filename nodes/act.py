@@ -119,16 +119,16 @@ def act(  # noqa: PLR0913 - the services of a node, each by its name
 ) -> Steps[Outputs]:
     """Run one allowed call through LangGraph's ToolNode and count it.
 
-    A client can send anything here, and write the state. So the call is looked up in the transcript and
-    judged again, and what a person said counts with a code that is right. Only what was approved or allowed
-    is run: a call whose arguments or whose skill changed since is refused. An effect is written to the
-    journal before and after: it is not repeated once it is done, and a person is asked where its outcome is
-    unknown, about each attempt anew. A tool that fails becomes a tool message of status error. It waits for
-    tools because some exist only as coroutines, as those of MCP servers do; their names are in `coroutines`.
+    The call is looked up in the transcript, from which a client may have removed it, and judged again. Only
+    what was approved or allowed is run: a call whose arguments or whose skill changed since is refused. An
+    effect is written to the journal before and after: it is not repeated once it is done, and a person is
+    asked where its outcome is unknown, about each attempt anew. A tool that fails becomes a tool message of
+    status error. It waits for tools because some exist only as coroutines, as those of MCP servers do; their
+    names are in `coroutines`.
     """
     state, sent = state_now(), request["call"]
     judge = Judge.of(policy, state, runtime)
-    confirmed = _confirmed_request(sent, state, judge)
+    confirmed = _confirmed_request(sent, state)
     if confirmed is None:
         return _doubt(sent, state, observer, running.current())
     spec, info = policy.grammar.spec(sent["name"]), runtime.execution_info
@@ -175,15 +175,12 @@ async def keep_reply(request: ToolCallRequest, execute: Callable[[ToolCallReques
     return reply
 
 
-def _confirmed_request(sent: ToolCall, state: AgentState, judge: Judge) -> CallRequest | None:
-    """Return the request for a call as the state has it; None where this agent did not allow that call.
-
-    It must be open in the transcript, and its verdict be this agent's own.
-    """
+def _confirmed_request(sent: ToolCall, state: AgentState) -> CallRequest | None:
+    """Return the request for a call as the state has it; None where it is not open, or not allowed."""
     call_id = sent["id"] or ""
     told = next((each for each in open_calls(state.get("messages") or []) if each["id"] == call_id), None)
     verdict = (state.get("verdicts") or {}).get(call_id)
-    if told is None or verdict is None or not judge.confirms(call_id, verdict):
+    if told is None or verdict is None:
         return None
     request = call_request(state, call_id)
     if request is None or not _is_alike(request["call"], sent):
@@ -199,7 +196,7 @@ def _is_alike(call: ToolCall, other: ToolCall) -> bool:
 def _doubt(
     call: ToolCall, state: AgentState, observer: CallObserver, invocation: Invocation | None
 ) -> Outputs:
-    """Answer a call that this agent did not allow; it may have begun under another key, or before a crash."""
+    """Answer a call that is not open, or has no verdict; it may have begun before a crash."""
     call_id, reason = call["id"] or "", unapproved_text(call["name"])
     observer.doubted(call, reason)
     entry = invocation.journal.get(invocation.thread, call_id) if invocation else None

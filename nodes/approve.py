@@ -9,7 +9,6 @@ from langgraph.runtime import Runtime
 from pydantic import AfterValidator, Field, create_model
 
 from skills_agent.nodes.asking import (
-    SKILL_CHANGED,
     Answer,
     AskedCall,
     Reject,
@@ -29,7 +28,7 @@ from skills_agent.skills.policy.question import Content, code
 from skills_agent.state.context import Context
 from skills_agent.state.records import GrantRecord, VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import LOAD_SKILL, open_calls, refusal
+from skills_agent.state.transcript import LOAD_SKILL, refusal
 
 
 class GrantWish(Answer):
@@ -70,13 +69,11 @@ def approve(state: AgentState, runtime: Runtime[Context], *, policy: Policy) -> 
     The node runs again from its first line when it is resumed, so it does nothing but ask. An answer of
     another shape, or of another number of decisions, is refused before it is saved: the question stays open.
     An edited call is judged again: what policy denies stays denied. A call that changed since the question
-    is not run. A question that this agent did not write for this thread is put anew, from the transcript.
+    is not run.
     """
     judge = Judge.of(policy, state, runtime)
     questions = {
-        call_id: verdict if judge.confirms(call_id, verdict) else _put_anew(call_id, verdict, state, judge)
-        for call_id, verdict in state["verdicts"].items()
-        if verdict["decision"] == "ask"
+        call_id: verdict for call_id, verdict in state["verdicts"].items() if verdict["decision"] == "ask"
     }
     request = make_question((_asked(each, judge, policy) for each in questions.values()), fixed=[LOAD_SKILL])
     answer = put_question(request, _schema(list(questions.values()), judge, policy.grammar))
@@ -85,28 +82,11 @@ def approve(state: AgentState, runtime: Runtime[Context], *, policy: Policy) -> 
     grants: dict[str, GrantRecord] = {}
     for (call_id, question), decision in zip(questions.items(), answer.decisions, strict=True):
         verdict = _verdict(question, decision, judge, policy, _begun(call_id, question, policy))
-        verdicts[call_id] = judge.signed(call_id, verdict)
-        grants[call_id] = judge.signed_grant(_grant(call_id, verdict, decision, judge))
+        verdicts[call_id] = judge.recorded(call_id, verdict)
+        grants[call_id] = _grant(call_id, verdict, decision, judge)
         if verdict["decision"] == "deny":
             messages.append(refusal(call_id, question["tool"], verdict["reason"]))
     return AgentUpdate(verdicts=verdicts, grants=grants, messages=messages)
-
-
-def _put_anew(call_id: str, verdict: VerdictRecord, state: AgentState, judge: Judge) -> VerdictRecord:
-    """Return a question in the words of this agent: a client may have written the one that is there."""
-    told = next((each for each in open_calls(state["messages"]) if each["id"] == call_id), None)
-    tool, args = (told["name"], told["args"]) if told else (verdict["tool"], verdict["args"])
-    call = judge.call(tool, args)
-    reason = SKILL_CHANGED if tool == LOAD_SKILL else judge.verdict(call).reason
-    return VerdictRecord(
-        tool=tool,
-        args=args,
-        decision="ask",
-        reason=reason,
-        by="policy",
-        digest=judge.digest(call),
-        skill=call.skill,
-    )
 
 
 def _asked(question: VerdictRecord, judge: Judge, policy: Policy) -> AskedCall:

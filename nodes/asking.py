@@ -212,11 +212,10 @@ def over_budget_text(budget: str) -> str:
 
 
 def unapproved_text(tool: str) -> str:
-    """Return why a call is not run whose verdict is not this agent's, or not for this caller."""
+    """Return why a call is not run that is open no more, or approved by another caller."""
     return (
-        f"Not run: no approval of this call of {tool} is confirmed here. It was given for another call, for "
-        "another thread or user, or under another key. Repeat the call if it still makes sense: it is judged "
-        "anew."
+        f"Not run: no approval of this call of {tool} is confirmed here. It was given for another call, or "
+        "by another user. Repeat the call if it still makes sense: it is judged anew."
     )
 
 

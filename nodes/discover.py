@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -12,8 +12,7 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.asking import answer_unknown
-from skills_agent.nodes.codes import ThreadCodes
-from skills_agent.nodes.effects import Invocation, Invocations, tool_messages
+from skills_agent.nodes.effects import Invocations, tool_messages
 from skills_agent.nodes.model_call import ModelRequests
 from skills_agent.skills.errors import SkillError, SkillUnreadableError, UnknownSkillError
 from skills_agent.skills.library.registry import Registry
@@ -63,7 +62,6 @@ def discover(
     registry: RegistryOf,
     requests: ModelRequests,
     running: Invocations,
-    codes: Callable[[], ThreadCodes],
 ) -> AgentUpdate:
     """Begin a turn: answer the calls that an interrupted turn left open, and discover the skills."""
     context = Context.of(runtime.context)
@@ -79,9 +77,7 @@ def discover(
     if context.enable_skills:
         skills = registry(runtime, look=True)
         loaded = active_skills(state.get("skills_loaded"))
-        if confirmed := _confirmed(loaded, skills, codes(), running.current()):
-            update["skills_loaded"] = confirmed
-        record = _catalog_record(state, {**loaded, **confirmed}, skills, requests)
+        record = _catalog_record(state, loaded, skills, requests)
         unloading = _unloading(messages, skills)
     if record != before:
         update["catalog"] = record
@@ -180,32 +176,6 @@ def _catalog_record(
         figures = {"omitted": shown.listing.omitted, "budget": requests.catalog_budget}
         logger.warning("description budget exceeded", extra=figures)
     return record
-
-
-def _confirmed(
-    loaded: Mapping[str, LoadedSkill], registry: Registry, codes: ThreadCodes, invocation: Invocation | None
-) -> dict[str, LoadedSkill]:
-    """Return the loaded skills without a code that are, by now, just what their source has, with one.
-
-    Another machine or a copy made by a server may have written them.
-    """
-    confirmed: dict[str, LoadedSkill] = {}
-    for name, skill in loaded.items():
-        if codes.confirms("skill", skill, name):
-            continue
-        try:
-            there = registry.load(SkillRef.of({**skill, "digest": ""}))
-        except SkillError:
-            continue
-        facts = there.metadata
-        allowed = None if facts.allowed_tools is None else list(facts.allowed_tools)
-        declared = (name, skill["digest"], skill["allowed_tools"], skill.get("disallowed_tools") or [])
-        if declared == (facts.name, there.digest, allowed, list(facts.disallowed_tools)):
-            record = LoadedSkill(**{**skill, "order": skill["order"] + 1})
-            confirmed[name] = codes.signed("skill", record, name)
-            if invocation is not None:
-                registry.snapshots.refer(there.digest, invocation.address)
-    return confirmed
 
 
 def _change(skill: LoadedSkill, registry: Registry) -> ChangedSkill | None:

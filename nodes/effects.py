@@ -31,7 +31,7 @@ INVOCATION_KEY: Final = "__skills_agent_run"
 Status = Literal["allowed", "started", "paused", "done", "unconfirmed", "lost"]
 """`allowed`: it may begin, and has not yet: an entry that is missing later shows that the journal lost it.
 `paused`: the tool itself asked a person, and runs again from its first line when it is answered.
-`unconfirmed`: what is kept of it was not written by this agent, or was changed.
+`unconfirmed`: what is kept of it is damaged.
 `lost`: the journal has nothing of a call that it had an entry of."""
 
 _THREAD: Final = ""
@@ -186,10 +186,7 @@ class JournalEntry:
                 "from an older copy. Whether it ran is unknown."
             )
         if self.status == "unconfirmed":
-            return (
-                f"What the journal has about {self.tool} was damaged, changed, forged, or written under "
-                "another key. Whether it ran is unknown."
-            )
+            return f"What the journal has about {self.tool} was damaged. Whether it ran is unknown."
         return (
             f"{self.tool} was started at {self.clock} (attempt {self.attempt}) and cut off before its "
             "result was kept. Whether it did its work is unknown."

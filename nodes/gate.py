@@ -71,7 +71,7 @@ def gate(
         record = _record(call, tool_call["args"], verdict, judge, policy)
         record = _with_packages(_with_cut_off(record, tool_call, state, running), call, judge, policy)
         record = _with_measured(record, call, policy, context, verdicts)
-        verdicts[call_id] = judge.signed(call_id, record)
+        verdicts[call_id] = judge.recorded(call_id, record)
         if record["decision"] == "deny":
             logger.warning("tool blocked by policy", extra={"tool": call.tool, "by": record["by"]})
             messages.append(refusal(call_id, call.tool, record["reason"]))

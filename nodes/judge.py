@@ -67,9 +67,7 @@ class Judge:
         self._policy = policy
         self._context = context
         self.registry = registry
-        self._codes = policy.codes()
-        grants = (state.get("grants") or {}).items()
-        self._grants = [grant for name, grant in grants if self._codes.confirms("grant", grant, name)]
+        self._grants = [*(state.get("grants") or {}).values()]
         self._permission = policy.permission(state)
         catalog = state.get("catalog")
         self._digest = catalog["digest"] if catalog else ""
@@ -102,7 +100,7 @@ class Judge:
 
     def _placed(self, call: Call) -> Call:
         """Return a command line with the folders that it may read unasked."""
-        skills = [SkillRef.of(skill) for skill in self.loaded.values() if self._is_confirmed(skill)]
+        skills = [SkillRef.of(skill) for skill in self.loaded.values()]
         folders = {Path(ref.path).parent for ref in skills}
         for ref in filter(self.registry.plugin_of, skills):
             with suppress(SkillError):  # its version is gone: only its folder is left
@@ -110,8 +108,8 @@ class Judge:
         start, readable = str(self._policy.workdir()), tuple(map(str, folders))
         return structs.replace(call, places=call.places._replace(start=start, readable=readable))
 
-    def signed(self, call_id: str, record: VerdictRecord) -> VerdictRecord:
-        """Return a verdict with its user and its code: without them it counts for nothing.
+    def recorded(self, call_id: str, record: VerdictRecord) -> VerdictRecord:
+        """Return a verdict with its user: an approval counts for nobody else.
 
         The journal has an entry of an effect before it is allowed, so that its loss can be seen.
         """
@@ -122,15 +120,7 @@ class Judge:
             answered = answered_ids(self._messages)
             invocation.announce(call_id, record["tool"], record.get("digest", ""), answered)
             given = VerdictRecord(**{**given, "announced": True})
-        return self._codes.signed("verdict", given, call_id)
-
-    def signed_grant(self, record: GrantRecord) -> GrantRecord:
-        """Return a grant with its code."""
-        return self._codes.signed("grant", record, record["id"])
-
-    def confirms(self, call_id: str, record: VerdictRecord) -> bool:
-        """Return whether a verdict was given by this agent in this thread, just as it is."""
-        return self._codes.confirms("verdict", record, call_id)
+        return given
 
     def verdict(self, call: Call) -> Verdict:
         """Return the verdict on one call, budgets aside. A call that cannot run is never asked about."""
@@ -415,8 +405,6 @@ class Judge:
         text = ""
         if skill is not None:
             text = own or self._trusted_text(skill)
-            if not self._is_confirmed(skill):
-                text += " That this agent loaded it from there is not confirmed."
             if (call.path or "").startswith(f"{PLUGIN_ROOT}/"):
                 text += f" In its plugin: {self.registry.plugin_place(SkillRef.of(skill))}."
             text += " ".join(["", self._policy.in_place_of(SkillRef.of(skill), self.registry)]).rstrip()
@@ -474,10 +462,8 @@ class Judge:
         return ""
 
     def _script_request(self, call: Call, skill: LoadedSkill) -> ScriptRequest:
-        is_confirmed, ref = self._is_confirmed(skill), SkillRef.of(skill)
-        workspace = self._policy.workspace
         return script_request(
-            self.registry, ref, str(call.path), workdir=workspace, is_confirmed=is_confirmed
+            self.registry, SkillRef.of(skill), str(call.path), workdir=self._policy.workspace
         )
 
     def _request(self, call: Call) -> ScriptRequest | None:
@@ -489,8 +475,7 @@ class Judge:
             )
             if skill is None:
                 return request
-            is_confirmed = self._is_confirmed(skill)
-            return of_skill(request, self.registry, SkillRef.of(skill), is_confirmed=is_confirmed)
+            return of_skill(request, self.registry, SkillRef.of(skill))
         if call.spec.counts_as != "script" or skill is None:
             return None
         ref, machine = SkillRef.of(skill), self._policy.means.machine
@@ -502,14 +487,9 @@ class Judge:
                 raise
             return request  # the question offers to install them
 
-    def _is_confirmed(self, skill: LoadedSkill) -> bool:
-        return self._codes.confirms("skill", skill, skill["name"])
-
     def _trusts(self, name: str) -> bool:
         skill = self._ledger.get(name)
-        if skill is None or not self._is_confirmed(skill):
-            return False
-        return self._policy.trusts(SkillRef.of(skill), self.registry)
+        return skill is not None and self._policy.trusts(SkillRef.of(skill), self.registry)
 
 
 def _words_of_script(call: Call) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ from typing import Final
 from langchain_core.messages import ToolMessage
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.prompt import bounded_instructions
@@ -49,15 +48,15 @@ def load(
     """Put an admitted skill, after those that it requires, into the thread's ledger; list their files.
 
     A skill that cannot be read becomes a tool message that says why, and the run goes on; one that it
-    requires becomes a note. The folder of each is copied: the thread keeps this version of it. A request
-    that `select` did not admit, or a change that no person approved where one is asked, loads nothing.
+    requires becomes a note. The folder of each is copied: the thread keeps this version of it. A change that
+    no person approved where one is asked loads nothing.
     """
-    skills, context, codes = policy.registry(runtime), Context.of(runtime.context), policy.codes()
-    if not _is_admitted(admission, codes, state_now, on_change):
+    skills, context = policy.registry(runtime), Context.of(runtime.context)
+    if on_change == "ask" and not _is_agreed(admission, state_now()):
         logger.warning("skill not admitted", extra={"call": admission["call_id"]})
         return AgentUpdate(messages=[refusal(admission["call_id"], LOAD_SKILL, NOT_ADMITTED)])
     if admission.get("again"):
-        return _activated(admission, active_skills(state_now().get("skills_loaded")), codes)
+        return _activated(admission, active_skills(state_now().get("skills_loaded")))
     *required, wanted = [SkillRef.of(place) for place in admission["skills"]]
     notes = list(admission["notes"])
     loaded: list[_Loaded] = []
@@ -92,16 +91,16 @@ def load(
         resources = SkillResources(order=order, files=files, omitted=listing.omitted)
         entry = _ledger_entry(skill, admission, order, max_body_lines)
         entry["user"] = caller_of(runtime)
-        update["skills_loaded"][skill.metadata.name] = codes.signed("skill", entry, skill.metadata.name)
+        update["skills_loaded"][skill.metadata.name] = entry
         update["skill_resources"][skill.metadata.name] = resources
     return update
 
 
-def _activated(admission: Admission, active: Mapping[str, LoadedSkill], codes: ThreadCodes) -> AgentUpdate:
+def _activated(admission: Admission, active: Mapping[str, LoadedSkill]) -> AgentUpdate:
     """Give a loaded skill the arguments of another activation; its text is shown with them in this place."""
     call_id, name = admission["call_id"], admission["skills"][-1]["name"]
     entry = active.get(name)
-    if entry is None or not codes.confirms("skill", entry, name):
+    if entry is None:
         return AgentUpdate(messages=[refusal(call_id, LOAD_SKILL, NOT_ADMITTED)])
     entry = LoadedSkill(**{**entry, "arguments": admission["arguments"]})
     entry["revision"] = entry.get("revision", 0) + admission["order"]
@@ -111,21 +110,13 @@ def _activated(admission: Admission, active: Mapping[str, LoadedSkill], codes: T
         name=LOAD_SKILL,
         id=f"receipt-{call_id}",
     )
-    return AgentUpdate(messages=[receipt], skills_loaded={name: codes.signed("skill", entry, name)})
+    return AgentUpdate(messages=[receipt], skills_loaded={name: entry})
 
 
-def _is_admitted(
-    admission: Admission, codes: ThreadCodes, state_now: Callable[[], AgentState], on_change: OnChange
-) -> bool:
-    if not codes.confirms("admission", admission):
-        return False
-    if on_change != "ask" or admission["asked_by"] != "operator":
-        return True
-    call_id = admission["call_id"]
-    verdict = (state_now().get("verdicts") or {}).get(call_id)
-    return (
-        verdict is not None and verdict["decision"] == "allow" and codes.confirms("verdict", verdict, call_id)
-    )
+def _is_agreed(admission: Admission, state: AgentState) -> bool:
+    verdict = (state.get("verdicts") or {}).get(admission["call_id"])
+    is_allowed = verdict is not None and verdict["decision"] == "allow"
+    return is_allowed or admission["asked_by"] != "operator"
 
 
 def _read(ref: SkillRef, registry: Registry, policy: Policy, context: Context) -> _Loaded:

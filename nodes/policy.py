@@ -12,7 +12,6 @@ from langchain_core.tools import BaseTool
 from pydantic import BaseModel, ValidationError
 
 from skills_agent.nodes import RegistryOf
-from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocation
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.library.catalog import Catalog, in_place_text
@@ -88,8 +87,6 @@ class Policy:
     workspace: Path
     workdir: Callable[[], Path]
     """Returns the folder that commands work in, for the thread that the calling node runs for."""
-    codes: Callable[[], ThreadCodes]
-    """Returns the codes of the thread that the calling node runs for."""
     running: Callable[[], Invocation | None]
     """Returns the invocation that the calling node is part of."""
     provider_tools: Collection[str] = ()
@@ -117,14 +114,9 @@ class Policy:
     """Of the tools' arguments: LangChain makes them anew at every look."""
 
     def permission(self, state: AgentState) -> Permission:
-        """Return what the loaded skills permit now: nothing, by what a client may have written."""
-        codes = self.codes()
+        """Return what the loaded skills permit now."""
         declared = [
-            Declared(
-                name,
-                skill["allowed_tools"] if codes.confirms("skill", skill, name) else (),
-                skill.get("disallowed_tools") or (),
-            )
+            Declared(name, skill["allowed_tools"], skill.get("disallowed_tools") or ())
             for name, skill in active_skills(state.get("skills_loaded")).items()
         ]
         return Permission(declared, self.mode, self.always_allowed, self.grammar)

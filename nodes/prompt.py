@@ -19,7 +19,6 @@ from skills_agent.skills.library.listing import CatalogListing, shortened
 from skills_agent.skills.skill import Skill, SkillMetadata
 from skills_agent.skills.text import count, escape_markup, one_line
 from skills_agent.state.budget import Limits, counts_of_turn
-from skills_agent.state.claims import with_origin
 from skills_agent.state.history import History, fit, history_of, tokens_in, tokens_of
 from skills_agent.state.records import (
     LoadedSkill,
@@ -132,7 +131,7 @@ def render_within(
     system = "\n\n".join(filter(None, (operators, callers)))
     # Parted as it is stored: in the order of the calls, another message may be the last of the summary.
     history = history_of(rest, state.get("summary"))
-    transcript = _sendable(with_origin(in_call_order(history.messages)))
+    transcript = _sendable(in_call_order(history.messages))
     before = earlier_turns(history, state.get("plan"))
 
     def rendered(shown: Sequence[AnyMessage]) -> list[AnyMessage]:

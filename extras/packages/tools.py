@@ -30,7 +30,6 @@ def tools_of(services: "Services") -> "ExtraTools | None":
         services.library,
         services.trust,
         services.vouchers,
-        services.codes,
         usual_model(settings, services.model),
         partial(_measure, services) if is_measured else None,
     )

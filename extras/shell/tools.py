@@ -71,8 +71,8 @@ class _ShellTools:
         )
         found = self.programs.skill(skill, runtime) if skill else None
         if found:
-            registry, ref, is_confirmed = found
-            request = of_skill(request, registry, ref, is_confirmed=is_confirmed)
+            registry, ref = found
+            request = of_skill(request, registry, ref)
             request = self.programs.equipped(request, found, runtime)
         request = replace(request, hosts=patterns(network))
         if background:

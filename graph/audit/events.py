@@ -299,7 +299,7 @@ class AnswerRefused(Event):
 
 
 class GrantRevoked(Event):
-    """A grant of a thread was revoked: by `grants revoke`, or with `update_state`."""
+    """A grant of a thread was revoked: by `grants revoke`, or by a program with `Threads.revoke`."""
 
     text = "revoked what was granted with {call_id}: {tool}, for the {scope} {pattern}"
     call_id: str
@@ -432,7 +432,7 @@ class CallDropped(Event):
 
 
 class CallDoubted(Event):
-    """What a client can write about a call has no code that is right, so it was not believed."""
+    """A call was not run: it is not open any more, or nobody who may has approved it."""
 
     text = "not believed: {call}: {reason}"
     call_id: str

@@ -274,7 +274,7 @@ def redaction_of(settings: Settings) -> Redaction:
     named = named.union(*(each.variables() for each in servers))
     of_servers = (secret_values(each.literals(), ()) for each in servers)
     values = secret_values(process_environment(), named).union(*of_servers)
-    return Redaction({*values, settings.key} - {""})
+    return Redaction(values - {""})
 
 
 def _hidden(match: re.Match[str]) -> str:

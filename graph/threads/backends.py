@@ -1,10 +1,9 @@
 """The journal and the locks of a thread: named by the host, else chosen here from the checkpointer."""
 
 import logging
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from threading import Lock
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -15,17 +14,15 @@ from langgraph.store.memory import InMemoryStore
 
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.langgraph_inside import identity_of, kind_of
-from skills_agent.graph.places import make_state_folder, operator_key, state_folder
-from skills_agent.graph.private_files import PrivateFileError, make_private_folder
+from skills_agent.graph.places import make_state_folder, state_folder
+from skills_agent.graph.private_files import make_private_folder
 from skills_agent.graph.serialisation import Key
 from skills_agent.graph.settings import Settings, server_database
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
 from skills_agent.graph.threads.left_running import LeftRunning
 from skills_agent.graph.threads.locks import FileLocks, LockTable, ThreadLocks
 from skills_agent.graph.threads.opened import find_postgres, postgres
-from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.nodes.effects import Invocations, Journal
-from skills_agent.skills.policy.codes import Codes
 
 JOURNAL_FILE: Final = "journal.sqlite"
 LOCK_FOLDER: Final = "locks"
@@ -51,49 +48,27 @@ class ThreadServices:
     """The host's own types that records may hold."""
     invocations: Invocations = field(default_factory=Invocations)
     left_running: LeftRunning = field(default_factory=LeftRunning)
-    spare_key: bytes = field(default_factory=partial(secrets.token_bytes, 32), repr=False)
-    """For this process alone, where no key can be kept."""
-
-    @cached_property
-    def _codes(self) -> Codes:
-        try:
-            return Codes(operator_key(self.settings))
-        except PrivateFileError as error:
-            text = "No key can be kept, so what is approved counts in this process alone: %s Or set %s."
-            logger.warning(text, error, "SKILLS_AGENT_KEY")
-            return Codes(self.spare_key)
-
-    def codes(self) -> Codes:
-        """Return what makes authentication codes, under the operator's key; the first call reads it."""
-        return self._codes
-
-    def thread_codes(self) -> ThreadCodes:
-        """Return the codes of the thread that the calling node, or tool, runs for."""
-        invocation = self.invocations.current()
-        return ThreadCodes(self.codes, invocation.thread if invocation else "")
 
     def journal_of(
         self, saver: BaseCheckpointSaver[Any], store: BaseStore | None, *, is_served: bool = False
     ) -> Journal:
         """Return the journal for threads of a saver: the host's, a database, else the store, else a file.
 
-        A database is that of the saver or, where LangGraph's server runs the graph, its own; for `langgraph
-        dev`, which has none, a file: clients of a server can write its store, and a store cannot show that an
-        entry was removed. A journal must live as long as the threads do: for threads in memory it is in
-        memory, and a store in memory is none for threads on a disk.
+        A database is that of the saver or, where LangGraph's server runs the graph, its own; for a server
+        that has none, as `langgraph dev`, a file: clients of a server can write its store. A journal must
+        live as long as the threads do: for threads in memory it is in memory, and a store in memory is none
+        for threads on a disk.
         """
         if self.journal is not None:
             return self.journal
         if kind_of(saver) == "postgres":
             return _journal_in(postgres().conninfo_of(saver))
-        found = find_postgres() if is_served else None
-        if found and (dsn := server_database(self.settings)) and found.is_usable():
-            return _journal_in(dsn)
+        if is_served:
+            found, dsn = find_postgres(), server_database(self.settings)
+            return _journal_in(dsn) if dsn and found and found.is_usable() else self._file_journal
         in_memory = kind_of(saver) == "memory"
-        if in_memory and is_served:
-            store, in_memory = None, False  # `langgraph dev` writes its memory to a disk.
         if store is not None and (in_memory or not isinstance(store, InMemoryStore)):
-            return StoreJournal(store, self.codes)
+            return StoreJournal(store)
         if in_memory:
             return _shared_by(saver).journal
         if kind_of(saver) == "other":
@@ -150,8 +125,7 @@ def _shared_by(saver: BaseCheckpointSaver[Any]) -> _Shared:
     with _lock:
         if key not in _shared:
             locks = postgres().locks(saver) if kind_of(saver) == "postgres" else None
-            codes = Codes(secrets.token_bytes(32))
-            _shared[key] = _Shared(LockTable(locks), StoreJournal(InMemoryStore(), lambda: codes))
+            _shared[key] = _Shared(LockTable(locks), StoreJournal(InMemoryStore()))
         return _shared[key]
 
 

@@ -60,9 +60,9 @@ from skills_agent.graph.threads.errors import (
 )
 from skills_agent.graph.threads.fenced_journal import FencedJournal
 from skills_agent.graph.threads.inputs import (
-    all_make_no_claims,
     believed,
     believed_updates,
+    check_updates,
     makes_claims,
     read_input,
 )
@@ -127,7 +127,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
         config = _by_text(config)
         thread, cancellation = self._thread_of(config), Cancellation()
-        input = read_input(input)  # noqa: A001 - LangGraph's name
+        input = read_input(input, is_inner=self._is_inner(config))  # noqa: A001 - LangGraph's name
         if before_turn := self.services.before_turn:
             before_turn()
         with _locked(thread, cancellation), self._invoked(thread, cancellation) as (run, invocation):
@@ -162,7 +162,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     ) -> AsyncIterator[Any]:
         config = _by_text(config)
         thread, cancellation = self._thread_of(config), Cancellation()
-        input = read_input(input)  # noqa: A001 - LangGraph's name
+        input = read_input(input, is_inner=self._is_inner(config))  # noqa: A001 - LangGraph's name
         if before_turn := self.services.before_turn:
             await asyncio.to_thread(before_turn)
         async with _locked_async(thread, cancellation):
@@ -221,21 +221,31 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     def bulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
+        claims = check_updates(supersteps)
         config = _by_text(config)
         thread = self._thread_of(config)
         with _locked(thread, Cancellation()):
-            if not all_make_no_claims(supersteps):
+            if claims:
                 supersteps = believed_updates(supersteps, self.get_state(config))
             return self._update_state(thread, config, supersteps)
 
     def update_own_state(self, config: RunnableConfig, values: Mapping[str, Any], as_node: str) -> None:
-        """Update the state in the name of the agent, as `update_state` does for a client.
-
-        Results of calls that stand in `values` are what the agent itself knows of them.
-        """
+        """Update the state in the name of the agent: any channel, where `update_state` takes a client's."""
         thread = self._thread_of(config := _by_text(config))
         with _locked(thread, Cancellation()):
             self._update_state(thread, config, [[StateUpdate(dict(values), as_node)]])
+
+    def update_beside_question(self, config: RunnableConfig, values: Mapping[str, Any]) -> None:
+        """Update the state in the name of the agent, and leave open what is asked.
+
+        Another update would drop the question, and run again what runs beside it.
+        """
+        thread = self._thread_of(config)
+        assert thread is not None  # noqa: S101 - it has a question
+        with _locked(thread, Cancellation()):
+            for channel, value in values.items():
+                keep_write(thread.saver, config, channel, value)
+        self._record_update(thread, self.get_state(config), [[StateUpdate(dict(values))]])
 
     def _update_state(
         self, thread: "_Thread | None", config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
@@ -249,10 +259,11 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
+        claims = check_updates(supersteps)
         config = _by_text(config)
         thread = self._thread_of(config)
         async with _locked_async(thread, Cancellation()):
-            if not all_make_no_claims(supersteps):
+            if claims:
                 supersteps = believed_updates(supersteps, await self.aget_state(config))
             updated = await super().abulk_update_state(_marked(config), supersteps)
             if thread and thread.is_outermost:
@@ -293,6 +304,10 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     def locked(self, config: RunnableConfig) -> AbstractContextManager[None]:
         """Return a context in which nobody else can run a thread. Raises ThreadBusyError."""
         return _locked(self._thread_of(_by_text(config)), Cancellation())
+
+    def _is_inner(self, config: RunnableConfig | None) -> bool:
+        """Return whether a task of another graph invokes this one."""
+        return PARENT_TASK in self._whole(config)["configurable"]
 
     def _whole(self, config: RunnableConfig | None) -> RunnableConfig:
         return merged_config(self.config, config)

@@ -45,17 +45,6 @@ class InputKeysError(DetailedError, ThreadError):
     keys: Sequence[str]
 
 
-class GotoError(DetailedError, ThreadError):
-    """A command goes to a node past `discover`, or without what that node works with. Nothing was run."""
-
-    code = "goto-refused"
-    sentence = (
-        "A command cannot go to {node}: every turn begins with discover. Send a message, or the answer to an "
-        "open question, instead."
-    )
-    node: str
-
-
 class LostLockError(DetailedError, ThreadError):
     """The lock of a thread was lost while it ran. What it had not begun by then is not begun."""
 

@@ -7,7 +7,7 @@ question is copied as it stands open, or the gate judges the calls anew.
 import json
 import secrets
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from langchain_core.messages.tool import ToolCall
@@ -26,7 +26,6 @@ from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, sta
 from skills_agent.graph.threads.database import OPTIONS, config_of
 from skills_agent.graph.threads.errors import ForkError
 from skills_agent.graph.threads.steps import FORKED_FROM, ThreadStep, find_step
-from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.errors import list_names
 from skills_agent.state.records import GrantRecord, LoadedSkill, active_skills
 from skills_agent.state.transcript import answered_ids, last_human, open_calls, refusal, wants_skills
@@ -100,7 +99,6 @@ class _Source:
         ]
         self.values: dict[str, Any] = dict(self.snapshot.values)
         self.changed: set[str] = set()
-        self.codes = ThreadCodes(graph.services.codes, thread)
         # A grant that was revoked while the step waited stays revoked.
         self._add(self.writes[UPDATE_TASK])
 
@@ -138,11 +136,9 @@ class _Source:
                     self._add(self._results(task))
 
     def copy(self, new: str) -> None:
-        for name, value in self.values.items():
-            moved = self.codes.moved(name, value, new)
-            if moved != value:
-                self.values[name] = moved
-                self.changed.add(name)
+        if verdicts := self.values.get("verdicts"):
+            self.values["verdicts"] = _unannounced(verdicts)
+            self.changed.add("verdicts")
         checkpoint, dropped = self._whole_checkpoint(), (_COUNTERS, FORKED_FROM)
         metadata = {key: value for key, value in self.stored.metadata.items() if key not in dropped}
         metadata |= {"source": "fork", FORKED_FROM: self.origin}
@@ -165,7 +161,9 @@ class _Source:
             questions = [write for write in self.writes[task.id] if write[0] == QUESTION]
             if writes := questions if task in self.asking else self._results(task):
                 config = config_of(new, checkpoint=self.stored.checkpoint["id"])
-                writes = [(name, self.codes.moved(name, value, new)) for name, value in writes]
+                writes = [
+                    (name, _unannounced(value) if name == "verdicts" else value) for name, value in writes
+                ]
                 self.saver.put_writes(config, writes, task.id, task_path(task.path))
 
     def judge_anew(self, new: str, deny: Sequence[str]) -> None:
@@ -214,3 +212,11 @@ class _Source:
 
     def _results(self, task: PregelTask) -> list[tuple[str, Any]]:
         return [write for write in self.writes[task.id] if write[0] not in WRITES_IDX_MAP]
+
+
+def _unannounced(verdicts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return verdicts for a copy of the thread, of which the journal has no entries."""
+    return {
+        call_id: {name: value for name, value in verdict.items() if name != "announced"}
+        for call_id, verdict in verdicts.items()
+    }

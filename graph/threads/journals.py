@@ -7,7 +7,7 @@ import sqlite3
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,6 @@ from langgraph.store.base import BaseStore, Item, PutOp
 from skills_agent.graph.private_files import ROOM, is_full, open_sqlite
 from skills_agent.graph.threads.errors import JournalError
 from skills_agent.nodes.effects import JournalEntry
-from skills_agent.skills.policy.codes import Codes
 
 logger = logging.getLogger(__name__)
 
@@ -293,13 +292,11 @@ def entry_of(row: Sequence[Any]) -> JournalEntry:
 class StoreJournal(SearchedJournal):
     """A journal in a store: as durable, and reached from as many machines, as the store is.
 
-    Clients of a server may write its store. So an entry counts with a code under the operator's key, and any
-    other one stands for an unknown outcome; that an entry was removed cannot be seen.
+    An entry has a checksum, and a damaged one stands for an unknown outcome.
     """
 
-    def __init__(self, store: BaseStore, codes: Callable[[], Codes]) -> None:
+    def __init__(self, store: BaseStore) -> None:
         self._store = store
-        self._codes = codes
 
     def get(self, thread: str, call_id: str) -> JournalEntry | None:
         """Return the entry of a call."""
@@ -309,7 +306,7 @@ class StoreJournal(SearchedJournal):
     def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
         """Write an entry, in one batch with the removal of the entry of the call id `replacing`."""
         namespace, value = _namespace(entry.thread), msgspec.to_builtins(entry)
-        value["code"] = self._codes().code("journal", entry.thread, value)
+        value["checksum"] = _checksum(row_of(entry))
         writes = [PutOp(namespace, _name(entry.call_id), value, index=False, ttl=None)]
         if replacing is not None and replacing != entry.call_id:
             writes.append(PutOp(namespace, _name(replacing), None))
@@ -336,13 +333,14 @@ class StoreJournal(SearchedJournal):
                 return items
 
     def _read(self, item: Item, thread: str, call_id: str | None = None) -> JournalEntry:
-        facts = {name: value for name, value in item.value.items() if name != "code"}
-        named = str(facts.get("call_id"))
-        is_own = self._codes().confirms(item.value.get("code"), "journal", thread, facts)
-        if is_own and item.key == _name(named):
-            return msgspec.convert(facts, JournalEntry)
+        named, digest = (str(item.value.get(name)) for name in ("call_id", "digest"))
+        with suppress(msgspec.ValidationError):
+            entry = msgspec.convert(item.value, JournalEntry)
+            is_whole = item.value.get("checksum") == _checksum(row_of(entry))
+            if is_whole and entry.thread == thread and item.key == _name(named):
+                return entry
         logger.warning("journal entry is not confirmed", extra={"of_thread": thread, "key": item.key})
-        return JournalEntry.unconfirmed(thread, call_id or named, str(facts.get("digest")))
+        return JournalEntry.unconfirmed(thread, call_id or named, digest)
 
 
 def _namespace(thread: str) -> tuple[str, ...]:

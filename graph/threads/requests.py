@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveM
 from langgraph.types import StateSnapshot
 
 from skills_agent.graph.threads.errors import RequestIdError
-from skills_agent.state.claims import messages_in
+from skills_agent.graph.threads.inputs import messages_in
 from skills_agent.state.transcript import calls_of, is_synthetic
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, Self
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.types import Command, StateSnapshot, StateUpdate
+from langgraph.types import StateSnapshot
 
 from skills_agent.graph.build import wire
 from skills_agent.graph.kept_folders import forget_scratch
@@ -197,12 +197,9 @@ class Threads:
             case "unfinished":
                 raise UnfinishedError(thread, f"skills-agent resume {thread}")
             case "waiting":
-                # update_state would drop the question, and run again what runs beside it.
-                self.graph.invoke(Command(update=update), config, durability="sync")
-                updates = [StateUpdate(update)]
-                self.graph.services.audit.record_update(thread, self.snapshot(thread), updates)
+                self.graph.update_beside_question(config, update)
             case "done":
-                self.graph.update_state(config, update, as_node="answer")
+                self.graph.update_own_state(config, update, as_node="answer")
 
     def unload(self, thread: str, skill: str) -> None:
         """Take a loaded skill out of a thread that is done.
@@ -220,7 +217,7 @@ class Threads:
             raise UnfinishedError(thread, f"skills-agent resume {thread}", state)
         config = config_of(thread, options_of(self.graph.saver_of(thread), thread) or None)
         update = {"skills_loaded": {skill: tombstone(active[skill])}}
-        self.graph.update_state(config, update, as_node="answer")
+        self.graph.update_own_state(config, update, as_node="answer")
 
     def delete(self, *threads: str) -> None:
         """Delete threads whole, whatever their status.

@@ -17,7 +17,6 @@ from skills_agent.graph.threads.left_running import LeftRunning
 from skills_agent.graph.tools.skills import LeftOut, ThreadRuntime
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.nodes.cancellation import Cancellation
-from skills_agent.nodes.codes import ThreadCodes
 from skills_agent.skills.confined import make_folder_beneath, refusing_links
 from skills_agent.skills.library.registry import Library, Registry
 from skills_agent.skills.machine import Machine
@@ -65,12 +64,9 @@ class Kept:
     trusts: Callable[[SkillRef, Registry], bool]
     """Whether the operator or a person vouches for this version of a skill."""
 
-    def home(
-        self, ref: SkillRef, runtime: ThreadRuntime, registry: Registry, *, confirmed: bool
-    ) -> Path | None:
-        """Return the HOME of a skill's scripts; `confirmed` as in `script_request`."""
-        trusted = confirmed and self.trusts(ref, registry)
-        return self.folders.home(ref, caller_of(runtime), trusted=trusted)
+    def home(self, ref: SkillRef, runtime: ThreadRuntime, registry: Registry) -> Path | None:
+        """Return the HOME of a skill's scripts."""
+        return self.folders.home(ref, caller_of(runtime), trusted=self.trusts(ref, registry))
 
     def scratch(self, config: RunnableConfig) -> Path | None:
         """Return the scratch folder of a thread; None where there is no thread."""
@@ -124,9 +120,6 @@ class Equipment(Protocol):
     @property
     def left_out(self) -> LeftOut:
         """Which skills no search finds."""
-
-    def codes(self) -> ThreadCodes:
-        """Return the codes of the thread that the calling tool runs for."""
 
     def cancellation(self) -> Cancellation:
         """Return the cancellation of the invocation that the calling tool runs for."""

@@ -79,8 +79,6 @@ class FoundSkill(NamedTuple):
 
     registry: Registry
     ref: SkillRef
-    is_confirmed: bool
-    """As in `script_request`."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +98,9 @@ class Programs:
         network: Sequence[str] = (),
     ) -> RunOutput:
         """Run a script of a loaded skill, without a shell: no wildcards or pipes in args."""
-        registry, ref, is_confirmed = found = self.skill(skill, runtime)
+        registry, ref = found = self.skill(skill, runtime)
         workdir = self.equipment.workdir.of(runtime.config)
-        request = script_request(registry, ref, path, args=args, workdir=workdir, is_confirmed=is_confirmed)
+        request = script_request(registry, ref, path, args=args, workdir=workdir)
         request = self.equipped(request, found, runtime)
         start = cwd or registry.load(ref).metadata.metadata.get("cwd")
         by_name = self.equipment.lines.judged_by_name
@@ -112,19 +110,16 @@ class Programs:
     def skill(self, name: str, runtime: ThreadRuntime) -> FoundSkill:
         """Return the loaded skill that a call names. Raises ToolException."""
         record = loaded_skill(runtime, name)
-        is_confirmed = self.equipment.codes().confirms("skill", record, name)
-        return FoundSkill(
-            self.equipment.library.of(caller_of(runtime), runtime.store), SkillRef.of(record), is_confirmed
-        )
+        registry = self.equipment.library.of(caller_of(runtime), runtime.store)
+        return FoundSkill(registry, SkillRef.of(record))
 
     def equipped(self, request: ScriptRequest, skill: FoundSkill, runtime: ThreadRuntime) -> ScriptRequest:
         """Return the request of a skill with its packages and its HOME."""
-        registry, ref, is_confirmed = skill
+        registry, ref = skill
         needs = registry.needs(ref)
         self._install(needs, ref, runtime)
         request = self.equipment.machine.equip(request, needs)
-        home = self.equipment.kept.home(ref, runtime, registry, confirmed=is_confirmed)
-        return replace(request, home=home)
+        return replace(request, home=self.equipment.kept.home(ref, runtime, registry))
 
     def _install(self, needs: Sequence[Need], ref: SkillRef, runtime: ThreadRuntime) -> None:
         """Install what a person approved with this call, and nothing else. Raises InstallError."""
@@ -132,10 +127,7 @@ class Programs:
         verdict = (runtime.state.get("verdicts") or {}).get(call_id)
         if verdict is None or verdict["decision"] != "allow" or verdict["by"] != "approval":
             return
-        is_own = verdict.get("skill") == ref.name and self.equipment.codes().confirms(
-            "verdict", verdict, call_id
-        )
-        if (install := verdict.get("install")) and is_own:
+        if (install := verdict.get("install")) and verdict.get("skill") == ref.name:
             self.equipment.machine.install(install, needs, ref)
 
     def run(

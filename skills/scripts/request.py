@@ -28,12 +28,9 @@ def script_request(
     path: str,
     *,
     workdir: Path,
-    is_confirmed: bool,
     args: Sequence[str] = (),
 ) -> ScriptRequest:
     """Return the request for a script of a skill's snapshot; nothing outside of it is ever looked at.
-
-    `is_confirmed`: the agent itself loaded that version from that source.
 
     Raises SkillError for what is no script of the skill.
     """
@@ -52,15 +49,13 @@ def script_request(
         raise ScriptError(f"Cannot read {path} of skill {ref.name}: {error.strerror}.") from error
     script = (root / relative).resolve()
     request = ScriptRequest(skill=ref.name, script=script, args=tuple(args), stdin=None, workdir=workdir)
-    return of_skill(request, registry, ref, is_confirmed=is_confirmed)
+    return of_skill(request, registry, ref)
 
 
-def of_skill(
-    request: ScriptRequest, registry: Registry, ref: SkillRef, *, is_confirmed: bool
-) -> ScriptRequest:
+def of_skill(request: ScriptRequest, registry: Registry, ref: SkillRef) -> ScriptRequest:
     """Return a request as one of a loaded skill: its files are there, and what it was granted holds.
 
-    `is_confirmed` as in `script_request`. Raises SkillError where its snapshot is gone.
+    Raises SkillError where its snapshot is gone.
     """
     snapshot, place = registry.snapshot(ref), registry.place(ref)
     plugin = snapshot.plugin_at(place)
@@ -68,7 +63,7 @@ def of_skill(
         request,
         skill=ref.name,
         source=ref.source,
-        trusted=is_confirmed and registry.is_vouched_for(ref),
+        trusted=registry.is_vouched_for(ref),
         root=(snapshot.plugin or snapshot.folder).resolve(),
         mounted_at=plugin or place,
         skill_inside=snapshot.inside,

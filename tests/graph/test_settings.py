@@ -4,17 +4,14 @@ import dataclasses
 import json
 import os
 import re
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from skills_agent.graph.layers import NOT_FOR_WORKSPACES
-from skills_agent.graph.places import closed_places, operator_key, user_state_folder
-from skills_agent.graph.private_files import PrivateFileError
+from skills_agent.graph.places import closed_places
 from skills_agent.graph.settings import Settings, SettingsError, setting_kinds
-from skills_agent.skills.policy.codes import Codes
 from skills_agent.state.budget import Limits
 from skills_agent.state.context import Context
 from tests.agents import trust_file_of_workspace
@@ -308,56 +305,3 @@ def test_every_setting_is_in_the_docs_and_nothing_else() -> None:
     page = (Path(__file__).resolve().parent.parent.parent / "docs" / "settings.md").read_text()
     documented = set(re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE))
     assert documented == set(setting_kinds())
-
-
-# --- the operator's key ---
-
-
-def test_the_key_is_made_once_for_this_user_alone_and_found_again(tmp_path: Path) -> None:
-    settings = Settings(workspace=tmp_path, home=tmp_path / "home")
-    file = user_state_folder(settings) / "key"
-    assert not file.exists()
-    key = operator_key(settings)
-    assert (len(key), operator_key(Settings(workspace=tmp_path / "other", home=tmp_path / "home"))) == (
-        64,
-        key,
-    )
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in file.parent.iterdir()] == ["key"]
-
-
-@pytest.mark.parametrize("fault", ["link", "readable", "short", "folder"])
-def test_a_key_that_others_may_know_is_not_used(tmp_path: Path, fault: str) -> None:
-    settings = Settings(workspace=tmp_path, home=tmp_path / "home")
-    operator_key(settings)
-    file = user_state_folder(settings) / "key"
-    if fault == "readable":
-        file.chmod(0o644)
-    elif fault == "short":
-        file.write_text("x")
-    else:
-        file.rename(tmp_path / "moved")
-        file.symlink_to(tmp_path / "moved") if fault == "link" else file.mkdir()
-    with pytest.raises(PrivateFileError, match="key"):
-        operator_key(settings)
-
-
-def test_a_key_of_the_environment_is_long_enough_and_never_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SKILLS_AGENT_KEY", "too-short-and-secret")
-    with pytest.raises(SettingsError, match="32 characters") as error:
-        Settings.load(tmp_path)
-    assert "too-short-and-secret" not in str(error.value)
-    monkeypatch.setenv("SKILLS_AGENT_KEY", "long enough, and as secret as it can be")
-    settings = Settings.load(tmp_path)
-    assert operator_key(settings) == b"long enough, and as secret as it can be"
-    assert "long enough" not in repr(settings)
-    assert "long enough" not in repr(Codes(operator_key(settings)))
-
-
-def test_processes_that_make_the_key_at_the_same_time_agree(tmp_path: Path) -> None:
-    settings = Settings(workspace=tmp_path, home=tmp_path / "home")
-    with ThreadPoolExecutor(16) as pool:
-        keys = set(pool.map(lambda _: operator_key(settings), range(64)))
-    assert len(keys) == 1

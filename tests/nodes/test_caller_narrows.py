@@ -98,12 +98,11 @@ def state_of(services: Services, declared: dict[str, Any], grants: dict[str, Gra
     ledger = {}
     for name, (allowed, disallowed) in declared.items():
         skill = catalog.find(name)
-        entry = LoadedSkill(
+        ledger[name] = LoadedSkill(
             name=name, source=skill.source, path=skill.path, digest="d", instructions="", lines=1,
             allowed_tools=allowed, disallowed_tools=disallowed, model=None, asked_by="model", reason="",
             call_id="c", order=1, unloaded=False,
         )  # fmt: skip
-        ledger[name] = services.threads.thread_codes().signed("skill", entry, name)
     return AgentState(skills_loaded=ledger, grants=grants)
 
 
@@ -142,7 +141,7 @@ def test_a_grant_serves_no_caller_but_the_one_who_gave_it(
         pattern="", skill=call["args"].get("skill"), user=giver, digest="",
         contents=first.contents(first.call(call["name"], call["args"])),
     )  # fmt: skip
-    granted = AgentState(skills_loaded=state["skills_loaded"], grants={"g": first.signed_grant(grant)})
+    granted = AgentState(skills_loaded=state["skills_loaded"], grants={"g": grant})
     chosen = Context(**context)
     judges = [Judge(services.policy, each, chosen, chosen.user_id, registry) for each in (state, granted)]
     try:

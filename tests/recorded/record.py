@@ -47,16 +47,23 @@ def main() -> None:
     _run(place, "ask", "How much rain?", "--thread", "done")
     _run(place, "resume", "done", "--approve")
     _run(place, "ask", "How much rain?", "--thread", "waiting")
-    with sqlite3.connect(place / ".agent" / "threads.sqlite") as connection:
+    (database,) = _home(place).rglob("threads.sqlite")
+    with sqlite3.connect(database) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         connection.execute("PRAGMA journal_mode = DELETE")
-    shutil.copy(place / ".agent" / "threads.sqlite", target)
+    shutil.copy(database, target)
     print(f"{target}: {target.stat().st_size:,} bytes")
+
+
+def _home(place: Path) -> Path:
+    """Return a home folder beside the project: the agent works in none that holds it."""
+    return place.with_name(f"{place.name}-home")
 
 
 def _run(place: Path, *words: str) -> None:
     options = ["--skills-dir", "skills", "--model", "scripted:replies.json"] if words[0] == "ask" else []
-    environment = {**os.environ, "HOME": str(place / "home"), "XDG_CACHE_HOME": "", "XDG_CONFIG_HOME": ""}
+    of_user = dict.fromkeys(("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"), "")
+    environment = {**os.environ, **of_user, "HOME": str(_home(place))}
     command = [sys.executable, "-m", "skills_agent.graph.cli.main", *words, *options]
     finished = subprocess.run(command, cwd=place, env=environment, check=False)
     if finished.returncode not in (0, 3):  # 3: waiting for an approval

@@ -13,6 +13,7 @@ from langgraph.types import Command
 from skills_agent.graph.audit.log import AuditError, RunLog, without_repetitions
 from skills_agent.graph.cli.run_records import RunRecord
 from skills_agent.graph.private_files import folder_name
+from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
@@ -181,34 +182,26 @@ def granted(make_agent: MakeAgent, workspace: Path, skills_dir: Path) -> Agent:
     return agent
 
 
-def test_what_is_revoked_with_update_state_is_told(granted: Agent, workspace: Path) -> None:
-    ((name, grant),) = granted.values["grants"].items()
+def test_what_is_revoked_is_told(granted: Agent, workspace: Path) -> None:
+    (name,) = granted.values["grants"]
     before = granted.state.config["configurable"]["checkpoint_id"]
-    update = {"grants": {name: {**grant, "revoked": True}}}
-    made = granted.graph.update_state(granted.config, update, as_node="answer")
+    Threads(granted.graph).revoke("thread", name)
     *_, event = told(workspace)
     assert (event["type"], event["call_id"], event["tool"], event["scope"]) == (
         "grant_revoked", name, "run_script", "skill",
     )  # fmt: skip
     assert (event["run"], event["checkpoint"]) == ("thread.1", before)
-    assert event["task"] == made["configurable"]["checkpoint_id"]
+    assert event["task"] == granted.state.config["configurable"]["checkpoint_id"]
 
 
 async def test_what_is_changed_with_update_state_is_told_each_time(granted: Agent, workspace: Path) -> None:
-    ((name, grant),) = granted.values["grants"].items()
-    (skill,) = granted.values["skills_loaded"].values()
-    update = {
-        "grants": {name: {**grant, "scope": "thread"}},
-        "skills_loaded": {"alpha": {**skill, "unloaded": True, "order": skill["order"] + 1}},
-    }
+    update = {"messages": [HumanMessage("more")], "skills": ["alpha"]}
     for _ in range(2):
         await granted.graph.aupdate_state(granted.config, update, as_node="answer")
     one, two = told(workspace)[-2:]
     for event in (one, two):
         assert (event["type"], event["as_node"]) == ("state_updated", "answer")
-        assert (event["channels"], event["grants"], event["skills"]) == (
-            ["grants", "skills_loaded"], [name], ["alpha"],
-        )  # fmt: skip
+        assert event["channels"] == ["messages", "skills"]
     assert one["task"] != two["task"]
     granted.graph.update_state(granted.config, None, as_node="answer")
     assert told(workspace)[-1] == two

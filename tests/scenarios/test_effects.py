@@ -21,12 +21,11 @@ from langgraph.types import Command, interrupt
 from skills_agent.graph import build_graph
 from skills_agent.graph.machine import make_runner
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.places import operator_key, state_folder
+from skills_agent.graph.places import state_folder
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
 from skills_agent.nodes.effects import tool_messages
-from skills_agent.skills.policy.codes import Codes
 from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
 from tests.agents import Agent, assert_asked_again, call, calls, produced, write_skill
@@ -396,22 +395,11 @@ def test_a_verdict_holds_for_the_arguments_that_were_judged(make_agent: MakeAgen
     assert (verdict["decision"], verdict["by"]) == ("allow", "policy")
     edited = {call_id: {**verdict, "args": {"text": "something else"}}}
     agent.graph.interrupt_before_nodes = []
-    agent.graph.update_state(agent.config, {"verdicts": edited}, as_node="gate")
+    agent.graph.update_own_state(agent.config, {"verdicts": edited}, as_node="gate")
     agent.run(None)
     (refused,) = agent.tool_messages("note")
     assert "is confirmed here" in refused.text
     assert notes.taken == []
-
-
-def test_an_approval_that_no_person_gave_approves_nothing(make_agent: MakeAgent, workspace: Path) -> None:
-    agent = make_agent([calls(call("write_file", path="x", content="y")), "done"])
-    agent.say("go")
-    ((call_id, verdict),) = agent.values["verdicts"].items()
-    claimed = {call_id: {**verdict, "decision": "allow", "by": "approval", "reason": "approved"}}
-    agent.graph.update_state(agent.config, {"verdicts": claimed}, as_node="approve")
-    agent.run(None)
-    assert "is confirmed here" in agent.tool_messages("write_file")[0].text
-    assert not (workspace / "x").exists()
 
 
 def test_a_tool_that_asks_a_person_itself_is_no_unknown_outcome(make_agent: MakeAgent) -> None:
@@ -497,7 +485,7 @@ def test_the_journal_is_in_the_store_where_that_lives_as_long_as_the_threads(
         in_file = (state_folder(agent.settings) / JOURNAL_FILE).exists()
         assert in_file == (kind != "sqlite")
         journal = (
-            StoreJournal(on_disk, lambda: Codes(operator_key(agent.settings)))
+            StoreJournal(on_disk)
             if kind == "sqlite"
             else FileJournal(state_folder(agent.settings) / JOURNAL_FILE)
         )

@@ -303,7 +303,7 @@ def test_every_saver_that_a_host_gives_is_read_strictly(
             lambda: agent.state,
             lambda: list(agent.graph.get_state_history(agent.config)),
             lambda: Threads(agent.graph).read("thread"),
-            lambda: agent.graph.update_state(agent.config, {"answer": "x"}),
+            lambda: agent.graph.update_state(agent.config, {"skills": []}),
             lambda: (
                 asyncio.run(agent.graph.ainvoke({"messages": [HumanMessage("x")]}, agent.config))
                 if kind == "memory"
@@ -387,7 +387,7 @@ def test_what_a_forged_entry_of_the_journal_names_does_not_run(
     agent.graph = agent.graph.copy({"store": store})
     agent.say("go")
     item = next(each for each in store.search(("skills-agent", "journal")) if each.value["call_id"])
-    journal = StoreJournal(store, agent.graph.services.codes)  # as if it had the key, too
+    journal = StoreJournal(store)
     (entry,) = journal.alike("thread", item.value["digest"])
     outputs = ("msgpack", blob(forged("single", f"touch {canary}")))
     journal.put(replace(entry, outputs=outputs, settled=False))

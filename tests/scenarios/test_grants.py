@@ -172,21 +172,12 @@ def test_a_grant_of_one_user_does_not_serve_another_caller_of_the_thread(
     assert log(workspace) == "ab"
 
 
-def test_a_revoked_grant_serves_no_more(asked: Any, workspace: Path) -> None:
-    agent = asked(run("a"), "paused", run("b"))
-    agent.answer(approve("skill"))
-    ((name, grant),) = agent.values["grants"].items()
-    agent.graph.update_state(agent.config, {"grants": {name: {**grant, "revoked": True}}}, as_node="answer")
-    agent.say("on")
-    assert is_open(agent)
-
-
 def test_a_rejection_or_a_grant_of_an_older_version_serves_nothing(asked: Any, workspace: Path) -> None:
     agent = asked(run("a"), "paused", run("b"))
     agent.answer({"type": "approve"})
     old = {"id": "old", "scope": "thread", "tool": "run_script", "decision": "approve", "args": {},
            "message": "", "revoked": False}  # fmt: skip
-    agent.graph.update_state(agent.config, {"grants": {"old": old}}, as_node="answer")
+    agent.graph.update_own_state(agent.config, {"grants": {"old": old}}, as_node="answer")
     agent.say("on")
     assert is_open(agent)
 
@@ -297,10 +288,8 @@ def test_a_call_of_a_version_that_was_replaced_since_is_not_run(
         "order": ledger["order"] + 1,
     }
     (interrupt,) = agent.state.interrupts
-    answer: Any = Command(
-        resume={interrupt.id: {"decisions": [{"type": "approve"}]}},
-        update={"skills_loaded": {"alpha": other}},
-    )
+    agent.graph.update_beside_question(agent.config, {"skills_loaded": {"alpha": other}})
+    answer: Any = Command(resume={interrupt.id: {"decisions": [{"type": "approve"}]}})
     agent.graph.invoke(answer, agent.config)
     assert log(workspace) == ""
     assert "not what was approved" in agent.tool_messages("run_script")[0].text
@@ -313,7 +302,7 @@ def test_arguments_that_are_not_those_approved_are_not_run(asked: Any, workspace
     agent.graph.invoke(answer, agent.config, interrupt_before=["act"])
     ((name, verdict),) = agent.values["verdicts"].items()
     forged = {**verdict, "args": {**verdict["args"], "args": ["evil"]}}
-    agent.graph.update_state(agent.config, {"verdicts": {name: forged}}, as_node="approve")
+    agent.graph.update_own_state(agent.config, {"verdicts": {name: forged}}, as_node="approve")
     agent.run(None)
     assert log(workspace) == ""
 
@@ -326,7 +315,7 @@ def test_arguments_that_are_not_those_judged_are_not_read(make_agent: MakeAgent,
     agent.graph.invoke(question, agent.config, interrupt_before=["act"])
     ((name, verdict),) = agent.values["verdicts"].items()
     forged = {**verdict, "args": {"path": "closed.txt"}}
-    agent.graph.update_state(agent.config, {"verdicts": {name: forged}}, as_node="gate")
+    agent.graph.update_own_state(agent.config, {"verdicts": {name: forged}}, as_node="gate")
     agent.run(None)
     assert "is confirmed here" in agent.tool_messages("read_file")[0].text
 
@@ -336,9 +325,8 @@ def test_no_grant_holds_for_a_version_that_the_person_did_not_see(asked: Any, sk
     ledger = agent.values["skills_loaded"]["alpha"]
     other = {**ledger, "digest": "0" * 64, "order": ledger["order"] + 1}
     (interrupt,) = agent.state.interrupts
-    answer: Any = Command(
-        resume={interrupt.id: {"decisions": [approve("skill")]}}, update={"skills_loaded": {"alpha": other}}
-    )
+    agent.graph.update_beside_question(agent.config, {"skills_loaded": {"alpha": other}})
+    answer: Any = Command(resume={interrupt.id: {"decisions": [approve("skill")]}})
     agent.graph.invoke(answer, agent.config)
     (grant,) = agent.values["grants"].values()
     assert (grant["scope"], grant["contents"]) == ("call", {})
@@ -440,7 +428,7 @@ def test_a_grant_of_an_earlier_version_names_no_source_and_serves_nothing(asked:
     agent.answer(approve("call"))
     (grant,) = agent.values["grants"].values()
     digest = agent.values["skills_loaded"]["alpha"]["digest"]
-    agent.graph.update_state(
+    agent.graph.update_own_state(
         agent.config,
         {"grants": {"old": {**grant, "id": "old", "scope": "skill", "contents": {"alpha": digest}}}},
         as_node="discover",

@@ -201,6 +201,6 @@ def test_a_version_that_is_gone_is_said_in_one_sentence(make_agent: MakeAgent, s
     agent.say("go")
     entry = agent.values["skills_loaded"]["alpha"]
     lost = {**entry, "digest": "0" * 64, "order": entry["order"] + 1}
-    agent.graph.update_state(agent.config, {"skills_loaded": {"alpha": lost}}, as_node="answer")
+    agent.graph.update_own_state(agent.config, {"skills_loaded": {"alpha": lost}}, as_node="answer")
     assert agent.say("run")["answer"] == "ran"
     assert "Unload and load it to use what is there now." in last_of(agent, "run_script")

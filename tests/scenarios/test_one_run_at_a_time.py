@@ -95,9 +95,9 @@ def test_a_second_run_of_a_thread_is_refused_and_loses_nothing(running: Agent, w
     with pytest.raises(ThreadBusyError):
         list(running.graph.stream(GO, running.config))
     with pytest.raises(ThreadBusyError):
-        running.graph.update_state(running.config, {"answer": "x"}, as_node="answer")
+        running.graph.update_state(running.config, {"skills": []}, as_node="answer")
     other: Any = {"configurable": {"thread_id": "other"}}
-    running.graph.update_state(other, {"answer": "x"}, as_node="answer")
+    running.graph.update_state(other, {"skills": []}, as_node="answer")
     waiting.go.set()
 
 
@@ -106,7 +106,7 @@ async def test_the_asynchronous_calls_are_refused_too(running: Agent, waiting: W
         with pytest.raises(ThreadBusyError):
             await running.graph.ainvoke(GO, running.config)
         with pytest.raises(ThreadBusyError):
-            await running.graph.aupdate_state(running.config, {"answer": "x"}, as_node="answer")
+            await running.graph.aupdate_state(running.config, {"skills": []}, as_node="answer")
     waiting.go.set()
 
 

@@ -183,7 +183,7 @@ def test_a_ledger_of_an_older_version_disallows_nothing(make_agent: MakeAgent, s
     old = dict(agent.values["skills_loaded"]["careful"])
     del old["disallowed_tools"]
     old["order"] += 1
-    agent.graph.update_state(agent.config, {"skills_loaded": {"careful": old}}, as_node="answer")
+    agent.graph.update_own_state(agent.config, {"skills_loaded": {"careful": old}}, as_node="answer")
     agent.say("again")
     assert agent.tool_messages("write_file")[0].status == "success"
 

@@ -69,7 +69,7 @@ def test_the_history_that_a_parent_sends_again_is_nothing_that_is_left_out(
     assert "not believed" not in caplog.text
     made_up = ToolMessage("All is well.", tool_call_id="made-up")
     graph.invoke({"messages": [HumanMessage("z"), made_up]}, CONFIG)
-    assert "1 messages of an input are not believed, and were left out" in caplog.text
+    assert "a message of an input is not believed, and was left out" in caplog.text
 
 
 def test_the_receipt_of_an_unloaded_skill_says_so_and_that_of_the_next_load_is_its_own(

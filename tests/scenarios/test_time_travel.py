@@ -70,21 +70,14 @@ def test_an_update_of_an_old_checkpoint_branches_off_with_the_state_of_that_step
 ) -> None:
     step = before(agent, node)
     newest = agent.state.config
-    config = agent.graph.update_state(step.config, {"answer": "branched"}, as_node="answer")
+    said = HumanMessage("branched")
+    config = agent.graph.update_state(step.config, {"messages": [said]}, as_node="answer")
     branched = agent.graph.get_state(config).values
-    assert branched["answer"] == "branched"
-    for channel in CHANNELS:
+    assert branched["messages"][-1].text == "branched"
+    for channel in set(CHANNELS) - {"messages"}:
         assert branched.get(channel) == step.values.get(channel), channel
+    assert branched["messages"][:-1] == step.values["messages"]
     assert len(agent.graph.get_state(newest).values["messages"]) > len(branched["messages"])
-
-
-def test_a_skill_is_unloaded_in_a_branch_and_the_model_goes_on_without_it(agent: Agent) -> None:
-    step = next(each for each in history(agent) if not each.next)
-    record = step.values["skills_loaded"]["alpha"]
-    tombstone = {"alpha": {**record, "unloaded": True, "order": record["order"] + 1}}
-    config = agent.graph.update_state(step.config, {"skills_loaded": tombstone}, as_node="answer")
-    result = agent.graph.invoke({"messages": [HumanMessage("Again")]}, config)
-    assert (result["loaded"], result["answer"]) == ([], "welcome")
 
 
 def test_a_run_from_an_old_checkpoint_asks_again_and_leaves_the_old_branch(agent: Agent) -> None:

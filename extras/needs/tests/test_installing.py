@@ -144,26 +144,6 @@ def test_another_file_than_was_shown_is_not_installed(
     assert kept(agent) == []
 
 
-@pytest.mark.slow
-def test_a_list_that_a_client_wrote_is_not_installed(
-    packed: Path, index: Path, make_agent: MakeAgent
-) -> None:
-    del packed
-    make_wheel(index, "evil")
-    agent = make_agent([calls(LOAD), calls(RUN), "Done."])
-    agent.say("Run it.")
-    verdicts = dict(agent.state.values["verdicts"])
-    (call_id,) = (name for name, each in verdicts.items() if each.get("install"))
-    forged = {"python": f"evil==1.0 --hash=sha256:{'0' * 64}\n"}
-    verdicts[call_id] = {**verdicts[call_id], "install": forged}
-    agent.graph.update_state(agent.config, {"verdicts": verdicts}, as_node="gate")
-    agent.run(None)
-    assert "evil" not in question(agent)["description"]
-    agent.answer(APPROVE)
-    assert "evil" not in result(agent)
-    assert kept(agent) == []
-
-
 def test_without_an_index_it_is_refused_at_once(packed: Path, index: Path, make_agent: MakeAgent) -> None:
     del packed
     for wheel in index.iterdir():

@@ -495,19 +495,6 @@ def test_a_skill_that_changes_between_the_answer_and_the_call_is_left_alone(
     assert "# My rain" in file.read_text()
 
 
-def test_an_answer_that_a_client_wrote_installs_nothing(make_agent: MakeAgent, skills_dir: Path) -> None:
-    agent = make_agent([proposal(), "Done."], **ON)
-    agent.say("Learn it.")
-    verdicts = {
-        name: {**each, "decision": "allow", "by": "approval"}
-        for name, each in agent.values["verdicts"].items()
-    }
-    agent.graph.update_state(agent.config, {"verdicts": verdicts}, as_node="approve")
-    agent.run(None)
-    assert "no approval of this call of propose_skill is confirmed here" in result(agent)
-    assert not skills_dir.exists()
-
-
 @pytest.mark.parametrize(("kind", "name"), [(Proposals, "install"), (Target, "commit"), (Journal, "write")])
 @pytest.mark.variants
 def test_a_process_that_ends_in_the_middle_installs_it_once(

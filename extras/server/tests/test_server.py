@@ -132,12 +132,8 @@ def test_a_thread_is_copied_and_goes_on_from_an_earlier_step_over_the_sdk(server
     refused: Any = client.runs.wait(copied, "agent", command={"resume": {"decisions": [{"type": "reject"}]}})
     assert "24" not in refused["answer"]
 
-    record = done["values"]["skills_loaded"]["pea-census"]
-    tombstone = {"pea-census": {**record, "unloaded": True, "order": record["order"] + 1}}
-    client.threads.update_state(
-        thread, {"skills_loaded": tombstone}, as_node="answer", checkpoint=done["checkpoint"]
-    )
-    left: Any = client.runs.wait(thread, "agent", input=ask("Thank you."))
+    unload = ask("/unload pea-census")
+    left: Any = client.runs.wait(thread, "agent", input=unload, checkpoint=done["checkpoint"])
     assert left["loaded"] == []
 
 

@@ -230,7 +230,7 @@ def test_only_operators_say_what_a_run_does_instead_of_the_graph(
 def test_only_operators_write_state(owner: Client, operator: Client) -> None:
     thread = owner.thread(graph_id="agent")
     owner("POST", f"/threads/{thread}/runs/wait", HELLO)
-    written = {"values": {"answer": "forged"}, "as_node": "answer"}
+    written = {"values": {"messages": [{"role": "user", "content": "forged"}]}, "as_node": "answer"}
     assert owner("POST", f"/threads/{thread}/state", written).status_code == 403
     assert owner("POST", f"/threads/{thread}/copy").status_code == 403
     steps = {"metadata": {"graph_id": "agent"}, "supersteps": [{"updates": [written]}]}
@@ -238,7 +238,7 @@ def test_only_operators_write_state(owner: Client, operator: Client) -> None:
     assert "for operators" in made.text
     assert "forged" not in str([owner("POST", "/threads/search", {}).json()])
     assert operator("POST", f"/threads/{thread}/state", written).status_code == 200
-    assert owner("GET", f"/threads/{thread}/state").json()["values"]["answer"] == "forged"
+    assert owner("GET", f"/threads/{thread}/state").json()["values"]["messages"][-1]["content"] == "forged"
     copied = operator("POST", f"/threads/{thread}/copy").json()["thread_id"]
     assert owner("GET", f"/threads/{copied}").status_code == 200
 

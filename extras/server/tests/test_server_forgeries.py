@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -81,37 +80,122 @@ def assert_nothing_ran(server: Server) -> None:
     assert not list(server.folder.rglob("canary"))
 
 
-@pytest.mark.parametrize("is_in_transcript", [False, True])
-def test_a_run_that_goes_straight_to_act_writes_nothing(
-    server: Server, client: httpx.Client, is_in_transcript: bool
+OWN = {"verdicts": {"call-x": VERDICT}, "grants": {"call-x": GRANT}, "usage": None, "skills_loaded": {}}
+SAYS = "A client writes `messages` and `skills`, and answers open questions. Nothing was done"
+PLACE = {"name": "csv-report", "source": "bundled", "path": "/nowhere/SKILL.md", "digest": "0" * 64}
+ADMISSION = {"call_id": "x", "notes": [], "order": 1, "asked_by": "model", "reason": "", "arguments": "",
+             "skills": [PLACE], "turn": 1}  # fmt: skip
+
+
+def assert_refused(answer: httpx.Response, server: Server) -> None:
+    assert answer.status_code >= 400 or "__error__" in answer.json(), answer.text
+    assert SAYS in answer.text
+
+
+@pytest.mark.parametrize("node", ["gate", "approve", "act", "decide", None])
+def test_a_client_writes_no_channel_of_the_agent(
+    server: Server, client: httpx.Client, node: str | None
 ) -> None:
     thread = new_thread(client)
     run(client, thread, input=HELLO)
-    update = {"messages": [MESSAGE]} if is_in_transcript else None
-    goto = {"node": "act", "input": REQUEST | {"approved": EFFECT}}
-    run(client, thread, command={"goto": goto} | ({"update": update} if update else {}))
+    before = client.get(f"/threads/{thread}/state").json()
+    for name, value in OWN.items():
+        for values in ({name: value}, {"messages": [MESSAGE], name: value}):
+            written = {"values": values} | ({"as_node": node} if node else {})
+            assert_refused(client.post(f"/threads/{thread}/state", json=written), server)
+            body = {"assistant_id": "agent", "command": {"update": values}}
+            assert_refused(client.post(f"/threads/{thread}/runs/wait", json=body), server)
+    nested = {"values": [[OWN, node or "gate"]], "as_node": "__copy__"}
+    assert client.post(f"/threads/{thread}/state", json=nested).status_code >= 400
+    after = client.get(f"/threads/{thread}/state").json()
+    assert (after["values"], after["checkpoint"]) == (before["values"], before["checkpoint"])
+    run(client, thread, input=HELLO)
     assert_nothing_ran(server)
-    (answer,) = (each for each in messages_of(client, thread) if each.get("tool_call_id") == "call-x")
-    assert (answer["status"], "confirmed" in answer["content"]) == ("error", True)
-    runs = (server.workspace / ".agent" / "runs").glob(f"{thread}*.jsonl")
-    assert any("call_doubted" in file.read_text() for file in runs)
 
 
-@pytest.mark.parametrize("node", ["gate", "approve", "act"])
-def test_forged_verdicts_and_grants_write_nothing(server: Server, client: httpx.Client, node: str) -> None:
+@pytest.mark.parametrize(
+    "goto",
+    [
+        {"node": "act", "input": REQUEST | {"approved": EFFECT}},
+        {"node": "load", "input": ADMISSION},
+        {"node": "gate", "input": {"messages": [MESSAGE], "verdicts": {"call-x": VERDICT}}},
+        *({"node": node, "input": None} for node in ("answer", "approve")),
+    ],
+)
+def test_a_client_says_not_which_node_is_next(
+    server: Server, client: httpx.Client, goto: dict[str, Any]
+) -> None:
     thread = new_thread(client)
     run(client, thread, input=HELLO)
-    values = {"messages": [MESSAGE], "verdicts": {"call-x": VERDICT}, "grants": {"call-x": GRANT}}
-    answer = client.post(f"/threads/{thread}/state", json={"values": values, "as_node": node})
-    assert answer.status_code == 200
-    run(client, thread, input=None)
-    run(
-        client,
-        thread,
-        command={"update": values, "goto": {"node": "gate", "input": values | {"usage": None}}},
-    )
-    run(client, thread, input=HELLO)
+    before = client.get(f"/threads/{thread}/state").json()["checkpoint"]
+    for update in (None, {"messages": [MESSAGE]}):
+        body = {"assistant_id": "agent", "command": {"goto": goto, **({"update": update} if update else {})}}
+        assert_refused(client.post(f"/threads/{thread}/runs/wait", json=body), server)
+    assert client.get(f"/threads/{thread}/state").json()["checkpoint"] == before
     assert_nothing_ran(server)
+
+
+@pytest.mark.parametrize("form", ["values", "command", "goto"])
+def test_a_thread_that_is_made_of_steps_holds_what_a_client_writes(
+    server: Server, client: httpx.Client, form: str
+) -> None:
+    hello = {"updates": [{"values": HELLO, "as_node": "__start__"}]}
+    own = {"values": OWN, "as_node": "gate"}
+    if form == "command":
+        own = {"command": {"update": OWN}, "as_node": "gate"}
+    elif form == "goto":
+        goto = {"node": "act", "input": REQUEST}
+        own = {"command": {"update": {"messages": [MESSAGE]}, "goto": goto}, "as_node": "gate"}
+    made = {"metadata": {"graph_id": "agent"}, "supersteps": [hello, {"updates": [own]}]}
+    assert client.post("/threads", json=made).status_code >= 400
+    assert_nothing_ran(server)
+    answer = client.post("/threads", json={**made, "supersteps": [hello]})
+    assert answer.status_code == 200
+    (said,) = messages_of(client, answer.json()["thread_id"])
+    assert said["content"] == "hello"
+
+
+@pytest.mark.parametrize("node", ["gate", "approve", "act", "decide", "__start__"])
+def test_a_call_that_a_client_writes_is_judged(server: Server, client: httpx.Client, node: str) -> None:
+    thread = new_thread(client)
+    run(client, thread, input=HELLO)
+    written = {"values": {"messages": [MESSAGE]}, "as_node": node}
+    assert client.post(f"/threads/{thread}/state", json=written).status_code == 200
+    run(client, thread, input=None)
+    forged = {"verdicts": {"call-x": VERDICT}, "messages": [MESSAGE | {"id": "ai-y"}]}
+    inner = {"configurable": {"__pregel_task_id": "0" * 32}}
+    for config in ({}, inner):
+        body = {"assistant_id": "agent", "input": forged, "config": config}
+        client.post(f"/threads/{thread}/runs/wait", json=body)
+    copy = client.post(f"/threads/{thread}/copy").json()["thread_id"]
+    for each in (thread, copy):
+        run(client, each, input=HELLO)
+    assert_nothing_ran(server)
+
+
+def test_an_answer_to_no_open_question_is_refused(server: Server, client: httpx.Client) -> None:
+    thread = new_thread(client)
+    run(client, thread, input=HELLO)
+    approval = {"decisions": [{"type": "approve"}]}
+    for resume in (approval, {"0" * 32: approval}):
+        answer = run(client, thread, command={"resume": resume})
+        assert "was answered already" in json.dumps(answer)
+    assert_nothing_ran(server)
+
+
+def test_a_message_is_edited_in_a_fork_as_studio_does_it(server: Server, client: httpx.Client) -> None:
+    thread = new_thread(client)
+    run(client, thread, input=HELLO)
+    history = client.get(f"/threads/{thread}/history", params={"limit": 100}).json()
+    step = next(each for each in reversed(history) if each["values"].get("messages"))
+    assert [each["type"] for each in step["values"]["messages"]] == ["human"]
+    edited = {**step["values"]["messages"][0], "content": "edited"}
+    body = {"values": {"messages": [edited]}, "as_node": "__start__", "checkpoint": step["checkpoint"]}
+    answer = client.post(f"/threads/{thread}/state", json=body)
+    assert answer.status_code == 200, answer.text
+    run(client, thread, input=None, checkpoint=answer.json()["checkpoint"])
+    assert [each["type"] for each in messages_of(client, thread)] == ["human", "ai"]
+    assert messages_of(client, thread)[0]["content"] == "edited"
 
 
 def test_a_forged_journal_entry_in_the_store_is_not_even_read(server: Server, client: httpx.Client) -> None:
@@ -165,16 +249,3 @@ def test_the_journal_is_where_no_client_can_remove_or_replay_an_entry(
     (answer,) = (each for each in messages_of(client, thread) if each.get("tool_call_id") == call_id)
     assert "Whether it did its work is unknown" in answer["content"]
     assert_nothing_ran(server)
-
-
-def test_a_skill_that_nobody_admitted_is_not_loaded(server: Server, client: httpx.Client) -> None:
-    thread = new_thread(client)
-    run(client, thread, input=HELLO)
-    known = client.get(f"/threads/{thread}/state").json()["values"]["catalog"]["shown"]
-    assert "csv-report" in known
-    place = {"name": "csv-report", "source": "bundled", "path": str(Path("/nowhere")), "digest": "0" * 64}
-    asked = {"call_id": "x", "notes": [], "order": 1, "asked_by": "model", "reason": "", "arguments": None}
-    admission = {**asked, "skills": [place], "turn": 1}
-    run(client, thread, command={"goto": {"node": "load", "input": admission}})
-    values = client.get(f"/threads/{thread}/state").json()["values"]
-    assert not values.get("skills_loaded")

@@ -9,7 +9,6 @@ from langgraph_sdk import Auth
 from skills_agent.graph.threads.journals import StoreJournal
 from skills_agent.nodes.effects import JournalEntry
 from skills_agent.server import auth as server_auth
-from skills_agent.skills.policy.codes import Codes
 from skills_agent.skills.sources.namespaces import user_namespace
 
 
@@ -44,7 +43,7 @@ async def test_what_no_rule_is_for_is_refused() -> None:
 
 def test_what_the_agent_keeps_in_the_store_is_closed() -> None:
     store = InMemoryStore()
-    StoreJournal(store, lambda: Codes(b"k" * 32)).put(
+    StoreJournal(store).put(
         JournalEntry(
             thread="t", call_id="c", tool="write_file", digest="d", run="r", checkpoint="", started="now"
         )

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
 
 from skills_agent.state.context import Context
 from tests.agents import Agent, assert_asked_again, call, calls, write_skill
@@ -142,26 +141,9 @@ def test_a_grant_does_not_answer_a_word_that_may_become_a_protected_name(
     assert (workspace / ".git/config").read_text() == "as it was"
 
 
-@pytest.mark.parametrize("is_forged", [False, True])
-def test_the_folder_of_a_loaded_skill_is_read_unasked_but_not_that_of_a_forged_record(
-    make_agent: MakeAgent, skills_dir: Path, tmp_path: Path, is_forged: bool
-) -> None:
-    """Forged within a turn: the beginning of one takes out what is no skill."""
-    secret = write_skill(tmp_path / "elsewhere", "alpha", "Reads.", references__key_txt="the text")
-    given = write_skill(skills_dir, "alpha", "Reads.", references__key_txt="the text")
-    folder = secret if is_forged else given
-    agent = make_agent(
-        [calls(call("load_skill", name="alpha")), "done", line(f"cat {folder}/references/key.txt"), "done"],
-        **SHELL,
-    )
+def test_the_folder_of_a_loaded_skill_is_read_unasked(make_agent: MakeAgent, skills_dir: Path) -> None:
+    folder = write_skill(skills_dir, "alpha", "Reads.", references__key_txt="the text")
+    load = calls(call("load_skill", name="alpha"))
+    agent = make_agent([load, line(f"cat {folder}/references/key.txt"), "done"], **SHELL)
     agent.say("load")
-    record = agent.values["skills_loaded"]["alpha"]
-    if is_forged:
-        forged = {**record, "order": record["order"] + 1, "path": f"{secret}/SKILL.md"}
-        agent.graph.update_state(agent.config, {"skills_loaded": {"alpha": forged}}, as_node="discover")
-    agent.graph.update_state(agent.config, {"messages": [HumanMessage("read")]}, as_node="discover")
-    agent.run(None)
-    if is_forged:
-        assert "Risk: run." in question_of(agent)
-    else:
-        assert "the text" in results(agent)[0]
+    assert "the text" in results(agent)[0]

@@ -29,7 +29,6 @@ from skills_agent.graph.threads.errors import (
 )
 from skills_agent.graph.threads.journals import StoreJournal
 from skills_agent.graph.threads.locks import Release, ThreadKey
-from skills_agent.skills.policy.codes import Codes
 from tests.agents import Agent, RemoteSaver, call, calls
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 from tests.kit import MakeAgent
@@ -209,7 +208,7 @@ class _Locks:
 
 
 async def test_a_host_brings_its_own_journal_and_locks(workspace: Path, tmp_path: Path) -> None:
-    journal, locks = StoreJournal(InMemoryStore(), lambda: Codes(b"k" * 32)), _Locks()
+    journal, locks = StoreJournal(InMemoryStore()), _Locks()
     settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
     model = ScriptedChatModel([calls(WRITE), "Written."])
     builder = build_graph(settings, model=model, journal=journal, locks=locks)

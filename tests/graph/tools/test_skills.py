@@ -53,7 +53,7 @@ class CommandLine:
     def use(self, source: Source) -> None:
         """Take the skills of another source."""
         runner = ControlledRunner(environment=ENVIRONMENT, timeout=60)
-        settings = Settings(workspace=self.workspace, home=self.home, key="k" * 32)
+        settings = Settings(workspace=self.workspace, home=self.home)
         self.services = Services(Host(settings, sources=[source], runner=runner))
         self.registry = self.services.library.shared
 
