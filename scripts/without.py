@@ -12,6 +12,7 @@ import sys
 import sysconfig
 import tempfile
 import venv
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from shutil import copy2, rmtree
 
@@ -80,8 +81,8 @@ def make_environment(folder: Path, copy: Path) -> Path:
     return bins
 
 
-def check(copy: Path, bins: Path, part: str, commands: list[str]) -> None:
-    """Start it, list, ask, and run tests, all in the copy."""
+def check(copy: Path, bins: Path, part: str, commands: list[str]) -> str:
+    """Start it, list, ask, and run tests, all in the copy; return what the tests print."""
     outside = {"PYTHONPATH", "VIRTUAL_ENV", "OPENAI_API_KEY", "OPENAI_BASE_URL"}
     env = {name: value for name, value in os.environ.items() if name not in outside}
     env |= {"PATH": f"{bins}{os.pathsep}{env['PATH']}", "HOME": str(copy.parent / "home")}
@@ -107,23 +108,29 @@ def check(copy: Path, bins: Path, part: str, commands: list[str]) -> None:
     full = os.environ.get("FULL")
     tests = ["tests", "extras"] if full else [f"tests/scenarios/test_{each}.py" for each in SCENARIOS]
     options = ["-q", "--no-header", "-m", "not slow", "--hypothesis-profile", "quick"]
-    print(run("python", "-m", "pytest", *options, *(os.environ.get("TESTS", "").split() or tests)), end="")
+    return run("python", "-m", "pytest", *options, *(os.environ.get("TESTS", "").split() or tests))
+
+
+def take_away(part: str) -> str:
+    """Take a part away from a copy; return what the tests of the rest print."""
+    code = f"import skills_agent.{part} as it; print(*it.EXTRA.commands, sep='\\n')"
+    commands = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True)
+    place = Path(tempfile.mkdtemp(prefix=f"without-{part}-"))
+    try:
+        (copy := place / "copy").mkdir()
+        copy_tree(copy, part)
+        bins = make_environment(place / "venv", copy)
+        return check(copy, bins, part, commands.stdout.strip().splitlines())
+    finally:
+        rmtree(place)
 
 
 def main() -> None:
-    """Take each part away that the command line names, or all, one after the other."""
-    for part in sys.argv[1:] or sorted(each.parent.name for each in ROOT.glob("extras/*/__init__.py")):
-        print(f"== without {part}", flush=True)
-        code = f"import skills_agent.{part} as it; print(*it.EXTRA.commands, sep='\\n')"
-        commands = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True)
-        place = Path(tempfile.mkdtemp(prefix=f"without-{part}-"))
-        try:
-            (copy := place / "copy").mkdir()
-            copy_tree(copy, part)
-            bins = make_environment(place / "venv", copy)
-            check(copy, bins, part, commands.stdout.strip().splitlines())
-        finally:
-            rmtree(place)
+    """Take each part away that the command line names, or all, two at a time."""
+    parts = sys.argv[1:] or sorted(each.parent.name for each in ROOT.glob("extras/*/__init__.py"))
+    with ThreadPoolExecutor(2) as pool:
+        for part, said in zip(parts, pool.map(take_away, parts), strict=True):
+            print(f"== without {part}\n{said}", end="", flush=True)
 
 
 if __name__ == "__main__":
