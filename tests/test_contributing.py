@@ -102,8 +102,9 @@ def rest(state: AgentState, runtime: Runtime[Context]) -> AgentUpdate:
         build, '    ("summarize", "no skill asked for", "decide"),\n', '    ("discover", "tired", "rest"),\n'
     )
     copy.edit(build, '    ("discover", "tired", "rest"),\n', '    ("rest", "rested", "decide"),\n')
-    copy.edit(build, '    "discover": routes.after_discover,\n', '    "rest": routes.after_rest,\n')
-    copy.edit(build, "    nodes: dict[str, Any] = {\n", '        "rest": rest,\n')
+    copy.edit(build, "    after_load,\n", "    after_rest,\n")
+    copy.edit(build, '    "discover": after_discover,\n', '    "rest": after_rest,\n')
+    copy.edit(build, "    return {\n", '        "rest": (rest, lambda: rest),\n')
     routes = "graph/routes.py"
     summary = (
         '    """Summarize older turns first where the history takes too much of the model\'s window."""\n'
