@@ -1,6 +1,7 @@
 """`pytest --skills-evals PATH`: eval cases as tests, so that a repository of skills tests them in its own CI.
 
-pytest loads this module wherever skills-agent is installed: without the option it imports nothing of ours.
+pytest loads this module wherever skills-agent is installed: without the option it imports nothing of ours but
+what names the part (`skills_agent.evals`).
 """
 
 from collections.abc import Iterator
