@@ -20,15 +20,7 @@ ROOT = Path(__file__).parents[1]
 FILES = ("pyproject.toml", "langgraph.json", "langgraph.server.json", "graph/langgraph.json")
 """What names a part, one part a line."""
 QUESTION = "Which region sold the most in skills/bundled/csv-report/assets/sample-orders.csv?"
-SCENARIOS = (
-    "approval",
-    "picture_of_a_turn",
-    "library",
-    "grants",
-    "recovery",
-    "skill_policy",
-    "skills_in_a_run",
-)
+SCENARIOS = ("approval", "skill_policy")
 """Stories of the core that every part is taken away from; `FULL=1` runs all quick tests."""
 ALONE = """
 import importlib, importlib.util, sys
