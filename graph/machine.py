@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from skills_agent.graph.hooks import hook
+from skills_agent.graph.hooks import first
 from skills_agent.graph.places import make_state_folder, process_environment
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.shared_folders import shared_folders
@@ -22,12 +22,13 @@ from skills_agent.skills.scripts.runner import ScriptRunner
 
 def sandbox_here() -> Sandbox:
     """Return the sandbox that is installed."""
-    return next(iter(hook("runner")), NoSandbox)
+    sandbox: Sandbox = first("runner", NoSandbox)
+    return sandbox
 
 
 def why_no_shell_here(settings: Settings, runner: ScriptRunner | None = None) -> str:
     """Return why no command lines are run here; empty where they are. `runner` is that of a host."""
-    if not hook("lines"):
+    if first("lines") is None:
         return NO_READER
     if runner is not None:
         return why_no_shell(settings.enable_run_command, runner)

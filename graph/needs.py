@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from skills_agent.graph.hooks import hook
+from skills_agent.graph.hooks import first
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.machine import Machine, Needs, UnknownMachine
 from skills_agent.skills.skill import Need
@@ -21,7 +21,8 @@ class NeedsHook(Needs, Protocol):
 
 def needs_hook() -> NeedsHook | None:
     """Return what the extra brings; None without it."""
-    return next(iter(hook("needs")), None)
+    brought: NeedsHook | None = first("needs")
+    return brought
 
 
 def machine_of(

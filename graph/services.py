@@ -17,7 +17,7 @@ from skills_agent.graph.audit.events import Operator
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import redaction_of
-from skills_agent.graph.hooks import hook
+from skills_agent.graph.hooks import first, hook
 from skills_agent.graph.models.provider import default_model, make_models, model_name, stated_window
 from skills_agent.graph.once import once
 from skills_agent.graph.places import (
@@ -134,7 +134,7 @@ class Services:
         """The skills."""
         servers = self.servers if self.settings.mcp_servers else None
         registry = make_registry(self.settings, self.host.sources, self.host.embeddings, servers)
-        return Library(registry, next(iter(hook("own_skills")), None))
+        return Library(registry, first("own_skills"))
 
     def registry(self, runtime: Runtime[Context] | ToolRuntime[Any, Any], *, look: bool = False) -> Registry:
         """Return the registry of the caller."""
@@ -203,7 +203,8 @@ class Services:
     @once
     def lines(self) -> CommandLines:
         """What reads command lines."""
-        return next(iter(hook("lines")), NO_LINES)
+        lines: CommandLines = first("lines", NO_LINES)
+        return lines
 
     @once
     def offered(self) -> "OfferedTools":

@@ -26,7 +26,7 @@ from typing import (
     get_type_hints,
 )
 
-from skills_agent.graph.hooks import hook
+from skills_agent.graph.hooks import first
 from skills_agent.graph.layers import (
     DEFAULT,
     JOINED,
@@ -370,7 +370,7 @@ def make_registry(
         index=cache_folder(settings) / "index" if settings.index else None,
         vectors=_vectors(embeddings) if embeddings else None,
         snapshots=partial(open_snapshots, settings),
-        needs=lambda: next(iter(hook("needs")), None),
+        needs=partial(first, "needs"),
     )
 
 
@@ -386,11 +386,10 @@ def folder_sources(settings: Settings) -> list[DirectorySource]:
 
 
 def _of_servers(settings: Settings, servers: Any) -> "Sequence[Source]":
-    if any(each.skills for each in settings.mcp_servers.values()):
-        for make in hook("servers"):
-            sources: Sequence[Source] = (servers or make(settings)).sources()
-            return sources
-    return ()
+    if not any(each.skills for each in settings.mcp_servers.values()) or (make := first("servers")) is None:
+        return ()
+    sources: Sequence[Source] = (servers or make(settings)).sources()
+    return sources
 
 
 def _vectors(embeddings: "Embedder") -> "Vectors":

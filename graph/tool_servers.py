@@ -6,7 +6,7 @@ The setting `mcp_servers` names them, and an extra connects them (the hook `serv
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from skills_agent.graph.hooks import hook
+from skills_agent.graph.hooks import first
 
 if TYPE_CHECKING:
     from skills_agent.graph.settings import Settings
@@ -65,5 +65,5 @@ class ToolServers(Protocol):
 
 def make_servers(settings: "Settings") -> ToolServers | None:
     """Return what connects the servers of the settings; None where no extra does. Raises SettingsError."""
-    made: list[ToolServers] = [make(settings) for make in hook("servers")]
-    return made[0] if made else None
+    make: Callable[[Settings], ToolServers] | None = first("servers")
+    return make(settings) if make else None

@@ -15,7 +15,7 @@ from langgraph.types import Command, Interrupt
 from rich.cells import chop_cells
 
 from skills_agent.graph.cli.printing import line_of, page
-from skills_agent.graph.hooks import hook
+from skills_agent.graph.hooks import first
 from skills_agent.nodes.asking import UNKNOWN
 from skills_agent.skills.policy.grants import grant_fault
 from skills_agent.skills.policy.lines import NO_LINES
@@ -227,7 +227,7 @@ def fault_of_arguments(text: str) -> tuple[int, str] | None:
 
 @cache
 def _grammar() -> Grammar:
-    return Grammar(lines=next(iter(hook("lines")), NO_LINES))
+    return Grammar(lines=first("lines", NO_LINES))
 
 
 def _ask_pattern(request: Request) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.store.base import BaseStore
 
-from skills_agent.graph.hooks import hook
+from skills_agent.graph.hooks import first
 from skills_agent.graph.threads.errors import DatabaseError
 from skills_agent.nodes.effects import Journal
 
@@ -46,7 +46,8 @@ class Postgres(Protocol):
 
 def find_postgres() -> Postgres | None:
     """Return what keeps threads in PostgreSQL; None where no extra does."""
-    return next(iter(hook("database")), None)
+    found: Postgres | None = first("database")
+    return found
 
 
 def postgres() -> Postgres:
