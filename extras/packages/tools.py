@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skills_agent.graph.hooks import hook
+from skills_agent.graph.hooks import first
 
 if TYPE_CHECKING:
     from skills_agent.graph.services import Services
@@ -24,7 +24,7 @@ def tools_of(services: "Services") -> "ExtraTools | None":
     from skills_agent.packages.propose import ProposeSkill  # noqa: PLC0415
     from skills_agent.skills.policy.tool_spec import PROPOSE_SKILL  # noqa: PLC0415
 
-    is_measured = settings.proposal_eval_seconds and hook("measure_draft")
+    is_measured = settings.proposal_eval_seconds and first("measure_draft")
     proposing = ProposeSkill(
         settings,
         services.library,
@@ -41,15 +41,11 @@ def tools_of(services: "Services") -> "ExtraTools | None":
 def _measure(services: "Services", folder: Path, base: Path | None, context: "Context") -> str:
     from langgraph.runtime import get_runtime  # noqa: PLC0415
 
-    settings, chosen, cancellation = (
-        services.settings,
-        services.models.choose(context),
-        services.cancellation(),
-    )
+    settings, cancellation = services.settings, services.cancellation()
+    chosen = services.models.choose(context)
     runtime = get_runtime()
     control = runtime.control if runtime else None
-    (measuring,) = hook("measure_draft")
-    text: str = measuring(settings, settings.proposal_eval_seconds or 0).measure(
+    text: str = first("measure_draft")(settings, settings.proposal_eval_seconds or 0).measure(
         folder,
         base,
         chosen.name,
