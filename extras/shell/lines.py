@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from skills_agent.shell.command_line import command_request
 from skills_agent.shell.command_lines import permits_line, touches_line
@@ -47,7 +47,7 @@ class ShellLines:
         return command_request(command, workspace=workspace, workdir=workdir, cwd=cwd)
 
     def _line_of(self, call: Call) -> tuple[SimpleCommand, ...] | None:
-        return None if call.command is None else self.commands(call.command, call.args.get("cwd"))
+        return cast("tuple[SimpleCommand, ...] | None", call.line)  # This reader's: `call.lines` is this one.
 
 
 LINES: Final = ShellLines()
