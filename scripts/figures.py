@@ -14,6 +14,7 @@ import tempfile
 import tokenize
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,11 +75,17 @@ def product(*folders: str) -> list[Path]:
     return [path for path in files if not {"bundled", "tests", "conftest.py"} & {*path.parts}]
 
 
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    """Return all that a file is made of."""
+    return [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+
+
 def code_lines(path: Path) -> int:
     """Return how many lines of a file are code."""
     text = path.read_text(encoding="utf-8")
     prose, code = set[int](), set[int]()
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes_of(path):
         parts = node.body if hasattr(node, "body") and isinstance(node.body, list) else []
         for part in parts:
             if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant):
@@ -91,8 +98,7 @@ def code_lines(path: Path) -> int:
 
 def shapes(files: list[Path]) -> dict[str, int]:
     """Return the longest things and how many classes there are."""
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in files}
-    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    nodes = [node for path in files for node in nodes_of(path)]
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
     return {
@@ -158,7 +164,7 @@ def options() -> dict[str, int]:
 def figures() -> dict[str, int]:
     """Return every figure by its name in bounds.toml."""
     core, extras = product(*CORE), product("extras")
-    inside = ast.walk(ast.parse((ROOT / "graph" / "langgraph_inside.py").read_text(encoding="utf-8")))
+    inside = nodes_of(ROOT / "graph" / "langgraph_inside.py")
     hello = story("hello")
     script = story("Which region sold the most in orders.csv, and what is the total amount?")
     pages = [*tracked("README.md", "docs/*.md", "*/README.md")]
