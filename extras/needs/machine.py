@@ -32,8 +32,8 @@ class ThisMachine(MachineHere):
     """This machine, for the agent: what is missing is offered with a question, and approved with it.
 
     The network is asked before the question: a request for names of packages to the indexes of this user,
-    and only for what the skill declares. The list stands in the verdict, which has the agent's code. So a
-    person approves just that list, a resume does not resolve anew, and nothing else is installed under it.
+    and only for what the skill declares. The list stands in the verdict, which the agent alone writes. So
+    a person approves just that list, a resume does not resolve anew, and nothing else is installed under it.
     """
 
     environments: Environments

@@ -1,4 +1,4 @@
-"""Run scripts in a bubblewrap sandbox, under the same supervisor as everywhere: docs/security.md.
+"""Run scripts in a bubblewrap sandbox, under the same supervisor as everywhere: docs/sandbox.md.
 
 Bubblewrap hands on the environment that it was started with: `--setenv` would put secrets on a command line
 that every user of the machine can read.

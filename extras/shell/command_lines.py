@@ -1,4 +1,4 @@
-"""Lines of commands against patterns: every command in them counts. docs/policy.md has the rules."""
+"""Lines of commands against patterns: every command in them counts. docs/shell.md has the rules."""
 
 import posixpath
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""A shell's command line, taken apart into its simple commands; docs/policy.md says what can be.
+"""A shell's command line, taken apart into its simple commands; docs/shell.md says what can be.
 
 Two readings have to agree: the words of `shell_words.py`, and the structure that the grammar of
 tree-sitter-bash gives. Every kind of node that is not named here, every error, and every word that one

@@ -1,4 +1,4 @@
-"""Run scripts under plain control, which is no sandbox: docs/security.md says what holds."""
+"""Run scripts under plain control, which is no sandbox: docs/sandbox.md says what holds."""
 
 import logging
 import os

@@ -35,7 +35,7 @@ _PR_SET_DUMPABLE: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class ScriptLimits:
-    """Limits of one run; each holds where the system can hold it (docs/security.md says where)."""
+    """Limits of one run; each holds where the system can hold it (docs/sandbox.md says where)."""
 
     memory: int = 2048 * MEBIBYTE
     """Bytes: of each process, held by the kernel; of all together, held by the supervisor's looks."""
