@@ -368,7 +368,10 @@ class Services:
 
     @once
     def servers(self) -> ToolServers | None:
-        """The servers that the settings name; None where no extra connects any."""
+        """The servers that the settings name; they also say of others that nobody named them.
+
+        None where no extra connects any.
+        """
         return make_servers(self.settings)
 
     def _connect(self) -> None:
