@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-EXTRAS := $(notdir $(patsubst %/,%,$(wildcard extras/*/)))
+# Tests leave a folder in extras/, too, that is no part of it.
+EXTRAS := $(notdir $(patsubst %/__init__.py,%,$(wildcard extras/*/__init__.py)))
 UV := $(shell command -v uv 2>/dev/null)
 WORKERS ?= 2
 # Tests start many processes: each would compile every library again.
@@ -44,7 +45,7 @@ $(VENV)/.product: pyproject.toml constraints.txt
 	$(INSTALL) --editable .
 	@# Editors and type checkers do not see setuptools' import finder: a folder of links, which a .pth names.
 	@rm -rf .typing && mkdir -p .typing/skills_agent
-	@for part in graph nodes state skills extras/*; do if [ -d $$part ]; then ln -s ../../$$part .typing/skills_agent/; fi; done
+	@for part in graph nodes state skills $(addprefix extras/,$(EXTRAS)); do ln -s ../../$$part .typing/skills_agent/; done
 	@$(BIN)/python -c 'import pathlib, sysconfig; pathlib.Path(sysconfig.get_path("purelib"), "skills_agent.pth").write_text("$(CURDIR)/.typing\n")'
 	@touch $@
 
