@@ -42,7 +42,7 @@ NO_SKILLS = DiagnosticRecord(
 )
 """For a person who reads the state in Studio; the model does not see it."""
 
-_NO_CATALOG = CatalogRecord(digest="", total=0, shown=[], sources=[], diagnostics=[])
+_NO_CATALOG = CatalogRecord(digest="", total=0, shown=0, sources=[], diagnostics=[])
 
 SUPERSEDED = "Not run: superseded by a new message before it was approved or finished."
 NOT_ANSWERED = (
@@ -165,7 +165,7 @@ def _catalog_record(
     record = CatalogRecord(
         digest=catalog.digest,
         total=len(catalog.skills),
-        shown=[listed.skill.name for listed in shown.listing.lines],
+        shown=len(shown.listing.lines),
         sources=list(catalog.sources),
         changed=changed,
         diagnostics=diagnostics,

@@ -34,8 +34,8 @@ class CatalogRecord(TypedDict):
     """Key of the catalog in the process; empty when there is none."""
     total: int
     """Skills that can be loaded."""
-    shown: list[str]
-    """Names in the prompt, in its order."""
+    shown: int
+    """How many of them the prompt lists. Their names would be written at every step of every turn."""
     sources: list[str]
     """Labels of the sources, strongest last."""
     changed: NotRequired[list[ChangedSkill]]

@@ -88,12 +88,12 @@ def test_the_description_budget_cuts_counts_and_says_how_to_see_the_rest(
     with caplog.at_level(logging.WARNING, logger="skills_agent"):
         agent.say("hi")
     shown = agent.values["catalog"]["shown"]
-    assert "skill-29" not in shown
-    assert f"[{len(shown)} of 30 skills shown" in look.system
+    assert "- skill-29" not in look.system
+    assert f"[{shown} of 30 skills shown" in look.system
     assert "search_skills" in look.system
     assert agent.values["skills_loaded"]["skill-29"]["unloaded"] is False
     (record,) = [each for each in caplog.records if each.message == "description budget exceeded"]
-    assert record.__dict__["omitted"] == 30 - len(shown)
+    assert record.__dict__["omitted"] == 30 - shown
 
 
 def test_a_skill_that_is_never_listed_is_no_reason_to_warn_of_the_budget(
@@ -101,10 +101,11 @@ def test_a_skill_that_is_never_listed_is_no_reason_to_warn_of_the_budget(
 ) -> None:
     write_skill(skills_dir, "by-hand", "Hidden.\ndisable-model-invocation: true")
     write_skill(skills_dir, "listed", "Shown.")
-    agent = make_agent(["one"])
+    look = Look("one")
+    agent = make_agent(look.entries)
     with caplog.at_level(logging.WARNING, logger="skills_agent"):
         agent.say("hi")
-    assert agent.values["catalog"]["shown"] == ["listed"]
+    assert ("- listed" in look.system, "by-hand" in look.system) == (True, False)
     assert "description budget exceeded" not in caplog.messages
 
 
@@ -333,9 +334,9 @@ def test_what_a_caller_may_not_load_is_not_found_for_a_message(
 def test_skills_that_all_fit_are_in_name_order(make_agent: MakeAgent, skills_dir: Path) -> None:
     for name in ("cherry", "apple", "banana"):
         write_skill(skills_dir, name, f"About {name}.")
-    agent = make_agent(["one"])
-    agent.say("banana?")
-    assert agent.values["catalog"]["shown"] == ["apple", "banana", "cherry"]
+    look = Look("one")
+    make_agent(look.entries).say("banana?")
+    assert re.findall(r"^- (\w+)", look.system, re.MULTILINE) == ["apple", "banana", "cherry"]
 
 
 def test_the_budget_can_be_a_share_of_the_window(make_agent: MakeAgent, skills_dir: Path) -> None:
@@ -346,5 +347,5 @@ def test_the_budget_can_be_a_share_of_the_window(make_agent: MakeAgent, skills_d
     whole.say("hi")
     small = make_agent(["one"], context_window=8_000, catalog_share=0.02, thread="2")
     small.say("hi")
-    assert len(whole.values["catalog"]["shown"]) == 30
-    assert sum(map(len, small.values["catalog"]["shown"])) <= 8_000 * 4 * 0.02
+    assert whole.values["catalog"]["shown"] == 30
+    assert small.values["catalog"]["size"] <= 8_000 * 4 * 0.02 + 300  # and what was left out is said

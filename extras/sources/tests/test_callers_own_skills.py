@@ -88,7 +88,7 @@ def test_a_skill_published_later_is_seen_at_the_next_turn(
     assert graph.get_state(config).values["catalog"]["total"] == 0
     publish(store, user_namespace("carol"), write_skill(tmp_path / "carol", "late", "Comes late."))
     graph.invoke({"messages": [HumanMessage("hi")]}, config, context=Context(user_id="carol"))
-    assert graph.get_state(config).values["catalog"]["shown"] == ["late"]
+    assert graph.get_state(config).values["catalog"]["shown"] == 1
 
 
 def test_a_user_id_that_cannot_be_one_is_refused_clearly(workspace: Path, store: InMemoryStore) -> None:
