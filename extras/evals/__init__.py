@@ -14,7 +14,7 @@ EXTRA: Final = Extra(
         ),
         "skills triggers": Command(
             "skills_agent.evals.commands.triggers:triggers",
-            "Show which requests a skill is chosen for, and search for a better description.",
+            "Show which requests a skill is chosen for.",
         ),
     },
 )
