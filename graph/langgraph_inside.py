@@ -38,7 +38,6 @@ from langgraph.checkpoint.serde.types import INTERRUPT, RESUME, TASKS, _DeltaSna
 from langgraph.config import get_config
 from langgraph.errors import GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.pregel._algo import task_path_str
 from langgraph.store.base import BaseStore
 from langgraph.types import Interrupt, _interrupt_id
 from langgraph.typing import ContextT, InputT, OutputT, StateT
@@ -109,8 +108,6 @@ merged_config = ensure_config
 of langchain-core merge otherwise, and the lock would be that of another thread."""
 node_path = recast_checkpoint_ns
 """Returns the names of the nodes in a checkpoint namespace, without the ids of their tasks."""
-task_path = task_path_str
-"""Returns the path of a task as a saver stores it: writes of a step are replayed in the order of these."""
 RESERVED: Final = "__pregel"
 """Begins the names in `configurable` that LangGraph keeps to itself: who sets one steers its loop."""
 PARENT_TASK: Final = CONFIG_KEY_TASK_ID

@@ -321,17 +321,12 @@ class StateUpdated(Event):
 class ThreadForked(Event):
     """The thread was made as a copy of another one at a step; the record of `source` has what was before."""
 
-    text = (
-        "copied from thread {source} at checkpoint {at}"
-        "[, without skill {without_skills}][, with call {denied} refused]"
-    )
+    text = "copied from thread {source} at checkpoint {at}[, without skill {without_skills}]"
     source: str
     at: str
-    """Id of the checkpoint of that step; both threads have it."""
+    """Id of the checkpoint of that step."""
     request: str
     without_skills: list[str]
-    denied: list[str]
-    """Ids of calls that were answered as refused."""
 
 
 class CallStarted(Event):

@@ -80,10 +80,7 @@ def show_thread(thread: str, steps: bool, as_json: bool, **database: Any) -> Non
 
 @threads.command(
     "fork",
-    epilog=options.examples(
-        "threads fork t-1f2e3d4c --at 7 --without-skill csv-report",
-        "threads fork t-1f2e3d4c --at 7 --deny call-1-0-5e",
-    ),
+    epilog=options.examples("threads fork t-1f2e3d4c --at 7 --without-skill csv-report"),
 )
 @click.argument("thread", callback=options.thread_id)
 @click.option("--at", "at", metavar="STEP", required=True, help="A number of `threads show THREAD --steps`.")
@@ -94,9 +91,6 @@ def show_thread(thread: str, steps: bool, as_json: bool, **database: Any) -> Non
     multiple=True,
     help="Unload a skill in the fork. Repeatable.",
 )
-@click.option(
-    "--deny", metavar="CALL", multiple=True, help="Answer an open call as refused, by its id. Repeatable."
-)
 @click.option("--as", "new", callback=options.thread_id, metavar="ID", help="Name the new thread.")
 @options.database
 @options.as_json
@@ -105,7 +99,6 @@ def fork(
     *,
     at: str,
     without: tuple[str, ...],
-    deny: tuple[str, ...],
     new: str | None,
     as_json: bool,
     **database: Any,
@@ -118,12 +111,9 @@ def fork(
     from skills_agent.graph.cli.transcript import fork_text
 
     with open_threads(**database) as opened:
-        made = _shown(opened, opened.fork(thread, at, new=new, without_skills=without, deny=deny))
-    words = {
-        "done": ("ask", "QUESTION", "--thread", made.thread),
-        "waiting": ("resume", made.thread, "--approve"),
-        "unfinished": ("resume", made.thread),
-    }[made.status]
+        made = _shown(opened, opened.fork(thread, at, new=new, without_skills=without))
+    is_done = made.status == "done"
+    words = ("ask", "QUESTION", "--thread", made.thread) if is_done else ("resume", made.thread)
     command = options.shell_command(*words, **database)
     print_json({**made._asdict(), "resume": command}) if as_json else echo(fork_text(made, command))
 

@@ -72,7 +72,9 @@ def read_steps(graph: CompiledAgent, thread: str) -> list[ThreadStep]:
         if source == "input":
             continue
         tasks = [] if before is None else list(_tasks(before, graph, from_outside=source == "update"))
-        nodes = _next(before, graph) if before is not None and source == "loop" else (source,)
+        origin = str(dict(checkpoint.metadata).get(FORKED_FROM, ""))
+        is_step = before is not None and source == "loop"
+        nodes = _next(before, graph) if before is not None and is_step else ("fork" if origin else source,)
         events = tuple(replay.events(tasks))
         step = ThreadStep(
             number=checkpoint.metadata.get("step", 0),
@@ -82,7 +84,7 @@ def read_steps(graph: CompiledAgent, thread: str) -> list[ThreadStep]:
             next=_next(checkpoint, graph),
             changed=replay.apply([task.update for task in tasks]),
             events=events,
-            origin=str(dict(checkpoint.metadata).get(FORKED_FROM, "")),
+            origin=origin,
         )
         steps.append(step)
     return steps

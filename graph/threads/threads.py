@@ -171,16 +171,14 @@ class Threads:
         *,
         new: str | None = None,
         without_skills: Sequence[str] = (),
-        deny: Sequence[str] = (),
     ) -> Fork:
         """Make a new thread of a thread as it was after a step; nothing runs yet.
 
         `at` is the number of a step, or the id of its checkpoint. `without_skills` are unloaded in the new
-        thread; the open calls of `deny`, by their ids, are answered as refused. Raises UnknownThreadError,
-        UnknownStepError and ForkError.
+        thread. Raises UnknownThreadError, UnknownStepError and ForkError.
         """
         self.snapshot(thread)
-        return fork_thread(self.graph, thread, str(at), new=new, without_skills=without_skills, deny=deny)
+        return fork_thread(self.graph, thread, str(at), new=new, without_skills=without_skills)
 
     def revoke(self, thread: str, grant: str) -> None:
         """Revoke what a person granted in a thread. An open question stays open.

@@ -156,18 +156,19 @@ def test_the_old_thread_stays_and_the_fork_goes_on_by_itself(cli: CommandLine) -
     assert (root["nodes"], root["origin"]) == (("fork",), f"rain@{made['step']}")
 
 
-def test_a_fork_at_a_question_keeps_it_open(cli: CommandLine, stamped: Callable[[], tuple[int, int]]) -> None:
-    made = fork(cli, after(cli, "gate")["number"])
-    assert made["status"] == "waiting"
-    shown = cli.run("resume", made["thread"], "--json").value
-    assert [each["name"] for each in shown["interrupt"]["action_requests"]] == ["run_script", "run_script"]
-    assert stamped() == (0, 0)
-    assert cli.run("resume", made["thread"], "--reject").code == 0
-    assert stamped() == (0, 0)
-    assert all(len(each) == 1 for each in answers(cli, made["thread"]).values())
-    approved = fork(cli, after(cli, "gate")["number"])
-    assert cli.run("resume", approved["thread"], "--approve").code == 0
-    assert stamped() == (1, 1)
+def test_a_fork_at_a_question_asks_it_again(cli: CommandLine, stamped: Callable[[], tuple[int, int]]) -> None:
+    for answer, runs in (("--reject", (0, 0)), ("--approve", (1, 1))):
+        made = fork(cli, after(cli, "gate")["number"])
+        assert made["status"] == "unfinished"
+        shown = cli.run("resume", made["thread"], "--json").value
+        assert [each["name"] for each in shown["interrupt"]["action_requests"]] == [
+            "run_script",
+            "run_script",
+        ]
+        assert stamped() == (0, 0)
+        assert cli.run("resume", made["thread"], answer).code == 0
+        assert stamped() == runs
+        assert all(len(each) == 1 for each in answers(cli, made["thread"]).values())
 
 
 def test_calls_that_were_approved_in_the_old_thread_are_asked_about_again(
@@ -182,40 +183,6 @@ def test_calls_that_were_approved_in_the_old_thread_are_asked_about_again(
     assert cli.run("resume", made["thread"], "--approve").code == 0
     assert stamped() == (1, 1)
     assert all(len(each) == 1 for each in answers(cli, made["thread"]).values())
-
-
-def test_a_denied_call_is_refused_once_and_the_others_are_asked_about(
-    cli: CommandLine, stamped: Callable[[], tuple[int, int]]
-) -> None:
-    step = after(cli, "gate")
-    denied, _, other = step["changed"]["verdicts"]
-    made = fork(cli, step["number"], "--deny", denied)
-    asked = cli.run("resume", made["thread"], "--json").value
-    assert [each["args"]["args"] for each in asked["interrupt"]["action_requests"]] == [["two.txt"]]
-    assert cli.run("resume", made["thread"], "--approve").code == 0
-    assert stamped() == (0, 1)
-    told = answers(cli, made["thread"])
-    assert all(len(each) == 1 for each in told.values())
-    assert "refused this call" in told[denied][0]
-    assert "stamped two.txt" in told[other][0]
-    shown = cli.run("threads", "show", made["thread"]).out
-    assert "(rejected)" in shown
-
-
-def test_where_every_call_is_denied_the_model_goes_on(cli: CommandLine) -> None:
-    step = after(cli, "gate")
-    asked = [each for each, verdict in step["changed"]["verdicts"].items() if verdict["decision"] == "ask"]
-    made = fork(cli, step["number"], *(word for each in asked for word in ("--deny", each)))
-    assert cli.run("resume", made["thread"], "--json").value["answer"] == "Stamped."
-
-
-def test_a_denied_request_for_a_skill_loads_nothing(cli: CommandLine) -> None:
-    asked = next(step for step in steps(cli) if "load_skill" in str(step["changed"].get("messages")))
-    (wanted,) = asked["changed"]["messages"][0]["calls"]
-    made = fork(cli, asked["number"], "--deny", wanted["id"])
-    cli.run("resume", made["thread"], "--json")
-    assert state(cli, made["thread"])["skills_loaded"] == {}
-    assert len(answers(cli, made["thread"])[wanted["id"]]) == 1
 
 
 def test_a_skill_can_be_left_out_of_a_fork(cli: CommandLine) -> None:
@@ -246,10 +213,6 @@ def test_a_question_about_a_left_out_skill_is_asked_no_more(
             ("fork", "rain", "--at", "0", "--without-skill", "x"),
             "Skill 'x' is not loaded at this step. Loaded: none",
         ),
-        (
-            ("fork", "rain", "--at", "0", "--deny", "x"),
-            "Call 'x' is not open at this step. Open: none",
-        ),
         (("fork", "rain", "--at", "0", "--as", "rain"), "There is a thread 'rain' already"),
         (("show", "rai", "--steps"), "There is no thread 'rai' here. Threads: "),
     ],
@@ -260,12 +223,6 @@ def test_what_there_is_not_is_told_with_what_there_is(
     finished = cli.run("threads", *words)
     assert finished.code == 1
     assert told in finished.err
-
-
-def test_an_answered_call_cannot_be_denied(cli: CommandLine) -> None:
-    denied, *_ = after(cli, "gate")["changed"]["verdicts"]
-    finished = cli.run("threads", "fork", "rain", "--at", str(steps(cli)[-1]["number"]), "--deny", denied)
-    assert (finished.code, "is not open at this step" in finished.err) == (1, True)
 
 
 def test_the_record_of_a_fork_begins_with_where_it_comes_from(cli: CommandLine) -> None:
