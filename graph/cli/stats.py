@@ -1,208 +1,88 @@
 """skills-agent skills stats: what became of skills, over the records of runs. Imports no LangGraph."""
 
-import re
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
-from skills_agent.graph.audit.log import Record, RunLog, read, without_repetitions
-from skills_agent.graph.audit.stats import Counting, Failure, SkillStats, by_use
+from skills_agent.graph.audit.log import Record, read, without_repetitions
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import echo, line_of, local_time, print_json, print_section, table
+from skills_agent.graph.cli.printing import line_of, print_json, print_section, table
 from skills_agent.graph.cli.run_records import open_log
 from skills_agent.graph.settings import Settings, registry_of
-from skills_agent.skills.errors import UnknownSkillError
-from skills_agent.skills.text import count
 
-_ASKERS: Final = {"model": "the model", "user": "a person", "caller": "--skill", "operator": "on_change"}
-_SINCE: Final = re.compile(r"(\d+)([dhw])")
-_HOURS: Final = {"h": 1, "d": 24, "w": 168}
-_HEADER: Final = (
-    "SKILL",
-    "OFFERED",
-    "FOUND",
-    "LOADED",
-    "USED",
-    "IGNORED",
-    "RUNS",
-    "FAILED",
-    "TOKENS",
-    "SECONDS",
-)
-_THREADS: Final = 10
+_COLUMNS: Final = ("offered", "loaded", "used", "tokens")
+_CHARACTERS_OF_A_TOKEN: Final = 4
 
 
-def _since(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
-    """Return an ISO time for `7d`, `12h`, `2w` or a date; empty for none."""
-    if value is None:
-        return ""
-    if ago := _SINCE.fullmatch(value):
-        hours = int(ago[1]) * _HOURS[ago[2]]
-        try:
-            return (datetime.now(UTC) - timedelta(hours=hours)).isoformat()
-        except OverflowError:
-            return ""
-    try:
-        day = datetime.fromisoformat(value)
-    except ValueError:
-        raise click.BadParameter("use 7d, 12h, 2w or a date like 2026-11-01.", ctx=ctx, param=param) from None
-    return (day if day.tzinfo else day.astimezone()).astimezone(UTC).isoformat()
-
-
-@click.command(epilog=options.examples("skills stats", "skills stats csv-report --since 7d"))
-@click.argument("name", required=False)
-@click.option(
-    "--since", callback=_since, metavar="WHEN", help="Only runs since then: 7d, 12h, 2w, or a date."
-)
+@click.command(epilog=options.examples("skills stats"))
 @options.folders
 @options.as_json
-def stats(
-    name: str | None,
-    *,
-    since: str,
-    workspace: Path | None,
-    skills_dirs: tuple[Path, ...],
-    as_json: bool,
-) -> None:
+def stats(*, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
     """Show how often skills were offered, loaded and used in this workspace, and what they cost.
 
     Counts the records of runs (`skills-agent runs list`); runs of evals are not among them.
 
-    OFFERED: turns whose model could load it. FOUND: searches that found it. USED: loads after which a script
-    of it ran, a file of it was read, or a command named it. IGNORED: loads after which none of that happened
-    in the thread, though it has files. TOKENS: about, its instructions in every prompt that had them.
-    SECONDS: of its scripts.
+    OFFERED: turns whose model could load it, where their record names what was offered. USED: loads after
+    which a script of it ran, a file of it was read, or a command named it. TOKENS: about, its instructions in
+    every prompt that had them.
     """
     settings = Settings.load(workspace)
-    counting, damaged = _count(open_log(settings), since)
-    known = [skill.name for skill in registry_of(settings, skills_dirs).refresh().skills]
-    for each in known:
-        counting.skills.setdefault(each, SkillStats(each))
-    if name is not None and name not in counting.skills:
-        raise UnknownSkillError(name, sorted(counting.skills))
-    found = [counting.skills[name]] if name is not None else by_use(counting.skills.values())
-    never = [each.name for each in found if not each.loaded and each.name in known]
-    if as_json:
-        print_json(
-            {
-                "turns": counting.turns,
-                "turns_without_offered": counting.unlisted,
-                "damaged_lines": damaged,
-                "never_loaded": never,
-                "skills": [_record(each) for each in found],
-            }
-        )
-        return
-    if name is not None:
-        _print_one(found[0])
-        if counting.unlisted:
-            echo(f"\n{_turns_text(counting)}")
-    else:
-        _print_all(found, counting, never)
-    if damaged:
-        lines = count(damaged, "line")
-        click.echo(f"\n{lines} of the records cannot be read. See: skills-agent runs verify", err=True)
-
-
-def _count(log: RunLog, since: str) -> tuple[Counting, int]:
-    counting, damaged = Counting(), 0
+    log, counts, damaged = open_log(settings), dict[str, Counter[str]](), 0
     for name in log.threads():
         lines = log.lines(name)
-        records = [record for line in lines if (record := read(line))]
+        records = [record for record in map(read, lines) if record]
         damaged += len(lines) - len(records)
-        counting.thread(_later(without_repetitions(records), since))
-    return counting, damaged
-
-
-def _later(records: Iterator[Record], since: str) -> Iterator[Record]:
-    """Yield the records of runs that began since then."""
-    if not since:
-        yield from records
+        count_thread(without_repetitions(records), counts)
+    known = [skill.name for skill in registry_of(settings, skills_dirs).refresh().skills]
+    never = [name for name in known if name not in counts or not counts[name]["loaded"]]
+    names = sorted(counts, key=lambda name: (-counts[name]["loaded"], -counts[name]["offered"], name))
+    if as_json:
+        found = [{"name": name, **{each: counts[name][each] for each in _COLUMNS}} for name in names]
+        print_json({"skills": found, "never_loaded": never, "damaged_lines": damaged})
         return
-    runs: dict[object, bool] = {}
-    start = datetime.fromisoformat(since)
-    for record in records:
-        if runs.setdefault(record.get("run"), _is_since(record.get("time"), start)):
-            yield record
-
-
-def _is_since(time: object, start: datetime) -> bool:
-    try:
-        return datetime.fromisoformat(str(time)) >= start
-    except (ValueError, TypeError):
-        return False
-
-
-def _row(each: SkillStats) -> tuple[str, ...]:
-    numbers = (
-        each.offered,
-        each.found,
-        each.loaded,
-        each.used,
-        each.ignored,
-        each.runs,
-        each.failed,
-        each.tokens,
-    )
-    return (each.name, *(f"{number:,}" if number else "-" for number in numbers), f"{each.seconds:.1f}")
-
-
-def _turns_text(counting: Counting) -> str:
-    text = f"{count(counting.turns, 'turn')} on record."
-    if not counting.unlisted:
-        return text
-    return (
-        f"{text} {counting.unlisted} of them had too many skills to name what was offered: not counted there."
-    )
-
-
-def _print_all(found: Sequence[SkillStats], counting: Counting, never: Sequence[str]) -> None:
-    echo(_turns_text(counting))
-    rows = [_row(each) for each in found if each.loaded or each.found or each.refused]
-    if rows:
-        echo()
-        table(rows, header=_HEADER)
-    ignored = [each for each in found if each.ignored and each.ignored >= each.loaded / 2]
-    said = (f"{each.name}: {each.ignored} of {count(each.loaded, 'load')}" for each in ignored)
-    print_section("Loaded and then ignored", map(line_of, said))
+    loaded = [name for name in names if counts[name]["loaded"]]
+    shown = [(name, *(f"{counts[name][each]:,}" for each in _COLUMNS)) for name in loaded]
+    table(shown, header=("SKILL", *map(str.upper, _COLUMNS)), empty="No run on record loaded a skill.")
     print_section("Never loaded", map(line_of, never))
-    if never and counting.turns:
-        echo("\nWhich requests would reach one: skills-agent skills triggers NAME")
+    if damaged:
+        click.echo(
+            f"\n{damaged} lines of the records cannot be read. See: skills-agent runs verify", err=True
+        )
 
 
-def _print_one(each: SkillStats) -> None:
-    askers = ", ".join(f"{many} by {_ASKERS.get(asker, asker)}" for asker, many in each.loads.most_common())
-    facts = [
-        ("offered", f"in {count(each.offered, 'turn')}"),
-        ("found", f"by {each.found} search{'es' if each.found != 1 else ''}"),
-        ("loaded", f"{count(each.loaded, 'time')}{f': {askers}' if askers else ''}"),
-        ("refused", count(each.refused, "time") if each.refused else ""),
-        ("used", f"after {count(each.used, 'load')}, ignored after {each.ignored}" if each.loaded else ""),
-        ("followed by", ", ".join(f"{tool} ({many})" for tool, many in each.followed_by.most_common())),
-        (
-            "scripts",
-            f"{count(each.runs, 'run')}, {each.failed} failed, {each.seconds:.1f} s" if each.runs else "",
-        ),
-        ("tokens", f"about {each.tokens:,}" if each.tokens else ""),
-        ("threads", ", ".join(each.threads[-_THREADS:][::-1])),
-    ]
-    echo(each.name)
-    table([(label, value) for label, value in facts if value])
-    failures = sorted(each.failures.values(), key=lambda failure: -failure.count)
-    print_section("Failures", (line_of(_failure_text(failure)) for failure in failures))
+def count_thread(records: Iterable[Record], counts: dict[str, Counter[str]]) -> None:
+    """Add what became of each skill in one thread. Values of a wrong type count for nothing."""
+    sizes: dict[str, int] = {}
+    """Of the instructions that are loaded now, in characters."""
+    unused: set[str] = set()
+
+    def add(skill: str, column: str, number: int = 1) -> None:
+        counts.setdefault(skill, Counter())[column] += number
+
+    for record in records:
+        skill, kind = str(record.get("skill")), record.get("type")
+        if kind == "run_started" and isinstance(record.get("offered"), list):
+            for each in record["offered"]:
+                add(str(each), "offered")
+        elif kind == "skill_loaded":
+            size = record.get("characters")
+            sizes[skill] = size if isinstance(size, int) else 0
+            unused.add(skill)
+            add(skill, "loaded")
+        elif kind == "skill_unloaded":
+            sizes.pop(skill, None)
+            unused.discard(skill)
+        elif kind == "model_called":
+            for each, size in sizes.items():
+                add(each, "tokens", size // _CHARACTERS_OF_A_TOKEN)
+        elif _is_use(record) and skill in unused:
+            unused.remove(skill)
+            add(skill, "used")
 
 
-def _failure_text(failure: Failure) -> str:
-    when = f"last {local_time(failure.last)} in {failure.thread}"
-    return f"{failure.count} x {failure.script}: {failure.how}, {when}"
-
-
-def _record(each: SkillStats) -> dict[str, Any]:
-    return {
-        **vars(each),
-        "loaded": each.loaded,
-        "failures": [vars(failure) for failure in each.failures.values()],
-    }
+def _is_use(record: Record) -> bool:
+    is_run = record.get("type") == "call_ended" and "exit_code" in record and not record.get("reused")
+    return is_run or record.get("type") == "resource_read"
