@@ -2,14 +2,11 @@
 
 import hashlib
 import os
-import secrets
-import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from skills_agent.graph.private_files import open_private
 from skills_agent.graph.threads.errors import LostLockError, ThreadBusyError, ThreadError
@@ -122,36 +119,14 @@ class FileLocks:
     """A locked file (flock) for each thread that runs, in one folder; it is removed afterwards.
 
     For processes on one machine. The kernel unlocks it when its holder ends, however it ends.
-
-    What was given back stays open and locked under a name of its own, as a *spare*, and the next thread gets
-    it by a second name: to make and remove a file in each turn slows down the making of any file, as ext4
-    passes by the inodes that were freed in the last half minute one by one.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.spares: list[_Spare] = []
-        self._is_swept = False
-        _all.add(self)
-        weakref.finalize(self, _close_all, self.spares)
 
     def take(self, key: ThreadKey) -> Release:
         """Lock a thread; raises ThreadBusyError, and ThreadError where no file can be made."""
         path = f"{self._folder}/{key.digest.hex()}.lock"
-        if self.spares:
-            spare = self.spares.pop()
-            try:
-                os.link(spare.path, path)
-            except FileExistsError:  # Held, or left behind.
-                self.spares.append(spare)
-            except OSError:  # The folder was removed, say.
-                spare.close()
-            else:
-                return _LockedFile(key.thread, spare, path, self.spares)
-        return _LockedFile(key.thread, self._lock_file(key, path), path, self.spares)
-
-    def _lock_file(self, key: ThreadKey, path: str) -> "_Spare":
-        """Lock the file of that name, and make it where there is none."""
         while True:
             try:
                 file = open_private(Path(path), os.O_RDWR)
@@ -162,105 +137,54 @@ class FileLocks:
                 ) from error
             try:
                 posix.fcntl.flock(file, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
-                if _is_at(file, path):
+                if _is_at(file, path):  # Else its holder removed it in between.
                     _locked.add(file)
-                    return self._spare(file, path)
+                    return _LockedFile(key.thread, file, path)
             except BlockingIOError as error:
-                if _is_at(file, path):  # Else it was given back, and is a spare.
+                if _is_at(file, path):
                     raise ThreadBusyError(key.thread) from error
             finally:
                 if file not in _locked:
                     os.close(file)
 
-    def _spare(self, file: int, path: str) -> "_Spare":
-        if not self._is_swept:
-            self._is_swept = True
-            _remove_spares(self._folder)
-        spare = _Spare(file, f"{self._folder}/{secrets.token_hex(8)}{_SPARE}")
-        with suppress(OSError):  # A file system without hard links: then it is used once.
-            os.link(path, spare.path)
-        return spare
-
-
-_SPARE: Final = ".spare"
-_MAX_SPARES: Final = 64
-
-
-class _Spare(NamedTuple):
-    """A locked file, and the name that it has also when it is no thread's."""
-
-    file: int
-    path: str
-
-    def close(self) -> None:
-        _locked.discard(self.file)
-        try:
-            with suppress(OSError):
-                os.unlink(self.path)  # noqa: PTH108 - texts, as this is in every turn
-        finally:
-            os.close(self.file)
-
-
-def _remove_spares(folder: Path) -> None:
-    """Remove what processes left behind that were killed."""
-    for path in folder.glob(f"*{_SPARE}"):
-        with suppress(OSError):
-            file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                posix.fcntl.flock(file, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
-                path.unlink()
-            finally:
-                os.close(file)
-
 
 @dataclass(frozen=True)
 class _LockedFile:
     thread: str
-    spare: _Spare
+    file: int
     path: str
-    spares: list[_Spare]
 
     def __call__(self) -> None:
-        if self.spare.file not in _locked:  # In a forked child.
+        if self.file not in _locked:  # In a forked child.
             return
-        is_reusable = False
+        _locked.discard(self.file)
         try:
-            if _is_at(self.spare.file, self.path):  # It goes while it is locked; not somebody else's.
-                os.unlink(self.path)  # noqa: PTH108
-                is_reusable = len(self.spares) < _MAX_SPARES
+            if _is_at(self.file, self.path):  # It goes while it is locked; not somebody else's.
+                Path(self.path).unlink()
         finally:
-            if is_reusable:
-                self.spares.append(self.spare)
-            else:
-                self.spare.close()
+            os.close(self.file)
 
     def check(self, *, begins: bool) -> None:
         try:
-            now = os.stat(self.path)  # noqa: PTH116
+            now = Path(self.path).stat()
         except FileNotFoundError:
             if begins:
                 raise LostLockError(self.thread, "its file was removed") from None
             return
-        if self.spare.file not in _locked or not os.path.samestat(os.fstat(self.spare.file), now):
+        if self.file not in _locked or not os.path.samestat(os.fstat(self.file), now):
             raise LostLockError(self.thread, "its file was replaced")
 
 
 def _is_at(file: int, path: str) -> bool:
     """Return whether an open file is the one of that name."""
     try:
-        return os.path.samestat(os.fstat(file), os.stat(path))  # noqa: PTH116
+        return os.path.samestat(os.fstat(file), Path(path).stat())
     except FileNotFoundError:
         return False
 
 
 _locked: set[int] = set()
 """Descriptors of locked files."""
-_all: Final["weakref.WeakSet[FileLocks]"] = weakref.WeakSet()
-
-
-def _close_all(spares: list[_Spare]) -> None:
-    while spares:
-        spares.pop().close()
 
 
 def _close_in_child() -> None:
@@ -268,8 +192,6 @@ def _close_in_child() -> None:
     for file in _locked:
         os.close(file)
     _locked.clear()
-    for locks in _all:
-        locks.spares.clear()
 
 
 if not posix.MISSING:

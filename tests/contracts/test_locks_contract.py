@@ -1,7 +1,6 @@
 """What every lock of threads keeps out, and when it ends."""
 
 import fcntl
-import gc
 import shutil
 import signal
 import subprocess
@@ -201,27 +200,6 @@ os.kill(os.getpid(), signal.SIGKILL)
     process.stdout.close()
 
 
-def names_in(folder: Path, suffix: str) -> list[str]:
-    return [each.name for each in folder.iterdir() if each.suffix == suffix]
-
-
-def test_one_file_stays_for_the_next_threads_and_none_at_the_end(tmp_path: Path) -> None:
-    folder = tmp_path / "locks"
-    locks = FileLocks(folder)
-    numbers = set()
-    for number in range(20):
-        release = locks.take(ThreadKey(str(number)))
-        numbers |= {each.stat().st_ino for each in folder.iterdir()}
-        release()
-        assert names_in(folder, ".lock") == []
-    assert len(numbers) == 1, "each turn made a file"
-    assert len(names_in(folder, ".spare")) == 1
-    assert folder.stat().st_mode & 0o777 == 0o700
-    del locks, release
-    gc.collect()
-    assert list(folder.iterdir()) == []
-
-
 @pytest.mark.slow
 def test_a_program_that_ends_leaves_no_file(tmp_path: Path) -> None:
     folder = tmp_path / "locks"
@@ -236,20 +214,7 @@ for each in [locks.take(ThreadKey(str(number))) for number in range(3)]:
     assert list(folder.iterdir()) == []
 
 
-def test_what_a_killed_process_left_is_removed_and_what_a_live_one_has_stays(tmp_path: Path) -> None:
-    folder = tmp_path / "locks"
-    live, dead = FileLocks(folder), tmp_path / "locks" / "dead.spare"
-    live.take(KEY)()
-    (spare,) = names_in(folder, ".spare")
-    dead.write_text("")
-    other = FileLocks(folder).take(ThreadKey("u"))
-    assert not dead.exists()
-    assert spare in names_in(folder, ".spare")
-    live.take(KEY)()
-    other()
-
-
-def test_a_spare_that_is_gone_with_its_folder_is_none(tmp_path: Path) -> None:
+def test_a_folder_that_is_gone_is_made_again(tmp_path: Path) -> None:
     folder = tmp_path / "locks"
     locks = FileLocks(folder)
     locks.take(KEY)()
@@ -258,35 +223,6 @@ def test_a_spare_that_is_gone_with_its_folder_is_none(tmp_path: Path) -> None:
     with pytest.raises(ThreadBusyError):
         FileLocks(folder).take(KEY)
     release()
-
-
-def test_a_forked_child_has_no_spares(tmp_path: Path) -> None:
-    """Its parent has them locked: a lock that it took with one would end with the parent."""
-    folder = tmp_path / "locks"
-    program = f"""
-import os, sys
-from pathlib import Path
-from skills_agent.graph.threads.locks import FileLocks, ThreadKey
-locks = FileLocks(Path({str(folder)!r}))
-locks.take(ThreadKey("t"))()
-if not os.fork():
-    locks.take(ThreadKey("t"))
-    print("held", flush=True)
-    sys.stdin.readline()
-    os._exit(0)
-os._exit(0)
-"""
-    process = subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
-    process.wait()  # The parent: its child holds the lock.
-    with pytest.raises(ThreadBusyError):
-        FileLocks(folder).take(KEY)
-    process.stdin.close()
-    process.stdout.close()
 
 
 @pytest.mark.slow
