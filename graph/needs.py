@@ -37,7 +37,7 @@ def machine_of(
     return brought.machine(settings, unreachable, is_elsewhere=is_elsewhere) if brought else UnknownMachine()
 
 
-def gather_now(folder: Path, skill_file: str, declared: tuple[Need, ...]) -> tuple[Need, ...]:
-    """Return what the skill in a folder needs as it is now: what is declared, where nobody reads more."""
+def gather_now(folder: Path, skill_file: str) -> tuple[Need, ...]:
+    """Return what the skill in a folder needs as it is now; nothing where nobody reads it."""
     brought = needs_hook()
-    return brought.gather_now(folder, skill_file) if brought else declared
+    return brought.gather_now(folder, skill_file) if brought else ()

@@ -100,8 +100,13 @@ class Machine(Protocol):
 class Needs(Protocol):
     """What an extra brings to know what skills need."""
 
-    def gather(self, folder: Path, skill_file: str, plugin: Path | None) -> tuple[Need, ...]:
-        """Return what the skill in a folder of a snapshot, which never changes, needs by all its files."""
+    def gather(
+        self, folder: Path, skill_file: str, plugin: Path | None, learned: Sequence[Need]
+    ) -> tuple[Need, ...]:
+        """Return what the skill in a folder of a snapshot, which never changes, needs by all its files.
+
+        What its failed runs taught comes first.
+        """
 
     def gather_now(self, folder: Path, skill_file: str = "SKILL.md") -> tuple[Need, ...]:
         """Return what the skill in a folder needs as it is now."""

@@ -110,8 +110,6 @@ class SkillMetadata(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     arguments: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     """Names of other skills, with the versions that will do: `chart-kit>=1.2` (format/requirements.py)."""
-    needs: tuple[Need, ...] = ()
-    """What the frontmatter says that the skill needs; its files may show more."""
     model_invocable: bool = True
     """False for `disable-model-invocation: true`: hidden from the model, open to the user."""
     user_invocable: bool = True

@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Final
 
+from skills_agent.needs.declared import need_of
 from skills_agent.needs.instructions import words_of
+from skills_agent.needs.known import is_known
 from skills_agent.needs.python_files import requirement
-from skills_agent.skills.format.declared import need_of
-from skills_agent.skills.format.known import is_known
 from skills_agent.skills.skill import Need
 
 _NAME: Final = r"[A-Za-z][\w.+-]{0,63}"

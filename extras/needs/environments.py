@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, get_args
 from msgspec import structs
 
 from skills_agent.needs import node_packages, python_packages
+from skills_agent.needs.known import DISTRIBUTIONS, NODE_PACKAGES
 from skills_agent.needs.node_files import is_version
 from skills_agent.needs.packages import (
     RESOLVE_SECONDS,
@@ -29,7 +30,6 @@ from skills_agent.needs.packages import (
     platform_of,
 )
 from skills_agent.skills import posix
-from skills_agent.skills.format.known import DISTRIBUTIONS, NODE_PACKAGES
 from skills_agent.skills.skill import LEARNED, Need, SkillRef
 from skills_agent.skills.trees import remove_tree
 

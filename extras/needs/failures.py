@@ -8,9 +8,9 @@ from typing import Final
 from msgspec import structs
 
 from skills_agent.needs.checks import packages_installed, programs_checked
+from skills_agent.needs.declared import need_of
 from skills_agent.needs.here import Machine, install_command, own_module
-from skills_agent.skills.format.declared import need_of
-from skills_agent.skills.format.known import DISTRIBUTIONS, is_known
+from skills_agent.needs.known import DISTRIBUTIONS, is_known
 from skills_agent.skills.machine import Diagnosis
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from skills_agent.skills.skill import LEARNED, Need, SkillRef

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Final
 
 from skills_agent.needs.checks import packages_installed, programs_checked
+from skills_agent.needs.declared import declared_needs, merged, need_of
 from skills_agent.needs.imports import Import, imports_of
 from skills_agent.needs.instructions import needs_shown, shell_lines
+from skills_agent.needs.known import DISTRIBUTIONS
 from skills_agent.needs.node_files import package_needs
 from skills_agent.needs.node_imports import packages_imported
 from skills_agent.needs.python_files import project_needs, requirements_in, script_needs
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.format.declared import declared_needs, merged, need_of
 from skills_agent.skills.format.frontmatter import parse, split
-from skills_agent.skills.format.known import DISTRIBUTIONS
 from skills_agent.skills.format.rules import FrontmatterError
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError, list_contents
 from skills_agent.skills.scripts.interpreter import KNOWN, candidates_for, names_of

@@ -14,12 +14,12 @@ from typing import Final
 
 from skills_agent.needs.environments import KINDS, Environments, wanted
 from skills_agent.needs.imports import certain_sources, imports_of
+from skills_agent.needs.known import DISTRIBUTIONS, FROM_NPM, FROM_PYPI, PROGRAMS, is_known
 from skills_agent.needs.node_imports import packages_imported
 from skills_agent.needs.packages import PackageKind
 from skills_agent.needs.python_packages import packages_in
 from skills_agent.needs.syntax import syntax_fault
 from skills_agent.skills.errors import PackagesMissingError, PythonVersionError
-from skills_agent.skills.format.known import DISTRIBUTIONS, FROM_NPM, FROM_PYPI, PROGRAMS, is_known
 from skills_agent.skills.machine import Missing
 from skills_agent.skills.scripts.environment import FIXED, inherited_variables, secrets_of
 from skills_agent.skills.scripts.interpreter import (

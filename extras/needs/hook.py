@@ -1,6 +1,6 @@
 """The hook `needs`. Each part is imported when it is asked for: most skills need nothing of the machine."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,10 +12,14 @@ from skills_agent.skills.skill import Need
 class _Needs:
     """The names are those of `NeedsHook`."""
 
-    def gather(self, folder: Path, skill_file: str, plugin: Path | None) -> tuple[Need, ...]:
+    def gather(
+        self, folder: Path, skill_file: str, plugin: Path | None, learned: Sequence[Need]
+    ) -> tuple[Need, ...]:
+        from skills_agent.needs.declared import merged  # noqa: PLC0415
         from skills_agent.needs.gather import gather  # noqa: PLC0415
 
-        return gather(folder, skill_file, plugin)
+        shown = gather(folder, skill_file, plugin)
+        return merged([*learned, *shown]) if learned else shown
 
     def gather_now(self, folder: Path, skill_file: str = "SKILL.md") -> tuple[Need, ...]:
         from skills_agent.needs.gather import gather_now  # noqa: PLC0415

@@ -5,10 +5,10 @@ import shlex
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from skills_agent.needs.declared import NO_DEMAND, need_of
+from skills_agent.needs.known import PROGRAMS
 from skills_agent.needs.node_files import node_package
 from skills_agent.needs.python_files import requirement
-from skills_agent.skills.format.declared import NO_DEMAND, need_of
-from skills_agent.skills.format.known import PROGRAMS
 from skills_agent.skills.skill import Need
 
 _FENCE: Final = re.compile(r"[ \t]{0,12}(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)")

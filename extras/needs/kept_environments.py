@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from msgspec import convert
 
+from skills_agent.needs.declared import merged
 from skills_agent.needs.environments import COMPLETE, KINDS, Environments
 from skills_agent.needs.gather import gather_now
-from skills_agent.skills.format.declared import merged
 from skills_agent.skills.skill import Need
 from skills_agent.skills.trees import empty
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from skills_agent.needs.declared import MAX_NEEDS, need_of
 from skills_agent.needs.packages import InstallError
 from skills_agent.skills.confined import read_beneath
-from skills_agent.skills.format.declared import MAX_NEEDS, need_of
 from skills_agent.skills.skill import Need
 
 MAX_LOCK: Final = 8 * 1024 * 1024

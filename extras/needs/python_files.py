@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any, Final
 
-from skills_agent.skills.format.declared import need_of
+from skills_agent.needs.declared import need_of
 from skills_agent.skills.scripts.interpreter import inline_dependencies
 from skills_agent.skills.skill import Need
 

@@ -128,7 +128,7 @@ def review(
         scripts=tuple(_scripts(skill.folder, members)),
         allowed_tools=said.allowed_tools if said else None,
         disallowed_tools=said.disallowed_tools if said else (),
-        needs=gather_now(skill.folder, "SKILL.md", said.needs if said else ()),
+        needs=gather_now(skill.folder, "SKILL.md"),
         requires=requires,
         findings=tuple(sorted((*odd, *findings), key=lambda each: each.level != "warning")),
         difference=_difference(old, skill) if origin.change == "update" and old is not None else (),

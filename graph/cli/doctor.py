@@ -172,7 +172,7 @@ def repository_elsewhere(workspace: Path) -> str:
 def _lacking(settings: Settings, registry: "Registry", unreachable: dict[str, str]) -> dict[str, str]:
     """Say of each skill, by name, what it needs and is not here, and what would help.
 
-    Of skills in folders as they are now, and of others what their frontmatter says: none is copied for it.
+    Of skills in folders, as they are now.
     """
     from skills_agent.graph.needs import gather_now, machine_of
 
@@ -180,7 +180,7 @@ def _lacking(settings: Settings, registry: "Registry", unreachable: dict[str, st
     lacking = {}
     for skill in registry.refresh().skills:
         path = Path(skill.path)
-        needs = gather_now(path.parent, path.name, skill.needs) if path.is_absolute() else skill.needs
+        needs = gather_now(path.parent, path.name) if path.is_absolute() else ()
         if missing := machine.missing(needs, skill.ref, trusted=skill.trusted):
             help_text = "; ".join(machine.remedies(missing, skill.ref))
             lacking[skill.name] = line_of(f"{machine.sentence(missing)}. What would help: {help_text}")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from skills_agent.skills.errors import SkillInvalidError, SkillTooLargeError, SkillUndecodableError
-from skills_agent.skills.format.declared import declared_needs
 from skills_agent.skills.format.fields import read_fields
 from skills_agent.skills.format.frontmatter import (
     HEAD_BYTES,
@@ -163,7 +162,6 @@ def _metadata(written: _Written, fields: dict[str, Any]) -> ReadMetadata:
         folder=place.folder,
         trusted=place.trusted,
         digest=digest,
-        needs=declared_needs(frontmatter.fields),
         **fields,
     )
     return ReadMetadata(metadata, diagnostics)

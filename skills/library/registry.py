@@ -67,7 +67,7 @@ class Registry:
 
         `index` is a folder that makes the next process fast; with `vectors`, search is by meaning, too.
         `snapshots` opens the store of snapshots; without it, those of this registry end with the process.
-        `needs` returns who reads what skills need; None: they need what they declare.
+        `needs` returns who reads what skills need; None: nobody does.
         """
         self.sources = tuple(sources)
         self._make_snapshots, self._needs = snapshots, needs
@@ -223,16 +223,11 @@ class Registry:
 
         Raises as `snapshot` does.
         """
-        from skills_agent.skills.format.declared import merged  # noqa: PLC0415
-
-        snapshot = self.snapshot(ref)
-        reader = self._needs()
+        snapshot, reader = self.snapshot(ref), self._needs()
         if reader is None:
-            shown = self.load(ref).metadata.needs
-        else:
-            shown = reader.gather(snapshot.folder, _file_name(ref), snapshot.plugin)
+            return ()
         learned = self.snapshots.learned(snapshot.digest)
-        return merged([*learned, *shown]) if learned else shown
+        return reader.gather(snapshot.folder, _file_name(ref), snapshot.plugin, learned)
 
     def learn(self, ref: SkillRef, needs: Iterable[Need]) -> None:
         """Have `needs` return these, too, from now on. Raises as `snapshot` does."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.format.declared import MAX_NEEDS, declared_needs
+from skills_agent.needs.declared import MAX_NEEDS, declared_needs
 from skills_agent.skills.format.parsed import Value
 from skills_agent.skills.skill import Need
 
