@@ -2,7 +2,6 @@
 
 EvalError (extras/evals/cases/errors.py)
 ├── CaseRefusedError      eval-refused      it stopped at a question that nobody answers
-├── BudgetError           eval-budget       a `--budget` that cannot be held
 └── RecordingError        eval-recording    an answer that is not recorded, or a recording of no use
 """
 
@@ -20,15 +19,6 @@ class CaseRefusedError(DetailedError, EvalError):
     what: str
     reason: str
     advice: str
-
-
-class BudgetError(DetailedError, EvalError):
-    """A `--budget` that is no amount, or one of money where a price is unknown."""
-
-    code = "eval-budget"
-    sentence = "--budget {text}: {reason}."
-    text: str
-    reason: str
 
 
 class RecordingError(DetailedError, EvalError):

@@ -1,7 +1,9 @@
 """The head of a run: what is run, as it was read when the run began."""
 
 import secrets
-from collections.abc import Collection, Iterator, Sequence
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -31,47 +33,41 @@ class NoCasesError(EvalRunError):
     """Nothing to run. Its `places` are where cases were looked for."""
 
     code = "no-eval-cases"
-    sentence = "There are no eval cases{of} in {run}. {reason}"
-    of: str = ""
+    sentence = "There are no eval cases in {run}. {reason}"
 
 
-def new_head(  # noqa: PLR0913 - what the command takes, each by its name
+def new_head(
     settings: Settings,
     places: Sequence[Path],
     *,
     models: Sequence[str],
-    names: Collection[str] = (),
     both: bool = False,
     repeat: int = 1,
-    seed: int = 0,
     grader: str = "",
     recording: Recording = "",
-    command: str = "",
 ) -> RunHead:
     """Read the cases of some places (none: of the workspace), and return the head of a run of them.
 
-    `names` are the skills that they are about; none: all. Raises NoCasesError, and EvalFileError.
+    Raises NoCasesError, and EvalFileError.
     """
     where = tuple(Path(each).absolute() for each in places) or (settings.workspace,)
     sets = read_all(where)
-    cases = tuple(case for each in sets for case in each.cases if not names or case.skill in names)
+    cases = tuple(case for each in sets for case in each.cases)
     skipped = [sentence for each in sets for sentence in each.skipped]
     if not cases:
-        of = f" about {', '.join(sorted(names))}" if names else ""
-        raise NoCasesError(", ".join(visible_line(str(each)) for each in where), " ".join(skipped[:3]), of)
+        raise NoCasesError(", ".join(visible_line(str(each)) for each in where), " ".join(skipped[:3]))
     now = datetime.now(UTC)
     arms: tuple[Arm, ...] = ("with", "without") if both else ("with",)
     registry = _registry(settings, tuple(map(str, where)), cases)
     return RunHead(
         id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}",
         at=now.isoformat(timespec="seconds"),
-        command=command,
+        command=shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         program=version("skills-agent"),
         models=tuple(dict.fromkeys(models)),
         grader=grader,
         arms=arms,
         repeat=repeat,
-        seed=seed,
         places=tuple(map(str, where)),
         recording=recording,
         skills=digests(registry, cases),

@@ -25,9 +25,9 @@ from skills_agent.evals.cases.run_folder import RunFolder
 from skills_agent.evals.cases.summarise import summarise
 from skills_agent.evals.cases.summary import Summary
 from skills_agent.evals.places import EvaluatedSource, sources_of
-from skills_agent.evals.report.wording import delta_text, failures, reason, share
+from skills_agent.evals.report.figures import delta_text, failures, reason, share
 from skills_agent.evals.running import SCRIPTED, Setup
-from skills_agent.evals.runs import Budget, Stop, run_all
+from skills_agent.evals.runs import Stop, run_all
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.opened import Database
@@ -124,7 +124,7 @@ class _Measuring:
         )
         with TemporaryDirectory(prefix="skills-agent-proposal-") as place:
             folder = RunFolder.create(Path(place).resolve(), head)
-            partial = run_all(folder, setup, jobs=_JOBS, budget=Budget(tokens=TOKENS), stop=stop)
+            partial = run_all(folder, setup, jobs=_JOBS, stop=stop, tokens=TOKENS)
             return structs.replace(head, partial=partial), folder.results()
 
     def _usual(self) -> Sequence[Source]:
@@ -171,7 +171,7 @@ def _lines(summary: Summary) -> Iterator[str]:
             is_edit = delta.name.startswith("now")
             pair = "with it against the version that is there" if is_edit else "with it against without it"
             yield f"{delta.metric}, {pair}: {delta_text(delta)}"
-    for result in list(failures(summary))[:_FAILED]:
+    for result in failures(summary)[:_FAILED]:
         yield one_line(f"{result.outcome} with it: {result.case}: {reason(result)}", _WIDTH)
     for note in summary.notes:
         yield one_line(note, _WIDTH)

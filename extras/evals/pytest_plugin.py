@@ -119,7 +119,6 @@ class SkillEvals:
                 repeat=option("skills_evals_repeat"),
                 grader=option("skills_evals_grader"),
                 recording="replay" if option("skills_evals_replay") else "",
-                command="pytest",
             )
         except SkillsAgentError as error:
             raise pytest.UsageError(f"--skills-evals: {error}") from error

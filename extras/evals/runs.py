@@ -1,11 +1,11 @@
-"""Run many eval cases: side by side, within a budget, and so that a killed run can go on."""
+"""Run many eval cases: side by side, and so that a killed run can go on."""
 
-import re
+import math
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from langgraph.runtime import RunControl
 
@@ -13,19 +13,11 @@ from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.result import Arm, EvalResult, RunHead
 from skills_agent.evals.cases.run_folder import RunFolder
 from skills_agent.evals.cases.trajectory import Spent
-from skills_agent.evals.errors import BudgetError
 from skills_agent.evals.laying import remove_left_places
-from skills_agent.evals.prices import price_of
 from skills_agent.evals.running import Setup, run_case
-from skills_agent.graph.setting_values import Price
-from skills_agent.skills.text import count
 
 _POLL: float = 0.2
 """Seconds between two looks whether a signal came."""
-_TIMES: Final = {"": 1, "k": 1_000, "m": 1_000_000}
-_AMOUNT: Final = re.compile(
-    r"(?P<sign>\$)?\s*(?P<amount>[0-9]{1,12}(\.[0-9]{1,6})?)\s*(?P<times>[kKmM])?\s*(?P<money>(?i:usd))?"
-)
 
 
 class Task(NamedTuple):
@@ -40,44 +32,6 @@ class Task(NamedTuple):
     def key(self) -> tuple[str, str, Arm, int]:
         """Return the key of its result."""
         return self.case.id, self.model, self.arm, self.repeat
-
-
-class Budget(NamedTuple):
-    """What all cases of a command together may take; None: no limit."""
-
-    tokens: int | None = None
-    usd: float | None = None
-
-    def spent_by(self, spent: Spent) -> str:
-        """Say that it is spent; empty while it is not."""
-        if self.tokens is not None and spent.tokens >= self.tokens:
-            return f"the budget of {count(f'{self.tokens:,}' if self.tokens != 1 else 1, 'token')} is spent"
-        if self.usd is not None and (spent.usd or 0.0) >= self.usd:
-            return f"the budget of {self.usd:g} USD is spent"
-        return ""
-
-
-def parse_budget(text: str, models: Iterable[str], prices: Mapping[str, Price]) -> Budget:
-    """Return a budget of tokens (`50000`, `50_000`, `50k`, `2M`) or of money (`2.50USD`, `$2.5`).
-
-    Raises BudgetError, also for money where the price of a model is not known.
-    """
-    match = _AMOUNT.fullmatch(text.strip().replace(",", "").replace("_", ""))
-    if match is None:
-        raise BudgetError(text, "give tokens (50000, 50k, 2M) or money (2.50USD)")
-    amount = float(match["amount"])
-    if not (match["sign"] or match["money"]):
-        tokens = int(amount * _TIMES[(match["times"] or "").lower()])
-        if not tokens:
-            raise BudgetError(text, "nothing can be run with that")
-        return Budget(tokens=tokens)
-    if match["times"] or (match["sign"] and match["money"]):
-        raise BudgetError(text, "write money as 2.50USD")
-    unknown = [model for model in models if price_of(model, prices) is None]
-    if unknown:
-        example = f'{{"{unknown[0]}": {{"input": 0.25, "output": 2.0}}}}'
-        raise BudgetError(text, f"the price of {unknown[0]} is not known: set `prices`, {example}")
-    return Budget(usd=amount)
 
 
 def tasks_of(head: RunHead) -> Iterator[Task]:
@@ -129,15 +83,15 @@ def run_all(
     setup: Setup,
     *,
     jobs: int,
-    budget: Budget,
     stop: Stop,
+    tokens: float = math.inf,
     done: Collection[EvalResult] = (),
     tell: Callable[[EvalResult], None] = lambda _: None,
 ) -> str:
     """Run what has no result yet; keep each result as it comes, and tell of it. Return why it ended early.
 
-    A run that was stopped in the middle is not kept: it begins anew when the run goes on. What was done
-    before does not count for the budget.
+    No case begins when `tokens` are spent. A run that was stopped in the middle is not kept: it begins anew
+    when the run goes on.
     """
     remove_left_places()
     known = {each.key for each in done}
@@ -148,7 +102,8 @@ def run_all(
 
     with ThreadPoolExecutor(jobs, thread_name_prefix="eval") as pool:
         while True:
-            partial = partial or budget.spent_by(spent)
+            if spent.tokens >= tokens:
+                partial = f"its budget of {tokens:,.0f} tokens is spent"
             while not partial and not stop.drain_requested and len(running) < jobs:
                 task = next(waiting, None)
                 if task is None:

@@ -1,9 +1,5 @@
 """skills-agent eval: run eval cases, and say whether a skill helps and is chosen when it should be."""
 
-import os
-import shlex
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +17,7 @@ if TYPE_CHECKING:
     from skills_agent.evals.cases.run_folder import RunFolder
     from skills_agent.evals.cases.summary import Summary
     from skills_agent.evals.running import Setup
-    from skills_agent.evals.runs import Budget, Stop
+    from skills_agent.evals.runs import Stop
 
 _FIRST_CASE: Final = """\
 
@@ -33,9 +29,8 @@ Begin with one, in .agent/evals/first.yaml:
       files: {orders.csv: "region,amount\\nNorth,3\\nSouth,5\\n"}
       expect: {answer: "8"}
 """
-_MOST_JOBS: Final = 4
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
+_JOBS: Final = 4
+"""Cases side by side."""
 
 
 @click.command(
@@ -44,14 +39,11 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
         "eval",
         "eval skills/my-skill --model openai:gpt-5-mini --repeat 3 --without",
         "eval --baseline last --html report.html",
-        "eval --fail-under passed=0.9 --fail-under f1=0.8 --junit evals.xml",
+        "eval --fail-under passed=0.9 --fail-under f1=0.8",
         "eval --resume",
     ),
 )
 @click.argument("places", nargs=-1, metavar="[PATH]...", type=click.Path(exists=True, path_type=Path))
-@click.option(
-    "--skill", "names", metavar="NAME", multiple=True, help="Only cases about this skill. Repeatable."
-)
 @click.option(
     "--model",
     "models",
@@ -60,9 +52,6 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="A model: offline, scripted (plays the case's replies), or <provider>:<model>. Repeatable.",
 )
 @click.option("--repeat", type=click.IntRange(1, 100), help="Runs of each case. [default: 1]")
-@click.option(
-    "--jobs", type=click.IntRange(1, 64), help="Cases side by side. [default: processors, at most 4]"
-)
 @click.option("--without", "both", is_flag=True, help="Run each case without its skill, too.")
 @click.option("--baseline", metavar="RUN", help="Compare with an earlier run: its id, its folder, or `last`.")
 @click.option(
@@ -71,11 +60,6 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     metavar="METRIC=VALUE",
     multiple=True,
     help="Exit with 1 where a metric is lower, as passed=0.9, f1=0.8. Repeatable.",
-)
-@click.option(
-    "--budget",
-    metavar="AMOUNT",
-    help="Begin no case when this is spent: tokens (50000, 50k) or money (2.50USD, with the setting prices).",
 )
 @click.option(
     "--grader", metavar="MODEL", help="Grade rubrics with this model. [default: they are not graded]"
@@ -90,28 +74,23 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--record", is_flag=True, help="Keep the answers of the models beside the cases.")
 @click.option("--replay", is_flag=True, help="Answer from what was kept: no key, no network.")
-@click.option("--html", type=_FILE, metavar="FILE", help="Write one page that loads nothing.")
-@click.option("--junit", type=_FILE, metavar="FILE", help="Write JUnit XML.")
-@click.option("--markdown", type=_FILE, metavar="FILE", help="Write a summary for a pull request.")
-@click.option("--seed", type=int, help="Of what is drawn by chance in the statistics. [default: 0]")
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write one page that loads nothing.",
+)
 @options.yes
 @options.workspace
 @options.as_json
-@click.pass_context
 def evaluate(
-    context: click.Context,
-    /,
     *,
     thresholds: tuple[str, ...],
     baseline: str | None,
-    budget: str | None,
-    jobs: int | None,
     resumed: str | None,
     yes: frozenset[Risk],
     workspace: Path | None,
     html: Path | None,
-    junit: Path | None,
-    markdown: Path | None,
     as_json: bool,
     **chosen: Any,
 ) -> None:
@@ -121,29 +100,22 @@ def evaluate(
     Each case runs in a fresh workspace, and is a thread: `skills-agent threads show`. Exits with 0 where all
     cases pass (with --fail-under: where these hold), else with 1.
     """
-    from skills_agent.evals.cases.run_folder import RunFolder
     from skills_agent.evals.cases.summarise import summarise
     from skills_agent.evals.cases.thresholds import missed, parse_threshold
     from skills_agent.evals.heads import CUT_OFF
     from skills_agent.evals.models import NO_MODELS, models_of
-    from skills_agent.evals.runs import Budget, Stop, parse_budget
+    from skills_agent.evals.runs import Stop
     from skills_agent.evals.setups import make_setup
     from skills_agent.graph.threads.database import open_database
 
     settings = Settings.load(workspace)
     limits = [parse_threshold(text) for text in thresholds]
     is_new = resumed is None
-    head = (
-        _new_head(context, settings, chosen)
-        if is_new
-        else _old_head(context, settings, resumed or "", chosen)
-    )
+    head = _new_head(settings, chosen) if resumed is None else _old_head(settings, resumed, chosen)
     before = _run_before(settings.workspace, baseline, head.id) if baseline else None
-    asked = [*head.models, *filter(None, [head.grader])]
-    amount = parse_budget(budget, asked, settings.prices) if budget else Budget()
     # A whole run asks nobody: it needs no key.
     models = models_of(settings, head, anew=is_new) if head.partial else NO_MODELS
-    folder = (RunFolder.create if is_new else _opened)(settings.workspace, head)
+    folder = _folder(settings.workspace, head, is_new=is_new)
     words = ["--yes", ",".join(sorted(yes))] if yes else []
     again = shell_command(
         "eval", "--resume", head.id, *words, workspace=settings.workspace, checkpointer=None
@@ -151,12 +123,10 @@ def evaluate(
     stop = Stop()
     with folder.held(), open_database(settings) as database, draining(stop, again):
         folder.finish(CUT_OFF)
-        setup = make_setup(settings, folder.head, database, yes, models)
-        partial = _run(folder, setup, amount, stop, jobs, quiet=as_json)
+        partial = _run(folder, make_setup(settings, folder.head, database, yes, models), stop, quiet=as_json)
         folder.finish(partial)
     summary = summarise(folder.head, folder.results(), (before.head, before.results()) if before else None)
-    _write(summary, html=html, junit=junit, markdown=markdown)
-    _print(summary, as_json=as_json)
+    _report(summary, html, as_json=as_json)
     if code := exit_code_of(stop):
         leave(code, again)
     if partial:
@@ -168,7 +138,7 @@ def evaluate(
         raise click.exceptions.Exit(1)
 
 
-def _new_head(context: click.Context, settings: Settings, chosen: dict[str, Any]) -> "RunHead":
+def _new_head(settings: Settings, chosen: dict[str, Any]) -> "RunHead":
     """Read the cases that the options ask for; where there are none, say how to begin, and exit with 2."""
     from skills_agent.evals.heads import NoCasesError, new_head
     from skills_agent.graph.models.provider import default_model
@@ -181,33 +151,27 @@ def _new_head(context: click.Context, settings: Settings, chosen: dict[str, Any]
             settings,
             chosen["places"],
             models=chosen["models"] or (settings.model or default_model(process_environment()),),
-            names=chosen["names"],
             both=chosen["both"],
             repeat=chosen["repeat"] or 1,
-            seed=chosen["seed"] or 0,
             grader=chosen["grader"] or "",
             recording="record" if chosen["record"] else "replay" if chosen["replay"] else "",
-            command=shlex.join(["skills-agent", *sys.argv[1:]]),
         )
     except NoCasesError as error:
-        if not chosen["names"]:
-            click.echo(_FIRST_CASE, err=True)
-        raise click.UsageError(str(error).rstrip(), context) from error
+        click.echo(_FIRST_CASE, err=True)
+        raise click.UsageError(str(error).rstrip()) from error
     if head.grader in head.models:
         click.echo(f"note: {line_of(head.grader)} grades its own answers: choose another --grader", err=True)
     return head
 
 
-def _old_head(context: click.Context, settings: Settings, resumed: str, chosen: dict[str, Any]) -> "RunHead":
+def _old_head(settings: Settings, resumed: str, chosen: dict[str, Any]) -> "RunHead":
     """Return the head of the run to go on with. What it is of cannot be chosen anew."""
     from skills_agent.evals.cases.run_folder import RunFolder
     from skills_agent.evals.heads import changed_skills, check_unchanged, newest_partial
     from skills_agent.evals.runs import missing
 
-    if given := sorted(name for name, value in chosen.items() if value):
-        words = {each.name: (each.opts or [each.name])[0] for each in context.command.params}
-        word = {"places": "PATH"}.get(given[0], words.get(given[0]))
-        raise click.UsageError(f"--resume goes on with a run as it was begun: leave out {word}", context)
+    if any(chosen.values()):
+        raise click.UsageError("--resume goes on with a run as it was begun: choose no cases, models or runs")
     folder = RunFolder.open(settings.workspace, resumed or newest_partial(settings.workspace))
     head = folder.head
     if not missing(head, folder.results()):  # Only its reports are wanted.
@@ -231,66 +195,45 @@ def _run_before(workspace: Path, run: str, now: str) -> "RunFolder":
     raise click.UsageError("no run here ran to its end yet: there is nothing to compare with")
 
 
-def _opened(workspace: Path, head: "RunHead") -> "RunFolder":
+def _folder(workspace: Path, head: "RunHead", *, is_new: bool) -> "RunFolder":
     from skills_agent.evals.cases.run_folder import RunFolder
 
-    return RunFolder.open(workspace, head.id)
+    return RunFolder.create(workspace, head) if is_new else RunFolder.open(workspace, head.id)
 
 
-def _run(
-    folder: "RunFolder", setup: "Setup", amount: "Budget", stop: "Stop", jobs: int | None, *, quiet: bool
-) -> str:
+def _run(folder: "RunFolder", setup: "Setup", stop: "Stop", *, quiet: bool) -> str:
     from skills_agent.evals.commands.eval_progress import EvalProgress
     from skills_agent.evals.runs import missing, run_all
 
     done = folder.results()
-    total = len(done) + missing(folder.head, done)
-    with EvalProgress(total, done, quiet=quiet) as progress:
-        return run_all(
-            folder,
-            setup,
-            jobs=jobs or min(_MOST_JOBS, os.cpu_count() or 1),
-            budget=amount,
-            stop=stop,
-            done=done,
-            tell=progress.tell,
-        )
+    with EvalProgress(len(done) + missing(folder.head, done), done, quiet=quiet) as progress:
+        return run_all(folder, setup, jobs=_JOBS, stop=stop, done=done, tell=progress.tell)
 
 
-def _write(summary: "Summary", *, html: Path | None, junit: Path | None, markdown: Path | None) -> None:
-    from skills_agent.evals.report.html import html_page
-    from skills_agent.evals.report.junit import junit as junit_xml
-    from skills_agent.evals.report.markdown import markdown as markdown_text
-
-    for file, make in ((html, html_page), (junit, junit_xml), (markdown, markdown_text)):
-        if file is None:
-            continue
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(make(summary), encoding="utf-8")
-        except OSError as error:
-            raise click.ClickException(f"cannot write {file}: {error.strerror}") from error
-
-
-def _print(summary: "Summary", *, as_json: bool) -> None:
+def _report(summary: "Summary", html: Path | None, *, as_json: bool) -> None:
     from msgspec import to_builtins
 
-    from skills_agent.evals.report.terminal import print_summary
+    from skills_agent.evals.report.page import html_page
+    from skills_agent.evals.report.terminal import print_view
+    from skills_agent.evals.report.view import view_of
 
+    view = view_of(summary)
+    if html:
+        try:
+            html.parent.mkdir(parents=True, exist_ok=True)
+            html.write_text(html_page(view), encoding="utf-8")
+        except OSError as error:
+            raise click.ClickException(f"cannot write {html}: {error.strerror}") from error
     if as_json:
         print_json(to_builtins(summary))
-        return
-    print_summary(summary)
+    else:
+        print_view(view)
 
 
 def _all_passed(summary: "Summary") -> bool:
     """Return whether every run with the skill passed. What nothing decides is not counted: but one is."""
-    outcomes: Sequence[str] = [
-        each.outcome
-        for row in summary.cases
-        for each in row.runs.get("with", ())
-        if each.outcome != "ungraded"
-    ]
+    results = [each for row in summary.cases for each in row.runs.get("with", ())]
+    outcomes = [each.outcome for each in results if each.outcome != "ungraded"]
     return bool(outcomes) and all(each == "passed" for each in outcomes)
 
 

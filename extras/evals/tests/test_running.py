@@ -29,7 +29,7 @@ from skills_agent.evals.cases.run_folder import RunFolder
 from skills_agent.evals.laying import fresh_place, remove_left_places
 from skills_agent.evals.places import catalog_folders, sources_of
 from skills_agent.evals.running import Setup, run_case
-from skills_agent.evals.runs import Budget, Stop, missing, run_all
+from skills_agent.evals.runs import Stop, missing, run_all
 from skills_agent.graph import build_graph
 from skills_agent.graph.kept_folders import homes_of
 from skills_agent.graph.models.scripted import ScriptedChatModel
@@ -354,12 +354,12 @@ def test_a_run_goes_on_where_it_was_and_counts_nothing_twice(setup: Setup) -> No
         if len(told) == 2:
             stop.request_drain()
 
-    partial = run_all(folder, setup, jobs=1, budget=Budget(), stop=stop, tell=tell)
+    partial = run_all(folder, setup, jobs=1, stop=stop, tell=tell)
     assert partial == "it was interrupted"
     assert [each.case for each in folder.results()] == ["c0", "c1"]
     assert missing(folder.head, folder.results()) == 2
     done = folder.results()
-    assert run_all(folder, setup, jobs=2, budget=Budget(), stop=Stop(), done=done) == ""
+    assert run_all(folder, setup, jobs=2, stop=Stop(), done=done) == ""
     assert sorted(each.case for each in folder.results()) == ["c0", "c1", "c2", "c3"]
     assert missing(folder.head, folder.results()) == 0
 
@@ -367,8 +367,8 @@ def test_a_run_goes_on_where_it_was_and_counts_nothing_twice(setup: Setup) -> No
 def test_a_budget_ends_a_run_before_the_next_case(setup: Setup) -> None:
     cases = [case(id=f"c{number}", kind="trigger", turns=("add numbers",)) for number in range(4)]
     folder = RunFolder.create(setup.settings.workspace, head(*cases))
-    partial = run_all(folder, setup, jobs=1, budget=Budget(tokens=1), stop=Stop())
-    assert partial == "the budget of 1 token is spent"
+    partial = run_all(folder, setup, jobs=1, stop=Stop(), tokens=1)
+    assert partial == "its budget of 1 tokens is spent"
     assert len(folder.results()) == 1
 
 

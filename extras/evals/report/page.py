@@ -1,0 +1,143 @@
+"""A run as one page: a file that loads nothing and runs nothing, in light and dark, also for paper."""
+
+import base64
+import hashlib
+import html
+import math
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Final
+
+from skills_agent.evals.cases.summary import Delta
+from skills_agent.evals.report.view import NO, YES, Answer, Attempt, Case, Table, View
+from skills_agent.skills.visible import visible
+
+_VOID: Final = frozenset({"meta"})
+"""Without an end tag."""
+_WIDTH, _HEIGHT = 280, 34
+
+
+class Html(str):
+    """Markup; a plain text is none."""
+
+    __slots__ = ()
+
+
+def element(tag: str, /, *children: str, **attributes: object) -> Html:
+    """Return an element. A text in it is escaped, with marks in place of what cannot be seen.
+
+    `class_` stands for `class`, `http_equiv` for `http-equiv`.
+    """
+    named = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
+    start = "".join([tag, *(f' {key}="{_escaped(str(value))}"' for key, value in named.items())])
+    content = "".join(each if isinstance(each, Html) else _escaped(each) for each in children)
+    return Html(f"<{start}>" if tag in _VOID else f"<{start}>{content}</{tag}>")
+
+
+def html_page(view: View) -> str:
+    """Return the page. Texts of cases, models and repositories are in it as texts, never as markup."""
+    style = (files("skills_agent.evals.report") / "page.css").read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    # Markup that got through all the same would run nothing, load nothing and send nothing.
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("title", view.title),
+        element("style", Html(style)),
+    )
+    facts = [part for name, value in view.facts.items() for part in _fact(name, value)]
+    body = element(
+        "body",
+        element("h1", view.title),
+        *map(_answer, view.answers),
+        element("ul", *(element("li", note) for note in view.notes)),
+        *(element("div", _table(each), class_="wide") for each in view.tables),
+        *([element("h2", "Cases, those that pass least often first")] if view.cases else []),
+        *map(_case, view.cases),
+        element("dl", *facts),
+    )
+    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _escaped(text: str) -> str:
+    return html.escape(visible(text.replace("\r\n", "\n"), "prose"))
+
+
+def _fact(name: str, value: str) -> tuple[Html, Html]:
+    return element("dt", name), element("dd", value)
+
+
+def _answer(answer: Answer) -> Html:
+    chart = [_chart(answer.delta, answer.tone)] if answer.delta else []
+    return element("div", element("p", answer.sentence), *chart, class_=f"answer {answer.tone}")
+
+
+def _chart(delta: Delta, tone: str) -> Html:
+    """Return a difference of shares as a point with its interval around a line at zero.
+
+    The scale is that of the difference, at least a fifth on each side, so that a small one can be seen.
+    """
+    most = max(0.2, math.ceil(10 * max(abs(delta.low), abs(delta.high))) / 10)
+    x, low, high = (
+        round(_WIDTH * (0.5 + 0.48 * each / most), 1) for each in (delta.value, delta.low, delta.high)
+    )
+    ends = ((0, "start", f"-{100 * most:.0f}"), (_WIDTH, "end", f"+{100 * most:.0f} points"))
+    return element(
+        "svg",
+        element("line", x1=_WIDTH / 2, x2=_WIDTH / 2, y1=0, y2=20, class_="zero"),
+        element("line", x1=low, x2=high, y1=10, y2=10),
+        element("circle", cx=x, cy=10, r=5, class_=tone),
+        *(element("text", text, x=at, y=_HEIGHT - 2, text_anchor=anchor) for at, anchor, text in ends),
+        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+        width=_WIDTH,
+        height=_HEIGHT,
+        aria_hidden="true",
+    )
+
+
+def _table(table: Table) -> Html:
+    rows = [element("tr", element("th", row[0], scope="row"), *map(_cell, row[1:])) for row in table.rows]
+    return element(
+        "table",
+        element("caption", table.title),
+        element("thead", element("tr", *(element("th", each, scope="col") for each in table.header))),
+        element("tbody", *rows),
+    )
+
+
+def _cell(text: str) -> Html:
+    kind = {YES: "passed", NO: "failed"}.get(text[:1], text)
+    return (
+        element("td", text, class_=kind)
+        if kind in {"passed", "failed", "better", "worse"}
+        else element("td", text)
+    )
+
+
+def _case(case: Case) -> Html:
+    marks = [element("b", f"{mark} ", class_=mark) for mark in case.marks]
+    return element(
+        "details",
+        element("summary", *marks, case.name, element("small", f" {case.rates}")),
+        *(element("pre", request) for request in case.requests),
+        element("div", _table(case.checks), class_="wide"),
+        element("div", *map(_attempt, case.attempts), class_="columns"),
+    )
+
+
+def _attempt(attempt: Attempt) -> Html:
+    return element("section", *_attempt_parts(attempt))
+
+
+def _attempt_parts(attempt: Attempt) -> Iterator[Html]:
+    yield element("h3", f"{attempt.title}: {attempt.outcome}")
+    if attempt.error:
+        yield element("p", attempt.error)
+    yield element("ol", *(element("li", element("code", call)) for call in attempt.calls))
+    if attempt.answer:
+        yield element("pre", attempt.answer)
+    if attempt.thread:
+        yield element("p", element("code", f"skills-agent threads show {attempt.thread}"))

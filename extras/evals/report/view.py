@@ -1,0 +1,282 @@
+"""What a report says of a run, in plain texts: a terminal and a page show the same.
+
+Texts of cases, models and repositories are as they came: whoever shows them makes them harmless.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+from skills_agent.evals.cases.case import EvalCase
+from skills_agent.evals.cases.result import EvalResult
+from skills_agent.evals.cases.summary import NO_SKILL, ArmSummary, CaseRow, Choices, Delta, Summary
+from skills_agent.evals.cases.trajectory import MadeCall
+from skills_agent.evals.report.figures import (
+    GOOD,
+    change,
+    compared,
+    delta_text,
+    failures,
+    percent,
+    reason,
+    share,
+    spread,
+)
+from skills_agent.skills.text import count, cut, one_line
+
+YES, NO = "\u2713", "\u2717"
+"""How a cell begins that says whether an expectation holds."""
+_LONG: Final = 1_000
+"""Characters of a request and of an answer."""
+_SHORT: Final = 240
+"""Of a check, its evidence, and the arguments and the result of a call."""
+_MOST: Final = 40
+"""Checks and calls of a case."""
+
+Tone = Literal["better", "worse", "passed", "failed", "open"]
+
+
+class Answer(NamedTuple):
+    """What a run says to the question that it was made for."""
+
+    tone: Tone
+    sentence: str
+    delta: Delta | None = None
+    """What it is of; None: nothing was compared."""
+
+
+class Table(NamedTuple):
+    """Figures; no row is empty, and the first cell says what it is of."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+class Fault(NamedTuple):
+    """One run that did not pass."""
+
+    outcome: str
+    case: str
+    reason: str
+    thread: str
+
+
+class Attempt(NamedTuple):
+    """What the agent did in one run of a case."""
+
+    title: str
+    outcome: str
+    error: str
+    calls: Sequence[str]
+    answer: str
+    thread: str
+
+
+class Case(NamedTuple):
+    """One case: what was asked and expected, and what came of it in each column."""
+
+    name: str
+    marks: Sequence[str]
+    """Outcomes of its runs with the skill, and `flaky`."""
+    rates: str
+    requests: Sequence[str]
+    checks: Table
+    attempts: Sequence[Attempt]
+    """Of each column the run that is worst."""
+
+
+class View(NamedTuple):
+    """A whole report."""
+
+    title: str
+    facts: Mapping[str, str]
+    answers: Sequence[Answer]
+    """Whether the edit helped, whether the skill does, and last what passed."""
+    notes: Sequence[str]
+    tables: Sequence[Table]
+    faults: Sequence[Fault]
+    cases: Sequence[Case]
+    """Those that pass least often first."""
+
+
+def view_of(summary: Summary) -> View:
+    """Return what a report says of a run."""
+    head = summary.head
+    skills = sorted({case.skill for case in head.cases if case.skill})
+    cases = {case.id: case for case in head.cases}
+    rows = sorted(summary.cases, key=lambda row: row.rates.get("with", 1.0))
+    facts = {
+        "Run": f"{head.id}, {head.at}",
+        "Models": ", ".join(head.models),
+        "Graded by": head.grader,
+        "Skills": ", ".join(f"{name} {head.skills[name]:.12}" for name in skills if name in head.skills),
+        "Command": head.command,
+    }
+    return View(
+        title=f"Evals: {', '.join(skills[:3]) or head.id}{' and others' if len(skills) > 3 else ''}",
+        facts={name: value for name, value in facts.items() if value},
+        answers=[*_answers(summary)],
+        notes=[*_notes(summary)],
+        tables=[*_tables(summary)],
+        faults=[
+            Fault(each.outcome, _name(each.case, each.model, summary), reason(each), each.thread)
+            for each in failures(summary)
+        ],
+        cases=[_case(row, cases.get(row.case), _name(row.case, row.model, summary)) for row in rows],
+    )
+
+
+def _answers(summary: Summary) -> Iterator[Answer]:
+    is_one = len(summary.head.models) < 2
+    for delta in summary.deltas:
+        if delta.metric == "passed":
+            model = "" if is_one else f", {delta.model}"
+            tone: Tone = delta.verdict if delta.verdict in {"better", "worse"} else "open"
+            yield Answer(tone, f"Cases passed, {compared(delta)}{model}: {delta_text(delta)}.", delta)
+    for arm in summary.arms:
+        if arm.arm != "with":
+            continue
+        model, runs = "" if is_one else f"{arm.model}: ", count(arm.runs, "run")
+        if not arm.passed.n:
+            yield Answer("open", f"{model}Nothing decides about {runs}: there is no grader for rubrics.")
+            continue
+        passed = arm.outcomes.get("passed", 0)
+        tone = "failed" if set(arm.outcomes) - GOOD else "passed"
+        yield Answer(
+            tone,
+            f"{model}{passed} of {runs} passed: {share(arm.passed)} of {count(arm.passed.n, 'case')}.",
+        )
+    if not summary.arms:
+        yield Answer("open", "Nothing was run.")
+
+
+def _notes(summary: Summary) -> Iterator[str]:
+    yield from summary.notes
+    yield from summary.head.skipped
+    partial = summary.head.partial
+    if partial and not any(partial in each for each in summary.notes):
+        yield f"This run is not whole: {partial}."
+    if summary.visible is not None:
+        yield f"A difference below {100 * summary.visible:.0f} points would not show with so many cases."
+    if flaky := [row.case for row in summary.cases if row.flaky]:
+        yield f"Flaky, passed in some of the runs only: {', '.join(flaky[:_MOST])}"
+
+
+def _tables(summary: Summary) -> Iterator[Table]:
+    for arm in summary.arms:
+        if arm.choices and arm.arm == "with":
+            yield from _choices(arm.model, arm.choices)
+    if summary.arms:
+        yield Table(
+            "Results",
+            ("model", "arm", "cases", "passed", "calls", "tokens", "seconds", "USD"),
+            [_arm_row(arm) for arm in summary.arms],
+        )
+    if summary.deltas:
+        yield Table(
+            "What changed",
+            ("metric", "compared", "model", "shows", "difference", "better/worse/same"),
+            [_delta_row(each) for each in summary.deltas],
+        )
+
+
+def _arm_row(arm: ArmSummary) -> tuple[str, ...]:
+    cases = f"{arm.cases} x {arm.runs // arm.cases}" if arm.cases and arm.runs > arm.cases else str(arm.cases)
+    amounts = map(spread, (arm.calls, arm.tokens, arm.seconds, arm.usd))
+    return (arm.model, arm.arm, cases, share(arm.passed), *amounts)
+
+
+def _delta_row(delta: Delta) -> tuple[str, ...]:
+    moves = f"{delta.wins}/{delta.losses}/{delta.ties}"
+    return (delta.metric, compared(delta), delta.model, delta.verdict, change(delta), moves)
+
+
+def _choices(model: str, choices: Choices) -> Iterator[Table]:
+    yield Table(
+        f"Which skill {model} chose: right for {share(choices.accuracy)} of the requests",
+        ("skill", "right", "missed", "wrong", "precision", "recall", "F1"),
+        [
+            (
+                each.skill,
+                *(f"{number}" for number in (each.right, each.missed, each.wrong)),
+                share(each.precision),
+                share(each.recall),
+                "-" if each.f1 is None else f"{each.f1:.2f}",
+            )
+            for each in choices.skills
+        ],
+    )
+    if choices.near_misses:
+        yield Table(
+            "Requests that went wrong",
+            ("chosen", "expected", "of its runs", "request"),
+            [
+                (
+                    ", ".join(each.chosen) or NO_SKILL,
+                    ", ".join(each.expected) or NO_SKILL,
+                    percent(each.rate),
+                    one_line(each.request, _SHORT),
+                )
+                for each in choices.near_misses
+            ],
+        )
+
+
+def _name(case: str, model: str, summary: Summary) -> str:
+    return f"{case} ({model})" if len(summary.head.models) > 1 else case
+
+
+def _case(row: CaseRow, case: EvalCase | None, name: str) -> Case:
+    sides = [side for side in ("with", "before", "without") if side in row.runs]
+    worst = {side: _worst(row.runs[side]) for side in sides}
+    marks = dict.fromkeys(each.outcome for each in row.runs.get("with", ()))
+    texts = dict.fromkeys(check.text for one in worst.values() for check in one.checks)
+    rows = [
+        (cut(text, _SHORT), *(_outcome(text, row.runs[side], worst[side]) for side in sides))
+        for text in texts
+    ]
+    # Of many, those that do not hold are surely shown.
+    rows.sort(key=lambda cells: len(rows) > _MOST and not cells[1].startswith(NO))
+    return Case(
+        name=name,
+        marks=[*marks, "flaky"] if row.flaky else [*marks],
+        rates=", ".join(f"{side} {percent(row.rates[side])}" for side in sides if side in row.rates),
+        requests=[cut(turn, _LONG) for turn in case.turns] if case else [],
+        checks=Table("", ("expected", *sides), rows[:_MOST]),
+        attempts=[_attempt(side, worst[side], len(row.runs[side])) for side in sides],
+    )
+
+
+def _worst(runs: Sequence[EvalResult]) -> EvalResult:
+    """Return the run that is shown whole: the first that failed, else that broke off, else the first."""
+    return min(runs, key=lambda one: (one.outcome != "failed", one.outcome in GOOD, one.repeat))
+
+
+def _outcome(text: str, runs: Sequence[EvalResult], worst: EvalResult) -> str:
+    """Return what came of one expectation in one column: a sign, how often, and the evidence."""
+    held = [check.passed for one in runs for check in one.checks if check.text == text]
+    if not held:
+        return "-"
+    times = f" {sum(held)} of {len(held)}" if len(held) > 1 else ""
+    failed = (check.evidence for check in worst.checks if check.text == text and not check.passed)
+    return f"{YES if all(held) else NO}{times} {cut(next(failed, ''), _SHORT)}".rstrip()
+
+
+def _attempt(side: str, one: EvalResult, runs: int) -> Attempt:
+    calls = one.trajectory.calls
+    more = [f"and {count(len(calls) - _MOST, 'call')} more"] if len(calls) > _MOST else []
+    return Attempt(
+        title=f"{side}, run {one.repeat + 1}" if runs > 1 else side,
+        outcome=one.outcome,
+        error=cut(one.error, _LONG),
+        calls=[*map(_call, calls[:_MOST]), *more],
+        answer=cut(one.trajectory.answer, _LONG),
+        thread=one.thread,
+    )
+
+
+def _call(call: MadeCall) -> str:
+    args = json.dumps(call.args, ensure_ascii=False, separators=(",", ":"), default=str) if call.args else ""
+    said = "" if call.status == "ok" else f" {call.status}: {one_line(call.result, _SHORT)}"
+    return f"{call.tool} {one_line(args, _SHORT)}".rstrip() + said

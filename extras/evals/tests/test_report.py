@@ -1,0 +1,198 @@
+"""What a report says of a run, in a terminal and on a page: facts, and nothing hostile gets through."""
+
+import base64
+import hashlib
+import io
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+from rich.console import Console
+
+from extras.evals.tests.runs import answered, head, ran, task, trigger
+from skills_agent.evals.cases.result import EvalResult
+from skills_agent.evals.cases.summarise import summarise
+from skills_agent.evals.cases.trajectory import MadeCall
+from skills_agent.evals.report.page import element, html_page
+from skills_agent.evals.report.terminal import print_view
+from skills_agent.evals.report.view import View, view_of
+
+HOSTILE = (
+    "</script><script>window.pwned=1</script><img src=x onerror=pwned()> @octocat |`\x1b[2J\u202e "
+    "https://evil.example"
+)
+NAMES = tuple(f"c{number}" for number in range(12))
+
+
+def both(*, wrong: int = 2) -> View:
+    """Return the report of cases that pass with the skill, but for so many, and fail without it."""
+    results = [answered(name, right=place >= wrong) for place, name in enumerate(NAMES)]
+    results += [answered(name, right=False, arm="without") for name in NAMES]
+    return view_of(summarise(head(map(task, NAMES), arms=("with", "without")), results))
+
+
+def hostile() -> View:
+    """Return the report of a run in which every text that comes from elsewhere is hostile."""
+    case = task(HOSTILE, tags=(HOSTILE,), file=HOSTILE, note=HOSTILE)
+    case = structs.replace(case, skill=HOSTILE, turns=(HOSTILE,))
+    one = ran(HOSTILE, ("answer", False), model=HOSTILE, chosen=[HOSTILE])
+    call = MadeCall(tool=HOSTILE, args={HOSTILE: [HOSTILE, "\ud800"]}, result=HOSTILE, status="error")
+    checks = tuple(structs.replace(each, text=HOSTILE, evidence=HOSTILE) for each in one.checks)
+    trajectory = structs.replace(one.trajectory, answers=(HOSTILE,), calls=(call,), files={HOSTILE: "0"})
+    one = structs.replace(one, checks=checks, trajectory=trajectory, error=HOSTILE, thread=HOSTILE)
+    fields = {"id": HOSTILE, "grader": HOSTILE, "command": HOSTILE, "partial": HOSTILE, "skipped": (HOSTILE,)}
+    whole = head([case], skills={HOSTILE: HOSTILE}, **fields)
+    return view_of(summarise(structs.replace(whole, models=(HOSTILE, "b")), [one], (whole, [one])))
+
+
+def printed(view: View, *, width: int = 100, is_terminal: bool = False) -> str:
+    file = io.StringIO()
+    print_view(
+        view, Console(file=file, width=width, force_terminal=is_terminal, highlight=False, markup=False)
+    )
+    return file.getvalue()
+
+
+def test_the_answer_is_whether_the_skill_helps_and_what_passed() -> None:
+    compared, passed = both().answers
+    assert (compared.tone, compared.delta is not None) == ("better", True)
+    assert "10 better, 0 worse, 2 the same" in compared.sentence
+    assert (passed.tone, passed.sentence.partition(":")[0]) == ("failed", "10 of 12 runs passed")
+    assert printed(both()).splitlines()[-1] == passed.sentence
+    assert both(wrong=0).answers[1].tone == "passed"
+    assert both(wrong=12).answers[0].tone == "open"
+
+
+def test_a_run_of_nothing_has_a_report() -> None:
+    view = view_of(summarise(head([]), []))
+    assert [each.sentence for each in view.answers] == ["Nothing was run."]
+    assert printed(view)
+    assert html_page(view)
+
+
+def test_figures_and_choices_are_tables() -> None:
+    cases = [trigger("a", "csv-report"), trigger("b", "csv-report"), trigger("c", "text-stats")]
+    results = [
+        ran("a", chosen=["csv-report"]),
+        ran("b", chosen=["text-stats"]),
+        ran("c", chosen=["text-stats"]),
+    ]
+    skills, wrong, figures = view_of(summarise(head(cases), results)).tables
+    assert [row[:4] for row in skills.rows] == [("csv-report", "1", "1", "0"), ("text-stats", "1", "0", "1")]
+    assert [row[:2] for row in wrong.rows] == [("text-stats", "csv-report")]
+    assert figures.rows[0][:3] == ("model", "with", "3")
+    assert [each.title for each in both().tables][-1] == "What changed"
+
+
+def test_faults_say_why_and_which_thread_shows_it() -> None:
+    late = structs.replace(ran("c1", outcome="timeout"), error="It was given up.", thread="eval-c1")
+    view = view_of(summarise(head(map(task, NAMES[:2])), [late, answered("c0", right=False)]))
+    assert [(each.outcome, each.case) for each in view.faults] == [("failed", "c0"), ("timeout", "c1")]
+    assert view.faults[0].reason == "answer holds. It is so."
+    said = printed(view)
+    assert "It was given up." in said
+    assert "skills-agent threads show eval-c1" in said
+
+
+def test_a_case_shows_its_worst_run_beside_those_of_the_other_columns() -> None:
+    runs: list[EvalResult] = [answered("c0", right=number != 1, repeat=number) for number in range(3)] + [
+        answered("c0", right=False, arm="without")
+    ]
+    (case,) = view_of(summarise(head([task("c0")], repeat=3, arms=("with", "without")), runs)).cases
+    assert case.marks == ["passed", "failed", "flaky"]
+    assert [each.title for each in case.attempts] == ["with, run 2", "without"]
+    assert case.checks.header == ("expected", "with", "without")
+    assert case.checks.rows[-1] == ("answer holds.", "\u2717 2 of 3 It is so.", "\u2717 It is so.")
+
+
+@pytest.mark.parametrize(("width", "is_terminal"), [(40, True), (300, True), (80, False)])
+def test_hostile_texts_cannot_steer_the_terminal(width: int, is_terminal: bool) -> None:
+    said = printed(hostile(), width=width, is_terminal=is_terminal)
+    assert "octocat" in said
+    assert not set(said) & set("\u202e\ud800")
+    assert "\x1b[2J" not in said
+
+
+def test_long_lists_are_cut_in_the_terminal_and_whole_on_the_page() -> None:
+    view = both(wrong=12)
+    many = view._replace(faults=[*view.faults] * 3, tables=[view.tables[0]._replace(rows=[("x",) * 8] * 30)])
+    assert "and 16 more" in printed(many)
+    assert "and 10 more" in printed(many)
+    assert html_page(many).count(">x</th>") == 30
+
+
+class Tags(HTMLParser):
+    """Reads a page as a browser does: its tags, and what of them could load or run something."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.attributes: dict[str, str | None] = {}
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes.update(attrs)
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_well_formed_and_loads_and_runs_nothing() -> None:
+    page = html_page(hostile())
+    read = Tags(page)
+    assert read.open == []
+    assert not {*read.tags} & {"script", "img", "link", "iframe", "a", "form", "base"}
+    assert not {*read.attributes} & {"src", "href", "style", "action", "ping", "onerror"}
+    assert not set(page) & set("\x1b\u202e\ud800")
+    policy = re.search(r'Policy" content="([^"]*)"', page)
+    style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)
+    assert policy
+    assert style
+    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    assert policy[1].replace("&#x27;", "'") == (
+        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    )
+
+
+@given(st.text())
+def test_any_text_stays_a_text(value: str) -> None:
+    read = Tags(f"<p>{element('b', value, title=value)}</p>")
+    assert read.tags == ["p", "b"]
+    assert [*read.attributes] == ["title"]
+
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: sh .ci/system installs it")
+def test_markup_that_got_through_would_run_and_load_nothing(tmp_path: Path) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is in the extra `dev`")
+    markup = f"{HOSTILE}<img src='data:image/gif;base64,R0' onerror='pwned=1'><script src='x.js'></script>"
+    file = tmp_path / "page.html"
+    page = html_page(hostile()).replace("<h1>", f"{markup}<base href='https://evil.example'><h1>")
+    file.write_text(page)
+    requests: list[str] = []
+    complaints: list[str] = []
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        seen = browser.new_page()
+        # What its policy forbids is said to begin, and never ends.
+        seen.on("requestfinished", lambda request: requests.append(request.url))
+        seen.on("console", lambda message: complaints.append(message.text))
+        seen.goto(file.as_uri())
+        assert seen.evaluate("window.pwned") is None
+        assert seen.evaluate("document.baseURI") == file.as_uri()
+        browser.close()
+    assert requests == [file.as_uri()]
+    assert any("Content Security Policy" in each for each in complaints)
