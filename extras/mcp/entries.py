@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
+from skills_agent.mcp.json_fields import json_fields
 from skills_agent.skills.errors import DetailedError, SkillError
-from skills_agent.skills.format.json_fields import json_fields
 from skills_agent.skills.format.rules import FrontmatterError, is_spec_name
 from skills_agent.skills.text import one_line
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from skills_agent.mcp.entries import MAX_BYTES, MAX_FILES, McpEntry, McpFile, uri_of
+from skills_agent.mcp.json_fields import json_fields
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.fields import FIELDS
-from skills_agent.skills.format.json_fields import json_fields
 from skills_agent.skills.format.rules import NAME_RULE, is_spec_name
 from skills_agent.skills.library.contents import ContentLimits, Member, list_contents
 from skills_agent.skills.library.registry import Registry
