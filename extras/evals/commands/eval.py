@@ -1,5 +1,6 @@
 """skills-agent eval: run eval cases, and say whether a skill helps and is chosen when it should be."""
 
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +14,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.skills.policy.risk import Risk
 
 if TYPE_CHECKING:
-    from skills_agent.evals.cases.result import RunHead
+    from skills_agent.evals.cases.result import EvalResult, RunHead
     from skills_agent.evals.cases.run_folder import RunFolder
     from skills_agent.evals.cases.summary import Summary
     from skills_agent.evals.running import Setup
@@ -31,6 +32,7 @@ Begin with one, in .agent/evals/first.yaml:
 """
 _JOBS: Final = 4
 """Cases side by side."""
+_LINE: Final = 200
 
 
 @click.command(
@@ -202,12 +204,21 @@ def _folder(workspace: Path, head: "RunHead", *, is_new: bool) -> "RunFolder":
 
 
 def _run(folder: "RunFolder", setup: "Setup", stop: "Stop", *, quiet: bool) -> str:
-    from skills_agent.evals.commands.eval_progress import EvalProgress
+    """Run what has no result yet, and say on stderr what came of each; return why it ended early."""
     from skills_agent.evals.runs import missing, run_all
 
     done = folder.results()
-    with EvalProgress(len(done) + missing(folder.head, done), done, quiet=quiet) as progress:
-        return run_all(folder, setup, jobs=_JOBS, stop=stop, done=done, tell=progress.tell)
+    total, numbers = len(done) + missing(folder.head, done), count(len(done) + 1)
+
+    def tell(result: "EvalResult") -> None:
+        if quiet:
+            return
+        arm = "" if result.arm == "with" else "  without the skill"
+        number = f"{next(numbers):>{len(str(total))}}/{total}"
+        outcome = click.style(f"{result.outcome:<8}", fg="green" if result.outcome == "passed" else "red")
+        click.echo(f"{number}  {outcome}  {line_of(f'{result.case}  {result.model}', _LINE)}{arm}", err=True)
+
+    return run_all(folder, setup, jobs=_JOBS, stop=stop, done=done, tell=tell)
 
 
 def _report(summary: "Summary", html: Path | None, *, as_json: bool) -> None:
