@@ -18,7 +18,6 @@ import resource
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,7 +34,6 @@ GOALS = {
     "new process, writes the index / flat": 1.5,
     "second process / flat": 0.25,
     "second thread / flat": 0.15,
-    "second thread, watched / flat": 0.15,
     "more memory, MB": 15,
     "stall of the event loop, 1,000 skills, ms": 20,
 }
@@ -132,12 +130,6 @@ def child(side: str, folder: str, index: str) -> None:
         figures["process"] = time.process_time()
         figures["megabytes"] = megabytes()
         figures["again"] = median(measured(registry.refresh) for _ in range(AGAIN))
-        registry.watch()
-        for thread in threading.enumerate():
-            if thread.name == "watch":
-                thread.join()
-        registry.refresh()  # looks once more: what happened before the watch began is in no event
-        figures["watched"] = median(measured(registry.refresh) for _ in range(AGAIN))
     print(json.dumps(figures))
 
 
@@ -172,8 +164,6 @@ def compare(number: int, rounds: int) -> bool:
             for name, other in base.items():
                 second = sides["second process"]
                 ratios.setdefault(f"second thread / {name}", []).append(second["again"] / other["work"])
-                watched = second["watched"] / other["work"]
-                ratios.setdefault(f"second thread, watched / {name}", []).append(watched)
                 whole = sides["new process, no index"]["process"] / other["process"]
                 ratios.setdefault(f"whole new process / {name}", []).append(whole)
             more.append(sides["new process, writes the index"]["megabytes"] - base["flat"]["megabytes"])

@@ -184,7 +184,6 @@ class Services:
         return ThreadServices(
             self.settings,
             self.audit,
-            lambda: self.library.shared.watch(),  # noqa: PLW0108 - the library is made when it is needed
             self._connect if self.settings.mcp_servers else None,
             self.host.journal,
             self.host.locks,

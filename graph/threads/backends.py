@@ -36,8 +36,6 @@ class ThreadServices:
 
     settings: Settings
     audit: Audit
-    after_turn: Callable[[], object]
-    """Does what can wait until a turn is over."""
     before_turn: Callable[[], object] | None = None
     """Does what a turn needs before it begins, and may block; None: nothing is to be done."""
     journal: Journal | None = None

@@ -154,7 +154,6 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                 invocation.settle(lambda: self._status(thread, config) == "done")
             if received.outdated:
                 raise _answered(received.outdated, self.get_state(config or {}))
-        self.services.after_turn()
 
     @override
     async def astream(
@@ -192,7 +191,6 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                     )
                 if received.outdated:
                     raise _answered(received.outdated, await self.aget_state(config or {}))
-        self.services.after_turn()
 
     @override
     def get_state(self, config: RunnableConfig, **options: Any) -> StateSnapshot:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
@@ -27,7 +27,7 @@ from skills_agent.skills.library.contents import list_resources
 from skills_agent.skills.library.discovery import Discovery, SourceContents, SourceSkill, cause_of, read_file
 from skills_agent.skills.library.index import Strictness, open_index
 from skills_agent.skills.skill import Need, ResourceListing, Skill, SkillMetadata, SkillRef
-from skills_agent.skills.sources.directory import DirectorySource, list_files
+from skills_agent.skills.sources.directory import list_files
 from skills_agent.skills.sources.plugin import Plugin, without_plugin
 from skills_agent.skills.sources.protocol import SkillEntry, SkillFile, Source
 from skills_agent.skills.sources.walk import SKILL_FILE
@@ -122,15 +122,6 @@ class Registry:
         extra = {"skills": skills, "sources": sources, "digest": catalog.digest}
         logger.info("discovered %d skills from %d sources", skills, sources, extra=extra)
         return catalog
-
-    def watch(self) -> None:
-        """Begin to watch the sources that two looks found unchanged: more looks cost nothing then (Linux).
-
-        This is done in a thread of its own, because it takes as long as two looks.
-        """
-        folders = [source for source in self.sources if isinstance(source, DirectorySource)]
-        if due := [source for source in folders if source.is_watch_due]:
-            Thread(target=_watch, args=(due,), name="watch", daemon=True).start()
 
     def get(self, digest: str) -> Catalog | None:
         """Return a recent catalog of this process by its digest; nothing is scanned, nothing waited for."""
@@ -395,11 +386,6 @@ class Library:
             if len(self._own) > _CALLERS_KEPT:
                 del self._own[next(iter(self._own))]
         return registry
-
-
-def _watch(sources: Iterable[DirectorySource]) -> None:
-    for source in sources:
-        source.watch()
 
 
 def _file_name(ref: SkillRef) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from skills_agent.skills.confined import OutsideRootError, is_beneath, open_beneath, read_beneath
 from skills_agent.skills.format.rules import Finding, diagnostic
@@ -27,9 +27,6 @@ from skills_agent.skills.sources.walk import (
 from skills_agent.skills.text import is_text, readable
 from skills_agent.skills.trees import walk
 
-if TYPE_CHECKING:
-    from skills_agent.skills.sources.inotify import FolderWatch
-
 STANDARD_FOLDERS: Final = (".claude/skills", ".agents/skills", ".agent/skills")
 """Low to high precedence."""
 BUNDLED_FOLDER: Final = Path(__file__).resolve().parent.parent / "bundled"
@@ -37,8 +34,6 @@ _ABOVE: Final = 2
 """Folders above a configured one that may be a plugin: it may be the last one of PLUGIN/skills/NAME."""
 _MAX_FILES: Final = 5_000
 """Files of one skill that a listing looks at."""
-_WATCHED_FROM: Final = 32
-"""Folders: to look at fewer costs a tenth of a millisecond, and a user has as few as 128 inotify queues."""
 
 logger = logging.getLogger(__name__)
 
@@ -80,46 +75,20 @@ class DirectorySource:
         """
         self._lock = Lock()
         self._scan: Scan | None = None
-        self._watch: FolderWatch | None = None
-        self._watchable = True
-        """False after an attempt to watch these folders that failed."""
-        self.is_watch_due = False
-        """Whether a look found nothing changed, and the next one could do without."""
 
     def scan(self) -> Scan:
-        """Find every SKILL.md beneath the folder, reading none: as it is now, watched or not."""
+        """Find every SKILL.md beneath the folder, reading none: as it is now."""
         if self.leads_out:
             message = "The folder is a link, or reached by one, that leads out of the workspace."
             return Scan((), (diagnostic(Finding("link-outside", message), readable(str(self.folder))),))
         with self._lock:
-            watch, self._watch = self._watch, None  # a look that is interrupted leaves none
-            # Asked before the look: what happens during it is left for the next scan.
-            if self._scan is None or watch is None or watch.has_news():
-                if not self.folders or not all(map(is_unchanged, self.folders)):
-                    walk = Walk(str(self.folder), self._clock(), self.folders)
-                    self._scan = walk.scan(required=self._required)
-                    self.folders, watch, self._watchable = walk.folders, None, True
-                elif self._scan is None:
-                    self._scan = scan_of(self.folders)
-                elif watch is None or watch.is_lost:
-                    self.is_watch_due, watch = self._watchable and _is_worth_watching(self.folders), None
-            self._watch = watch
+            if not self.folders or not all(map(is_unchanged, self.folders)):
+                walk = Walk(str(self.folder), self._clock(), self.folders)
+                self._scan = walk.scan(required=self._required)
+                self.folders = walk.folders
+            elif self._scan is None:
+                self._scan = scan_of(self.folders)
             return self._scan
-
-    def watch(self) -> None:
-        """Begin to watch the folders if that is due, when nobody waits: it takes as long as two looks.
-
-        The next scan looks once more: what happened before the watch began is in no event.
-        """
-        with self._lock:
-            is_due, self.is_watch_due = self.is_watch_due, False
-            folders = self.folders
-        if not is_due:
-            return
-        watch = _watch(str(self.folder), folders)
-        with self._lock:
-            if folders is self.folders:  # no scan has found another state meanwhile
-                self._watch, self._watchable = watch, watch is not None
 
     @property
     def leads_out(self) -> bool:
@@ -200,21 +169,6 @@ def project_source(project: Path, folder: Path, label: str, *, required: bool = 
 
 def _place(source: DirectorySource) -> str:
     return str(source.folder) if source.leads_out else os.path.realpath(source.folder)
-
-
-def _is_worth_watching(folders: Sequence[FolderState]) -> bool:
-    return sys.platform == "linux" and len(folders) >= _WATCHED_FROM
-
-
-def _watch(root: str, folders: Sequence[FolderState]) -> "FolderWatch | None":
-    # Imported only here: a process that looks once does without.
-    from skills_agent.skills.sources.inotify import FolderWatch  # noqa: PLC0415
-
-    try:
-        return FolderWatch(root, folders)
-    except OSError as error:
-        logger.info("not watched, looked through each time: %s", root, extra={"cause": str(error)})
-        return None
 
 
 def list_files(folder: Path, skill_file: str) -> Iterator[tuple[str, int]]:
