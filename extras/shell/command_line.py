@@ -1,8 +1,6 @@
 """A command line: the request for it, and what a shell's exit code says of it."""
 
 import os
-import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from signal import Signals
@@ -12,26 +10,14 @@ from skills_agent.shell.git_commands import GIT_ENVIRONMENT, git_write
 from skills_agent.shell.reading import NAMED_BY_VERDICTS
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
-from skills_agent.skills.text import clean_text, one_line
+from skills_agent.skills.text import one_line
 
 SHELL: Final = ("bash", "--noprofile", "--norc", "-c")
 MAX_COMMAND: Final = 100_000
 """Bytes: Linux takes 128 KiB for one argument."""
 _MAX_SHOWN: Final = 200
 _OWN_FOLDER: Final = ".agent"
-NOT_FOUND: Final = 127
-"""The exit code of a shell that found no program of a name (POSIX)."""
 SIGNAL_OFFSET: Final = 128
-_SAID_BY_BASH: Final = ": command not found"
-_MISSING: Final = (
-    re.compile(
-        r"(?m)^[^\n:]{1,200}: (?:(?:line )?\d{1,9}: )?(?P<name>[^\n:]{1,200}): (?:command )?not found$"
-    ),
-    re.compile(r"(?m)^[^\n:]{0,200}\benv: '?(?P<name>[^'\n]{1,200})'?: No such file or directory$"),
-)
-"""How shells say it, and env."""
-_QUOTES: Final = {0x2018: "'", 0x2019: "'"}
-_MAX_NAMES: Final = 5
 
 
 def command_request(
@@ -94,22 +80,8 @@ def _start_in(cwd: str, folder: Path, workspace: Path) -> Path:
 
 
 def explained(result: ScriptResult, request: ScriptRequest) -> ScriptResult:
-    """Return the result of a command line as one of a program: signals as such, missing programs named."""
+    """Return the result of a command line as one of a program: a shell says a signal by a number."""
     code = result.exit_code
-    if not request.command or code is None:
+    if not request.command or code is None or code - SIGNAL_OFFSET not in set(Signals):
         return result
-    if code > SIGNAL_OFFSET and code - SIGNAL_OFFSET in set(Signals):
-        return replace(result, exit_code=SIGNAL_OFFSET - code)
-    # The code of a pipe is that of its last program.
-    is_said = code == NOT_FOUND or _SAID_BY_BASH in result.stderr
-    missing = ", ".join(list(dict.fromkeys(_missing(result.stderr)))[:_MAX_NAMES]) if is_said else ""
-    if not missing:
-        return result
-    advice = f"Not installed here: {missing}. Use another program, or tell the user what to install."
-    return replace(result, note=" ".join(filter(None, [result.note, advice])))
-
-
-def _missing(stderr: str) -> Iterator[str]:
-    for pattern in _MISSING:
-        for match in pattern.finditer(stderr.translate(_QUOTES)):
-            yield one_line(clean_text(match["name"]).text)
+    return replace(result, exit_code=SIGNAL_OFFSET - code)

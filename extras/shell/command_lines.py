@@ -2,17 +2,11 @@
 
 import posixpath
 from collections.abc import Collection
-from typing import Final
 
-from skills_agent.shell.reading import may_write
-from skills_agent.shell.shell import Redirection, SimpleCommand, cd_target
-from skills_agent.shell.wrappers import is_harmless_variable, wrapped
+from skills_agent.shell.commands import Redirection, SimpleCommand, cd_target
+from skills_agent.shell.reading import ALWAYS_READING, may_write
+from skills_agent.shell.wrappers import MAX_WRAPPERS, is_harmless_variable, wrapped
 from skills_agent.skills.policy.command_patterns import ANY, Words, is_of_folder, permits, touches_words
-
-_NEUTRAL: Final = frozenset({":", "true", "false", "[", "[[", "test"})
-"""Builtins that only say yes or no."""
-MAX_WRAPPERS: Final = 8
-"""Of wrappers in wrappers: `nice timeout 5 bash -c …`."""
 
 Line = tuple[SimpleCommand, ...]
 
@@ -55,7 +49,7 @@ def _permits(patterns: Collection[Words], command: SimpleCommand, workspace: str
     )
     if any(_permits_words(pattern, command) for pattern in patterns):
         return runs or command.program != "find"
-    is_neutral = command.program in _NEUTRAL or (inner is not None and inner.is_itself_harmless)
+    is_neutral = command.program in ALWAYS_READING or (inner is not None and inner.is_itself_harmless)
     return runs and is_neutral
 
 

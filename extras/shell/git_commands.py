@@ -11,7 +11,8 @@ from itertools import dropwhile, pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.shell.shell import SimpleCommand, take_apart
+from skills_agent.shell.commands import SimpleCommand
+from skills_agent.shell.shell import take_apart
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.command_patterns import is_option
 from skills_agent.skills.policy.protected import GIT

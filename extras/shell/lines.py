@@ -6,9 +6,10 @@ from typing import Any, Final, cast
 
 from skills_agent.shell.command_line import command_request
 from skills_agent.shell.command_lines import permits_line, touches_line
+from skills_agent.shell.commands import SimpleCommand, moved
 from skills_agent.shell.protected import protected_in_command
 from skills_agent.shell.reading import NAMED_BY_VERDICTS, read_paths, stays_inside
-from skills_agent.shell.shell import SimpleCommand, moved, take_apart
+from skills_agent.shell.shell import take_apart
 from skills_agent.skills.policy.command_patterns import Words
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.protected import ProtectedPath

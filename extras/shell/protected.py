@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from skills_agent.shell.commands import SimpleCommand
 from skills_agent.shell.git_commands import git_write
 from skills_agent.shell.reading import read_paths
-from skills_agent.shell.shell import SimpleCommand, take_apart
+from skills_agent.shell.shell import take_apart
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.protected import (
     GIT,

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Final, Literal, NamedTuple
 
-from skills_agent.shell.shell import Redirection, SimpleCommand, cd_target
-from skills_agent.shell.wrappers import WRAPPERS, wrapped
+from skills_agent.shell.commands import Redirection, SimpleCommand, cd_target
+from skills_agent.shell.wrappers import MAX_WRAPPERS, WRAPPERS, wrapped
 from skills_agent.skills.policy.command_patterns import ANY, is_option
 
 Operands = Literal["paths", "texts", "a text, then paths", "files"]
@@ -59,17 +59,12 @@ _ENDS: Final = Reading("qvz", "nc", "lines= bytes= quiet silent verbose zero-ter
 READING: Final[Mapping[str, Reading]] = {
     "basename": Reading("az", "s", "multiple suffix= zero", "texts"),
     "cat": Reading("AbeEnstTuv", "", "number show-all number-nonblank squeeze-blank show-ends show-tabs"),
-    "cksum": Reading(),
-    "cmp": Reading("bls", "n", "print-bytes verbose silent quiet bytes="),
-    "comm": Reading("123z", "", "check-order nocheck-order total output-delimiter="),
-    "cut": Reading(
-        "snz", "bcdf", "bytes= characters= delimiter= fields= complement only-delimited output-delimiter="
-    ),
+    "cut": Reading("snz", "bcdf", "delimiter= fields= complement only-delimited output-delimiter="),
     "date": Reading("uIR", "d", "utc iso-8601? rfc-3339= date= rfc-email", "texts", form=r"\+.*"),
     "diff": Reading(
         "abBcdeEiNpqstTuwyZ", "UCW",
         "unified? brief side-by-side ignore-all-space ignore-blank-lines ignore-case ignore-space-change "
-        "color? text width= suppress-common-lines minimal report-identical-files",
+        "color?",
         "files",
     ),
     "dirname": Reading("z", "", "zero", "texts"),
@@ -79,12 +74,8 @@ READING: Final[Mapping[str, Reading]] = {
         here="always",
     ),
     "echo": _TEXT,
-    "egrep": _GREP,
-    "expand": Reading("i", "t", "tabs= initial"),
-    "fgrep": _GREP,
     "file": Reading("bhikN0", "", "brief mime mime-type mime-encoding no-pad no-dereference"),
     "find": Reading(),
-    "fold": Reading("bs", "w", "bytes spaces width="),
     "grep": _GREP,
     "head": _ENDS,
     "id": Reading("ugGnr", operands="texts"),
@@ -101,17 +92,8 @@ READING: Final[Mapping[str, Reading]] = {
         here="always",
     ),
     "md5sum": _SUMS,
-    "nl": Reading("p", "bdfhilnsvw", "body-numbering= number-width= number-format= number-separator="),
-    "nproc": Reading(long="all"),
-    "od": Reading("abcdfilosxv", "AjNt", "address-radix= skip-bytes= read-bytes= format= output-duplicates"),
-    "paste": Reading("sz", "d", "serial delimiters= zero-terminated"),
     "printf": _TEXT,
     "pwd": Reading("LP", "", "logical physical"),
-    "readlink": Reading("efmnqsvz", "", "canonicalize canonicalize-existing canonicalize-missing no-newline"),
-    "realpath": Reading(
-        "eLmPqsz", "", "canonicalize-existing canonicalize-missing logical physical no-symlinks"
-    ),
-    "rev": Reading(),
     "rg": Reading(
         "FiSsvwxclnNoqpPHIUua0", "emABCgtTrjMd",
         "hidden no-ignore ignore-case smart-case case-sensitive fixed-strings word-regexp count "
@@ -125,26 +107,19 @@ READING: Final[Mapping[str, Reading]] = {
         "nE", "", "quiet silent", "a text, then paths",
         form=rf"{_LINES}(?:;\s*{_LINES})*", only_with=frozenset({"-n", "--quiet", "--silent"}),
     ),
-    "seq": Reading("w", "fs", "separator= equal-width format=", "texts", numbers=True),
-    "sha1sum": _SUMS,
     "sha256sum": _SUMS,
-    "sha512sum": _SUMS,
     "sort": Reading(
         "bdfghiMnRrVcCmsuz", "ktS",
         "reverse numeric-sort human-numeric-sort unique key= field-separator= ignore-case version-sort "
         "general-numeric-sort stable check? month-sort random-sort dictionary-order ignore-leading-blanks",
     ),
     "stat": Reading("ft", "c", "format= printf= terse file-system"),
-    "strings": Reading("af", "nte", "all bytes= radix= encoding= print-file-name", numbers=True),
-    "tac": Reading(),
     "tail": _ENDS,
     "tr": Reading("cCdst", "", "complement delete squeeze-repeats truncate-set1", "texts"),
     "tree": Reading("adfsDhpugtrCFNQ", "LPI", "dirsfirst noreport du prune", here="always"),
     "type": Reading("tapPf", operands="texts"),
     "uname": Reading("asnrvmpio", "", "all kernel-name kernel-release machine operating-system", "texts"),
-    "uniq": Reading(
-        "cdDuiz", "fsw", "count repeated unique ignore-case skip-fields= skip-chars= check-chars=", at_most=1
-    ),
+    "uniq": Reading("cdDuiz", "fsw", "count repeated unique ignore-case", at_most=1),
     "wc": Reading("clmwL", "", "bytes lines chars words max-line-length"),
     "which": Reading("a", "", "all", "texts"),
     "whoami": Reading(operands="texts", at_most=0),
@@ -176,7 +151,6 @@ FIND_TESTS: Final[Mapping[int, str]] = {
 _FIND: Final = {name: count for count, names in FIND_TESTS.items() for name in names.split()}
 _NO_TEXT: Final = frozenset({"-e", "--regexp", "--files"})
 """Options after which `grep` and `rg` take paths alone."""
-MAX_WRAPPERS: Final = 8
 FILE: Final = "\0"
 """At the end of a path: it has to be a file, as the program would follow links in a folder."""
 

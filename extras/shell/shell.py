@@ -1,19 +1,25 @@
 """A shell's command line, taken apart into its simple commands; docs/shell.md says what can be.
 
-Two readings have to agree: the words of `shell_words.py`, and the structure that the grammar of
-tree-sitter-bash gives. Every kind of node that is not named here, every error, and every word that one
-reading has and the other has not, leave the line as it is: not taken apart. Then nothing is known of it.
+The grammar of tree-sitter-bash says where its words and operators are, and between them may be nothing but
+blanks and line breaks: then bash has the same ones. Every kind of node that is not named here, and every
+error, leave the line as it is: not taken apart. Then nothing is known of it.
 """
 
-import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from itertools import takewhile
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from skills_agent.shell.shell_words import WILD, NotUnderstood, Reader, Token, Word, as_bytes
+from skills_agent.shell.commands import (
+    CHANGES_FOLDER,
+    UNKNOWN,
+    Assignment,
+    Redirection,
+    SimpleCommand,
+    with_folders,
+)
+from skills_agent.shell.words import NotUnderstood, Word, word_at
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -25,9 +31,6 @@ MAX_SIGNS: Final = 4_000
 MAX_DEPTH: Final = 8
 """Of substitutions in substitutions."""
 MAX_COMMANDS: Final = 200
-MAX_FOLDERS: Final = 16
-"""Where a command may run, after `cd` in the same line."""
-
 _BRANCHES: Final = frozenset(
     {
         "program", "list", "pipeline", "redirected_statement", "command", "command_name", "subshell",
@@ -42,7 +45,7 @@ _LEAVES: Final = frozenset(
     {
         "word", "number", "string", "raw_string", "ansi_c_string", "concatenation", "simple_expansion",
         "expansion", "arithmetic_expansion", "brace_expression", "variable_assignment", "variable_name",
-        "file_descriptor", "extglob_pattern", "regex", "heredoc_start", "test_operator", "comment",
+        "file_descriptor", "extglob_pattern", "regex", "heredoc_start", "test_operator",
         "special_variable_name",
     }
 )  # fmt: skip
@@ -55,71 +58,16 @@ _LOOPS: Final = frozenset({"for", "while", "until"})
 _CLOSING: Final = frozenset({"fi", "done", "esac", "}"})
 _RESERVED: Final = frozenset({*_OPENING, *_CLOSING, "function", "select", "coproc", "]]"})
 _REDIRECTS: Final = frozenset({"<", ">", ">>", ">|", "<>", "<&", ">&", "&>", "&>>", "<<", "<<-", "<<<"})
+_OPERATOR: Final = re.compile(
+    r"&&|&>>|&>|&|\|\||\|&|\||;;&|;;|;&|;|<<<|<<-|<<|<>|<&|<|>>|>\||>&|>|\((?!\()|\)"
+)  # the longest first; `((` is arithmetic
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\[|\+?=)", re.ASCII)
-_DESCRIPTOR: Final = re.compile(r"[0-9]+-?|-")
+_DELIMITER: Final = re.compile(r"""(['"]?)([\w.-]+)\1""", re.ASCII)
 _SIGNS: Final = "|&;<>\n"
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_GAP: Final = re.compile(r"(?:[ \t\n]|\\\n)*")
 _PLAIN_TARGET: Final = re.compile(r"[\w./-]+", re.ASCII)
-_CHANGES_FOLDER: Final = frozenset({"cd", "pushd", "popd"})
-UNKNOWN: Final = Word("", None, WILD)
-"""A word of which nothing is known."""
-
-
-class Assignment(NamedTuple):
-    """`NAME=value` before a command, or alone."""
-
-    name: str
-    value: Word
-
-
-class Redirection(NamedTuple):
-    """`> file`, `2>&1`, `<<EOF`."""
-
-    operator: str
-    target: Word
-
-    @property
-    def is_harmless(self) -> bool:
-        """Return whether it opens no file: a descriptor is copied, or text is given, or nothing is kept."""
-        target = self.target.text
-        if self.operator in {"<<", "<<-", "<<<"}:
-            return True
-        if target is None:
-            return False
-        return target == "/dev/null" or (self.operator[-1] == "&" and bool(_DESCRIPTOR.fullmatch(target)))
-
-    @property
-    def reads(self) -> bool:
-        """Return whether it opens a file for reading."""
-        return self.operator == "<"
-
-
-@dataclass(frozen=True, slots=True)
-class SimpleCommand:
-    """A program with its arguments, an assignment, or redirections alone."""
-
-    words: tuple[Word, ...] = ()
-    assignments: tuple[Assignment, ...] = ()
-    redirections: tuple[Redirection, ...] = ()
-    folders: tuple[str, ...] | None = ("",)
-    """Where it may run, from where the line begins; None if that cannot be told."""
-
-    @property
-    def program(self) -> str | None:
-        """Return what is run, as it is written; None where that is dynamic or nothing."""
-        return self.words[0].text if self.words else None
-
-    @property
-    def known(self) -> tuple[str, ...]:
-        """Return the words before the first dynamic one."""
-        texts = [word.text for word in self.words]
-        return tuple(takewhile(lambda text: text is not None, texts))  # type: ignore[arg-type]
-
-    @property
-    def every_word(self) -> Iterator[Word]:
-        """Yield what a program or the shell gets: words, values, and targets of redirections."""
-        yield from self.words
-        yield from (each.value for each in self.assignments)
-        yield from (each.target for each in self.redirections)
+_OF_SIGNS: Final = frozenset({"sign", "pattern"})
 
 
 @lru_cache(maxsize=256)
@@ -128,17 +76,15 @@ def take_apart(text: str) -> tuple[SimpleCommand, ...] | None:
 
     None for a line that is not understood.
     """
-    if len(text) > MAX_LENGTH or sum(map(text.count, _SIGNS)) > MAX_SIGNS:
+    if len(text) > MAX_LENGTH or sum(map(text.count, _SIGNS)) > MAX_SIGNS or _CONTROL.search(text):
         return None
     try:
-        line = as_bytes(text)
-        root = _parser().parse(line.encode("latin-1")).root_node
-        if root.has_error:
-            return None
-        commands = _Line(line, root).commands
-    except NotUnderstood:
+        raw = text.encode()
+        root = _parser().parse(raw).root_node
+        commands = [] if root.has_error else _Line(raw.decode("latin-1"), root).commands
+    except (NotUnderstood, UnicodeEncodeError):
         return None
-    return _with_folders(commands) if len(commands) <= MAX_COMMANDS else None
+    return None if root.has_error or len(commands) > MAX_COMMANDS else with_folders(commands)
 
 
 @cache
@@ -150,13 +96,23 @@ def _parser() -> "Parser":
     return Parser(Language(tree_sitter_bash.language()))
 
 
-class _Leaf(NamedTuple):
+class _Token(NamedTuple):
+    """A word, an operator, or something else of a line."""
+
     start: int
     end: int
-    role: str
-    """`keyword`, `name` (the variable of `for`), `value` (another word that is no command's), `pattern` (an
-    operator in one of `case`), or empty.
-    """
+    role: Literal["word", "sign", "keyword", "name", "value", "pattern", "body", "comment"]
+    """`name`: the variable of `for`; `value`: a word that is no command's; `pattern`: a sign of `case`."""
+    raw: str = ""
+    word: Word | None = None
+
+
+class _Document(NamedTuple):
+    """A here-document whose lines follow."""
+
+    delimiter: str
+    strips: bool
+    is_quoted: bool
 
 
 @dataclass
@@ -164,6 +120,7 @@ class _Line:
     """One reading of a line: appends what it finds to `commands`."""
 
     line: str
+    """One character a byte."""
     root: "Node"
     commands: list[SimpleCommand] = field(default_factory=list)
 
@@ -173,92 +130,138 @@ class _Line:
             node.start_byte: node for node in _every(self.root) if node.type in _SUBSTITUTIONS
         }
         self._ends = {start: node.end_byte for start, node in self._substitutions.items()}
-        self._level(self.root, 0, len(self.line), depth=0)
-        if self.has_loop and any(each.program in _CHANGES_FOLDER for each in self.commands):
+        self._level(_tokens(self.root.children, self.root.type), 0, len(self.line), depth=0)
+        if self.has_loop and any(each.program in CHANGES_FOLDER for each in self.commands):
             self.commands = [replace(each, folders=None) for each in self.commands]
 
-    def _level(self, node: "Node", start: int, end: int, depth: int) -> None:
-        """Read what stands between two places that a node spans."""
-        if depth > MAX_DEPTH:
-            raise NotUnderstood
-        tokens = list(Reader(self.line, self._ends).tokens(start, end))
-        leaves = list(_leaves(node, is_inside=depth > 0))
-        places = [(each.start, each.end) for each in leaves]
-        if places != [(each.start, each.end) for each in tokens if each.kind != "newline"]:
-            raise NotUnderstood
-        roles = {(each.start, each.end): each.role for each in leaves}
-        run: list[Token] = []
+    def _level(self, tokens: Iterable[_Token], start: int, end: int, depth: int) -> None:
+        """Read what stands between two places."""
+        run: list[_Token] = []
         is_closed = False
-        for token in tokens:
-            role = roles.get((token.start, token.end), "")
-            if token.kind in {"word", "descriptor"}:
-                self._inner(token, depth)
-            if role in {"keyword", "name", "value"}:
+        for token in self._checked(tokens, start, end, depth):
+            if token.role in {"keyword", "name", "value"}:
                 if run:
                     raise NotUnderstood
-                is_closed = token.raw in _CLOSING and role == "keyword"
-                self._head(token, role)
-            elif role == "pattern" or token.kind in {"comment", "body"}:
-                continue
-            elif token.kind == "newline" or (token.kind == "operator" and token.raw not in _REDIRECTS):
+                is_closed = token.raw in _CLOSING and token.role == "keyword"
+                self._head(token)
+            elif token.role == "word" or token.raw in _REDIRECTS:
+                run.append(token)
+            elif token.role == "sign":
                 if token.raw == "(" and (run or is_closed):
                     raise NotUnderstood
                 self._finish(run, is_closed)
                 run, is_closed = [], token.raw == ")"
+
+    def _checked(self, tokens: Iterable[_Token], start: int, end: int, depth: int) -> Iterator[_Token]:
+        """Yield tokens with their words, and a sign where a line ends. All that is there has to be tokens."""
+        if depth > MAX_DEPTH:
+            raise NotUnderstood
+        documents: list[_Document] = []
+        before = _Token(start, start, "sign")
+        for token in (*tokens, _Token(end, end, "sign")):
+            if self._has_line_break(before, token, is_whole=depth == 0 and token.end == len(self.line)):
+                if documents and token.role != "body":
+                    raise NotUnderstood
+                yield _Token(token.start, token.start, "sign", "\n")
+            if before.raw in {"<<", "<<-"}:
+                documents.append(_document(token.raw, strips=before.raw == "<<-"))
+            if token.role == "body":
+                _check_lines(documents, self.line[token.start : token.end])
             else:
-                run.append(token)
-        self._finish(run, is_closed)
+                yield self._with_word(token, depth) if token.role in {"word", "name", "value"} else token
+            before = token
+        if documents:
+            raise NotUnderstood
 
-    def _head(self, token: Token, role: str) -> None:
-        """Take in a keyword, or the words between two of them: `for name in value`."""
-        if role == "keyword":
-            self.has_loop = self.has_loop or token.raw in _LOOPS
-            return
-        assigned = Assignment(token.raw, UNKNOWN) if role == "name" else Assignment("", _of(token))
-        self.commands.append(SimpleCommand(assignments=(assigned,)))
+    def _has_line_break(self, before: _Token, token: _Token, *, is_whole: bool) -> bool:
+        """Return whether a line ends between two tokens. Raises NotUnderstood where bash has others there."""
+        gap = self.line[before.end : token.start]
+        is_end = token.start == token.end
+        if token.start < before.end or not _GAP.fullmatch(gap):
+            raise NotUnderstood
+        apart = gap.replace("\\\n", "")
+        has_line_break = "\n" in apart
+        match = None if is_end else _OPERATOR.match(self.line, token.start)
+        if token.role in _OF_SIGNS and not is_end and (match is None or match[0] != token.raw):
+            raise NotUnderstood
+        if (gap and not apart) or (not apart and _OF_SIGNS.isdisjoint({before.role, token.role})):
+            raise NotUnderstood  # bash has one word
+        if before.role in {"comment", "body"} and not has_line_break and not (is_end and is_whole):
+            raise NotUnderstood
+        return has_line_break
 
-    def _inner(self, token: Token, depth: int) -> None:
-        """Read the substitutions in a word that are in no other."""
+    def _with_word(self, token: _Token, depth: int) -> _Token:
+        """Return a token with what a program gets of it; the substitutions in it are read first."""
         place = token.start
         while place < token.end:
             node = self._substitutions.get(place)
             if node is None:
                 place += 1
                 continue
-            opening = node.children[0].end_byte
-            closing = node.children[-1].start_byte
+            opening, closing = node.children[0].end_byte, node.children[-1].start_byte
             inside = self.line[opening:closing]
-            is_old = self.line[place] == "`"
-            if is_old and any(each in inside for each in "\\#\"'`"):
+            if self.line[place] == "`" and any(each in inside for each in "\\#\"'`"):
                 raise NotUnderstood  # a backslash and a quote mean something else there
             if "<<" in inside or re.search(r"\bcase\b", inside):
                 raise NotUnderstood
-            self._level(node, opening, closing, depth + 1)
+            self._level(_tokens(node.children[1:-1], node.type), opening, closing, depth + 1)
             place = node.end_byte
+        return token._replace(word=word_at(self.line, token.start, token.end, self._ends))
 
-    def _finish(self, run: list[Token], is_closed: bool) -> None:
+    def _head(self, token: _Token) -> None:
+        """Take in a keyword, or the words between two of them: `for name in value`."""
+        if token.role == "keyword":
+            self.has_loop = self.has_loop or token.raw in _LOOPS
+            return
+        assigned = Assignment(token.raw, UNKNOWN) if token.role == "name" else Assignment("", _word_of(token))
+        self.commands.append(SimpleCommand(assignments=(assigned,)))
+
+    def _finish(self, run: list[_Token], is_closed: bool) -> None:
         """Append the simple command of some tokens, if there are any."""
         words: list[Word] = []
         assignments: list[Assignment] = []
         redirections: list[Redirection] = []
         left = iter(_untimed(run))
         for token in left:
-            if token.kind == "operator":
-                redirections.append(_redirection(token, next(left, None)))
+            if token.role == "sign":
+                redirections.append(self._redirection(token, next(left, None)))
+            elif self._is_descriptor(token):
+                continue
             elif not words and (match := _ASSIGNMENT.match(token.raw)):
                 if match[2] == "[":
                     raise NotUnderstood  # an index is arithmetic, which can run commands
-                value = Reader(self.line, self._ends).value(token.start + match.end(), token.end)
+                value = word_at(self.line, token.start + match.end(), token.end, self._ends)
                 assignments.append(Assignment(match[1], value))
-            elif token.kind == "word":
-                words.append(_of(token))
+            else:
+                words.append(_word_of(token))
         if (is_closed and (words or assignments)) or not _may_begin(words, redirections):
             raise NotUnderstood
         if words or assignments or redirections:
             self.commands.append(SimpleCommand(tuple(words), tuple(assignments), tuple(redirections)))
 
+    def _is_descriptor(self, token: _Token) -> bool:
+        """Return whether a word is the number before `>`; `{name}` there assigns, and is not understood."""
+        if self.line[token.end : token.end + 1] not in {"<", ">"}:
+            return False
+        if token.raw[0] == "{" != token.raw:
+            raise NotUnderstood
+        return token.raw.isdigit()
 
-def _untimed(run: list[Token]) -> list[Token]:
+    def _redirection(self, operator: _Token, target: _Token | None) -> Redirection:
+        if target is None or target.role != "word" or self._is_descriptor(target):
+            raise NotUnderstood
+        if operator.raw in {">&", "<&"} and not _PLAIN_TARGET.fullmatch(target.raw):
+            raise NotUnderstood  # bash expands a word there twice: it runs what is in `>&'$(rm)'`
+        return Redirection(operator.raw, _word_of(target))
+
+
+def _word_of(token: _Token) -> Word:
+    if token.word is None or token.raw.startswith("#"):
+        raise NotUnderstood
+    return token.word
+
+
+def _untimed(run: list[_Token]) -> list[_Token]:
     """Return a command without the keyword `time`, whose only option is `-p`."""
     rest = run
     while rest and rest[0].raw == "time":
@@ -266,14 +269,6 @@ def _untimed(run: list[Token]) -> list[Token]:
         if rest and rest[0].raw.startswith("-"):
             raise NotUnderstood  # behind a pipe it is the program, which has options
     return rest
-
-
-def _redirection(operator: Token, target: Token | None) -> Redirection:
-    if target is None:
-        raise NotUnderstood
-    if operator.raw in {">&", "<&"} and not _PLAIN_TARGET.fullmatch(target.raw):
-        raise NotUnderstood  # bash expands a word there twice: it runs what is in `>&'$(rm)'`
-    return Redirection(operator.raw, _of(target))
 
 
 def _may_begin(words: list[Word], redirections: list[Redirection]) -> bool:
@@ -285,10 +280,24 @@ def _may_begin(words: list[Word], redirections: list[Redirection]) -> bool:
     return words[0].raw not in _RESERVED
 
 
-def _of(token: Token) -> Word:
-    if token.word is None or token.kind != "word":
+def _document(delimiter: str, *, strips: bool) -> _Document:
+    match = _DELIMITER.fullmatch(delimiter)
+    if match is None:
         raise NotUnderstood
-    return token.word
+    return _Document(match[2], strips, is_quoted=bool(match[1]))
+
+
+def _check_lines(documents: list[_Document], text: str) -> None:
+    """Take the first of here-documents. Raises NotUnderstood where it ends elsewhere, or bash expands it."""
+    if not documents:
+        raise NotUnderstood
+    document, lines = documents.pop(0), text.split("\n")
+    plain = [each.lstrip("\t") if document.strips else each for each in lines]
+    if document.delimiter in plain[:-1] or plain[-1] != document.delimiter:
+        raise NotUnderstood
+    lines.pop()
+    if not document.is_quoted and re.search(r"[\\`$]", re.sub(r"\$[A-Za-z_]\w*", "", "\n".join(lines))):
+        raise NotUnderstood
 
 
 def _every(root: "Node") -> Iterator["Node"]:
@@ -299,77 +308,42 @@ def _every(root: "Node") -> Iterator["Node"]:
         nodes += node.children
 
 
-def _leaves(root: "Node", *, is_inside: bool) -> Iterator[_Leaf]:
-    """Yield the words, operators and keywords beneath a node in their order. Raises NotUnderstood.
+def _tokens(children: Iterable["Node"], parent: str) -> Iterator[_Token]:
+    """Yield the tokens of some nodes in their order. Raises NotUnderstood.
 
     The tree has no error in it, and nothing that is missing: either is an error of its root.
     """
-    children = root.children[1:-1] if is_inside else root.children
-    nodes = [(child, root.type) for child in reversed(children)]
+    nodes = [(child, parent) for child in reversed(list(children))]
     body = -1
     while nodes:
-        node, parent = nodes.pop()
+        node, above = nodes.pop()
+        text = (node.text or b"").decode("latin-1")
         if node.type == "heredoc_body":
             body = node.start_byte
         elif node.type == "heredoc_end":
-            yield _Leaf(body, node.end_byte, "")
+            yield _Token(body, node.end_byte, "body")
             body = -1
+        elif node.type == "comment":
+            yield _Token(node.start_byte, node.end_byte, "comment")
         elif node.type in _SUBSTITUTIONS or node.type in _LEAVES:
-            yield _Leaf(node.start_byte, node.end_byte, _role_of_word(node, parent))
+            yield _Token(node.start_byte, node.end_byte, _role_of_word(node, above), text)
         elif node.is_named:
             if node.type not in _BRANCHES:
                 raise NotUnderstood
             nodes += [(child, node.type) for child in reversed(node.children)]
-        elif node.end_byte > node.start_byte and (text := (node.text or b"").decode().strip()):
-            yield _Leaf(node.start_byte, node.end_byte, _role_of_sign(text, parent))
+        elif text.strip():
+            yield _Token(node.start_byte, node.end_byte, _role_of_sign(text, above), text)
 
 
-def _role_of_word(node: "Node", parent: str) -> str:
+def _role_of_word(node: "Node", parent: str) -> Literal["name", "value", "word"]:
     if parent == "for_statement" and node.type == "variable_name":
         return "name"
     is_value = parent in {"for_statement", "case_statement", "case_item"}
-    return "value" if is_value and node.type not in {"variable_assignment", "comment"} else ""
+    return "value" if is_value and node.type != "variable_assignment" else "word"
 
 
-def _role_of_sign(text: str, parent: str) -> str:
-    if parent in _TESTS or parent in {"declaration_command", "unset_command"}:
-        return ""
-    if parent == "case_item" and text in {"|", "(", ")"}:
-        return "pattern"
-    return "keyword" if text in _OPENING or text in _CLOSING else ""
-
-
-def _with_folders(commands: list[SimpleCommand]) -> tuple[SimpleCommand, ...]:
-    """Say where each command may run: a `cd` may have failed, or have been in a subshell."""
-    folders: tuple[str, ...] | None = ("",)
-    placed = []
-    for command in commands:
-        placed.append(replace(command, folders=None if command.folders is None else folders))
-        if command.program in _CHANGES_FOLDER:
-            folders = _after(command, folders)
-    return tuple(placed)
-
-
-def _after(command: SimpleCommand, folders: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    target = cd_target(command)
-    if folders is None or target is None:
-        return None
-    joined = (posixpath.join(folder, target) for folder in folders)
-    new = tuple(dict.fromkeys((*folders, *joined)))
-    return new if len(new) <= MAX_FOLDERS else None
-
-
-def cd_target(command: SimpleCommand) -> str | None:
-    """Return where a `cd` leads, if that is surely a folder below, or an absolute one without `..`."""
-    words = [word.text for word in command.words]
-    if len(words) != 2 or words[0] != "cd" or not words[1] or words[1].startswith("-"):
-        return None
-    return None if ".." in words[1].split("/") else words[1]
-
-
-def moved(line: tuple[SimpleCommand, ...], folder: str) -> tuple[SimpleCommand, ...]:
-    """Return a line that begins in another folder."""
-    return tuple(
-        replace(each, folders=each.folders and tuple(posixpath.join(folder, place) for place in each.folders))
-        for each in line
-    )
+def _role_of_sign(text: str, parent: str) -> Literal["pattern", "sign", "keyword", "word"]:
+    if text[0] in "&|;<>()":
+        return "pattern" if parent == "case_item" and text in {"|", "(", ")"} else "sign"
+    is_plain = parent in _TESTS or parent in {"declaration_command", "unset_command"}
+    return "keyword" if not is_plain and (text in _OPENING or text in _CLOSING) else "word"

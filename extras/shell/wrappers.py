@@ -5,15 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from skills_agent.shell.shell import (
-    UNKNOWN,
-    Assignment,
-    SimpleCommand,
-    cd_target,
-    moved,
-    take_apart,
-)
-from skills_agent.shell.shell_words import WILD, Word
+from skills_agent.shell.commands import UNKNOWN, Assignment, SimpleCommand, cd_target, moved
+from skills_agent.shell.shell import take_apart
+from skills_agent.shell.words import WILD, Word
 
 RUNS_OTHERS: Final = frozenset(
     {
@@ -56,8 +50,6 @@ _HARMLESS: Final = re.compile(r"LANG|LC_[A-Z]+|NO_COLOR|CLICOLOR|FORCE_COLOR|COL
 _HARMLESS_VALUE: Final = re.compile(r"[\w.@-]*", re.ASCII)
 _NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?[smhd]?")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_ONLY_BASH: Final = re.compile(r"\$'|<\(|>\(|<<<|&>|\|&|>&|\[\[|\{|\bfunction\b|==|\*\*|\btime\b|\bselect\b")
-"""What `sh`, which may be another shell, reads otherwise."""
 _COUNTS: Final = re.compile(r"%[^%A-Za-z]*[hlLjzt]*n")
 """In a format of `printf`: it writes the number of characters into a variable, as PATH."""
 _SET: Final = re.compile(r"[-+][eu]+o?|pipefail|errexit|nounset|-o|\+o")
@@ -71,6 +63,8 @@ class Wrapped(NamedTuple):
     """Whether the wrapper adds nothing of its own: what it runs is all that counts."""
 
 
+MAX_WRAPPERS: Final = 8
+"""Of wrappers in wrappers: `timeout 5 bash -c …`."""
 NOTHING: Final = Wrapped((), is_itself_harmless=False)
 
 
@@ -136,12 +130,12 @@ def _is_plain_test(texts: Sequence[str | None]) -> bool:
     return False
 
 
-def _inner(command: SimpleCommand, words: Sequence[Word], *, harmless: bool = True) -> Wrapped | None:
+def _inner(command: SimpleCommand, words: Sequence[Word]) -> Wrapped:
     """Return the rest of a wrapper's words as the command that it runs."""
     if not words:
         return NOTHING
     inner = replace(command, words=tuple(words), assignments=(), redirections=())
-    return Wrapped((inner,), is_itself_harmless=harmless)
+    return Wrapped((inner,), is_itself_harmless=True)
 
 
 def _after_options(
@@ -168,11 +162,6 @@ def _timeout(command: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
     if not left or left[0].text is None or not _NUMBER.fullmatch(left[0].text):
         return None
     return _inner(command, left[1:])
-
-
-def _nice(command: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
-    left = _after_options(words, values={"-n": _NUMBER})
-    return None if left is None else _inner(command, left)
 
 
 def _plain(command: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
@@ -204,30 +193,16 @@ def _env(command: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
 
 
 def _xargs(command: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
-    texts = [word.text for word in words]
-    mark = None
-    if texts[:1] in (["-I{}"], ["-i"]) or texts[:2] == ["-I", "{}"]:
-        mark, words = "{}", words[2 if texts[0] == "-I" else 1 :]
     left = _after_options(words, flags="0rtx", values={"-n": _NUMBER, "-P": _NUMBER, "-L": _NUMBER})
     if left is None:
         return None
-    if mark is None:
-        return _inner(command, [*left, UNKNOWN], harmless=True) if left else NOTHING
-    return _inner(command, [_replaced(word, mark) for word in left])
-
-
-def _replaced(word: Word, mark: str) -> Word:
-    return UNKNOWN if word.text is None or mark in word.text else word
+    return _inner(command, [*left, UNKNOWN]) if left else NOTHING
 
 
 def _find(command: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
+    """Return what `find` runs for its files."""
     if any(word.text is None and word.shape[:1] in {WILD, "?", "-", "("} for word in words):
         return None  # it may be `-exec` or `-delete`
-    return _exec(command, words)
-
-
-def _exec(command: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
-    """Return what `find` runs for its files."""
     texts = [word.text for word in words]
     commands = []
     at = 0
@@ -236,7 +211,9 @@ def _exec(command: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
             stop = next((end for end in range(at + 1, len(texts)) if texts[end] in {";", "+"}), None)
             if stop is None or stop == at + 1 or (texts[stop] == "+" and texts[stop - 1] != "{}"):
                 return None
-            inner = tuple(_replaced(word, "{}") for word in words[at + 1 : stop])
+            inner = tuple(
+                UNKNOWN if word.text is None or "{}" in word.text else word for word in words[at + 1 : stop]
+            )
             folders = command.folders if texts[at] in {"-exec", "-ok"} else None
             commands.append(SimpleCommand(words=inner, folders=folders))
             at = stop
@@ -247,8 +224,6 @@ def _exec(command: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
 def _shell(command: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
     texts = [word.text for word in words]
     if len(texts) < 2 or texts[0] != "-c" or texts[1] is None:
-        return None
-    if command.program == "sh" and _ONLY_BASH.search(texts[1]):
         return None
     inner = take_apart(texts[1])
     if inner is None:
@@ -266,25 +241,15 @@ def _set(_: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
     return Wrapped((), is_itself_harmless=True) if is_plain else None
 
 
-def _unset(_: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
-    names = [word.text or "" for word in words]
-    is_plain = all(_NAME.fullmatch(name) and not _is_obeyed(name) for name in names)
-    return Wrapped((), is_itself_harmless=True) if names and is_plain else None
-
-
 _Unwrap = Callable[[SimpleCommand, Sequence[Word]], Wrapped | None]
 _UNWRAP: Final[Mapping[str, _Unwrap]] = {
     "timeout": _timeout,
-    "nice": _nice,
     "nohup": _plain,
-    "setsid": _plain,
     "command": _command,
     "env": _env,
     "xargs": _xargs,
     "find": _find,
     "bash": _shell,
-    "sh": _shell,
     "set": _set,
-    "unset": _unset,
 }
 WRAPPERS: Final = frozenset(_UNWRAP)

@@ -154,7 +154,7 @@ def file(tool: str, path: str) -> Call:
         ("Bash(git:*)", "if git status; then git log; else git diff; fi\nfor x in a b; do git log $x; done"),
         ("Bash(git:*)", "git log $(git rev-parse HEAD) `git rev-parse a` <(git log)"),
         ("Bash(git:*)", "env LC_ALL=C git status"),
-        ("Bash(git:*)", "command git status; nice -n 5 timeout -k 3 10s git log"),
+        ("Bash(git:*)", "command git status; nohup timeout -k 3 10s git log"),
         ("Bash(git:*)", "git ls-files | xargs git log"),
         ("Bash(git:*)", "bash -c 'git log; git status'"),
         ("Bash(git:*)", "cd sub && git status # main"),

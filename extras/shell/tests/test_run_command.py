@@ -206,20 +206,6 @@ def test_a_line_that_no_shell_can_run_is_refused_before_a_question(
     assert answer.text.startswith(says)
 
 
-def test_a_program_that_is_missing_is_named(make_agent: MakeAgent, free: dict[str, Any]) -> None:
-    for command in ("no-such-program -x", "cd . && no-such-program", "env no-such-program"):
-        answer = run(make_agent, free, command=command)
-        assert answer.text.startswith("exit code 127 (")
-        assert "[Not installed here: no-such-program. " in answer.text
-
-
-def test_a_program_that_is_missing_in_a_pipe_is_named(make_agent: MakeAgent, free: dict[str, Any]) -> None:
-    """A pipe ends with 0 where its first program is not there."""
-    answer = run(make_agent, free, command="no-such-program --version | head -1")
-    assert answer.text.startswith("exit code 0 (")
-    assert "[Not installed here: no-such-program. " in answer.text
-
-
 def test_a_signal_is_named_as_such(make_agent: MakeAgent, free: dict[str, Any]) -> None:
     for command in ("kill -SEGV $$", "true; bash -c 'kill -SEGV $$'; exit $?"):
         assert run(make_agent, free, command=command).text.startswith("ended by signal 11 (SIGSEGV) (")

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skills_agent.shell.shell import SimpleCommand, take_apart
+from skills_agent.shell.commands import SimpleCommand
+from skills_agent.shell.shell import take_apart
 from skills_agent.shell.wrappers import NOTHING, wrapped
 from tests.examples import trying
 

@@ -1,16 +1,15 @@
-"""What of a shell's command line is not understood: each check of the two readings, by itself."""
+"""What of a shell's command line is not understood: each check by itself."""
 
 import pytest
 
+from skills_agent.shell.commands import MAX_FOLDERS
 from skills_agent.shell.shell import (
     MAX_COMMANDS,
     MAX_DEPTH,
-    MAX_FOLDERS,
     MAX_LENGTH,
     MAX_SIGNS,
     take_apart,
 )
-from skills_agent.shell.shell_words import NotUnderstood, Reader
 
 AT_THE_LIMITS = (
     "a" * MAX_LENGTH,
@@ -97,31 +96,3 @@ def test_a_change_of_folder_in_a_loop_leaves_no_folder_known() -> None:
     commands = take_apart("for x in a b; do aa; cd b; done")
     assert commands is not None
     assert [each.folders for each in commands if each.words] == [None, None]
-
-
-@pytest.mark.parametrize(
-    ("line", "end"),
-    [
-        pytest.param("aa <<E", 6, id="a here-document without lines"),
-        pytest.param("aa <<", 5, id="a here-document without a delimiter"),
-        pytest.param("aa <<E\nb", 8, id="a here-document without an end"),
-        pytest.param("aa #b)", 5, id="a comment up to the end of a substitution"),
-        pytest.param("aa \\", 4, id="a backslash at the end"),
-        pytest.param("aa \\)", 4, id="a backslash at the end of a substitution"),
-        pytest.param('aa $"b"', 7, id="a text to translate"),
-        pytest.param("aa 'b", 5, id="an open single quote"),
-        pytest.param('aa "b', 5, id="an open double quote"),
-        pytest.param("aa $'b", 6, id="an open quote with a dollar"),
-        pytest.param("$(aa)", 4, id="a substitution that ends outside"),
-        pytest.param("aa ((1))", 8, id="arithmetic"),
-    ],
-)
-def test_the_reading_of_words_refuses_by_itself_what_the_grammar_refuses_today(line: str, end: int) -> None:
-    """Nothing of it may rest on how a grammar recovers from errors."""
-    with pytest.raises(NotUnderstood):
-        list(Reader(line, {0: 5} if line.startswith("$(") else {}).tokens(0, end))
-
-
-def test_a_value_is_no_operator() -> None:
-    with pytest.raises(NotUnderstood):
-        Reader("x=;", {}).value(2, 3)
