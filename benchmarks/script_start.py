@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from skills_agent.sandbox.bwrap import BwrapRunner, probe
-from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.sandbox.watched import WatchedRunner
 from skills_agent.skills.scripts.runner import ScriptRequest
 
 PROGRAM = (sys.executable, "-I", "-S", "-c", "pass")
@@ -63,7 +63,7 @@ def ways_in(folder: Path) -> dict[str, Callable[[], object]]:
     request = ScriptRequest("", None, PROGRAM, None, work, home=home, scratch=scratch)
     ways: dict[str, Callable[[], object]] = {
         "plain": lambda: subprocess.run(PROGRAM, capture_output=True, check=True),
-        "controlled": lambda: ControlledRunner(environment=os.environ).run(request),
+        "controlled": lambda: WatchedRunner(environment=os.environ).run(request),
     }
     if probe(os.environ.get("PATH")).program:
         sandboxed = BwrapRunner(workspace=work, environment=os.environ)

@@ -8,21 +8,14 @@ from skills_agent.graph.places import make_state_folder, process_environment
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.shared_folders import shared_folders
 from skills_agent.skills.policy.lines import NO_READER
-from skills_agent.skills.scripts.choice import (
-    NoSandbox,
-    Sandbox,
-    choose_runner,
-    isolation_here,
-    no_shell_here,
-    why_no_shell,
-)
+from skills_agent.skills.scripts.choice import OwnRunner, PlainControl, Sandbox, why_no_shell
 from skills_agent.skills.scripts.environment import ScriptLimits
-from skills_agent.skills.scripts.runner import ScriptRunner
+from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRunner
 
 
 def sandbox_here() -> Sandbox:
     """Return the sandbox that is installed."""
-    sandbox: Sandbox = first("runner", NoSandbox)
+    sandbox: Sandbox = first("runner", PlainControl())
     return sandbox
 
 
@@ -30,20 +23,25 @@ def why_no_shell_here(settings: Settings, runner: ScriptRunner | None = None) ->
     """Return why no command lines are run here; empty where they are. `runner` is that of a host."""
     if first("lines") is None:
         return NO_READER
-    if runner is not None:
-        return why_no_shell(settings.enable_run_command, runner)
-    path = process_environment().get("PATH")  # To know it takes no runner.
-    here = partial(isolation_here, settings.sandbox, sandbox_here(), path, settings.workspace)
-    return no_shell_here(settings.enable_run_command, here)
+
+    def why_not() -> str:
+        if isinstance(runner, OwnRunner):
+            return runner.why_not()
+        if runner is not None:
+            return "the host's runner may be no sandbox (enable_run_command = on offers it all the same)"
+        path = process_environment().get("PATH")  # To know it takes no runner.
+        here = sandbox_here().isolation(settings.sandbox, path, settings.workspace)
+        return "" if here.level == SANDBOXED else here.reason
+
+    return why_no_shell(settings.enable_run_command, why_not)
 
 
 def make_runner(
     settings: Settings, protected: tuple[str, ...] = (), closed: tuple[Path, ...] = ()
 ) -> ScriptRunner:
     """Return what runs scripts. Nothing is started yet. Raises SettingsError."""
-    return choose_runner(
+    return sandbox_here().runner(
         settings.sandbox,
-        sandbox_here(),
         workspace=settings.workspace,
         network=settings.network_skills,
         closed=closed,

@@ -102,7 +102,7 @@ def make_agent(workspace: Path, tmp_path: Path) -> MakeAgent:
         **settings: Any,
     ) -> Agent:
         model = replies if isinstance(replies, BaseChatModel) else ScriptedChatModel(replies)
-        if settings.get("sandbox") == "require" and SANDBOX.program is None:
+        if settings.get("sandbox") == "require" and SANDBOX.level is None:
             pytest.skip(SANDBOX.reason)
         chosen = {"workspace": workspace, "home": tmp_path / "home", "bundled_skills": False, **settings}
         return Agent(model, Settings(**chosen), tools, checkpointer or InMemorySaver(), thread, approvers)

@@ -2,19 +2,29 @@
 
 import os
 import shutil
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
 from skills_agent.graph.machine import sandbox_here
+from skills_agent.skills.scripts.choice import OwnRunner, Wish
 
-Sandboxed: Any = sandbox_here()
-"""The class of runners in the sandbox that is installed."""
+
+def runner_here(wish: Wish, **options: Any) -> OwnRunner:
+    """Return a runner of what is installed; `options` as `PlainControl.runner` takes them."""
+    return sandbox_here().runner(wish, **options)
+
+
+Sandboxed = partial(runner_here, "require")
+"""Makes a runner in the sandbox that is installed."""
+Plain = partial(runner_here, "off")
+"""Makes one without a sandbox."""
 # For that PATH: what it has found is kept, and a test may have changed the variable.
-SANDBOX = Sandboxed.tried(os.environ["PATH"])
+SANDBOX = sandbox_here().isolation("require", os.environ["PATH"])
 
-needs_bwrap = pytest.mark.skipif(SANDBOX.program is None, reason=SANDBOX.reason)
+needs_bwrap = pytest.mark.skipif(SANDBOX.level is None, reason=SANDBOX.reason)
 needs_shell = pytest.mark.skipif(
     find_spec("skills_agent.shell") is None, reason="the extra shell is not installed"
 )

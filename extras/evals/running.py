@@ -44,7 +44,7 @@ from skills_agent.skills.errors import SkillError, SkillsAgentError
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.risk import Risk
 from skills_agent.skills.policy.verdict import Approver, Opinion
-from skills_agent.skills.scripts.runner import ScriptRequest
+from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRequest
 from skills_agent.skills.sources import Source
 from skills_agent.skills.text import cut, one_line
 from skills_agent.skills.trees import remove_tree
@@ -263,7 +263,7 @@ def _settings(case: EvalCase, model: str, arm: Arm, place: FreshPlace, setup: Se
 
 def _is_sandboxed(settings: Settings) -> bool:
     path = process_environment().get("PATH")
-    return settings.sandbox != "off" and sandbox_here().tried(path, settings.workspace).program is not None
+    return sandbox_here().isolation(settings.sandbox, path, settings.workspace).level == SANDBOXED
 
 
 def _approver(setup: Setup) -> Approver:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from skills_agent.mcp.http import MAX_MESSAGE
 from skills_agent.mcp.servers import McpServer, filled
 from skills_agent.skills.scripts.programs import absolute_entries, find_program
-from skills_agent.skills.scripts.supervised import ISOLATED, supervisor_file
+from skills_agent.skills.scripts.supervised import SUPERVISOR
 
 INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TERM", "SHELL", "TMPDIR")
 """What a server gets of the agent's variables; everything else it is given by name, in `env`."""
@@ -63,7 +63,6 @@ async def _start(
     path = absolute_entries(environment.get("PATH", os.defpath))
     # In a thread, for they look at files: LangGraph's server refuses that in the thread of any event loop.
     program = await asyncio.to_thread(_program, server.command, path, workspace)
-    supervisor = await asyncio.to_thread(supervisor_file)
     folder = await asyncio.to_thread(server.cwd.expanduser) if server.cwd else home
     own = {name: environment[name] for name in INHERITED if name in environment}
     control, lifeline = os.pipe()
@@ -74,7 +73,7 @@ async def _start(
         loop = asyncio.get_running_loop()
         transport, protocol = await loop.subprocess_exec(
             lambda: SubprocessStreamProtocol(limit=MAX_MESSAGE, loop=loop),
-            *(*ISOLATED, supervisor, *map(str, options), program, *server.args),
+            *(*SUPERVISOR, *map(str, options), program, *server.args),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

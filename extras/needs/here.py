@@ -29,7 +29,6 @@ from skills_agent.skills.scripts.interpreter import (
     OWN_PYTHON,
     OWN_VERSION,
     TYPESCRIPT,
-    inline_dependencies,
     is_met,
     other_pythons,
     python_meeting,
@@ -180,8 +179,6 @@ class Machine:
         return ""
 
     def _absent(self, request: ScriptRequest, root: Path, sources: Mapping[Path, str]) -> list[str]:
-        if request.packages is None and any(map(inline_dependencies, sources.values())):
-            return []  # uv brings them
         folders = site_folders(request.python) if request.python else self._folders(request.packages)
         imports = [each.module for text in sources.values() for each in imports_of(text) if each.is_certain]
         absent = [each for each in dict.fromkeys(imports) if not PathFinder.find_spec(each, list(folders))]

@@ -40,7 +40,7 @@ def project_needs(text: str, file: str) -> Iterator[Need]:
 
 def script_needs(text: str, file: str) -> Iterator[Need]:
     """Yield the needs of a script's PEP 723 block."""
-    for each in (inline_dependencies(text) or [])[:_MAX_LINES]:
+    for each in inline_dependencies(text)[:_MAX_LINES]:
         if need := requirement(each, file):
             yield need
 

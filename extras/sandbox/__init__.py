@@ -1,4 +1,4 @@
-"""Scripts in bubblewrap, with the files, the network and the memory that they may have."""
+"""Scripts in bubblewrap, with the files, the network and the memory that they may have; and what they did."""
 
 from typing import Final
 
@@ -6,5 +6,5 @@ from skills_agent.graph.hooks import Extra
 
 EXTRA: Final = Extra(
     name="sandbox",
-    runner="skills_agent.sandbox.bwrap:BwrapRunner",
+    runner="skills_agent.sandbox.choice:SANDBOX",
 )

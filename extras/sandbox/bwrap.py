@@ -8,34 +8,44 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
-from skills_agent.sandbox import lookups, mounts
+from skills_agent.sandbox import mounts
 from skills_agent.sandbox.closed_network import NO_RETRIES, closed_network_text, open_network_text
 from skills_agent.sandbox.mounts import INSIDE, INSIDE_MODULES, OWN_FOLDER, SYSTEM
+from skills_agent.sandbox.watch import Watch
+from skills_agent.sandbox.watched import Looks, WatchedRunner
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.network.addresses import IsAllowed, is_public
-from skills_agent.skills.scripts.choice import Probe, refused
-from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.choice import refused
+from skills_agent.skills.scripts.controlled import Care, Run
 from skills_agent.skills.scripts.environment import is_granted
-from skills_agent.skills.scripts.interpreter import packages_of
 from skills_agent.skills.scripts.programs import absolute_entries, find_program, shim_targets
 from skills_agent.skills.scripts.run_folders import RunFolders
 from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRequest, ScriptResult
 from skills_agent.skills.scripts.shared_folders import shared_with
 from skills_agent.skills.scripts.supervised import ProgramStart
-from skills_agent.skills.scripts.watch import Watch
 
 SIGNAL_OFFSET: Final = 128
 
 
 PROBE_SECONDS: Final = 30
 """How long the sandbox may take to start a program that does nothing: a starved machine is slow."""
+
+
+class Probe(NamedTuple):
+    """Whether a sandbox works here."""
+
+    program: str | None
+    """Where its program is; None when it does not work."""
+    reason: str
+    is_certain: bool = True
+    """False where it could not be tried to the end: that is no "no", and the next probe tries again."""
 
 
 def probe(path: str | None = None, workspace: Path | None = None) -> Probe:
@@ -84,7 +94,7 @@ def _tried(path: str | None, workspace: Path | None) -> Probe:
 
 
 @dataclass(kw_only=True, eq=False)
-class BwrapRunner(ControlledRunner):
+class BwrapRunner(WatchedRunner):
     """Runs each script in a sandbox of its own."""
 
     workspace: Path
@@ -96,6 +106,8 @@ class BwrapRunner(ControlledRunner):
     is_allowed: IsAllowed = is_public
     """Which addresses an open network leads to. For tests, whose servers have no public address."""
     level: ClassVar[str] = SANDBOXED
+    temporary_inside: ClassVar[Path | None] = INSIDE
+    modules_inside: ClassVar[Path | None] = INSIDE_MODULES
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,32 +130,21 @@ class BwrapRunner(ControlledRunner):
         """Run as every runner; say what a program wanted of the network that is not open to it."""
         if is_granted(self.network, request):
             return super().run(request)
-        refused: Mapping[str, str] = {}
-        with ExitStack() as outside:
-            heard = outside.enter_context(lookups.hearing())
-            request = replace(request, lookups=heard.place)
-            if request.hosts:
-                from skills_agent.sandbox.proxy import serving  # noqa: PLC0415 - most have none
-
-                proxy = outside.enter_context(serving(request.hosts, is_allowed=self.is_allowed))
-                request, refused = replace(request, proxy=proxy.folder), proxy.refused
+        if not request.hosts:
             result = super().run(request)
-        names = () if result.exit_code == 0 else heard.names
-        if request.hosts:
-            wanted = open_network_text(request.hosts, refused, names)
+            wanted = "" if result.exit_code == 0 else closed_network_text(result.stderr)
         else:
-            wanted = "" if result.exit_code == 0 else closed_network_text(result.stderr, names)
+            from skills_agent.sandbox.proxy import serving  # noqa: PLC0415 - most have none
+
+            with serving(request.hosts, is_allowed=self.is_allowed) as proxy:
+                result = super().run(replace(request, proxy=proxy.folder))
+            wanted = open_network_text(request.hosts, proxy.refused, result.stderr)
         return replace(result, note=" ".join(filter(None, [result.note, wanted])))
 
     def why_not(self) -> str:
         """Return why the sandbox does not work here; empty where it does. Runs it once a process."""
         tried = self.probe()
         return "" if tried.program else tried.reason
-
-    @staticmethod
-    def tried(path: str | None = None, workspace: Path | None = None) -> Probe:
-        """Run the sandbox, as `probe` does."""
-        return probe(path, workspace)
 
     def probe(self) -> Probe:
         """Return whether the sandbox works for this runner."""
@@ -197,15 +198,10 @@ class BwrapRunner(ControlledRunner):
             return f"It could not be put aside ({error.strerror}). {super()._deal_with(made, watch)}"
         return f"It was put aside, into {place}. A path that the arguments name is asked about, and stays."
 
-    def _start(
-        self,
-        request: ScriptRequest,
-        secrets: Mapping[str, str],
-        places: RunFolders,
-        folder: Path | None,
-        watches: Sequence[Watch],
-    ) -> ProgramStart:
-        inner = super()._start(request, secrets, places, folder, watches)
+    def _start(self, run: Run, care: Care) -> ProgramStart:
+        request, places, folder = run.request, run.places, run.folder
+        inner = super()._start(run, care)
+        watches = care.watches if isinstance(care, Looks) else []
         limiter = find_program("prlimit", self.environment.get("PATH"), self.workspace).path or "prlimit"
         behind_shims = shim_targets(absolute_entries(self.environment.get("PATH", "")))
         network = is_granted(self.network, request)
@@ -229,11 +225,8 @@ class BwrapRunner(ControlledRunner):
             *mounts.read_only([request.packages] if request.packages else []),
             *mounts.node_modules(request.node_packages),
             *mounts.proxy_places(request.proxy),
-            *(("--ro-bind", str(request.lookups), str(lookups.SOCKET)) if request.lookups else ()),
             *(("--ro-bind", str(request.folder), str(folder)) if folder else ()),
-            *mounts.read_only(
-                each.path for each in shared_with(self.shared, request) if not each.is_writable
-            ),
+            *mounts.read_only(each.path for each in run.shared if not each.is_writable),
             *(word for place in places.kept for word in ("--bind", str(place), str(place))),
             *(word for place in hidden if place.is_dir() for word in ("--remount-ro", str(place))),
             *("--remount-ro", "/", "--chdir", str(inner.workdir.absolute()), "--"),
@@ -242,37 +235,17 @@ class BwrapRunner(ControlledRunner):
             *inner.command,
         ]
         more = {} if network or request.proxy else dict(NO_RETRIES)
-        cache = {"UV_CACHE_DIR": str(INSIDE / ".cache")} if "UV_CACHE_DIR" in inner.environment else {}
         filters = mounts.filter_descriptors()
         return replace(
             inner,
             workdir=request.start,
             command=[program, *mounts.filter_options(filters), *command],
-            environment={**more, **inner.environment, **cache},
+            environment={**more, **inner.environment},
             # The monitor outside, the first one inside, and the forwarder.
             processes=inner.processes + 2 + bool(request.proxy),
             wrapped=True,
             descriptors=(*filters, *copied.values()),
         )
-
-    def _temporary_inside(self, places: RunFolders) -> Path:  # noqa: ARG002 - it is the same for every run
-        return INSIDE
-
-    def _modules_inside(self, request: ScriptRequest) -> Path | None:
-        return INSIDE_MODULES if request.node_packages else None
-
-    def _command(self, request: ScriptRequest, folder: Path | None) -> list[str]:
-        """Refuse a script whose packages cannot be fetched, too: the error of uv is hard to understand."""
-        command = super()._command(request, folder)
-        is_open = bool(request.hosts) or is_granted(self.network, request)
-        is_offline = Path(command[0]).name == "uv" and not is_open
-        if is_offline and request.script and (packages := packages_of(request.script)):
-            raise ScriptError(
-                f"Cannot run {request.title}: it needs packages ({', '.join(packages)}), and {request.skill} "
-                "has no network in the sandbox to fetch them. A person can bring them once: skills-agent "
-                f"skills needs {request.skill} --install. The operator can give it (network_skills)."
-            )
-        return command
 
     def _program(self) -> str:
         tried = self.probe()

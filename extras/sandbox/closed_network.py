@@ -11,7 +11,6 @@ MAX_HOSTS: Final = 5
 MAX_REASON: Final = 200
 NO_RETRIES: Final[Mapping[str, str]] = {
     "PIP_RETRIES": "1",
-    "UV_HTTP_RETRIES": "0",
     "npm_config_fetch_retries": "0",
 }
 """For programs that try again for a minute what cannot work. Without one, pip does not say why it failed."""
@@ -32,14 +31,9 @@ _UNNAMED: Final = (
 )
 
 
-def closed_network_text(stderr: str, names: Collection[str] = ()) -> str:
-    """Return the advice for a program that failed for want of the network; empty for one that did not.
-
-    `names`: what its processes looked up.
-    """
-    patterns = (pattern.replace("HOST", _HOST) for pattern in _NAMED)
-    found = (match["host"].lower() for each in patterns for match in re.finditer(each, stderr, re.IGNORECASE))
-    hosts = list(dict.fromkeys([*names, *found]))[:MAX_HOSTS]
+def closed_network_text(stderr: str) -> str:
+    """Return the advice for a program that failed for want of the network; empty for one that did not."""
+    hosts = _hosts(stderr)
     if not hosts and not re.search(_UNNAMED, stderr, re.IGNORECASE):
         return ""
     wanted = f"; it wanted {', '.join(hosts)}" if hosts else ""
@@ -48,13 +42,11 @@ def closed_network_text(stderr: str, names: Collection[str] = ()) -> str:
     return f"The network is closed for programs{wanted}. {advice}"
 
 
-def open_network_text(
-    hosts: Collection[HostPattern], refused: Mapping[str, str], names: Collection[str] = ()
-) -> str:
+def open_network_text(hosts: Collection[HostPattern], refused: Mapping[str, str], stderr: str = "") -> str:
     """Return what a program was not connected to; empty where nothing is known of that.
 
-    `refused`: what the proxy refused, by `host:port`. `names`: what its processes looked up, which those that
-    use the proxy do not.
+    `refused`: what the proxy refused, by `host:port`. A host that the program itself looked up, and said so,
+    is one that it did not ask the proxy for.
     """
     opened = f"The network was open to {', '.join(map(str, hosts))}."
     sentences = []
@@ -62,10 +54,15 @@ def open_network_text(
         shown = [one_line(f"{target} ({why.rstrip('.')})", MAX_REASON) for target, why in refused.items()]
         more = f" and {len(shown) - MAX_HOSTS} more" if len(shown) > MAX_HOSTS else ""
         sentences.append(f"Not connected: {', '.join(shown[:MAX_HOSTS])}{more}.")
-    if names:
-        shown = list(names)[:MAX_HOSTS]
+    elif names := _hosts(stderr):
         sentences.append(
-            f"A program looked up {', '.join(shown)} by itself, which leads nowhere: use one that obeys "
+            f"A program looked up {', '.join(names)} by itself, which leads nowhere: use one that obeys "
             "HTTPS_PROXY, as curl, git, pip, npm and Python do, and Node from version 24."
         )
     return " ".join([opened, *sentences]) if sentences else ""
+
+
+def _hosts(stderr: str) -> list[str]:
+    patterns = (pattern.replace("HOST", _HOST) for pattern in _NAMED)
+    found = (match["host"].lower() for each in patterns for match in re.finditer(each, stderr, re.IGNORECASE))
+    return list(dict.fromkeys(found))[:MAX_HOSTS]

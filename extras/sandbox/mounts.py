@@ -11,12 +11,12 @@ from typing import Final
 
 from skills_agent.sandbox import forwarder
 from skills_agent.sandbox.seccomp import seccomp_program
+from skills_agent.sandbox.watch import Watch
 from skills_agent.skills import posix
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.environment import is_root
 from skills_agent.skills.scripts.interpreter import OWN_PYTHON
 from skills_agent.skills.scripts.runner import NODE_MODULES
-from skills_agent.skills.scripts.watch import Watch
 
 ISOLATION: Final = (
     *("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),

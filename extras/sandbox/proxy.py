@@ -2,7 +2,7 @@
 
 It listens on a Unix socket, which is the only way out of the sandbox. Names are resolved here, and an address
 that is not public is refused (addresses.py). CONNECT and absolute URLs of HTTP are understood, which is what
-`HTTP_PROXY` and `HTTPS_PROXY` mean to programs, and SOCKS 5 for those that know no other proxy.
+`HTTP_PROXY` and `HTTPS_PROXY` mean to programs.
 
 Our own, because no library fits: proxy.py (14,000 lines, its hooks know no refusal of an address that it
 resolves by itself) connects in its event loop, so that one host that is slow stops all others, and pproxy is
@@ -16,16 +16,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import BoundedSemaphore, Lock, Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from skills_agent.sandbox import socks
+import h11
+
 from skills_agent.sandbox.forwarder import SOCKET
 from skills_agent.skills.errors import NetworkError
 from skills_agent.skills.network.addresses import IsAllowed, connect, is_public
 from skills_agent.skills.network.hosts import HostPattern, Target, UrlError, parse_url, split_authority
-
-if TYPE_CHECKING:
-    import h11
 
 HEAD_SECONDS: Final = 20.0
 """For the request's head."""
@@ -37,6 +35,7 @@ REFUSED_SECONDS: Final = 2.0
 CHUNK_BYTES: Final = 1 << 16
 _OF_ONE_HOP: Final = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"proxy-authorization", b"te", b"upgrade", b"host"}
+    | {b"expect"}
 )
 
 
@@ -141,9 +140,6 @@ class _Exchange:
     """One request of a program, and its answer."""
 
     def __init__(self, proxy: FilteringProxy, client: socket.socket) -> None:
-        import h11  # noqa: PLC0415 - most processes have no proxy
-
-        self._h11 = h11
         self._proxy = proxy
         self._client = client
         self._parser = h11.Connection(h11.SERVER)
@@ -151,26 +147,12 @@ class _Exchange:
     def run(self) -> None:
         """Serve it. Raises OSError where a connection breaks."""
         self._client.settimeout(HEAD_SECONDS)
-        if self._client.recv(1, socket.MSG_PEEK) == socks.VERSION:
-            self._run_socks()
-        else:
-            self._run_http()
-
-    def _run_socks(self) -> None:
-        try:
-            self._tunnel(socks.read_target(self._client), socks.answer(socks.DONE))
-        except NetworkError as error:
-            self._refuse(socks.answer(getattr(error, "status", socks.NOT_ALLOWED)))
-
-    def _run_http(self) -> None:
-        h11 = self._h11
         try:
             request = self._next(self._parser, self._client)
             if not isinstance(request, h11.Request):
                 return
             if request.method == b"CONNECT":
-                established = b"HTTP/1.1 200 Connection established\r\n\r\n"
-                self._tunnel(_target_of(request), established, self._parser.trailing_data[0])
+                self._tunnel(_target_of(request), self._parser.trailing_data[0])
             else:
                 self._forward(request)
         except NetworkError as error:
@@ -178,19 +160,21 @@ class _Exchange:
         except h11.ProtocolError as error:
             self._refuse(_http_answer(400, str(error)))
 
-    def _tunnel(self, target: Target, established: bytes, first: bytes = b"") -> None:
+    def _tunnel(self, target: Target, first: bytes) -> None:
         """Pass bytes on in both directions; `first` came with the request."""
         with self._connected(target) as server:
-            self._client.sendall(established)
+            self._client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
             server.sendall(first)
             back = Thread(target=_pump, args=(server, self._client), daemon=True)
             back.start()
             _pump(self._client, server)
             back.join()
 
-    def _forward(self, request: "h11.Request") -> None:
-        """Pass one request and its answer on. A connection is for one: the next may be for another host."""
-        h11 = self._h11
+    def _forward(self, request: h11.Request) -> None:
+        """Pass one request on, then its answer as it is, which ends with the connection.
+
+        The connection is for one: the next may be for another host.
+        """
         url = parse_url(request.target.decode("ascii", errors="replace"))
         if url.scheme != "http":
             raise UrlError(str(url), "a URL of https is asked for by CONNECT")
@@ -201,35 +185,14 @@ class _Exchange:
             onward = h11.Request(method=request.method, target=url.path, headers=[*own, *headers])
             server.sendall(parser.send(onward) or b"")
             if self._parser.they_are_waiting_for_100_continue:
-                go_on = h11.InformationalResponse(status_code=100, headers=[])
-                self._client.sendall(self._parser.send(go_on) or b"")
-            self._pass_on(self._parser, self._client, parser, server)
-            self._pass_on(parser, server, self._parser, self._client)
+                self._client.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+            while not isinstance(event := self._next(self._parser, self._client), h11.EndOfMessage):
+                server.sendall(parser.send(event) or b"")
+            server.sendall(parser.send(event) or b"")
+            _pump(server, self._client)
 
-    def _pass_on(
-        self, source: "h11.Connection", reading: socket.socket, sink: "h11.Connection", writing: socket.socket
-    ) -> None:
-        """Pass on all events of a message, up to its end."""
-        h11 = self._h11
-        while True:
-            event = self._next(source, reading)
-            if isinstance(event, h11.ConnectionClosed) or event is h11.PAUSED:
-                return
-            if isinstance(event, h11.InformationalResponse):
-                continue
-            if isinstance(event, h11.Response):
-                kept = [each for each in event.headers.raw_items() if each[0].lower() not in _OF_ONE_HOP]
-                event = h11.Response(
-                    status_code=event.status_code,
-                    reason=event.reason,
-                    headers=[*kept, (b"Connection", b"close")],
-                )
-            writing.sendall(sink.send(event) or b"")
-            if isinstance(event, h11.EndOfMessage):
-                return
-
-    def _next(self, parser: "h11.Connection", connection: socket.socket) -> Any:
-        while (event := parser.next_event()) is self._h11.NEED_DATA:
+    def _next(self, parser: h11.Connection, connection: socket.socket) -> Any:
+        while (event := parser.next_event()) is h11.NEED_DATA:
             parser.receive_data(connection.recv(CHUNK_BYTES))
         return event
 
@@ -253,7 +216,7 @@ class _Exchange:
             left -= len(chunk)
 
 
-def _target_of(request: "h11.Request") -> Target:
+def _target_of(request: h11.Request) -> Target:
     try:
         host, port = split_authority(request.target.decode("ascii"))
     except ValueError as error:

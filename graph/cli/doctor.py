@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick
     from skills_agent.graph.tool_servers import ServerState
     from skills_agent.skills.library.checkup import SourceState
     from skills_agent.skills.library.registry import Registry
-    from skills_agent.skills.scripts.choice import Program
+    from skills_agent.skills.scripts.programs import Program
 
 
 @click.command(
@@ -86,21 +86,20 @@ def doctor(
 def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) -> None:
     from skills_agent.graph.machine import sandbox_here, why_no_shell_here
     from skills_agent.skills.library.checkup import check_up
-    from skills_agent.skills.scripts.choice import isolation_here, wanted_programs
-    from skills_agent.skills.scripts.unfinished import pending_looks
+    from skills_agent.skills.scripts.programs import wanted_programs
 
     registry = registry_of(settings, skills_dirs)
     checkup = check_up(registry)
     path = process_environment().get("PATH")
     programs = wanted_programs(path, settings.workspace)
-    isolation = isolation_here(settings.sandbox, sandbox_here(), path, settings.workspace)
+    isolation = sandbox_here().isolation(settings.sandbox, path, settings.workspace)
     no_shell = why_no_shell_here(settings)
     in_place = untrusted_in_place(settings, registry.refresh())
     signed = {each.name: who for each in registry.refresh().skills if (who := signer_of(settings, each))}
     servers = _server_states(settings)
     lacking = _lacking(settings, registry, {state.name: state.reason for state in servers if state.fault})
     shown, open_threads = shown_settings(settings), _open_threads(settings)
-    looks = pending_looks(state_folder(settings))
+    looks = sandbox_here().pending_looks(state_folder(settings))
     if as_json:
         print_json(
             {

@@ -26,6 +26,7 @@ from skills_agent.graph.cli.printing import echo, is_terminal, print_json
 from skills_agent.graph.cli.progress import STREAM_MODES, Progress
 from skills_agent.graph.cli.signals import INTERRUPTED, draining, ending_on_sigterm, exit_code_of, leave
 from skills_agent.graph.langgraph_inside import thread_ids
+from skills_agent.graph.machine import sandbox_here
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.provider import default_model
 from skills_agent.graph.places import process_environment, state_folder
@@ -43,9 +44,7 @@ from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.question import whole
 from skills_agent.skills.policy.risk import Approval, Risk
 from skills_agent.skills.policy.verdict import AnswerRefusedError, ApprovalNeededError
-from skills_agent.skills.scripts.choice import AutoRunner
-from skills_agent.skills.scripts.controlled import ControlledRunner
-from skills_agent.skills.scripts.unfinished import pending_looks
+from skills_agent.skills.scripts.choice import OwnRunner
 from skills_agent.skills.visible import visible_line
 from skills_agent.state.context import Context
 from skills_agent.state.endings import fault_of
@@ -369,9 +368,8 @@ def open_thread(
 
 def _finish_looks(services: Services) -> None:
     """Look at what runs made that were cut off with their agent. Without any, no runner is needed."""
-    if pending_looks(state_folder(services.settings)) and isinstance(
-        runner := services.runner, (ControlledRunner, AutoRunner)
-    ):
+    is_pending = sandbox_here().pending_looks(state_folder(services.settings))
+    if is_pending and isinstance(runner := services.runner, OwnRunner):
         runner.finish_looks()
 
 

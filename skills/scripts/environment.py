@@ -5,7 +5,6 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 from skills_agent.skills.scripts.programs import absolute_entries, without_shims
@@ -83,14 +82,6 @@ def warn_of_root() -> None:
     """Warn once a process where scripts run as root without a sandbox."""
     if is_root():
         logger.warning(AS_ROOT)
-
-
-def uv_cache(environment: Mapping[str, str]) -> str | None:
-    """Return the cache that uv uses outside of a run: with HOME replaced, it would start a new one."""
-    for variable, folder in (("UV_CACHE_DIR", ""), ("XDG_CACHE_HOME", "uv"), ("HOME", ".cache/uv")):
-        if environment.get(variable):
-            return str(Path(environment[variable], folder))
-    return None
 
 
 def is_granted(grants: Collection[str], request: ScriptRequest) -> bool:

@@ -19,8 +19,8 @@ HEAD_BYTES = 64 * 1024
 SHELLS = (("bash",), ("sh",))
 BUN = ("bun", "--config=/dev/null", "--env-file=/dev/null")
 """bun would load bunfig.toml of the workspace, which names programs to run first, and its .env."""
-JAVASCRIPT = (("node",), BUN, ("deno", "run", "--allow-all"))
-TYPESCRIPT = (*JAVASCRIPT[1:], ("node", "--experimental-strip-types"))
+JAVASCRIPT = (("node",), BUN)
+TYPESCRIPT = (BUN, ("node", "--experimental-strip-types"))
 """Node has the option since 22.6 and does the same without it since 22.18."""
 KNOWN = {
     **dict.fromkeys((".sh", ".bash"), SHELLS),
@@ -35,11 +35,6 @@ NEWEST_PYTHON: Final = 16
 """Minor versions that are looked for."""
 OWN_PYTHON: Final = os.path.abspath(sys.executable)  # noqa: PTH100 - links stay: they lead to its packages
 """As a sandbox can show it: a `..` leads through folders that are not there."""
-UV_SAFE = ("uv", "run", "--quiet", "--no-config", "--python", OWN_PYTHON)
-"""uv would take the index of packages, and even Python, from files of the workspace: uv.toml, .venv."""
-UV_RUN = (*UV_SAFE, "--script")
-UV_OWN = re.compile(r"\s(?:(?:-p|--python)[\s=]\S+|--script|-s|--quiet|-q)(?=\s|$)")
-"""Options of uv in a `#!` line that are ours to set."""
 SCRIPT_BLOCK = re.compile(r"(?m)^# /// script\n((?:#(?: .*)?\n)*)# ///$")
 
 
@@ -53,32 +48,23 @@ def command_for(
     """Return the argument list that runs the script, without the script's own arguments.
 
     `path` and `workspace` say where programs are searched, and where not, as in `find_program`.
-    `packages` is an environment with those of a Python script, those that its PEP 723 block names, too.
-    `python` runs a Python script in place of the agent's own.
+    `packages` is an environment with those of a Python script, `python` runs one in place of the agent's own.
     Raises InterpreterMissingError when no program here can run it, PythonVersionError when its PEP 723 block
     wants a Python that is not here, and what `candidates_for` raises.
     """
     candidates = candidates_for(script)
-    if candidates[-1] in PYTHON or candidates[0][:2] == UV_RUN[:2]:
+    if candidates == PYTHON:
         python = _python_of(script, python, path, workspace)
         if packages and python != OWN_PYTHON:  # they were installed for the agent's own
             raise PythonVersionError(script.name, python_required(script) or Path(python).name, OWN_VERSION)
-    if packages and (candidates[-1] in PYTHON or candidates == (UV_RUN,)):
-        return [str(packages / "bin" / "python"), str(script)]
-    needs = " or ".join(names_of(candidates))
-    if candidates == (UV_RUN,):
-        needs = f"uv (to install {', '.join(packages_of(script))})"
+        return [str(packages / "bin" / "python") if packages else python, str(script)]
     elsewhere = ""
     for program, *options in candidates:
-        if (program,) in PYTHON:
-            return [python, *options, str(script)]
-        if (program, *options[: len(UV_SAFE) - 1]) == UV_SAFE:
-            options[len(UV_SAFE) - 2] = python
         found = find_program(program, path, workspace)
         if found.path:
             return [found.path, *options, str(script)]
         elsewhere = elsewhere or found.elsewhere
-    raise InterpreterMissingError(script.name, needs, elsewhere)
+    raise InterpreterMissingError(script.name, " or ".join(names_of(candidates)), elsewhere)
 
 
 def candidates_for(script: Path) -> tuple[tuple[str, ...], ...]:
@@ -94,14 +80,9 @@ def candidates_for(script: Path) -> tuple[tuple[str, ...], ...]:
         return KNOWN[suffix]
     words = [] if suffix == ".py" else _shebang(head)
     program = Path(words[0]).name if words else ""
-    is_uv = program == "uv" and words[1:2] == ["run"]
-    if is_uv and (own := UV_OWN.sub("", " ".join(["", *words[2:]])).split()):
-        return ((*UV_SAFE, *own, "--script"),)
-    if suffix == ".py" or is_uv or (len(words) == 1 and (program,) in PYTHON):
-        dependencies = inline_dependencies(head)
-        if dependencies is None:
-            return PYTHON
-        return (UV_RUN,) if dependencies else (UV_RUN, *PYTHON)
+    is_of_uv = program == "uv" and words[1:2] == ["run"]  # its packages are the skill's, as anyone's
+    if suffix == ".py" or is_of_uv or (len(words) == 1 and (program,) in PYTHON):
+        return PYTHON
     if not words:
         extensions = ", ".join([".py", *KNOWN])
         raise ScriptError(
@@ -128,26 +109,18 @@ def program_for(name: str, path: str | None = None, workspace: Path | None = Non
     return found.path
 
 
-def inline_dependencies(source: str) -> list[str] | None:
-    """Return the dependencies of a PEP 723 `script` block, [] for a broken one; None when there is none.
+def inline_dependencies(source: str) -> list[str]:
+    """Return the dependencies of a PEP 723 `script` block; none where it is broken, or not there.
 
     Source: packaging.python.org/specifications/inline-script-metadata.
     """
-    block = _inline_metadata(source)
-    if block is None:
-        return None
-    dependencies = block.get("dependencies")
+    dependencies = _inline_metadata(source).get("dependencies")
     return [str(package) for package in dependencies] if isinstance(dependencies, list) else []
-
-
-def packages_of(script: Path) -> list[str]:
-    """Return the packages that a Python script names in a PEP 723 block."""
-    return inline_dependencies(_head(script)) or []
 
 
 def python_required(script: Path) -> str:
     """Return the versions of Python that a script's PEP 723 block names; empty where it names none."""
-    return str((_inline_metadata(_head(script)) or {}).get("requires-python") or "")
+    return str(_inline_metadata(_head(script)).get("requires-python") or "")
 
 
 def python_meeting(
@@ -199,10 +172,7 @@ def is_met(specifiers: Collection[str], version: str) -> bool:
 
 
 def _python_of(script: Path, chosen: str, path: str | None, workspace: Path | None) -> str:
-    """Return the Python that runs a script: what was chosen for it, else one that its PEP 723 block names.
-
-    uv would only warn: it is told which Python to take.
-    """
+    """Return the Python that runs a script: what was chosen for it, else one that its PEP 723 block names."""
     required = python_required(script)
     if chosen or not required:
         return chosen or OWN_PYTHON
@@ -212,13 +182,11 @@ def _python_of(script: Path, chosen: str, path: str | None, workspace: Path | No
     return python
 
 
-def _inline_metadata(source: str) -> dict[str, Any] | None:
-    """Return the PEP 723 `script` block, {} for a broken one; None when there is none."""
+def _inline_metadata(source: str) -> dict[str, Any]:
+    """Return the PEP 723 `script` block; an empty one where it is broken, or not there."""
     block = SCRIPT_BLOCK.search(source)
-    if block is None:
-        return None
     try:
-        return tomllib.loads(re.sub(r"(?m)^# ?", "", block[1]))
+        return tomllib.loads(re.sub(r"(?m)^# ?", "", block[1])) if block else {}
     except tomllib.TOMLDecodeError:
         return {}
 

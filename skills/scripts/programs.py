@@ -8,7 +8,7 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from glob import glob
 from pathlib import Path
@@ -45,15 +45,15 @@ def absolute_entries(path: str) -> str:
 
 @cache
 def _first(name: str, path: str | None, workspace: Path | None) -> str:
-    folders = os.get_exec_path() if path is None else path.split(os.pathsep)
+    folders = os.pathsep.join(os.get_exec_path()) if path is None else path
     if "/" in name:
-        folders = [str(Path(name).parent)] if Path(name).is_absolute() else []
+        folders = str(Path(name).parent) if Path(name).is_absolute() else ""
     objection = ""
-    for folder in filter(None, folders):
+    for folder in filter(None, without_shims(folders).split(os.pathsep)):
         if place := shutil.which(Path(name).name, path=folder):
             cause = _objection(Path(folder), workspace) or _objection_to_target(Path(place), workspace)
             if not cause:
-                return _behind_shim(Path(place))
+                return place
             objection = objection or f"{name} is only in {folder}, which {cause}."
     raise LookupError(objection)
 
@@ -105,9 +105,11 @@ def global_modules(path: str | None = None, workspace: Path | None = None) -> li
 def without_shims(path: str) -> str:
     """Return a PATH with the folders of programs that its folders of shims stand for.
 
-    A program that a script calls by its name is the one that `find_program` finds.
+    A shim of a version manager (pyenv, rbenv, nodenv, asdf, mise) would ask files of the workspace for the
+    version, and call its manager, which a sandbox does not show. This takes the version of the agent's own
+    Python, else the user's global one, else the newest.
     """
-    entries = [each for entry in path.split(os.pathsep) for each in _folders_behind(entry)]
+    entries = [each for entry in path.split(os.pathsep) for each in _behind(entry)]
     return os.pathsep.join(dict.fromkeys(entries))
 
 
@@ -118,38 +120,54 @@ def shim_targets(path: str) -> list[str]:
     return [str(folder) for folder in folders if os.path.isdir(folder)]
 
 
-def _folders_behind(entry: str) -> list[str]:
+def _behind(entry: str) -> list[str]:
+    """Return the folders that an entry of PATH stands for, the best first; mostly it stands for itself."""
+    root = Path(entry).parent
     if Path(entry).name != "shims":
         return [entry]
-    root = Path(entry).parent
-    tools = [root / "versions", *sorted(root / each for each in glob("installs/*", root_dir=root))]
-    versions = ([tool / Path(each).parent for each in glob("*/bin", root_dir=tool)] for tool in tools)
-    return [str(each / "bin") for tool in versions for each in _by_preference(root, tool)] or [entry]
-
-
-def _behind_shim(place: Path) -> str:
-    """Return the program that a shim of a version manager stands for: pyenv, rbenv, nodenv, asdf, mise.
-
-    The shim would ask files of the workspace for the version, and call its manager, which a sandbox does
-    not show. This takes the version of the agent's own Python, else the user's global one, else the newest.
-    """
-    root = place.parent.parent
-    if place.parent.name != "shims":
-        return str(place)
-    folders = (*glob("versions/*/bin", root_dir=root), *glob("installs/*/*/bin", root_dir=root))
-    versions = [(root / each).parent for each in folders if os.path.exists(root / each / place.name)]
-    return str(_by_preference(root, versions)[0] / "bin" / place.name) if versions else str(place)
-
-
-def _by_preference(root: Path, versions: Sequence[Path]) -> list[Path]:
     try:
-        names = (root / "version").read_text().split()
+        chosen = (root / "version").read_text().split()
     except OSError:
-        names = []
+        chosen = []
 
-    def rank(version: Path) -> tuple[bool, bool, list[tuple[int, str]]]:
+    def rank(folder: Path) -> tuple[bool, bool, list[tuple[int, str]]]:
+        version = folder.parent
         parts = re.findall(r"\d+|\D+", version.name)
         numbers = [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
-        return str(version) == sys.base_prefix, version.name in names, numbers
+        return str(version) == sys.base_prefix, version.name in chosen, numbers
 
-    return sorted(versions, key=rank, reverse=True)
+    found = (*glob("versions/*/bin", root_dir=root), *glob("installs/*/*/bin", root_dir=root))
+    return list(map(str, sorted((root / each for each in found), key=rank, reverse=True))) or [entry]
+
+
+class Program(NamedTuple):
+    """A program that skills may need."""
+
+    name: str
+    path: str | None
+    """Where it is; None when neither it nor a substitute is installed."""
+    purpose: str
+    """What does not run without it, in plain words."""
+    substitutes: tuple[str, ...] = ()
+    """Programs that would do as well."""
+    elsewhere: str = ""
+    """A sentence about where it is, if it is only where it is not taken from."""
+
+
+PURPOSES: Final = {
+    ("bash", "sh"): "scripts in .sh, .bash",
+    ("node", "bun"): "scripts in .js, .mjs, .cjs",
+    ("git",): "skills that read a repository",
+}
+"""By a program and those that would do as well: what it is for."""
+
+
+def wanted_programs(path: str | None = None, workspace: Path | None = None) -> tuple[Program, ...]:
+    """Look for every program that skills may need; arguments as in `find_program`."""
+    programs = [Program("python", sys.executable, "scripts in .py")]
+    for (name, *substitutes), purpose in PURPOSES.items():
+        found = [find_program(program, path, workspace) for program in (name, *substitutes)]
+        place = next((each.path for each in found if each.path), None)
+        elsewhere = next((each.elsewhere for each in found if each.elsewhere), "")
+        programs.append(Program(name, place, purpose, tuple(substitutes), "" if place else elsewhere))
+    return tuple(programs)

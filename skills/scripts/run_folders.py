@@ -11,12 +11,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Final
+from typing import Final, NamedTuple
 
 from skills_agent.skills.confined import opened_folder
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.environment import ScriptLimits
-from skills_agent.skills.scripts.growth import BLOCK_BYTES, Written
 from skills_agent.skills.scripts.report import files_since
 from skills_agent.skills.scripts.runner import KeptFile, ScriptRequest, WrittenFile
 from skills_agent.skills.text import readable
@@ -30,6 +29,16 @@ _LONG_PATH: Final = 2_000
 """The system takes no path of 4,096 bytes."""
 _NOT_LISTED: Final = frozenset({".cache", ".npm"})
 """Of a home: programs fill them with thousands of files that nobody asked for. They are kept all the same."""
+
+BLOCK_BYTES: Final = 512
+"""The unit of st_blocks, everywhere."""
+
+
+class Written(NamedTuple):
+    """What was written: bytes on the disk; files, folders and links."""
+
+    bytes: int
+    files: int
 
 
 @dataclass(frozen=True)

@@ -83,8 +83,6 @@ class ScriptRequest:
     """What the network is opened to where there is a sandbox: a person agreed to it."""
     proxy: Path | None = None
     """The folder with the socket of the proxy that leads there; the runner's own affair."""
-    lookups: Path | None = None
-    """The socket that hears which names its programs look up; the runner's own affair."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """More for its environment."""
     home: Path | None = None

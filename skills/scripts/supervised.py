@@ -14,19 +14,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final
 
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts.growth import Growth
 from skills_agent.skills.scripts.output import Capture
 from skills_agent.skills.scripts.runner import Stop
 
 PYTHON: Final = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 """That of the system, and not that of a virtual environment, which may be in a workspace."""
-ISOLATED: Final = (PYTHON, "-I", "-S", "-X", "utf8")
+_START: Final = "import sys; sys.path.append({!r}); import supervisor; supervisor.main(sys.argv[1:])"
+SUPERVISOR: Final = (PYTHON, "-I", "-S", "-X", "utf8", "-c", _START.format(os.path.dirname(__file__)))  # noqa: PTH120
+"""The command of supervisor.py, before its arguments; imported, it is not compiled for every script."""
 GRACE_SECONDS: Final = 0.5
 """Between SIGTERM and SIGKILL."""
 LOOKOUT_SECONDS: Final = 0.02
@@ -79,13 +79,21 @@ class SupervisedProgram:
             self._selector.register(pipe, selectors.EVENT_READ, capture.add)
 
     def until_end(
-        self, deadline: float, flood: int, stop: Callable[[], Stop | None], growth: Growth
+        self,
+        deadline: float,
+        flood: int,
+        stop: Callable[[], Stop | None],
+        over: Callable[[Callable[[], list[int]]], Stop | None],
     ) -> Stop | None:
-        """Return why it was ended here, or None. `flood` is how many bytes may come from a stream."""
+        """Return why it was ended here, or None. `flood` is how many bytes may come from a stream.
+
+        `stop` and `over`, which is given its processes, are asked again and again: at a reason of the latter
+        it is ended without a grace.
+        """
         while self._is_alive():
             now = time.monotonic()
-            if limit := growth.exceeded(self._family):
-                return limit  # without a grace: it would write on
+            if limit := over(self._family):
+                return limit
             if reason := stop():
                 return self._stop(reason)
             if now >= deadline:
@@ -93,7 +101,7 @@ class SupervisedProgram:
             if max(capture.total for capture in self._captures) > flood:
                 return self._stop("output")
             self._transfer(min(deadline - now, LOOKOUT_SECONDS))
-        return growth.exceeded(self._family)
+        return over(self._family)
 
     def clean_up(self) -> None:
         """End every process of the run, keep what it still wrote, and give everything back.
@@ -127,7 +135,7 @@ class SupervisedProgram:
                 stdin.write((start.stdin or "").encode(errors="replace"))
                 stdin.seek(0)
                 self._process = subprocess.Popen(  # noqa: S603 - an argument list, and running scripts is the purpose
-                    [*ISOLATED, supervisor_file(), *map(str, options), *start.command],
+                    [*SUPERVISOR, *map(str, options), *start.command],
                     cwd=start.workdir,
                     env=dict(start.environment),
                     stdin=subprocess.DEVNULL if start.stdin is None else stdin,
@@ -174,23 +182,3 @@ class SupervisedProgram:
             else:
                 self._selector.unregister(key.fileobj)
         return bool(ready)
-
-
-def supervisor_file() -> str:
-    """Return the file of the program: the compiled one where it is of this source, which is the faster start.
-
-    Python checks that where a module is imported, and not where a file is run.
-    """
-    from skills_agent.skills.scripts import supervisor  # noqa: PLC0415 - POSIX systems alone can import it
-
-    source = supervisor.__file__
-    compiled = cache_from_source(source)
-    try:
-        status = os.stat(source)  # noqa: PTH116 - for every script
-        with open(compiled, "rb") as file:  # noqa: PTH123
-            header = file.read(16)
-    except OSError:
-        return source
-    stamps = (0, int(status.st_mtime), status.st_size)
-    expected = MAGIC_NUMBER + b"".join((each & 0xFFFFFFFF).to_bytes(4, "little") for each in stamps)
-    return compiled if header == expected else source

@@ -1,6 +1,6 @@
 """A program that starts another one, outlives it, and ends everything that it started.
 
-`python -I -S supervisor.py CONTROL STATUS PARENT TERM_FROM MEMORY PROCESSES RLIMITS PROGRAM [ARGUMENT ...]`
+Its arguments: CONTROL STATUS PARENT TERM_FROM MEMORY PROCESSES RLIMITS PROGRAM [ARGUMENT ...].
 
 CONTROL and STATUS are numbers of descriptors. A byte from CONTROL asks the script to end (SIGTERM);
 its end means that the agent closed it or is dead, however it died: everything is killed. STATUS gets
@@ -18,7 +18,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # type checkers know the name: importing `typing` would cost as much as all the rest
-    from collections.abc import Callable, Container, Iterator
+    from collections.abc import Iterator
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 KEYCTL, KEYCTL_JOIN_SESSION_KEYRING = {"x86_64": 250, "aarch64": 219}, 1
@@ -29,7 +29,6 @@ LOOKOUT_MS = 50
 REST = 10
 """So many times as long as a look took, nothing is looked at: it costs a tenth of a processor at most."""
 BLOCK_BYTES = 512
-CGROUPS, OWN_GROUPS = "/sys/fs/cgroup", "/proc/self/cgroup"
 
 
 class Suppressed:
@@ -56,18 +55,17 @@ def main(arguments: list[str]) -> None:
     prctl(PR_SET_CHILD_SUBREAPER)
     prctl(PR_SET_NO_NEW_PRIVS)
     leave_keyring()
-    group = memory_group(memory)
-    child = start(arguments[7:], limits, status, group)
+    child = start(arguments[7:], limits, status)
     release_streams()
     held = Memory(memory)
     outcome = watch(child, control, parent, term_from, held, processes)
     code = end_all(child)
     for number, _ in held.segments():  # they would outlive all
         of_libc("shmctl", number, 0, None)
-    report(status, "memory" if was_over(group) else outcome or f"exit {code}")
+    report(status, outcome or f"exit {code}")
 
 
-def start(command: list[str], limits: list[tuple[str, int]], status: int, group: str) -> int:
+def start(command: list[str], limits: list[tuple[str, int]], status: int) -> int:
     """Start the program in a session of its own, and return its number.
 
     It reports itself: it could kill this process before that had come to it.
@@ -83,8 +81,6 @@ def start(command: list[str], limits: list[tuple[str, int]], status: int, group:
                 _signal.signal(number, _signal.SIG_DFL)
             for name, value in limits:
                 limit(getattr(resource, f"RLIMIT_{name}"), value)
-            if group:
-                write(f"{group}/cgroup.procs", "0")
             os.execve(command[0], command, os.environ)  # noqa: S606 - the purpose
         except OSError as error:
             errno = error.errno or 1
@@ -161,64 +157,40 @@ def end_all(child: int) -> int:
 def family(ancestor: int) -> list[int]:
     """Return every descendant, a parent before its children."""
     pids = [ancestor]
-    listed = os.access(f"/proc/self/task/{ancestor}/children", os.R_OK)
-    children = children_by_task if listed else children_of_all()
     for pid in pids:
-        pids += children(pid)
+        with Suppressed(OSError):
+            for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - pathlib costs milliseconds
+                pids += map(int, read(f"/proc/{pid}/task/{task}/children").split())
     return pids[1:]
-
-
-def children_by_task(pid: int) -> list[int]:
-    """Return the children of every thread of a process."""
-    pids: list[int] = []
-    with Suppressed(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - pathlib costs milliseconds
-            with Suppressed(OSError), open(f"/proc/{pid}/task/{task}/children", "rb") as file:  # noqa: PTH123
-                pids += map(int, file.read().split())
-    return pids
-
-
-def children_of_all() -> "Callable[[int], list[int]]":
-    """Return the same from a look at every process, for kernels that have no lists of children."""
-    families: dict[int, list[int]] = {}
-    with Suppressed(OSError):
-        for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
-            with Suppressed(OSError, ValueError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
-                parent = int(file.read().rpartition(b")")[2].split()[1])
-                families.setdefault(parent, []).append(int(name))
-    return lambda pid: families.get(pid, [])
 
 
 class Memory:
     """What the processes of a run hold together, pages that they share counted once.
 
-    The kernel's limits of a process leave memory files (memfd) and segments of System V out.
+    The kernel's limits of a process leave memory files (memfd) and segments of System V out. What of these is
+    mapped is seen twice, as a file and as a shared page: the larger sum counts, at least half of all.
     """
 
     def __init__(self, limit: int) -> None:
         """Begin; the limit is in bytes."""
         self._limit = limit
         self._seen: set[int] = set()
-        self._own, self._devices = 0, set[int]()
-        """The file systems in memory: the kernel's own, with memory files and segments, and /dev/shm."""
+        self._devices = set[int]()
+        """The file systems in memory: the kernel's own, with memory files, and /dev/shm."""
         with Suppressed(AttributeError, OSError):
             descriptor = os.memfd_create("")
-            self._own = os.fstat(descriptor).st_dev
+            self._devices |= {os.fstat(descriptor).st_dev, os.stat("/dev/shm").st_dev}  # noqa: PTH116, S108
             os.close(descriptor)
-            self._devices |= {self._own, os.stat("/dev/shm").st_dev}  # noqa: PTH116, S108
 
     def is_over(self, pids: list[int]) -> bool:
         """Look closely only where the processes hold too much when each is counted whole."""
         self._seen.update(pids)
         files = {key: size for pid in pids for key, size in self._open_files(pid)}
-        files |= {(self._own, number): size for number, size in self.segments()}
-        held = sum(files.values())
-        whole = [resident(pid) for pid in pids]
-        if held + sum(whole) <= self._limit:
+        held = sum(files.values()) + sum(size for _, size in self.segments())
+        if held + sum(sum(resident(pid)) for pid in pids) <= self._limit:
             return False
-        for pid, most in zip(pids, whole, strict=True):
-            held += most if (share := self._share(pid, files)) is None else share
-        return held > self._limit
+        shares = [share(pid) for pid in pids]
+        return sum(own for own, _ in shares) + max(held, sum(shared for _, shared in shares)) > self._limit
 
     def _open_files(self, pid: int) -> "Iterator[tuple[tuple[int, int], int]]":
         """Yield the open files in memory that no folder names, and the bytes of each."""
@@ -239,54 +211,24 @@ class Memory:
             if maker in self._seen:
                 yield number, in_memory + swapped
 
-    def _share(self, pid: int, counted: "Container[tuple[int, int]]") -> int | None:
-        """Return the bytes of a process without files, each page divided by those who share it."""
-        kilobytes, is_counted, is_file = 0, False, False
-        lines = read(f"/proc/{pid}/smaps").splitlines()
-        for line in lines:
-            name, *fields = line.split()
-            if not name.endswith(b":"):
-                major, minor = (int(each, 16) for each in fields[2].split(b":"))
-                key = os.makedev(major, minor), int(fields[3])
-                is_counted, is_file = key in counted, key[1] != 0 and key[0] not in self._devices
-            elif name == (b"Anonymous:" if is_file else b"Pss:") and not is_counted:
-                kilobytes += int(fields[0])
-        return 1024 * kilobytes if lines else None
+
+def resident(pid: int) -> tuple[int, int]:
+    """Return the bytes that a process holds in memory but for files: its own, and those that it may share."""
+    return numbers(f"/proc/{pid}/status", b"RssAnon:", b"RssShmem:")
 
 
-def resident(pid: int) -> int:
-    """Return the bytes that a process holds in memory, but for files."""
-    lines = read(f"/proc/{pid}/status").splitlines()
-    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith((b"RssAnon:", b"RssShmem:")))
+def share(pid: int) -> tuple[int, int]:
+    """Return the same, each page divided by those who share it."""
+    shares = numbers(f"/proc/{pid}/smaps_rollup", b"Pss_Anon:", b"Pss_Shmem:")
+    return shares if any(shares) else resident(pid)
 
 
-def memory_group(limit: int) -> str:
-    """Make a control group whose processes hold no more; return its folder, empty where none can be made.
-
-    It is the kernel that counts there, also what no look finds. Groups of version 2, beside a group that this
-    process is in: one with processes cannot have groups with limits in it.
-    """
-    lines = read(OWN_GROUPS).decode().splitlines()
-    own = next((line[3:] for line in lines if line.startswith("0::")), "")
-    while len(own) > 1:
-        own = own.rpartition("/")[0]
-        above = f"{CGROUPS}{own}"
-        if b"memory" in read(f"{above}/cgroup.subtree_control").split() and os.access(above, os.W_OK):
-            group = f"{above}/skills-agent-{os.getpid()}"
-            with Suppressed(OSError):
-                os.mkdir(group)  # noqa: PTH102
-                for name, value in (("max", str(limit)), ("swap.max", "0"), ("oom.group", "1")):
-                    write(f"{group}/memory.{name}", value)
-                return group
-    return ""
-
-
-def was_over(group: str) -> bool:
-    """Remove a group whose processes have ended; return whether the kernel ended them."""
-    counts = dict(line.split() for line in read(f"{group}/memory.events").splitlines())
-    with Suppressed(OSError):
-        os.rmdir(group)  # noqa: PTH106
-    return int(counts.get(b"oom_kill", 0)) > 0
+def numbers(path: str, *names: bytes) -> tuple[int, int]:
+    """Return two numbers of a file of the kernel, which says them in kilobytes, in bytes."""
+    lines = [line.split() for line in read(path).splitlines()]
+    found = {line[0]: 1024 * int(line[1]) for line in lines if line and line[0] in names}
+    first, second = (found.get(name, 0) for name in names)
+    return first, second
 
 
 def read(path: str) -> bytes:
@@ -294,12 +236,6 @@ def read(path: str) -> bytes:
     with Suppressed(OSError), open(path, "rb") as file:  # noqa: PTH123
         return file.read()
     return b""
-
-
-def write(path: str, text: str) -> None:
-    """Write to a file of the kernel, where it can be written."""
-    with Suppressed(OSError), open(path, "wb", buffering=0) as file:  # noqa: PTH123
-        file.write(text.encode())
 
 
 def bury(pids: list[int], child: int) -> None:
@@ -339,7 +275,3 @@ def of_libc(function: str, *arguments: int | None) -> int:
 
     address = _ctypes.dlsym(_ctypes.dlopen(None, 0), function)  # type: ignore[arg-type]
     return int(_ctypes.call_cdeclfunction(address, arguments))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

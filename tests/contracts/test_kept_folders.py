@@ -4,28 +4,28 @@ import functools
 import stat
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.environment import ScriptLimits
 from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
-from tests.machine import SANDBOX, Sandboxed
+from tests.machine import SANDBOX, Plain, Sandboxed
 
 MakeRunner = Callable[..., ScriptRunner]
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 
 def controlled(place: Path, **limits: Any) -> ScriptRunner:
-    return ControlledRunner(environment=ENVIRONMENT, limits=ScriptLimits(**limits))
+    return Plain(workspace=place / "work", environment=ENVIRONMENT, limits=ScriptLimits(**limits))
 
 
 def bwrap(place: Path, **limits: Any) -> ScriptRunner:
-    if SANDBOX.program is None:
+    if SANDBOX.level is None:
         pytest.skip(SANDBOX.reason)
     runner: ScriptRunner = Sandboxed(
         workspace=place / "work", environment=ENVIRONMENT, limits=ScriptLimits(**limits)
@@ -81,10 +81,11 @@ def test_what_is_left_in_the_temporary_folder_is_moved_into_the_scratch(
     make_runner: MakeRunner, place: Path, folder: str
 ) -> None:
     runner = make_runner()
-    if isinstance(runner, ControlledRunner) and not isinstance(runner, Sandboxed) and folder == "/tmp":
-        pytest.skip("without a sandbox it is the machine's")
     body = f'mkdir {folder}/out; echo data > "{folder}/out/a.csv"; : > {folder}/empty; echo {folder}'
-    result = runner.run(request_for(place, body))
+    request = request_for(place, body)
+    if runner.preflight(request) == "controlled" and folder == "/tmp":
+        pytest.skip("without a sandbox it is the machine's")
+    result = runner.run(request)
     (kept,) = result.kept
     assert Path(kept.path).read_text() == "data\n"
     assert Path(kept.path).is_relative_to(place / "state/thread/scratch")
@@ -151,6 +152,7 @@ def test_a_run_that_fills_the_home_says_that_the_next_is_refused(
 
 @pytest.mark.parametrize("folder", ["$HOME", "$TMPDIR", "$SKILL_SCRATCH", "."])
 @pytest.mark.variants
+@pytest.mark.skipif(find_spec("skills_agent.sandbox") is None, reason="the extra sandbox is not installed")
 def test_what_a_run_adds_is_bounded_wherever_it_writes(
     make_runner: MakeRunner, place: Path, folder: str
 ) -> None:

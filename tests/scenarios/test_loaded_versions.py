@@ -84,7 +84,7 @@ def test_going_on_from_an_earlier_checkpoint_runs_the_version_of_then(
 def test_paths_from_the_skill_to_its_project_hold_in_the_sandbox(
     make_agent: MakeAgent, workspace: Path, skills_dir: Path
 ) -> None:
-    if SANDBOX.program is None:
+    if SANDBOX.level is None:
         pytest.skip(SANDBOX.reason)
     (workspace / "project.txt").write_text("of the project")
     skill = write_skill(
@@ -107,7 +107,7 @@ def test_paths_from_the_skill_to_its_project_hold_in_the_sandbox(
 def test_a_skill_whose_folder_is_gone_leaves_no_trace_on_the_host(
     make_agent: MakeAgent, workspace: Path, folder: str, others: int
 ) -> None:
-    if SANDBOX.program is None:
+    if SANDBOX.level is None:
         pytest.skip(SANDBOX.reason)
     place = workspace / folder
     skill = write_skill(place, "alpha", "Counts.", "x", scripts__run_py="print(__file__)")

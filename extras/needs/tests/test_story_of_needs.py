@@ -126,7 +126,7 @@ def test_a_script_that_may_work_is_asked_about(skills_dir: Path, make_agent: Mak
 def test_a_command_line_of_a_skill_finds_its_packages(
     skills_dir: Path, make_agent: MakeAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if SANDBOX.program is None:
+    if SANDBOX.level is None:
         pytest.skip("the sandbox does not work here")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     make_wheel(tmp_path / "index", "outer")

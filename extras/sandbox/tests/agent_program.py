@@ -15,7 +15,7 @@ from threading import Thread
 from typing import Any
 
 from skills_agent.sandbox.bwrap import BwrapRunner
-from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.sandbox.watched import WatchedRunner
 from skills_agent.skills.scripts.environment import ScriptLimits, make_undumpable
 from skills_agent.skills.scripts.own_files import own_entries
 from skills_agent.skills.scripts.runner import ScriptRequest
@@ -41,7 +41,7 @@ def main() -> None:
     runner = (
         BwrapRunner(workspace=workspace, network=asked["network"], **control)
         if asked["level"] == "bwrap"
-        else ControlledRunner(workspace=workspace, **control)
+        else WatchedRunner(workspace=workspace, **control)
     )
     args = tuple(str(os.getpid()) if each == "AGENT" else each for each in asked["args"])
     writable = tuple(workspace / each for each in asked["writable"])
@@ -71,7 +71,7 @@ def as_git(asked: dict[str, Any]) -> ScriptRequest:
     return ScriptRequest("", None, tuple(asked["args"]), None, Path(), cwd, writable=writable, **more)
 
 
-def run_meanwhile(runner: ControlledRunner, request: ScriptRequest) -> None:
+def run_meanwhile(runner: WatchedRunner, request: ScriptRequest) -> None:
     """Run a command as soon as the script has made `made`, and tell the script by `done`."""
     while not (request.workdir / "made").exists():
         time.sleep(0.01)

@@ -2,16 +2,21 @@
 
 import logging
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from skills_agent.sandbox import bwrap
-from skills_agent.sandbox.bwrap import BwrapRunner, probe
+from skills_agent.sandbox.bwrap import probe
+from skills_agent.sandbox.choice import SANDBOX
+from skills_agent.sandbox.unfinished import UnfinishedRuns
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts import environment
-from skills_agent.skills.scripts.choice import Isolation, Wish, choose_runner, isolation_here
-from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
+from skills_agent.skills.scripts.choice import Isolation, OwnRunner, Wish
+from skills_agent.skills.scripts.runner import ScriptRequest
+from tests.graph.cli.command_line import CommandLine
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
 
@@ -39,8 +44,8 @@ def broken(tmp_path: Path) -> str:
     return f"{folder}:/nowhere"
 
 
-def runner_for(sandbox: Wish, request: ScriptRequest, path: str) -> ScriptRunner:
-    return choose_runner(sandbox, BwrapRunner, workspace=request.workdir, environment={"PATH": path})
+def runner_for(sandbox: Wish, request: ScriptRequest, path: str) -> OwnRunner:
+    return SANDBOX.runner(sandbox, workspace=request.workdir, environment={"PATH": path})
 
 
 def test_a_sandbox_that_works_is_used(request_here: ScriptRequest) -> None:
@@ -61,7 +66,7 @@ def test_without_one_the_fall_back_is_told_once(
         for _ in range(2):
             result = runner.run(request_here)
     assert (result.stdout, result.level) == ("ran\n", "controlled")
-    (record,) = (each for each in caplog.records if each.name.endswith("choice"))
+    (record,) = (each for each in caplog.records if "WITHOUT a sandbox" in each.message)
     assert "WITHOUT a sandbox" in record.message
     assert "No permissions to create new namespace" in record.message
 
@@ -98,41 +103,21 @@ def test_a_sandbox_that_nobody_could_try_is_not_one_that_does_not_work(
         for ask in (runner.run, runner.preflight):
             with pytest.raises(ScriptError, match=f"not known, for bubblewrap {told}"):
                 ask(request_here)
-        assert isolation_here(sandbox, BwrapRunner, broken).level is None
+        assert SANDBOX.isolation(sandbox, broken).level is None
     program.write_text(refusal)
-    assert "No permissions" in isolation_here(sandbox, BwrapRunner, broken).reason
+    assert "No permissions" in SANDBOX.isolation(sandbox, broken).reason
 
 
 @pytest.mark.parametrize(
     ("sandbox", "level"), [("auto", "controlled"), ("require", None), ("off", "controlled")]
 )
 def test_a_doctor_can_say_what_a_setting_comes_to(sandbox: Wish, level: str | None, broken: str) -> None:
-    found = isolation_here(sandbox, BwrapRunner, broken)
+    found = SANDBOX.isolation(sandbox, broken)
     assert found.level == level
     assert ("No permissions" in found.reason) is (sandbox != "off")
-    assert isolation_here("require", BwrapRunner, "/nowhere") == Isolation(
+    assert SANDBOX.isolation("require", "/nowhere") == Isolation(
         None, "bubblewrap is not installed (bwrap is not in PATH)"
     )
-
-
-def test_packages_without_a_network_are_refused_before_the_start(
-    request_here: ScriptRequest, tmp_path: Path
-) -> None:
-    if probe(SYSTEM).program is None:
-        pytest.skip(probe(SYSTEM).reason)
-    (tmp_path / "uv").write_text("#!/bin/sh\n")
-    (tmp_path / "uv").chmod(0o755)
-    assert request_here.script
-    request_here.script.write_text('# /// script\n# dependencies = ["requests"]\n# ///\n')
-    path = f"{tmp_path}:{SYSTEM}"
-    runner = runner_for("require", request_here, path)
-    for ask in (runner.run, runner.preflight):
-        with pytest.raises(ScriptError, match="network_skills"):
-            ask(request_here)
-    allowed = choose_runner(
-        "require", BwrapRunner, workspace=request_here.workdir, network=["demo"], environment={"PATH": path}
-    )
-    assert allowed.preflight(request_here) == "bwrap with network"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="this user is not root")
@@ -140,12 +125,42 @@ def test_root_is_warned_once_a_process_where_no_sandbox_holds_scripts(
     request_here: ScriptRequest, caplog: pytest.LogCaptureFixture
 ) -> None:
     environment.warn_of_root.cache_clear()
-    if isolation_here("auto", BwrapRunner, SYSTEM).level == "bwrap":
+    if SANDBOX.isolation("auto", SYSTEM).level == "bwrap":
         runner_for("auto", request_here, SYSTEM).preflight(request_here)
         assert not [each for each in caplog.records if each.name.endswith("environment")]
-        assert "those in the workspace alone" in isolation_here("auto", BwrapRunner, SYSTEM).reason
+        assert "those in the workspace alone" in SANDBOX.isolation("auto", SYSTEM).reason
     for _ in range(2):
         runner_for("off", request_here, SYSTEM).run(request_here)
     (record,) = (each for each in caplog.records if each.name.endswith("environment"))
     assert "they can change every file of this machine" in record.message
-    assert "they can change every file of this machine" in isolation_here("off", BwrapRunner, SYSTEM).reason
+    assert "they can change every file of this machine" in SANDBOX.isolation("off", SYSTEM).reason
+
+
+KILLED_RUN = """
+import os, signal, sys
+from pathlib import Path
+from skills_agent.sandbox.protected_files import ProtectedFiles
+from skills_agent.sandbox.unfinished import UnfinishedRuns
+from skills_agent.sandbox.watch import Watch
+
+workspace, folder = map(Path, sys.argv[1:])
+with UnfinishedRuns(lambda: folder, "controlled").noted(Watch(workspace, ProtectedFiles(workspace), ()), 0):
+    print("begun", flush=True)
+    sys.stdin.readline()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_doctor_says_that_a_look_is_pending_and_leaves_it_so(cli: CommandLine) -> None:
+    cli.state.mkdir(parents=True)
+    command = [sys.executable, "-c", KILLED_RUN, str(cli.workspace), str(cli.state)]
+    run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    assert run.stdout.readline() == "begun\n"
+    assert "cut off" not in cli.run("skills", "doctor").out  # It goes on.
+    run.communicate("\n", timeout=60)
+    for _ in range(2):
+        assert "1 run cut off with the agent: what was made is looked at" in cli.run("skills", "doctor").out
+    assert cli.run("skills", "doctor", "--json").value["pending_looks"] == 1
+    assert len(list(UnfinishedRuns(lambda: cli.state, "controlled").cut_off())) == 1
+    assert "cut off" not in cli.run("skills", "doctor").out

@@ -41,9 +41,6 @@ require('http').request({host: at.hostname, port: at.port, method: 'CONNECT', pa
 """
 CLIENTS = {
     "curl": "curl -sS --cacert ca.pem https://HOST:PORT/page.txt",
-    "curl over SOCKS": (
-        'curl -sS --cacert ca.pem --noproxy "" --socks5-hostname "${ALL_PROXY#http://}" https://HOST:PORT/page.txt'
-    ),
     "wget": "wget -q -O - --ca-certificate=ca.pem https://HOST:PORT/page.txt",
     "python3": (
         "SSL_CERT_FILE=ca.pem python3 -c 'import sys, urllib.request as u; "
@@ -70,7 +67,6 @@ def test_a_program_reaches_the_host_that_was_agreed_to_and_no_other(
 
 
 def test_python_packages_that_speak_http_go_through_the_proxy(tmp_path: Path, port: int) -> None:
-    """With `ALL_PROXY=socks5h://...`, httpx without an extra of its own would not even make a client."""
     (tmp_path / "get.py").write_text(
         "import httpx, requests, ssl, sys\n"
         "print(requests.get(sys.argv[1], verify='ca.pem').text)\n"

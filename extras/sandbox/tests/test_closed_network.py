@@ -44,7 +44,7 @@ def test_that_the_network_is_closed_is_said_without_a_host(stderr: str) -> None:
 def test_a_program_that_passes_by_the_proxy_is_told_so() -> None:
     hosts = [HostPattern.parse("api.example.com")]
     assert open_network_text(hosts, {}) == ""
-    assert open_network_text(hosts, {}, ["api.example.com"]).startswith(
+    assert open_network_text(hosts, {}, "curl: (6) Could not resolve host: api.example.com").startswith(
         "The network was open to api.example.com. A program looked up api.example.com by itself"
     )
 
@@ -63,9 +63,7 @@ def test_a_command_that_wants_the_network_is_told_that_it_is_closed(tmp_path: Pa
         return runner.run(request).note
 
     shell = "exec 3<>/dev/tcp/api.example.invalid/80"
-    wanted = f"{CLOSED}; it wanted api.example.invalid. If"
-    assert note("bash", "-c", shell).startswith(wanted)
-    assert note("bash", "-c", f"({shell}) 2>/dev/null; exit 3").startswith(wanted)
+    assert note("bash", "-c", shell).startswith(f"{CLOSED}. If")
     assert note("bash", "-c", f"{shell}; exit 0") == ""
     assert note("bash", "-c", "cat < /dev/tcp/no-dot/80; exit 3").startswith(f"{CLOSED}. If")
     if shutil.which("git"):

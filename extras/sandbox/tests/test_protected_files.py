@@ -14,9 +14,11 @@ import pytest
 
 import skills_agent.skills as domain
 from extras.sandbox.tests.test_hostile_scripts import PATH, Host, host, user
+from skills_agent.sandbox.protected_files import ProtectedFiles
+from skills_agent.sandbox.watch import Watch
+from skills_agent.sandbox.watched import WatchedRunner
 from skills_agent.skills.confined import OutsideRootError
-from skills_agent.skills.scripts.protected_files import ProtectedFiles
-from skills_agent.skills.scripts.watch import Watch
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from tests.waiting import PATIENCE, until
 
 __all__ = ["host", "user"]
@@ -531,3 +533,31 @@ def test_an_environment_that_is_in_path_is_not_changed(host: Host, name: str) ->
     assert not (host.work / ".venv" / name).exists()
     assert not (host.work / "tools").exists()
     assert "tools" in result["notices"][0]
+
+
+def run_plainly(workdir: Path, line: str) -> ScriptResult:
+    request = ScriptRequest("", None, ("sh", "-c", line), None, workdir)
+    return WatchedRunner(environment={"PATH": PATH}).run(request)
+
+
+def test_without_a_sandbox_a_link_that_leads_out_is_told_and_not_left(tmp_path: Path) -> None:
+    (tmp_path / "mine").symlink_to("/etc")
+    result = run_plainly(
+        tmp_path, "mkdir d; ln -s /etc out; ln -s ../.. d/up; ln -s d in; echo x > in/written"
+    )
+    assert [os.path.lexists(tmp_path / each) for each in ("out", "d/up", "in", "mine")] == [0, 0, 1, 1]
+    assert (tmp_path / "d/written").exists()
+    (notice,) = result.notices
+    assert "d/up (to ../..), out (to /etc)" in notice or "out (to /etc), d/up (to ../..)" in notice
+
+
+def test_without_a_sandbox_what_a_script_writes_into_a_cache_of_python_is_not_left(tmp_path: Path) -> None:
+    cache = tmp_path / "src/__pycache__"
+    cache.mkdir(parents=True)
+    for name in ("mine.pyc", "poisoned.pyc"):
+        (cache / name).write_text("mine")
+    result = run_plainly(
+        tmp_path, "mkdir __pycache__; echo evil | tee __pycache__/x.pyc src/__pycache__/poisoned.pyc"
+    )
+    assert [path.name for path in tmp_path.rglob("*.pyc")] == ["mine.pyc"]
+    assert result.notices == ()

@@ -1,4 +1,4 @@
-"""The sandbox keeps what every runner keeps."""
+"""The sandbox keeps what every runner keeps, and so does plain control that is looked after."""
 
 import functools
 from pathlib import Path
@@ -6,15 +6,16 @@ from pathlib import Path
 import pytest
 
 from skills_agent.sandbox.bwrap import BwrapRunner
+from skills_agent.sandbox.watched import WatchedRunner
 from tests.contracts.local_runner_contract import *  # noqa: F403 - the tests
 from tests.contracts.runner_contract import *  # noqa: F403
 from tests.contracts.runner_contract import ENVIRONMENT, MakeRunner
 from tests.machine import needs_bwrap
 
-pytestmark = [pytest.mark.slow, needs_bwrap]
+pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def make_runner(place: Path) -> MakeRunner:
+@pytest.fixture(params=[WatchedRunner, pytest.param(BwrapRunner, marks=needs_bwrap)])
+def make_runner(request: pytest.FixtureRequest, place: Path) -> MakeRunner:
     """Return what makes a runner."""
-    return functools.partial(BwrapRunner, workspace=place / "work", environment=ENVIRONMENT)
+    return functools.partial(request.param, workspace=place / "work", environment=ENVIRONMENT)

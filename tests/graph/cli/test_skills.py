@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from skills_agent.graph.cli.doctor import repository_elsewhere
-from skills_agent.skills.scripts.unfinished import UnfinishedRuns
 from tests.graph.cli.command_line import CommandLine
 
 SLOW_TO_IMPORT = ("langgraph", "langchain_core", "langchain_openai", "openai", "pydantic", "rich")
@@ -241,35 +240,6 @@ def test_lint_of_a_place_that_is_not_there_is_wrong_usage(cli: CommandLine) -> N
     assert cli.run("skills", "lint", "nowhere").code == 2
 
 
-KILLED_RUN = """
-import os, signal, sys
-from pathlib import Path
-from skills_agent.skills.scripts.protected_files import Findings
-from skills_agent.skills.scripts.unfinished import UnfinishedRuns
-
-workspace, folder = map(Path, sys.argv[1:])
-with UnfinishedRuns(lambda: folder, "controlled").noted(workspace, 0, (), Findings({}, 0, frozenset())):
-    print("begun", flush=True)
-    sys.stdin.readline()
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_the_doctor_says_that_a_look_is_pending_and_leaves_it_so(cli: CommandLine) -> None:
-    cli.state.mkdir(parents=True)
-    command = [sys.executable, "-c", KILLED_RUN, str(cli.workspace), str(cli.state)]
-    run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert run.stdout is not None
-    assert run.stdout.readline() == "begun\n"
-    assert "cut off" not in cli.run("skills", "doctor").out  # It goes on.
-    run.communicate("\n", timeout=60)
-    for _ in range(2):
-        assert "1 run cut off with the agent: what was made is looked at" in cli.run("skills", "doctor").out
-    assert cli.run("skills", "doctor", "--json").value["pending_looks"] == 1
-    assert len(list(UnfinishedRuns(lambda: cli.state, "controlled").cut_off())) == 1
-    assert "cut off" not in cli.run("skills", "doctor").out
-
-
 def test_the_doctor_tells_a_machine_the_same(cli: CommandLine) -> None:
     cli.write_skill(BROKEN, "broken")
     cli.write(".agent/skills/mended/SKILL.md", "---\nname: mended\ndescription: a: b\n---\n")
@@ -279,4 +249,4 @@ def test_the_doctor_tells_a_machine_the_same(cli: CommandLine) -> None:
     assert states["project", str(cli.workspace / ".agent" / "skills")]["trusted"] is False
     assert [each["name"] for each in told["skipped"]] == ["broken"]
     assert [each["diagnostics"][0]["code"] for each in told["repaired"]] == ["yaml-repaired"]
-    assert [each["name"] for each in told["programs"]] == ["python", "bash", "node", "uv", "git"]
+    assert [each["name"] for each in told["programs"]] == ["python", "bash", "node", "git"]

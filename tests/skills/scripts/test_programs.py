@@ -3,13 +3,14 @@
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from skills_agent.graph.machine import sandbox_here
 from skills_agent.skills.errors import InterpreterMissingError
-from skills_agent.skills.scripts.choice import choose_runner, isolation_here, wanted_programs
+from skills_agent.skills.scripts.choice import Wish
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.own_files import own_entries
 from skills_agent.skills.scripts.programs import (
@@ -17,12 +18,13 @@ from skills_agent.skills.scripts.programs import (
     global_modules,
     shadowed,
     shim_targets,
+    wanted_programs,
     without_shims,
 )
-from skills_agent.skills.scripts.runner import ScriptRequest
-from skills_agent.skills.scripts.supervised import ISOLATED
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
+from skills_agent.skills.scripts.supervised import SUPERVISOR
 from tests.forked import run_forked
-from tests.machine import Sandboxed, needs_bwrap
+from tests.machine import Sandboxed, needs_bwrap, runner_here
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
 
@@ -52,14 +54,9 @@ def install(folder: Path, name: str, body: str = "") -> str:
 def test_programs_that_are_missing_say_what_they_are_for(tmp_path: Path) -> None:
     programs = {program.name: program for program in wanted_programs(str(tmp_path))}
 
-    assert list(programs) == ["python", "bash", "node", "uv", "git"]
+    assert list(programs) == ["python", "bash", "node", "git"]
     assert programs["python"].path == sys.executable
-    assert {name for name, program in programs.items() if program.path is None} == {
-        "bash",
-        "node",
-        "uv",
-        "git",
-    }
+    assert {name for name, program in programs.items() if program.path is None} == {"bash", "node", "git"}
     assert ".js" in programs["node"].purpose
     assert ".sh" in programs["bash"].purpose
 
@@ -70,7 +67,7 @@ def test_a_substitute_does_as_well(tmp_path: Path) -> None:
     programs = {program.name: program for program in wanted_programs(str(tmp_path))}
 
     assert programs["node"].path == bun
-    assert programs["node"].substitutes == ("bun", "deno")
+    assert programs["node"].substitutes == ("bun",)
 
 
 # --- attacks: a program that somebody else put there ---
@@ -94,39 +91,40 @@ def test_a_bwrap_of_the_workspace_never_runs(
     monkeypatch.chdir(workspace)
     path = f"{entry.format(work=workspace)}:{SYSTEM}"
     (elsewhere / "script.sh").write_text("echo ran")
-    runner = choose_runner("require", Sandboxed, workspace=workspace, environment={"PATH": path})
+    runner = Sandboxed(workspace=workspace, environment={"PATH": path})
 
     result = runner.run(ScriptRequest("demo", elsewhere / "script.sh", (), None, workspace))
 
     assert (result.stdout, result.level) == ("ran\n", "bwrap")
-    assert isolation_here("require", Sandboxed, path, workspace).level == "bwrap"
+    assert sandbox_here().isolation("require", path, workspace).level == "bwrap"
     assert not witness.exists()
 
 
 @pytest.mark.parametrize("sandbox", ["off", pytest.param("require", marks=needs_bwrap)])
 @pytest.mark.parametrize("name", ["bash", "sh"])
 def test_no_interpreter_of_the_workspace_runs_the_script_of_a_skill(
-    workspace: Path, elsewhere: Path, sandbox: str, name: str
+    workspace: Path, elsewhere: Path, sandbox: Wish, name: str
 ) -> None:
     spy(workspace / ".venv/bin", name, workspace / "pwned")
     (elsewhere / "script").write_text(f"#!/usr/bin/env {name}\necho ran")
     environment = {"PATH": f"{workspace}/.venv/bin:{SYSTEM}"}
-    runner = choose_runner(sandbox, Sandboxed, workspace=workspace, environment=environment)  # type: ignore[arg-type]
+    runner = runner_here(sandbox, workspace=workspace, environment=environment)
 
     assert runner.run(ScriptRequest("demo", elsewhere / "script", (), None, workspace)).stdout == "ran\n"
     assert not (workspace / "pwned").exists()
 
 
+@needs_bwrap
 def test_a_sandbox_that_is_only_in_the_workspace_is_none_and_says_so(workspace: Path) -> None:
     install(workspace / ".venv/bin", "bwrap")
-    isolation = isolation_here("require", Sandboxed, f"{workspace}/.venv/bin", workspace)
+    isolation = sandbox_here().isolation("require", f"{workspace}/.venv/bin", workspace)
     assert isolation.level is None
     assert f"bwrap is only in {workspace}/.venv/bin, which is in the workspace." in isolation.reason
 
 
 def test_the_supervisor_does_not_run_in_a_virtual_environment() -> None:
-    assert not Path(ISOLATED[0]).is_symlink()
-    assert Path(ISOLATED[0]).is_relative_to(os.path.realpath(sys.base_prefix))
+    assert not Path(SUPERVISOR[0]).is_symlink()
+    assert Path(SUPERVISOR[0]).is_relative_to(os.path.realpath(sys.base_prefix))
 
 
 def test_a_folder_that_everybody_can_write_to_is_passed_over(elsewhere: Path) -> None:
@@ -243,7 +241,7 @@ RUNNERS = [ControlledRunner, pytest.param(Sandboxed, marks=needs_bwrap)]
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("versions", ["versions", "installs/python"])
 def test_what_a_script_calls_by_name_is_behind_the_shim_too(
-    workspace: Path, elsewhere: Path, runner: type[ControlledRunner], versions: str
+    workspace: Path, elsewhere: Path, runner: Callable[..., ScriptRunner], versions: str
 ) -> None:
     install(elsewhere / "shims", "tool", "exit 9")
     install(elsewhere / versions / "3.9.1/bin", "old-tool", "echo old")

@@ -12,9 +12,9 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from skills_agent.sandbox.git_config import MAX_CONFIGS, global_configs, named_in
 from skills_agent.skills.confined import open_folder_beneath
 from skills_agent.skills.policy.protected import is_protected_name, protected_by
-from skills_agent.skills.scripts.git_config import MAX_CONFIGS, global_configs, named_in
 from skills_agent.skills.trees import give_rights
 
 SKIPPED: Final = frozenset({"node_modules", "__pycache__", "site-packages", ".tox", ".nox", ".mypy_cache"})

@@ -7,26 +7,16 @@ quickly is over by what it writes between two looks, and while its files are cou
 
 import os
 import stat
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from skills_agent.skills.scripts.run_folders import BLOCK_BYTES, Written
 from skills_agent.skills.scripts.runner import Stop
 
 WHOEVER_WROTE: Final = 4
 """So many times a limit ends a run also where nothing shows that it was the one: a script can hide files."""
-SECONDS_BETWEEN_COUNTS: Final = 1.0
-BLOCK_BYTES: Final = 512
-"""The unit of st_blocks, everywhere."""
-
-
-class Written(NamedTuple):
-    """What was written: bytes on the disk; files, folders and links."""
-
-    bytes: int
-    files: int
 
 
 class Growth:
@@ -38,20 +28,17 @@ class Growth:
         by_device = {os.stat(each).st_dev: each for each in self._folders}  # noqa: PTH116
         self._starts = [(each, os.statvfs(each)) for each in by_device.values()]
         self._next_look = limit
-        self._next_count = time.monotonic() + SECONDS_BETWEEN_COUNTS
 
-    def exceeded(self, pids: Callable[[], Iterable[int]]) -> Stop | None:
-        """Return the limit that the run is over, if it is; `pids` are its processes."""
+    def exceeded(self, family: Callable[[], Iterable[int]]) -> Stop | None:
+        """Return the limit that the run is over, if it is; `family` returns its processes."""
         lost = self._lost()
         if stop := _over(lost, Written(*(WHOEVER_WROTE * each for each in self._limit))):
             return stop
-        if _over(lost, self._next_look):
-            # If somebody else wrote it, the next look is worth it when there is more.
-            self._next_look = Written(*(n + most // 4 for n, most in zip(lost, self._limit, strict=True)))
-            return _over(lost, self._limit) if self._is_written_by(pids()) else None
-        if not all(start.f_files for _, start in self._starts) and time.monotonic() > self._next_count:
-            return self._count()
-        return None
+        if not _over(lost, self._next_look):
+            return None
+        # If somebody else wrote it, the next look is worth it when there is more.
+        self._next_look = Written(*(n + most // 4 for n, most in zip(lost, self._limit, strict=True)))
+        return _over(lost, self._limit) if self._is_written_by(family()) else None
 
     def _lost(self) -> Written:
         size = files = 0
@@ -61,13 +48,6 @@ class Growth:
             files += start.f_ffree - now.f_ffree
         return Written(size, files)
 
-    def _count(self) -> Stop | None:
-        """Count files where the file system (Btrfs) does not, for a tenth of the time at most."""
-        begun = time.monotonic()
-        is_over = self._is_written_by(())
-        self._next_count = begun + max(SECONDS_BETWEEN_COUNTS, 10 * (time.monotonic() - begun))
-        return "files" if is_over else None
-
     def _is_written_by(self, pids: Iterable[int]) -> bool:
         if sum(map(bytes_written_by, pids)) > self._limit.bytes:
             return True
@@ -76,7 +56,7 @@ class Growth:
             if status is None:  # it hides something
                 return True
             size, count = size + status.st_blocks * BLOCK_BYTES, count + 1
-            if size > self._limit.bytes or count > self._limit.files:
+            if _over(Written(size, count), self._limit):
                 return True
         return False
 
@@ -95,9 +75,8 @@ class Growth:
             except FileNotFoundError:
                 continue
             except OSError:  # its mode, or a path too long for the system
-                with suppress(FileNotFoundError):
-                    if _change_time(path) >= self._moment:
-                        yield None
+                if _may_have_changed(path, self._moment):
+                    yield None
 
 
 def _outermost(folders: Iterable[Path]) -> list[str]:
@@ -106,13 +85,15 @@ def _outermost(folders: Iterable[Path]) -> list[str]:
     return [each for each in real if not any(each.startswith(f"{top.rstrip('/')}/") for top in real)]
 
 
-def _change_time(path: str) -> int:
-    try:
-        return os.lstat(path).st_ctime_ns
-    except FileNotFoundError:
-        raise
-    except OSError:
-        return 1 << 63
+def _may_have_changed(path: str, moment: int) -> bool:
+    with suppress(FileNotFoundError):
+        try:
+            return os.lstat(path).st_ctime_ns >= moment
+        except FileNotFoundError:
+            raise
+        except OSError:
+            return True
+    return False
 
 
 def _over(written: Written, limit: Written) -> Stop | None:

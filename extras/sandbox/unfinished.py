@@ -9,20 +9,20 @@ import json
 import logging
 import os
 import secrets
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+from skills_agent.sandbox.protected_files import Findings, Place
+from skills_agent.sandbox.watch import Watch
 from skills_agent.skills import posix
 from skills_agent.skills.errors import SkillsAgentError
-from skills_agent.skills.scripts.protected_files import Findings, Place
 from skills_agent.skills.scripts.runner import CONTROLLED, SANDBOXED
 
 logger = logging.getLogger(__name__)
 
-BEAT_SECONDS: Final = 0.5
 GRACE_NS: Final = 2_000_000_000
 """How much later than the last beat a script may have written."""
 
@@ -52,9 +52,7 @@ class UnfinishedRuns:
         self._folder, self._level = folder, level
 
     @contextmanager
-    def noted(
-        self, folder: Path, moment: int, allowed: Sequence[str], before: Findings
-    ) -> Iterator[Callable[[], None]]:
+    def noted(self, watch: Watch, moment: int) -> Iterator[Callable[[], None]]:
         """Keep a record for the time of a run; yield what is to be called again and again meanwhile."""
         try:
             path = self._place() / f"{self._level}-{secrets.token_hex(8)}.json"
@@ -69,10 +67,10 @@ class UnfinishedRuns:
         try:
             posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX)
             with os.fdopen(os.dup(descriptor), "w", encoding="utf-8") as file:
-                found = {**before._asdict(), "skipped": sorted(before.skipped)}
-                json.dump([os.fspath(folder), moment, list(allowed), found], file)
+                found = {**watch.before._asdict(), "skipped": sorted(watch.before.skipped)}
+                json.dump([os.fspath(watch.folder), moment, watch.allowed, found], file)
             path.with_suffix(".new").rename(path)
-            yield _Beat(descriptor)
+            yield partial(os.utime, descriptor)
         finally:
             for each in (path, path.with_suffix(".new")):
                 each.unlink(missing_ok=True)
@@ -113,18 +111,6 @@ class UnfinishedRuns:
 def pending_looks(records: Path) -> int:
     """Return how many runs were cut off with their agent, while nobody has looked at what they made."""
     return sum(UnfinishedRuns(lambda: records, level).pending() for level in (CONTROLLED, SANDBOXED))
-
-
-class _Beat:
-    """Says in a record that its run goes on."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor, self._next = descriptor, 0.0
-
-    def __call__(self) -> None:
-        if time.monotonic() > self._next:
-            os.utime(self._descriptor)
-            self._next = time.monotonic() + BEAT_SECONDS
 
 
 def _read(text: bytes, beat: int) -> CutOff:

@@ -12,9 +12,7 @@ from math import inf
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts.programs import SYSTEM
-from skills_agent.skills.scripts.protected_files import (
+from skills_agent.sandbox.protected_files import (
     GIT_FOLDER,
     Findings,
     Place,
@@ -22,7 +20,9 @@ from skills_agent.skills.scripts.protected_files import (
     is_git,
     is_in,
 )
-from skills_agent.skills.scripts.quarantine import put_aside
+from skills_agent.sandbox.quarantine import put_aside
+from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.scripts.programs import SYSTEM
 from skills_agent.skills.text import clean_text, one_line
 from skills_agent.skills.trees import remove_tree, walk
 

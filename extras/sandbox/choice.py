@@ -1,0 +1,77 @@
+"""The sandbox, as the core asks for it: which runner a setting means here, and what is left to look at."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from skills_agent.sandbox.bwrap import BwrapRunner, probe
+from skills_agent.sandbox.unfinished import pending_looks
+from skills_agent.sandbox.watched import WatchedRunner
+from skills_agent.skills.scripts.choice import Isolation, OwnRunner, Wish, plain_isolation, unconfined
+from skills_agent.skills.scripts.controlled import NOT_CHOSEN
+from skills_agent.skills.scripts.environment import AS_ROOT_IN_SANDBOX, is_root
+from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRequest, ScriptResult
+
+
+class BwrapSandbox:
+    """Bubblewrap, or plain control; what runs did is looked at in both. The names are those of `Sandbox`."""
+
+    def runner(
+        self, wish: Wish, *, network: Collection[str] = (), closed: Collection[Path] = (), **control: Any
+    ) -> OwnRunner:
+        plain = WatchedRunner(**control)
+        if wish == "off":
+            return plain
+        sandboxed = BwrapRunner(network=network, closed=closed, **control)
+        return sandboxed if wish == "require" else AutoRunner(sandboxed, plain)
+
+    def isolation(self, wish: Wish, path: str | None = None, workspace: Path | None = None) -> Isolation:
+        if wish == "off":
+            return plain_isolation(NOT_CHOSEN)
+        tried = probe(path, workspace)
+        if tried.program:
+            note = f". {AS_ROOT_IN_SANDBOX}" if is_root() else ""
+            return Isolation(SANDBOXED, f"{tried.program} works{note}")
+        if wish == "require" or not tried.is_certain:
+            return Isolation(None, tried.reason)
+        return plain_isolation(tried.reason)
+
+    def pending_looks(self, records: Path) -> int:
+        return pending_looks(records)
+
+
+SANDBOX: Final = BwrapSandbox()
+
+
+@dataclass(frozen=True)
+class AutoRunner:
+    """Uses the sandbox if it works, else plain control; finds out at the first use.
+
+    Where that cannot be found out, the sandbox is asked, and refuses.
+    """
+
+    sandboxed: BwrapRunner
+    plain: WatchedRunner
+
+    def _runner(self) -> WatchedRunner:
+        tried = self.sandboxed.probe()
+        return self.sandboxed if tried.program or not tried.is_certain else self._unsandboxed
+
+    @cached_property
+    def _unsandboxed(self) -> WatchedRunner:
+        return replace(self.plain, warning=unconfined(self.sandboxed.why_not()))
+
+    def preflight(self, request: ScriptRequest) -> str:
+        return self._runner().preflight(request)
+
+    def run(self, request: ScriptRequest) -> ScriptResult:
+        return self._runner().run(request)
+
+    def why_not(self) -> str:
+        return self.sandboxed.why_not()
+
+    def finish_looks(self) -> list[str]:
+        """Look at what runs made that were cut off with their agent, in a sandbox or not."""
+        return [*self.sandboxed.finish_looks(), *self.plain.finish_looks()]
