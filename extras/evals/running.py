@@ -35,9 +35,10 @@ from skills_agent.graph.places import process_environment, state_folder, trust_f
 from skills_agent.graph.services import Host, Services
 from skills_agent.graph.setting_values import Price
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.compiled import CompiledAgent, status_of
+from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import EVAL_THREADS, config_of
 from skills_agent.graph.threads.opened import Database
+from skills_agent.graph.threads.thread import status_of
 from skills_agent.nodes.wrapped_models import ModelRunnable
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.errors import SkillError, SkillsAgentError

@@ -33,10 +33,11 @@ from skills_agent.graph.places import process_environment, state_folder
 from skills_agent.graph.serialisation import strict_saver
 from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
+from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import config_of, is_eval_thread, open_database, options_of
 from skills_agent.graph.threads.errors import DatabaseError, ThreadError, UnknownThreadError
 from skills_agent.graph.threads.requests import Turn, request_in, turn_of
+from skills_agent.graph.threads.thread import ThreadStatus, status_of
 from skills_agent.nodes.asking import REFUSED, AskedAttempt
 from skills_agent.nodes.question import contents_of
 from skills_agent.skills.errors import DetailedError, SkillsAgentError

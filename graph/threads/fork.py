@@ -18,10 +18,11 @@ from langgraph.types import StateSnapshot
 
 from skills_agent.graph.audit.events import ThreadForked
 from skills_agent.graph.langgraph_inside import QUESTION, UPDATE_TASK
-from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
+from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import OPTIONS, config_of
 from skills_agent.graph.threads.errors import ForkError
 from skills_agent.graph.threads.steps import FORKED_FROM, find_step
+from skills_agent.graph.threads.thread import ThreadStatus, status_of
 from skills_agent.skills.errors import list_names
 from skills_agent.state.records import active_skills
 from skills_agent.state.transcript import answered_ids, last_human, open_calls, wants_skills

@@ -18,7 +18,7 @@ from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.serialisation import RecordTypeError
 from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.compiled import CompiledAgent, ThreadStatus, status_of
+from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import compact, config_of, open_database, options_of
 from skills_agent.graph.threads.errors import (
     AgeError,
@@ -29,6 +29,7 @@ from skills_agent.graph.threads.errors import (
 )
 from skills_agent.graph.threads.fork import Fork, fork_thread
 from skills_agent.graph.threads.steps import ThreadStep, read_steps
+from skills_agent.graph.threads.thread import ThreadStatus, status_of
 from skills_agent.skills.errors import list_names
 from skills_agent.state.records import (
     GrantRecord,

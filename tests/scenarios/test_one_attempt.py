@@ -12,8 +12,8 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
 from skills_agent.graph import build_graph
-from skills_agent.graph.threads.compiled import status_of
 from skills_agent.graph.threads.errors import AnsweredError, UnnamedAnswerError
+from skills_agent.graph.threads.thread import status_of
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.schema import AgentState
 from tests.agents import Agent, call, calls

@@ -1,0 +1,139 @@
+"""What an invocation begins with: an answer to a question that is open, a request that is new, or neither."""
+
+import logging
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.types import Command, Interrupt, StateSnapshot
+
+from skills_agent.graph.langgraph_inside import request_time
+from skills_agent.graph.threads.errors import (
+    AnsweredError,
+    EarlyAnswerError,
+    JournalError,
+    ReplayedAnswerError,
+    UnnamedAnswerError,
+)
+from skills_agent.graph.threads.requests import request_in
+from skills_agent.graph.threads.thread import Thread
+from skills_agent.nodes.asking import AskedAttempt
+
+logger = logging.getLogger(__name__)
+
+_INTERRUPT_ID: Final = re.compile(r"[0-9a-f]{32}")
+
+
+class Received(NamedTuple):
+    """What an invocation begins with, and what of it is refused when it has ended."""
+
+    input: Any
+    outdated: Collection[str] = ()
+    """Ids of questions that were answered before a crash. They are asked anew instead."""
+    values: Mapping[str, Any] | None = None
+    """What a request came to that was sent before, and whose turn is over: nothing runs."""
+
+
+def needs_state(message: Any, thread: Thread) -> bool:
+    """Return whether the state says what an input is: an answer, or a request that may have come before."""
+    is_answer = isinstance(message, Command) and message.resume is not None
+    is_request = not thread.is_addressed and request_in(message) is not None
+    return thread.is_root and (is_answer or is_request)
+
+
+def replayed(command: Command[Any], step: StateSnapshot) -> Received:
+    """Return an answer to a question of a step that its config names.
+
+    LangGraph goes on with what came of the first answer, whatever a second one says. Raises
+    ReplayedAnswerError.
+    """
+    closed = {each.id for task in step.tasks if task.result is not None for each in task.interrupts}
+    is_open = [each.id for each in step.interrupts if each.id not in closed]
+    named = closed.intersection(command.resume) if isinstance(command.resume, dict) else set()
+    if named or (closed and not is_open):
+        raise ReplayedAnswerError(step.config["configurable"]["thread_id"], sorted(named or closed), is_open)
+    return Received(command)
+
+
+def addressed(
+    command: Command[Any], whole: StateSnapshot, current: StateSnapshot, config: RunnableConfig | None
+) -> Received:
+    """Return an answer with the id of its question.
+
+    LangGraph keeps an answer without one in the thread, and gives it to the next question that is asked
+    after a crash, whatever that is. Its server queues a second answer (a double click) behind the first, and
+    gives it to the question after: nobody has seen that one. An answer to an attempt that was cut off again
+    (`whole` has its question, `current` has not) counts for nothing. Raises AnsweredError.
+    """
+    thread = current.config["configurable"]["thread_id"]
+    is_open = [interrupt.id for interrupt in current.interrupts]
+    outdated = {interrupt.id for interrupt in whole.interrupts}.difference(is_open)
+    resume = command.resume
+    if isinstance(resume, dict) and all(_INTERRUPT_ID.fullmatch(str(key)) for key in resume):
+        if outdated.intersection(resume):
+            return Received(None, outdated.intersection(resume))
+        if closed := sorted(set(resume) - set(is_open)):
+            raise AnsweredError(thread, closed, is_open)
+        return Received(command)
+    if outdated:
+        return Received(None, outdated)
+    if not is_open:
+        raise AnsweredError(thread, (), ())
+    sent, asked = request_time((config or {}).get("configurable", {})), current.created_at
+    if sent and asked and sent < datetime.fromisoformat(asked):
+        raise EarlyAnswerError(thread, (), is_open)
+    if len(is_open) > 1:
+        return Received(command)  # LangGraph says that their ids are wanted.
+    of = AskedAttempt.of(current.interrupts[0].value)
+    if of and of.attempt > 1 and not _rejects(resume):
+        raise UnnamedAnswerError(thread, (), is_open, attempt=of.attempt)
+    return Received(replace(command, resume={is_open[0]: resume}))
+
+
+def current(snapshot: StateSnapshot, thread: Thread | None) -> StateSnapshot:
+    """Return a snapshot without the questions about attempts that the journal is past.
+
+    LangGraph keeps such a question until its task ends or asks again.
+    """
+    asked = asked_attempts(snapshot)
+    if thread is None:
+        return snapshot
+    try:
+        journal = thread.journal
+        known = {each: journal.get(thread.name, of.call_id) for each, of in asked.items()}
+        past = {each for each, of in asked.items() if not of.is_open(known[each])}
+    except JournalError as error:
+        logger.warning("journal not read", extra={"of_thread": thread.name, "cause": str(error)})
+        return snapshot
+    return _without(snapshot, past)
+
+
+def asked_attempts(snapshot: StateSnapshot) -> dict[str, AskedAttempt]:
+    return {each.id: of for each in snapshot.interrupts if (of := AskedAttempt.of(each.value))}
+
+
+def _rejects(answer: Any) -> bool:
+    decisions = answer.get("decisions") if isinstance(answer, dict) else None
+    return isinstance(decisions, list) and all(
+        isinstance(each, dict) and each.get("type") == "reject" for each in decisions
+    )
+
+
+def answered(outdated: Collection[str], snapshot: StateSnapshot) -> AnsweredError:
+    is_open = [interrupt.id for interrupt in snapshot.interrupts]
+    return AnsweredError(snapshot.config["configurable"]["thread_id"], sorted(outdated), is_open)
+
+
+def _without(snapshot: StateSnapshot, questions: Collection[str]) -> StateSnapshot:
+    """Return a snapshot without these questions."""
+    if not questions:
+        return snapshot
+
+    def others(interrupts: tuple[Interrupt, ...]) -> tuple[Interrupt, ...]:
+        return tuple(each for each in interrupts if each.id not in questions)
+
+    tasks = tuple(task._replace(interrupts=others(task.interrupts)) for task in snapshot.tasks)
+    return snapshot._replace(interrupts=others(snapshot.interrupts), tasks=tasks)
