@@ -113,8 +113,7 @@ def _with_packages(record: VerdictRecord, call: Call, judge: Judge, policy: Poli
         return record
     ref = SkillRef.of(skill)
     try:
-        needs, folder = judge.registry.needs(ref), judge.registry.snapshot(ref).folder
-        prepared = policy.means.machine.prepare(needs, folder, kinds)
+        prepared = policy.means.machine.prepare(judge.registry.needs(ref), kinds)
     except SkillError as error:
         if fault := judge.packages_fault(call):
             return VerdictRecord(

@@ -76,8 +76,8 @@ class Machine(Protocol):
         Raises PackagesMissingError for a script that cannot do without what is nowhere.
         """
 
-    def prepare(self, needs: Sequence[Need], folder: Path, kinds: Collection[str]) -> Prepared:
-        """Resolve what the skill in a folder lacks; may ask the network. Raises SkillError."""
+    def prepare(self, needs: Sequence[Need], kinds: Collection[str]) -> Prepared:
+        """Resolve what a skill lacks; may ask the network. Raises SkillError."""
 
     def listed(self, install: Mapping[str, str]) -> list[str]:
         """Return what is to be installed as a person reads it, a line for each package."""
@@ -130,7 +130,7 @@ class UnknownMachine:
     def equip(self, request: ScriptRequest, needs: Sequence[Need]) -> ScriptRequest:  # noqa: ARG002
         return request
 
-    def prepare(self, needs: Sequence[Need], folder: Path, kinds: Collection[str]) -> Prepared:  # noqa: ARG002
+    def prepare(self, needs: Sequence[Need], kinds: Collection[str]) -> Prepared:  # noqa: ARG002
         return Prepared({}, 0, ())
 
     def listed(self, install: Mapping[str, str]) -> list[str]:  # noqa: ARG002

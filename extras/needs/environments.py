@@ -112,16 +112,14 @@ class Environments:
         kind: PackageKind,
         *,
         builds: bool = False,
-        lock: str = "",
         seconds: float = RESOLVE_SECONDS,
     ) -> Resolved:
         """Return the list that meets these requirements. Raises InstallError.
 
         `builds`: also Python packages that have to be built. That runs their code as this user, here and now.
-        `lock`: what an author pinned of Node packages.
         """
         if kind == "node":
-            text = node_packages.resolve(self._tools, requirements, lock=lock, seconds=seconds)
+            text = node_packages.resolve(self._tools, requirements, seconds=seconds)
         else:
             text = python_packages.resolve(self._tools, requirements, builds=builds, seconds=seconds)
         return Resolved(kind, text)

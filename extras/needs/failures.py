@@ -7,9 +7,9 @@ from typing import Final
 
 from msgspec import structs
 
-from skills_agent.needs.checks import packages_installed, programs_checked
 from skills_agent.needs.declared import need_of
 from skills_agent.needs.here import Machine, install_command, own_module
+from skills_agent.needs.instructions import packages_installed
 from skills_agent.needs.known import DISTRIBUTIONS, is_known
 from skills_agent.skills.machine import Diagnosis
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
@@ -73,8 +73,7 @@ def diagnosed(
         notes.append(
             f"Call it again: the question to the person then offers to install {names}. {_brings(request)}."
         )
-    command = (request.command or "") if result.exit_code else ""
-    notes += _programs(text, command, machine) if machine else ()
+    notes += _programs(text, machine) if machine else ()
     noted = replace(result, note=" ".join(filter(None, notes)))
     return Diagnosis(noted, tuple(learned) if skill and machine else ())
 
@@ -84,10 +83,9 @@ def _brings(request: ScriptRequest) -> str:
     return f"A person can bring what {request.skill} needs: {command}"
 
 
-def _programs(text: str, command: str, machine: Machine) -> Iterator[str]:
-    """Say what brings the program that an output misses, or that a command looked for and said nothing."""
+def _programs(text: str, machine: Machine) -> Iterator[str]:
+    """Say what brings the program that an output misses."""
     names = [next(filter(None, match.groups())) for match in _NO_PROGRAM.finditer(text)][-1:]
     needs = [need for name in names if (need := need_of("program", name, LEARNED))]
-    needs = needs or [*programs_checked(command, LEARNED, is_shell=True)]
     for each in machine.missing(needs, _NOBODY, trusted=False):
         yield f"The program {each.text} is not here: {'; '.join(machine.remedies([each], _NOBODY))}."

@@ -10,10 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from skills_agent.needs.checks import packages_installed, programs_checked
 from skills_agent.needs.declared import declared_needs, merged, need_of
 from skills_agent.needs.imports import Import, imports_of
-from skills_agent.needs.instructions import needs_shown, shell_lines
+from skills_agent.needs.instructions import needs_shown, packages_installed
 from skills_agent.needs.known import DISTRIBUTIONS
 from skills_agent.needs.node_files import package_needs
 from skills_agent.needs.node_imports import packages_imported
@@ -79,13 +78,11 @@ def gather_now(folder: Path, skill_file: str = "SKILL.md", plugin: Path | None =
     read = _reader(folder)
     declared, instructions = _skill_file(read(skill_file))
     scripts = [path for path in paths if _NOT_RUN.isdisjoint(path.lower().split("/")[:-1])][:MAX_FILES]
-    shown = "\n".join(line.text for line in shell_lines(instructions))
     needs = [
         *declared,
         *_said_in_files(paths, read),
         *_programs_of_scripts(folder, scripts),
         *needs_shown(instructions, skill_file),
-        *programs_checked(shown, skill_file, is_shell=True),
     ]
     texts = {path: read(path) for path in scripts if Path(path).suffix.lower() in _PROGRAMS}
     needs += _of_scripts(needs, own, texts)
@@ -154,7 +151,7 @@ def _programs_of_scripts(folder: Path, paths: Iterable[str]) -> Iterator[Need]:
 
 
 def _of_scripts(needs: Iterable[Need], own: Collection[str], texts: Mapping[str, str]) -> Iterator[Need]:
-    """Yield PEP 723 blocks, what scripts look for and install, then what is imported and not named so far.
+    """Yield PEP 723 blocks, what scripts install, then what is imported and not named so far.
 
     What is `own` to the skill is no need.
     """
@@ -163,7 +160,6 @@ def _of_scripts(needs: Iterable[Need], own: Collection[str], texts: Mapping[str,
     named = [*needs]
     for path, text in texts.items():
         named += script_needs(text, path) if path in imports else ()
-        named += programs_checked(text, path, is_shell=path.endswith((".sh", ".bash")))
         named += packages_installed(text, path, modules)
     yield from named
     known = {_plain(need.name) for need in named if need.kind == "python"}

@@ -15,22 +15,15 @@ from typing import Final
 from skills_agent.needs.environments import KINDS, Environments, wanted
 from skills_agent.needs.imports import certain_sources, imports_of
 from skills_agent.needs.known import DISTRIBUTIONS, FROM_NPM, FROM_PYPI, PROGRAMS, is_known
-from skills_agent.needs.node_imports import packages_imported
 from skills_agent.needs.packages import PackageKind
 from skills_agent.needs.python_packages import packages_in
-from skills_agent.needs.syntax import syntax_fault
-from skills_agent.skills.errors import PackagesMissingError, PythonVersionError
+from skills_agent.skills.errors import PackagesMissingError
 from skills_agent.skills.machine import Missing
 from skills_agent.skills.scripts.environment import FIXED, inherited_variables, secrets_of
 from skills_agent.skills.scripts.interpreter import (
-    HEAD_BYTES,
-    JAVASCRIPT,
-    KNOWN,
     OWN_PYTHON,
     OWN_VERSION,
-    TYPESCRIPT,
     is_met,
-    other_pythons,
     python_meeting,
     python_required,
 )
@@ -39,7 +32,6 @@ from skills_agent.skills.scripts.runner import NODE_MODULES, ScriptRequest
 from skills_agent.skills.skill import Need, NeedKind, SkillRef
 from skills_agent.skills.text import one_line
 
-NODE_SCRIPTS: Final = tuple(suffix for suffix, runs in KNOWN.items() if runs in {JAVASCRIPT, TYPESCRIPT})
 OWN_VARIABLES: Final = frozenset({*FIXED, "HOME", "TMPDIR", "PATH", "LANG"})
 """What every script gets."""
 CONFIGURED: Final = "configured"
@@ -135,48 +127,29 @@ class Machine:
     def equip(self, request: ScriptRequest, needs: Sequence[Need]) -> ScriptRequest:
         """Return the request for a script with the Python and the packages that are approved for its skill.
 
-        Raises PackagesMissingError for a script that cannot do without a module that is nowhere, and
-        PythonVersionError for one whose syntax no Python here can read: a person need not be asked about it,
-        nor wait for its traceback.
+        Raises PackagesMissingError for a Python script that cannot do without a module that is nowhere: a
+        person need not be asked about it, nor wait for its traceback.
         """
         environment, node = self.environment_of(needs, "python"), self.environment_of(needs, "node")
         request = replace(request, packages=environment, node_packages=node)
         script, root, modules = request.script, request.root, list[str]()
         if script is None or root is None:
             return request
-        if script.suffix in NODE_SCRIPTS:
-            modules = self._absent_of_node(request, script)
-        elif script.suffix == ".py":
-            sources = certain_sources(script, root)
+        if script.suffix == ".py":
             if not environment:
-                request = replace(request, python=self._python(script, needs, sources))
-            modules = self._absent(request, root, sources)
+                request = replace(request, python=self._python(script, needs))
+            modules = self._absent(request, root, certain_sources(script, root))
         if modules:
             command = install_command(request.skill, request.source, request.skill_place)
             raise PackagesMissingError(request.title, modules, request.skill, command)
         return request
 
-    def _python(self, script: Path, needs: Sequence[Need], sources: Mapping[Path, str]) -> str:
-        """Return the Python that a script needs in place of the agent's; empty where that will do, or must.
-
-        What the skill says of versions is obeyed where a Python here meets it. The syntax decides: where the
-        agent's Python cannot read the script, and another one here can, that one runs it.
-        """
-        places = self.environment.get("PATH"), self.workspace
+    def _python(self, script: Path, needs: Sequence[Need]) -> str:
+        """Return the Python that a script needs in place of the agent's; empty where that will do."""
         specifiers = [need.specifier for need in needs if (need.kind, need.name) == ("program", "python")]
         specifiers.append(python_required(script))
-        chosen = python_meeting(specifiers, *places)
-        texts = tuple((each.name, source) for each, source in sources.items())
-        fault = syntax_fault(chosen or OWN_PYTHON, texts)
-        if fault is None:
-            return "" if chosen in {None, OWN_PYTHON} else str(chosen)
-        newer = [each for each in other_pythons(*places) if each.minor > sys.version_info.minor]
-        if able := next((each.path for each in newer if not syntax_fault(each.path, texts)), None):
-            return able
-        if not newer and fault.is_of_newer:
-            where = f"3.12 or newer ({fault.file}, line {fault.line}: {fault.message})"
-            raise PythonVersionError(script.name, where, OWN_VERSION)
-        return ""
+        chosen = python_meeting(specifiers, self.environment.get("PATH"), self.workspace)
+        return "" if chosen in {None, OWN_PYTHON} else str(chosen)
 
     def _absent(self, request: ScriptRequest, root: Path, sources: Mapping[Path, str]) -> list[str]:
         folders = site_folders(request.python) if request.python else self._folders(request.packages)
@@ -188,16 +161,6 @@ class Machine:
             absent = [each for each in absent if each not in sys.modules and find_spec(each) is None]
         # What is beside the script may be a module to it.
         return [each for each in absent if not own_module(root, each)]
-
-    def _absent_of_node(self, request: ScriptRequest, script: Path) -> list[str]:
-        """Node looks in every folder above the script, and a script may name another place itself."""
-        source = script.read_bytes()[:HEAD_BYTES].decode("utf-8", "replace")
-        if "createRequire" in source or "module.paths" in source:
-            return []
-        above = [*script.parents, *((request.mounted_at / "_").parents if request.mounted_at else ())]
-        places = [folder / NODE_MODULES for folder in above] + self._module_folders(request.node_packages)
-        certain = [each.module for each in packages_imported(source) if each.is_certain]
-        return [each for each in certain if not any((place / each).is_dir() for place in places)]
 
     def _module_folders(self, environment: Path | None) -> list[Path]:
         """Return the folders that a script of a skill with this environment gets packages of Node from."""

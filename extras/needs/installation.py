@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from skills_agent.needs.environments import KINDS, Environments, wanted
-from skills_agent.needs.node_files import read_node_files
 from skills_agent.needs.packages import RESOLVE_SECONDS, PackageKind, Resolved
 from skills_agent.skills.skill import Need, SkillRef
 
@@ -80,14 +79,13 @@ class Installation:
 def prepare(
     environments: Environments,
     needs: Sequence[Need],
-    folder: Path,
     *,
     kinds: Collection[PackageKind] = KINDS,
     more: Mapping[PackageKind, Sequence[str]] | None = None,
     builds: bool = False,
     seconds: float = RESOLVE_SECONDS,
 ) -> Installation:
-    """Resolve what the skill in a folder needs. Installs nothing. Raises InstallError.
+    """Resolve what a skill needs. Installs nothing. Raises InstallError.
 
     `more` are requirements that a person adds, `builds` and `seconds` as in `Environments.resolve`. The names
     of the packages go to the indexes of this user.
@@ -105,12 +103,6 @@ def prepare(
         ]
         if not asked.requirements:
             continue
-        lock = ""
-        if kind == "node":
-            lock, left_out = read_node_files(folder)
-            notes += left_out
         requirements += asked.requirements
-        resolved.append(
-            environments.resolve(asked.requirements, kind, builds=builds, lock=lock, seconds=seconds)
-        )
+        resolved.append(environments.resolve(asked.requirements, kind, builds=builds, seconds=seconds))
     return Installation(tuple(resolved), tuple(requirements), guesses, tuple(notes))

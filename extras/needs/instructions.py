@@ -1,12 +1,13 @@
-"""What the shell commands in a skill's instructions show: known programs, and packages that they install."""
+"""What commands show, in instructions and in scripts: known programs, and packages that they install."""
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 from skills_agent.needs.declared import NO_DEMAND, need_of
-from skills_agent.needs.known import PROGRAMS
+from skills_agent.needs.known import PROGRAMS, is_known
 from skills_agent.needs.node_files import node_package
 from skills_agent.needs.python_files import requirement
 from skills_agent.skills.skill import Need
@@ -34,6 +35,13 @@ _VALUED: Final = frozenset(
     | {"-t", "--target", "-f", "--find-links", "--python", "--prefix"}
 )
 """Options of pip that take a value."""
+_PIP_IN_CODE: Final = re.compile(
+    r"""\b(?:pip3?["']?\s{0,9},?\s{0,9}["']?install["']?)(?P<form>\s{0,9},|[ \t]{1,9})"""
+    r"""(?P<rest>[^\n|;&)`\]]{1,300})"""
+)
+_MAX_FOUND: Final = 100
+"""Of each kind, in one script: what is found may cost a look through all of it."""
+_QUOTED: Final = re.compile(r"""["']([^"'\n]+)["']""")
 _MAX_LINES: Final = 20_000
 _LONGEST: Final = 500
 
@@ -104,3 +112,27 @@ def words_of(text: str) -> list[str]:
         if not word.startswith(("-", ".", "/", "<", ">", "$", "&")) and not is_value:
             names.append(word)
     return names
+
+
+def packages_installed(text: str, said: str, modules: Collection[str]) -> Iterator[Need]:
+    """Yield the packages that a script installs with pip, or tells people to. `modules` are what it imports.
+
+    In a sentence (`pip install pymupdf to read PDF`) only the first word is surely one.
+    """
+    for match in islice(_PIP_IN_CODE.finditer(text), _MAX_FOUND):
+        if "," in match["form"]:
+            words = [each for each in _QUOTED.findall(match["rest"]) if not each.startswith("-")]
+        else:
+            line = text[text.rfind("\n", 0, match.start()) + 1 : match.start("rest")]
+            rest = match["rest"]
+            for quote in "\"'":
+                if line.count(quote) % 2:
+                    rest = rest.partition(quote)[0]
+            words = words_of(rest)
+        for place, word in enumerate(words):
+            need = requirement(word.rstrip(",."), said)
+            if need is None or not (
+                place == 0 or need.specifier or need.extras or need.name in modules or is_known(need)
+            ):
+                break
+            yield need

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from skills_agent.graph.places import process_environment, user_state_folder
@@ -41,9 +40,9 @@ class ThisMachine(MachineHere):
     def sentence(self, missing: Sequence[Missing]) -> str:
         return sentence(missing)
 
-    def prepare(self, needs: Sequence[Need], folder: Path, kinds: Collection[str]) -> Prepared:
+    def prepare(self, needs: Sequence[Need], kinds: Collection[str]) -> Prepared:
         chosen = [kind for kind in KINDS if kind in kinds]
-        prepared = prepare(self.environments, needs, folder, kinds=chosen, seconds=SECONDS)
+        prepared = prepare(self.environments, needs, kinds=chosen, seconds=SECONDS)
         if sum(map(len, prepared.record.values())) > MAX_LIST:
             raise InstallError("resolved", "the list is too long for a question: a command installs it.")
         return Prepared(prepared.record, len(prepared.listed), prepared.notes)

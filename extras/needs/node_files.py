@@ -1,27 +1,20 @@
-"""What the package.json and the package-lock.json of a skill say about Node packages.
+"""What the package.json of a skill says about Node packages, and what a list that npm resolved may hold.
 
-Of package.json only names and versions of `dependencies` are taken, of a lock file only versions and hashes.
-Where packages come from is the person's to say: a skill's .npmrc is not read, and what would run code or lead
-elsewhere (scripts, overrides, workspaces, addresses) is named and not taken.
+Of package.json only names and versions of `dependencies` are taken. Where packages come from is the person's
+to say: nothing else of a skill is read, neither its lock file nor its .npmrc.
 """
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from skills_agent.needs.declared import MAX_NEEDS, need_of
 from skills_agent.needs.packages import InstallError
-from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.skill import Need
 
-MAX_LOCK: Final = 8 * 1024 * 1024
-"""Bytes of a lock file that is read."""
-FOLDERS: Final = ("", "scripts/")
-"""Where package.json counts."""
 _RANGE: Final = re.compile(
     r"(?:(?:[~^]|[<>]=?|=)?\s*v?(?:\d+|[xX*])(?:\.(?:\d+|[xX*])){0,2}(?:[-+][\w.+-]+)?)"
     r"(?:\s*\|\|\s*|\s+-\s+|\s+|\Z)",
@@ -31,9 +24,6 @@ _TAG: Final = re.compile(r"[A-Za-z][A-Za-z-]{0,40}")
 _ARCHIVE: Final = re.compile(r"\.(?:tgz|tar|tar\.gz)\Z", re.IGNORECASE)
 _PLACE: Final = re.compile(r"node_modules/(?:@[\w.~-]+/)?[\w~-][\w.~-]*", re.ASCII)
 _INTEGRITY: Final = re.compile(r"sha(?:256|384|512)-[A-Za-z0-9+/]+={0,2}(?:\?\S*)?")
-_PUBLIC: Final = frozenset({"registry.npmjs.org", "registry.yarnpkg.com"})
-"""Lock files name them, whatever the registry is that the packages were got from: npm asks the user's."""
-_NOT_TAKEN: Final = ("scripts", "overrides", "resolutions", "workspaces", "bundleDependencies")
 _LINKS: Final = ("dependencies", "optionalDependencies")
 _KEPT: Final = (
     *("name", "version", "integrity", "inBundle", "hasInstallScript", "bin"),
@@ -50,15 +40,6 @@ _KEPT: Final = (
     ),
 )
 """Fields of a lock file's entry that installing needs."""
-
-
-class NodeFiles(NamedTuple):
-    """What the files of a skill say beside its needs."""
-
-    lock: str = ""
-    """Its package-lock.json as it is there: `pinned` takes it apart. Empty without any."""
-    left_out: tuple[str, ...] = ()
-    """Sentences about what is not taken."""
 
 
 def package_needs(text: str, path: str) -> Iterator[Need]:
@@ -94,41 +75,6 @@ def is_version(text: str) -> bool:
     return place == len(text)
 
 
-def read_node_files(folder: Path) -> NodeFiles:
-    """Return what package.json and package-lock.json in a skill's snapshot say beside its needs."""
-    left_out = []
-    lock = ""
-    for place in FOLDERS:
-        package = _object(_text_of(folder, f"{place}package.json"))
-        if taken := [name for name in _NOT_TAKEN if package.get(name)]:
-            left_out.append(f"Not taken from {place}package.json: {', '.join(taken)}.")
-        left_out += [
-            f"Not obeyed: {place}{name}. Packages come from this user's registry."
-            for name in (".npmrc", ".yarnrc", ".yarnrc.yml")
-            if _text_of(folder, f"{place}{name}")
-        ]
-        lock = lock or _text_of(folder, f"{place}package-lock.json")
-    return NodeFiles(lock, tuple(left_out))
-
-
-def pinned(text: str, registries: Collection[str]) -> str:
-    """Return the entries of an author's lock file that npm may start from; it adds what is missing.
-
-    `registries` are the hosts of this user's registries. Raises InstallError for a package from elsewhere. A
-    lock file of npm 6 or older pins nothing here.
-    """
-    entries = _object(text).get("packages")
-    sound = {
-        place: dict(entry)
-        for place, entry in _items(entries)
-        if isinstance(entry, dict) and place.startswith("node_modules/") and not entry.get("inBundle")
-    }
-    for entry in sound.values():
-        if urlsplit(str(entry.get("resolved", ""))).hostname in {*_PUBLIC, *registries}:
-            del entry["resolved"]  # npm asks this user's registry for that version, and holds it to the hash
-    return _lock_text(_taken(sound, "package-lock.json")) if sound else ""
-
-
 def canonical_lock(text: str) -> str:
     """Return a lock file that npm wrote with only what installing needs, always in the same order.
 
@@ -137,34 +83,34 @@ def canonical_lock(text: str) -> str:
     entries = _object(text).get("packages")
     if not isinstance(entries, dict):
         raise InstallError("resolved", "npm wrote no list of packages.")
-    return _lock_text(_taken(entries, "the list of packages"))
+    return _lock_text(_taken(entries))
 
 
-def _taken(entries: Mapping[str, Any], source: str) -> dict[str, dict[str, Any]]:
+def _taken(entries: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     taken = {}
     for place, entry in entries.items():
         if not isinstance(entry, dict) or (place and not _is_place(place)):
-            raise InstallError("resolved", f"{source} has an entry {place[:100]!r}, which is no package.")
+            raise InstallError(
+                "resolved", f"the list of packages has an entry {place[:100]!r}, which is no package."
+            )
         named = place.rpartition("node_modules/")[2]
         if resolved := entry.get("resolved") or (entry.get("link") and "a link"):
-            raise InstallError("resolved", _elsewhere(named, str(resolved), source))
+            raise InstallError("resolved", _elsewhere(named, str(resolved)))
         for name, version in ((name, each) for link in _LINKS for name, each in _items(entry.get(link))):
             if not is_version(_without_alias(version)):
-                raise InstallError(
-                    "resolved", _elsewhere(f"{name}, for {named or 'the skill'},", version, source)
-                )
+                raise InstallError("resolved", _elsewhere(f"{name}, for {named or 'the skill'},", version))
         if place and not entry.get("inBundle") and not _INTEGRITY.fullmatch(str(entry.get("integrity"))):
             raise InstallError("resolved", f"there is no hash of {named} {entry.get('version', '')}.")
         if place and not isinstance(entry.get("version"), str):
-            raise InstallError("resolved", f"{source} has no version of {named}.")
+            raise InstallError("resolved", f"there is no version of {named}.")
         taken[place] = {name: entry[name] for name in _KEPT if name in entry}
     return taken
 
 
-def _elsewhere(name: str, address: str, source: str) -> str:
+def _elsewhere(name: str, address: str) -> str:
     parts = urlsplit(address)
     where = parts.hostname or address[:100]
-    return f"{source} takes {name} from {where}, which is not this user's registry."
+    return f"npm takes {name} from {where}, which is not this user's registry."
 
 
 def _without_alias(version: Any) -> str:
@@ -186,13 +132,6 @@ def _items(value: Any) -> Iterator[tuple[str, Any]]:
 def _lock_text(entries: Mapping[str, Any]) -> str:
     lock = {"name": "skill", "lockfileVersion": 3, "requires": True, "packages": entries}
     return json.dumps(lock, indent=1, sort_keys=True)
-
-
-def _text_of(folder: Path, path: str) -> str:
-    try:
-        return read_beneath(folder, path, MAX_LOCK, follow=False).decode("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -8,10 +8,9 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Final
 
-from skills_agent.needs.node_files import canonical_lock, pinned
+from skills_agent.needs.node_files import canonical_lock
 from skills_agent.needs.packages import INSTALL_SECONDS, InstallError, PackageTools
 from skills_agent.skills.trees import remove_tree
 
@@ -31,18 +30,12 @@ _NOT_HANDED_ON: Final = (
 )
 
 
-def resolve(tools: PackageTools, requirements: Sequence[str], *, lock: str = "", seconds: float) -> str:
-    """Return the list that meets requirements like `sharp@^0.33`, as a package-lock.json.
-
-    `lock` is what an author pinned: its versions are taken where they meet the requirements, with its hashes.
-    Raises InstallError.
-    """
+def resolve(tools: PackageTools, requirements: Sequence[str], *, seconds: float) -> str:
+    """Return the list that meets requirements like `sharp@^0.33`, as npm writes it. Raises InstallError."""
     tools.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     place = Path(tempfile.mkdtemp(prefix="resolving-", dir=tools.folder))
     try:
         _write_package(place, dict(map(_name_and_version, requirements)))
-        if lock and (start := pinned(lock, _registries(tools, place))):
-            (place / "package-lock.json").write_text(start, encoding="utf-8")
         _npm(tools, ["install", "--package-lock-only"], "resolved", place, seconds)
         return canonical_lock((place / "package-lock.json").read_text(encoding="utf-8"))
     finally:
@@ -66,13 +59,6 @@ def _write_package(place: Path, dependencies: Mapping[str, str]) -> None:
 def _name_and_version(requirement: str) -> tuple[str, str]:
     name, _, version = requirement.rpartition("@")
     return name, version
-
-
-def _registries(tools: PackageTools, place: Path) -> set[str]:
-    """Return the hosts of this user's registries, also of those for a scope."""
-    config: dict[str, Any] = json.loads(_npm(tools, ["config", "list", "--json"], "resolved", place, 60))
-    urls = (value for name, value in config.items() if name == "registry" or name.endswith(":registry"))
-    return {host for url in urls if (host := urlsplit(str(url)).hostname)}
 
 
 def _npm(tools: PackageTools, words: Sequence[str], step: str, place: Path, seconds: float) -> str:

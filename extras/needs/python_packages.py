@@ -1,4 +1,4 @@
-"""Python packages, resolved and installed by uv, or by pip where there is no uv.
+"""Python packages, resolved and installed by pip, or by uv where the agent's Python has no pip.
 
 Wheels are unpacked: no code of a package runs here, not even through a `.pth` file, for the environment's own
 Python is not started once something is in it.
@@ -10,10 +10,10 @@ import sys
 import sysconfig
 import venv
 from collections.abc import Collection, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from skills_agent.needs.indexes import index_options, index_variables
 from skills_agent.needs.packages import (
     INSTALL_SECONDS,
     InstallError,
@@ -31,6 +31,8 @@ _NOT_HANDED_ON: Final = (
     "PIP_TARGET",
 )
 
+_PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input")
+_HAS_PIP: Final = find_spec("pip") is not None
 _WITHOUT_WHEEL: Final = ("no usable wheels", "No matching distribution")
 """What uv and pip say of a package that they would have to build; pip, of one that is not there, too."""
 _BUILDS: Final = "What has no wheel is built with --allow-builds, which runs its code with your rights."
@@ -50,14 +52,13 @@ def resolve(tools: PackageTools, requirements: Sequence[str], *, builds: bool, s
 
 
 def _resolved(tools: PackageTools, requirements: Sequence[str], *, builds: bool, seconds: float) -> str:
-    if uv := tools.find("uv"):
-        options = ["--quiet", "--generate-hashes", "--no-header", "--no-annotate"]
-        options += index_options(tools.environment)
-        command = [uv, "pip", "compile", *options, "--python", sys.executable, *_only(builds), "-"]
-        return _text(pinned_in(_run(tools, command, "resolved", seconds, "\n".join(requirements))))
-    options = ["--quiet", "--dry-run", "--ignore-installed", "--report", "-"]
-    command = [*_pip(), "install", *options, *_only(builds), *requirements]
-    return _text(_reported(_run(tools, command, "resolved", seconds)))
+    if _HAS_PIP:
+        options = ["--quiet", "--dry-run", "--ignore-installed", "--report", "-"]
+        command = [*_PIP, "install", *options, *_only(builds), *requirements]
+        return _text(_reported(_run(tools, command, "resolved", seconds)))
+    options = ["--quiet", "--generate-hashes", "--no-header", "--no-annotate", "--python", sys.executable]
+    command = [_uv(tools, "resolved"), "pip", "compile", *options, *_only(builds), "-"]
+    return _text(pinned_in(_run(tools, command, "resolved", seconds, "\n".join(requirements))))
 
 
 def install(tools: PackageTools, text: str, place: Path, *, builds: bool) -> None:
@@ -65,14 +66,13 @@ def install(tools: PackageTools, text: str, place: Path, *, builds: bool) -> Non
     venv.EnvBuilder(symlinks=True).create(place)
     listed = place / "requirements.txt"
     listed.write_text(text, encoding="utf-8")
-    uv = tools.find("uv")
-    start = (
-        [uv, "pip", "install", "--link-mode", "copy", *index_options(tools.environment)]
-        if uv
-        else [*_pip(), "install"]
+    start = [*_PIP] if _HAS_PIP else [_uv(tools, "installed"), "pip"]
+    target = (
+        ["--target", str(packages_in(place))] if _HAS_PIP else ["--python", str(place / "bin" / "python")]
     )
-    command = [*start, "--quiet", "--no-deps", "--require-hashes", *_only(builds)]
-    target = ["--python", str(place / "bin" / "python")] if uv else ["--target", str(packages_in(place))]
+    # A link to the cache of uv would let a script change what others get.
+    copies = [] if _HAS_PIP else ["--link-mode", "copy"]
+    command = [*start, "install", "--quiet", "--no-deps", "--require-hashes", *copies, *_only(builds)]
     _run(tools, [*command, *target, "-r", str(listed)], "installed", INSTALL_SECONDS)
     # With the agent's Python: that of the environment would run what a package left for its start.
     compiling = [sys.executable, "-I", "-m", "compileall", "-q", str(packages_in(place))]
@@ -85,16 +85,17 @@ def packages_in(place: Path) -> Path:
 
 
 def _run(tools: PackageTools, command: Sequence[str], step: str, seconds: float, text: str = "") -> str:
-    variables = {**dict.fromkeys(_NOT_HANDED_ON), **index_variables(tools.environment)}
-    return tools.run(command, step, seconds=seconds, text=text, variables=variables)
+    return tools.run(command, step, seconds=seconds, text=text, variables=dict.fromkeys(_NOT_HANDED_ON))
 
 
 def _only(builds: bool) -> Collection[str]:
     return () if builds else ("--only-binary", ":all:")
 
 
-def _pip() -> list[str]:
-    return [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+def _uv(tools: PackageTools, step: str) -> str:
+    if uv := tools.find("uv"):
+        return uv
+    raise InstallError(step, "the agent's Python has no pip, and there is no uv.")
 
 
 def _text(packages: Sequence[Package]) -> str:

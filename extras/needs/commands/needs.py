@@ -71,8 +71,7 @@ def needs(
     needed, machine = registry.needs(metadata.ref), machine_here(settings)
     if install:
         _make_state_folder(settings)
-        folder = registry.snapshot(metadata.ref).folder
-        _install(metadata, needed, folder, machine.environments, more, yes=yes, builds=allow_builds)
+        _install(metadata, needed, machine.environments, more, yes=yes, builds=allow_builds)
         return
     if more or yes or allow_builds:
         raise click.UsageError("--with, --yes and --allow-builds are for --install.")
@@ -109,7 +108,6 @@ def _show(skill: "SkillMetadata", needed: "Sequence[Need]", machine: "Machine", 
 def _install(
     skill: "SkillMetadata",
     needed: "Sequence[Need]",
-    folder: Path,
     environments: "Environments",
     more: Sequence[str],
     *,
@@ -119,7 +117,7 @@ def _install(
     from skills_agent.needs.installation import prepare
 
     added = _added(skill, needed, more)
-    prepared = prepare(environments, needed, folder, more=added, builds=builds)
+    prepared = prepare(environments, needed, more=added, builds=builds)
     if not more and prepared.guesses:
         echo("Left out, for nobody says which package brings it; a package of that name may be anybody's:")
         table([(f"  import {each.module}", each.said) for each in prepared.guesses])

@@ -1,18 +1,17 @@
 """Environments of packages that a person approved: what is in them, and that nothing runs on the way."""
 
+import shutil
 import subprocess
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from extras.needs.tests.wheels import make_source, make_wheel, offline
+from skills_agent.needs import python_packages
 from skills_agent.needs.environments import Environments, wanted
-from skills_agent.needs.indexes import index_options, index_variables
 from skills_agent.needs.packages import InstallError, Package, Resolved
 from skills_agent.needs.python_packages import packages_in
-from skills_agent.skills.scripts.programs import find_program
 from skills_agent.skills.skill import Need
 
 NEEDS = (Need("python", "outer", ">=1"), Need("program", "git"))
@@ -25,15 +24,14 @@ def index(tmp_path: Path) -> Path:
     return tmp_path / "index"
 
 
-@pytest.fixture(params=["uv", "pip"])
-def environments(request: pytest.FixtureRequest, tmp_path: Path, index: Path) -> Environments:
-    environment = dict(offline(index))
-    if request.param == "pip":
-        environment["PATH"] = str(tmp_path)
-    place = find_spec("pip") if request.param == "pip" else find_program("uv", environment["PATH"]).path
-    if place is None:
-        pytest.skip(f"there is no {request.param} here")
-    return Environments(folder=tmp_path / "environments", environment=environment)
+@pytest.fixture(params=[True, False], ids=["pip", "uv"])
+def environments(
+    request: pytest.FixtureRequest, tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> Environments:
+    if not (find_spec("pip") if request.param else shutil.which("uv")):
+        pytest.skip("it is not here")
+    monkeypatch.setattr(python_packages, "_HAS_PIP", request.param)
+    return Environments(folder=tmp_path / "environments", environment=offline(index))
 
 
 @pytest.mark.slow
@@ -154,20 +152,3 @@ def test_a_guess_is_not_asked_for() -> None:
     requirements, guesses, _ = wanted(needs, "python", ["added"])
     assert requirements == ("added", "google-re2", 'httpx[http2]>=0.27; python_version > "3"', "pyyaml")
     assert [need.module for need in guesses] == ["parallel"]
-
-
-def test_uv_is_told_what_pip_is_told(tmp_path: Path) -> None:
-    file = tmp_path / "pip.conf"
-    file.write_text("[global]\nindex-url = https://file.example/simple\nfind-links = /one /two\n")
-    base = {"HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path), "PIP_CONFIG_FILE": str(file)}
-    asked = ("UV_DEFAULT_INDEX", "UV_FIND_LINKS")  # of the rest, this machine may have settings
-
-    def told(environment: Mapping[str, str]) -> list[str | None]:
-        return [index_variables(environment).get(name) for name in asked]
-
-    assert told(base) == ["https://file.example/simple", "/one,/two"]
-    said = {**base, "PIP_INDEX_URL": "https://pip.example", "UV_FIND_LINKS": "/mine", "PIP_NO_INDEX": "1"}
-    assert told(said) == ["https://pip.example", None]
-    assert told({**base, "UV_INDEX_URL": "https://uv.example"}) == [None, "/one,/two"]
-    assert index_options(said) == ["--no-index"]
-    assert index_options({**base, "PIP_NO_INDEX": "0"}) == []

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.needs.gather import MAX_FILE, MAX_READ, gather_now
-from skills_agent.needs.instructions import needs_shown
+from skills_agent.needs.instructions import needs_shown, packages_installed
 from skills_agent.needs.node_files import is_version
 from skills_agent.needs.python_files import project_needs, requirements_in, script_needs
 
@@ -77,11 +77,10 @@ def test_what_a_script_does_without_is_optional_and_what_it_installs_names_its_m
         tmp_path,
         {
             "scripts/run.py": "try:\n    import fitz\nexcept ImportError:\n    fitz = None\nimport hcl2\n"
-            "if not shutil.which('dot'): sys.exit('pip install python-hcl2')\n",
+            "sys.exit('pip install python-hcl2')\n",
         },
     )
     assert [(need.name, need.optional) for need in gather_now(skill)] == [
-        ("dot", False),
         ("python-hcl2", False),
         ("pymupdf", True),
     ]
@@ -213,3 +212,26 @@ def test_any_text_is_read(text: str) -> None:
         assert need.name.isascii()
         assert need.name.isprintable()
         assert " " not in need.name
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('print("Install: pip install pymupdf")', ["pymupdf"]),
+        ('print("pip install pymupdf to use this, or go")', ["pymupdf"]),
+        ('check_call([sys.executable, "-m", "pip", "install", "-q", "python-hcl2", "foo"])', ["python-hcl2"]),
+        ('check_call(["pip", "install", "python-hcl2", "hcl2"])', ["python-hcl2", "hcl2"]),
+        ('"$VENV/bin/pip" install --quiet "pandas>=2" openpyxl  # two', ["pandas>=2", "openpyxl"]),
+        ("pip install -r requirements.txt", []),
+        ('raise SystemExit(f"pip install {name}")', []),
+    ],
+)
+def test_packages_that_a_script_installs_or_names(text: str, names: list[str]) -> None:
+    assert [need.text for need in packages_installed(text, "run", {"hcl2"})] == names
+
+
+@pytest.mark.parametrize("unit", ["pip" + " " * 9_999, "pip install a ", "pip install " + "a" * 9_999])
+def test_a_text_that_is_made_to_take_long_does_not(unit: str) -> None:
+    """Of the size that is read of a script."""
+    text = unit * (256 * 1024 // len(unit))
+    assert len(list(packages_installed(text, "run", ()))) <= 100

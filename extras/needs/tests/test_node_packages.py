@@ -13,7 +13,7 @@ from extras.needs.tests.registry import Registry, needs_npm, npm_registry
 from skills_agent.needs.environments import Environments
 from skills_agent.needs.gather import gather
 from skills_agent.needs.installation import Installation, prepare
-from skills_agent.needs.node_files import pinned
+from skills_agent.needs.node_files import canonical_lock
 from skills_agent.needs.packages import InstallError, Resolved
 
 pytestmark = needs_npm
@@ -49,7 +49,7 @@ def skill(folder: Path, package: object, **files: str) -> Path:
 
 
 def prepared(environments: Environments, folder: Path) -> Installation:
-    return prepare(environments, gather.__wrapped__(folder), folder)
+    return prepare(environments, gather.__wrapped__(folder))
 
 
 def modules(place: Path) -> list[str]:
@@ -64,7 +64,7 @@ def lock(entries: dict[str, Any]) -> str:
 def test_what_is_approved_is_what_is_installed(environments: Environments, tmp_path: Path) -> None:
     folder = skill(tmp_path / "s", {"dependencies": {"outer": "^1.0.0"}})
     needs = gather.__wrapped__(folder)
-    installation = prepare(environments, needs, folder)
+    installation = prepare(environments, needs)
     assert [each[:2] for each in installation.listed] == [("inner", "2.5.0"), ("outer", "1.0.0")]
     assert all(each.digest.startswith("sha512-") for each in installation.listed)
     assert environments.of(needs, "node") is None
@@ -92,7 +92,6 @@ def test_no_script_runs(environments: Environments, registry: Registry, tmp_path
     registry.add("starter", scripts=scripts)
     folder = skill(tmp_path / "s", {"dependencies": {"starter": "*"}, "scripts": scripts})
     installation = prepared(environments, folder)
-    assert installation.notes == ("Not taken from package.json: scripts.",)
     assert [each.note for each in installation.listed] == ["its install script is not run"]
     installation.carry_out(environments, gather.__wrapped__(folder))
     assert not list(tmp_path.glob("ran*"))
@@ -112,10 +111,6 @@ def test_a_skill_says_nothing_about_the_registry(
         installation = prepared(environments, folder)
         prepared(environments, folder).carry_out(environments, gather.__wrapped__(folder))
         assert other.requests == []
-    assert installation.notes == (
-        "Not taken from package.json: overrides, workspaces.",
-        "Not obeyed: .npmrc. Packages come from this user's registry.",
-    )
     assert [each.version for each in installation.listed] == ["2.5.0", "1.0.0"]
     assert registry.requests
 
@@ -176,26 +171,6 @@ def test_no_git_is_run(environments: Environments, registry: Registry, tmp_path:
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.slow
-def test_an_author_s_lock_file_pins(environments: Environments, registry: Registry, tmp_path: Path) -> None:
-    registry.add("outer", "1.5.0", dependencies={"inner": "^2.0.0"})
-    registry.add("inner", "2.9.0")
-    older = registry.packages["inner"]["2.5.0"]["dist"]["integrity"]
-    entries = {
-        "": {"dependencies": {"outer": "^1.0.0"}},
-        "node_modules/inner": {
-            "version": "2.5.0",
-            "resolved": "https://registry.npmjs.org/inner/-/inner-2.5.0.tgz",
-            "integrity": older,
-        },
-    }
-    folder = skill(tmp_path / "s", {"dependencies": {"outer": "^1.0.0"}}, package_lock__json=lock(entries))
-    installation = prepared(environments, folder)
-    assert [each[:2] for each in installation.listed] == [("inner", "2.5.0"), ("outer", "1.5.0")]
-    (place,) = installation.carry_out(environments, gather.__wrapped__(folder))
-    assert json.loads((place / "node_modules/inner/package.json").read_text())["version"] == "2.5.0"
-
-
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
@@ -209,31 +184,19 @@ def test_an_author_s_lock_file_pins(environments: Environments, registry: Regist
         ({"integrity": "sha1-2jmj7l5rSw0yVb/vlWAYkK/YBwk="}, "no hash of inner"),
     ],
 )
-def test_a_lock_file_that_leads_elsewhere_is_refused(entry: dict[str, Any], said: str) -> None:
+def test_a_list_that_leads_elsewhere_is_refused(entry: dict[str, Any], said: str) -> None:
     entries = {"node_modules/inner": {"version": "2.5.0", "integrity": HASH, **entry}}
     with pytest.raises(InstallError) as caught:
-        pinned(lock(entries), ["registry.example"])
+        canonical_lock(lock(entries))
     assert said in str(caught.value)
-
-
-def test_a_lock_file_may_name_this_user_s_registries() -> None:
-    hosts = ["registry.npmjs.org", "registry.example", "evil.example"]
-    for host, is_own in zip(hosts, [True, True, False], strict=True):
-        resolved = f"https://{host}/inner/-/inner-2.5.0.tgz"
-        entries = {"node_modules/inner": {"version": "2.5.0", "integrity": HASH, "resolved": resolved}}
-        if is_own:
-            assert host not in pinned(lock(entries), ["registry.example"])
-            continue
-        with pytest.raises(InstallError):
-            pinned(lock(entries), ["registry.example"])
 
 
 @pytest.mark.parametrize(
     "place", ["node_modules/../../x", "node_modules/a/b/c", "node_modules//etc", "node_modules/."]
 )
-def test_a_lock_file_puts_nothing_elsewhere(place: str) -> None:
+def test_a_list_puts_nothing_elsewhere(place: str) -> None:
     with pytest.raises(InstallError, match="no package"):
-        pinned(lock({place: {"version": "1.0.0", "integrity": HASH}}), [])
+        canonical_lock(lock({place: {"version": "1.0.0", "integrity": HASH}}))
 
 
 @pytest.mark.slow

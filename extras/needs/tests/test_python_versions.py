@@ -1,18 +1,14 @@
 """Which Python runs a script, where the agent's own will not do."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from skills_agent.needs.here import Machine
-from skills_agent.skills.errors import PackagesMissingError, PythonVersionError
-from skills_agent.skills.scripts.interpreter import command_for
+from skills_agent.skills.errors import PackagesMissingError
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.skill import Need, SkillRef
 
-UNREADABLE = "def f{}: pass\n"
-"""To every Python; with an error that the syntax of 3.12 gives in an older one, too."""
 NEWEST = "python3.16"
 REF = SkillRef("s", "user", "/s/SKILL.md")
 
@@ -22,12 +18,11 @@ def machine(programs: Path) -> Machine:
     return Machine(environment={"PATH": str(programs)}, secrets={})
 
 
-def newest_python(programs: Path, *, reads: bool) -> str:
+def newest_python(programs: Path) -> str:
     """Put a stand-in for a newer Python into PATH; return its path."""
     programs.mkdir(exist_ok=True)
     place = programs / NEWEST
-    check = "cat >/dev/null" if reads else f'exec "{sys.executable}" "$@"'
-    place.write_text(f"#!/bin/sh\n{check}\n")
+    place.write_text("#!/bin/sh\n")
     place.chmod(0o755)
     return str(place)
 
@@ -39,46 +34,14 @@ def request(skill: Path, **files: str) -> ScriptRequest:
     return ScriptRequest("s", skill / "run.py", (), None, skill, root=skill)
 
 
-def test_a_python_that_can_read_the_script_runs_it(tmp_path: Path) -> None:
-    newest = newest_python(tmp_path / "bin", reads=True)
-    equipped = machine(tmp_path / "bin").equip(request(tmp_path / "s", run=UNREADABLE), ())
-    assert equipped.python == newest
-    assert equipped.script
-    assert command_for(equipped.script, python=equipped.python)[0] == newest
-
-
-def test_the_modules_beside_a_script_are_read_too(tmp_path: Path) -> None:
-    newest = newest_python(tmp_path / "bin", reads=True)
-    asked = request(tmp_path / "s", run="import beside\n", beside=UNREADABLE)
-    assert machine(tmp_path / "bin").equip(asked, ()).python == newest
-
-
-def test_syntax_of_a_newer_python_is_refused_where_there_is_none(tmp_path: Path) -> None:
-    asked = request(tmp_path / "s", run="import beside\n", beside=f"x = 1\n{UNREADABLE}")
-    with pytest.raises(
-        PythonVersionError, match=r"run\.py: it needs Python 3\.12 or newer \(beside\.py, line 2"
-    ):
-        machine(tmp_path / "bin").equip(asked, ())
-
-
-def test_what_no_python_can_read_is_left_to_the_agents(tmp_path: Path) -> None:
-    newest_python(tmp_path / "bin", reads=False)
-    assert not machine(tmp_path / "bin").equip(request(tmp_path / "s", run=UNREADABLE), ()).python
-
-
-def test_an_error_that_says_nothing_of_versions_is_left_to_the_agents(tmp_path: Path) -> None:
-    asked = request(tmp_path / "s", run="print 'python 2'\n")
-    assert not machine(tmp_path / "bin").equip(asked, ()).python
-
-
-def test_the_agents_python_runs_what_it_can_read(tmp_path: Path) -> None:
-    newest_python(tmp_path / "bin", reads=True)
+def test_the_agents_python_runs_what_asks_for_no_other(tmp_path: Path) -> None:
+    newest_python(tmp_path / "bin")
     assert not machine(tmp_path / "bin").equip(request(tmp_path / "s", run="print(1)\n"), ()).python
 
 
 @pytest.mark.parametrize("source", ["", "# /// script\n# requires-python = '>=3.16'\n# ///\n"])
 def test_what_is_said_of_versions_is_obeyed(tmp_path: Path, source: str) -> None:
-    newest = newest_python(tmp_path / "bin", reads=True)
+    newest = newest_python(tmp_path / "bin")
     needs = () if source else (Need("program", "python", ">=3.16"),)
     assert machine(tmp_path / "bin").equip(request(tmp_path / "s", run=source), needs).python == newest
 
@@ -89,7 +52,7 @@ def test_a_version_that_is_nowhere_is_no_reason_to_refuse_what_can_be_read(tmp_p
 
 
 def test_a_python_beside_the_agents_meets_a_need(tmp_path: Path) -> None:
-    newest_python(tmp_path / "bin", reads=True)
+    newest_python(tmp_path / "bin")
     need = Need("program", "python", ">=3.16")
     assert not machine(tmp_path / "bin").missing([need], REF, trusted=True)
 

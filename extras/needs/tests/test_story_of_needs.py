@@ -207,13 +207,11 @@ def test_a_program_that_is_not_found_is_named_with_what_brings_it(
     ("command", "is_said"),
     [
         ("pandoc a.md -o a.html", True),
-        ("which pandoc", True),
-        ("if ! command -v pandoc; then exit 3; fi", True),
+        ("pandoc a.md | head -1", True),
         ("command -v pandoc || true", False),
-        ("which sh && exit 1", False),
     ],
 )
-def test_a_command_that_lacks_or_looks_for_a_program_is_told_what_brings_it(
+def test_a_command_that_lacks_a_program_is_told_what_brings_it(
     make_agent: MakeAgent, command: str, is_said: bool
 ) -> None:
     if shutil.which("pandoc") or not shutil.which("apt-get"):
@@ -238,31 +236,3 @@ def test_a_module_of_the_skill_is_not_advised_as_a_package(skills_dir: Path, mak
     result = agent.tool_messages("run_command")[-1].text
     assert "the skill's own lib/sanitize_core.py" in result
     assert "--with" not in result
-
-
-@pytest.mark.skipif(not shutil.which("node"), reason="there is no node here")
-@pytest.mark.parametrize(
-    ("name", "source", "is_refused"),
-    [
-        ("run.mjs", "import outer from 'outer'\n", True),
-        ("run.js", "const { a } = require('outer/part')\n", True),
-        ("run.js", "function late() { require('outer') }\n", False),
-        ("run.js", "try { require('outer') } catch {}\n", False),
-        ("run.js", "require('beside')\n", False),
-    ],
-)
-def test_a_script_for_node_that_surely_fails_is_refused(
-    skills_dir: Path, make_agent: MakeAgent, name: str, source: str, *, is_refused: bool
-) -> None:
-    folder = write_skill(skills_dir, "noded", "Noded.")
-    (folder / "scripts").mkdir()
-    (folder / "scripts" / name).write_text(source)
-    (folder / "scripts/node_modules/beside").mkdir(parents=True)
-    (folder / "scripts/node_modules/beside/index.js").touch()
-    run = call("run_script", skill="noded", path=f"scripts/{name}")
-    agent = make_agent([calls(call("load_skill", name="noded")), calls(run), "Done."])
-    agent.say("Run it.")
-    assert bool(agent.state.interrupts) is not is_refused
-    if is_refused:
-        (refused,) = agent.tool_messages("run_script")
-        assert f"Cannot run {name}: it imports outer, which no package brings here." in refused.text

@@ -50,6 +50,8 @@ def offline(folder: Path) -> Mapping[str, str]:
         "PIP_FIND_LINKS": str(folder),
         "PIP_NO_INDEX": "1",
         "UV_NO_CACHE": "1",
+        "UV_NO_INDEX": "1",
+        "UV_FIND_LINKS": str(folder),
         "PIP_NO_CACHE_DIR": "1",
     }
 
