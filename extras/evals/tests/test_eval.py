@@ -156,6 +156,15 @@ def test_a_changed_skill_is_said_when_a_run_goes_on(evals: CommandLine) -> None:
     assert "rain-gauge changed since this run began" in done.err
 
 
+def test_last_is_the_newest_other_run_that_ended(evals: CommandLine) -> None:
+    assert run(evals, "--baseline", "last").code == 2
+    ended = run(evals, "--json").value["head"]
+    cut = run(evals, "--json").value["head"]
+    file = evals.workspace / ".agent" / "eval-runs" / cut["id"] / "run.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "partial": "it was cut off"}))
+    assert run(evals, "--baseline", "last", "--json").value["before"]["id"] == ended["id"]
+
+
 def test_a_whole_run_is_shown_again_and_runs_nothing(evals: CommandLine) -> None:
     run(evals)
     (head,), before = heads(evals), results(evals)
