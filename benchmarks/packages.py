@@ -2,16 +2,13 @@
 
 Prints CPU milliseconds, medians of several rounds, and exits with 1 where a goal is missed. Of an archive of
 1,000 files: to install it, from the archive to the written lock, at most 3 times what `zipfile` needs to
-unpack it without a check. Of 100 skills of 10 files: `verify` at most 1.5 times hashing the same bytes, and
-`skills sync` with nothing to do, as a process, below 150 ms.
+unpack it without a check. Of 100 skills of 10 files: `verify` at most 1.5 times hashing the same bytes.
 """
 
 import functools
 import hashlib
 import os
-import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,7 +19,7 @@ from pathlib import Path
 
 from skills_agent.packages.address import parse_address
 from skills_agent.packages.fetch import fetch
-from skills_agent.packages.installation import Origin, install, plan
+from skills_agent.packages.installation import install, plan
 from skills_agent.packages.lock import read_lock
 from skills_agent.packages.offer import Wanted
 from skills_agent.packages.target import Target
@@ -37,7 +34,6 @@ ARCHIVED = 1_000
 """Files of the archive, of 4,000 bytes each, which pack to half of it."""
 INSTALL_BUDGET = 3.0
 VERIFY_BUDGET = 1.5
-SYNC_BUDGET = 150.0
 
 
 def main() -> int:
@@ -45,7 +41,6 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as place:
         target = installed(Path(place))
         hashing, verifying = verify_costs(target)
-        syncing = sync_cost(Path(place))
     with tempfile.TemporaryDirectory() as place:
         unpacking, installing = install_costs(Path(place))
     print(f"unpacking by zipfile    {unpacking:8.1f} ms")
@@ -54,9 +49,7 @@ def main() -> int:
     print(f"hashing the bytes       {hashing:8.1f} ms")
     ratio = f"{verifying / hashing:.2f} times (at most {VERIFY_BUDGET})"
     print(f"verify                  {verifying:8.1f} ms   {ratio}")
-    print(f"sync with nothing to do {syncing:8.1f} ms   (below {SYNC_BUDGET:.0f})")
-    is_over = installing > INSTALL_BUDGET * unpacking or verifying > VERIFY_BUDGET * hashing
-    return int(is_over or syncing > SYNC_BUDGET)
+    return int(installing > INSTALL_BUDGET * unpacking or verifying > VERIFY_BUDGET * hashing)
 
 
 def install_costs(place: Path) -> tuple[float, float]:
@@ -77,7 +70,8 @@ def install_costs(place: Path) -> tuple[float, float]:
             into = draft / "0"
             into.mkdir()
             offer = fetch(Wanted(parse_address(str(file), place), into))
-            install(target, draft, plan(target, [offer]), Origin("benchmark", datetime.now(UTC)))
+            now = datetime.now(UTC)
+            install(target, draft, plan(target, [offer], now), now)
 
     rounds = [
         (_cpu(functools.partial(unpack, each)), _cpu(functools.partial(install_all, each)))
@@ -100,7 +94,8 @@ def installed(place: Path) -> Target:
         into = draft / "0"
         into.mkdir()
         offer = fetch(Wanted(parse_address(str(place / "shared"), place), into))
-        install(target, draft, plan(target, [offer]), Origin("benchmark", datetime.now(UTC)))
+        now = datetime.now(UTC)
+        install(target, draft, plan(target, [offer], now), now)
     return target
 
 
@@ -110,7 +105,7 @@ def verify_costs(target: Target) -> tuple[float, float]:
     lock = read_lock(target.folder)
 
     def check() -> None:
-        assert verify(target, lock).is_same
+        assert all(each.state == "same" for each in verify(target, lock))
 
     rounds = [(_cpu(lambda: _hash(files)), _cpu(check)) for _ in range(ROUNDS)]
     return statistics.median(each[0] for each in rounds), statistics.median(each[1] for each in rounds)
@@ -120,25 +115,6 @@ def _hash(files: list[Path]) -> None:
     for file in files:
         with file.open("rb") as content:
             hashlib.file_digest(content, "sha256").digest()
-
-
-def sync_cost(place: Path) -> float:
-    """Return milliseconds of CPU of a process that finds nothing to do."""
-    environment = {**os.environ, "HOME": str(place), "XDG_STATE_HOME": str(place / "state")}
-    costs = []
-    time.sleep(2.1)  # a folder that was changed just now is read whole
-    for _ in range(ROUNDS + 1):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(
-            ["skills-agent", "skills", "sync"],
-            cwd=place / "work",
-            env=environment,
-            check=True,
-            capture_output=True,
-        )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        costs.append((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1_000)
-    return statistics.median(costs[1:])
 
 
 def _cpu(action: Callable[[], object]) -> float:

@@ -1,4 +1,4 @@
-"""Make what others install from, of the skills in skills/: archives, signatures and three indexes.
+"""Make what others install from, of the skills in skills/: signatures, archives and two indexes.
 
     python publish.py                                    # pack again; the signatures stay
     python publish.py --key ~/.ssh/id_ed25519            # and sign
@@ -26,30 +26,28 @@ def main() -> None:
     arguments.add_argument(
         "--throw-away-key", action="store_true", help="sign by a key that nobody has afterwards, for examples"
     )
-    arguments.add_argument("--force", action="store_true", help="sign also what another key has signed")
     given = arguments.parse_args()
     if given.throw_away_key:
         with tempfile.TemporaryDirectory() as place:
-            publish(_new_key(Path(place, "key")), force=True)
+            publish(_new_key(Path(place, "key")))
     else:
-        publish(given.key, force=given.force)
+        publish(given.key)
 
 
-def publish(key: Path | None, *, force: bool = False) -> None:
-    """Sign if there is a key (`force`: also what another one has signed), pack, and write the indexes."""
-    sign = ("sign", "--json", "--key", str(key), *(["--force"] if force else []))
+def publish(key: Path | None) -> None:
+    """Sign if there is a key, pack, and write the indexes."""
     if key:
-        _call(*sign, *(f"skills/{each.parent.name}" for each in sorted(HERE.glob("skills/*/SKILL.md"))))
-    skills: list[dict[str, Any]] = _call("install", "./skills", "--all", "--strict", "--dry-run", "--json")[
-        "skills"
-    ]
+        folders = (f"skills/{each.parent.name}" for each in sorted(HERE.glob("skills/*/SKILL.md")))
+        _call("sign", "--json", "--key", str(key), *folders)
+    found = _call("install", "./skills", "--all", "--dry-run", "--json")
+    if found["passed_over"]:
+        raise SystemExit("\n".join(found["passed_over"]))
+    skills: list[dict[str, Any]] = found["skills"]
     Path(HERE, "archives").mkdir(exist_ok=True)
     for each in skills:
         each["archive"] = f"archives/{each['name']}-{each['version'] or '0'}.skill"
         packed = _call("pack", f"skills/{each['path']}", "-o", each["archive"], "--force", "--json")
         each["sha256"] = packed["sha256"]
-    if key:
-        _call(*sign, *(each["archive"] for each in skills))
     _write(".well-known/agent-skills/index.json", {"$schema": SCHEMA, "skills": [_found(s) for s in skills]})
     _write(".claude-plugin/marketplace.json", _marketplace(skills))
     for each in skills:

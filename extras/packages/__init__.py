@@ -11,33 +11,19 @@ EXTRA: Final = Extra(
             "skills_agent.packages.commands.install:install",
             "Install skills from a folder, an archive, a repository or a URL.",
         ),
-        "trust signer": Command(
-            "skills_agent.packages.commands.trust_signers:signer",
-            "Vouch for what somebody signs.",
-        ),
         "skills pack": Command(
             "skills_agent.packages.commands.pack:pack",
             "Make an archive of skills that anybody can make again.",
-        ),
-        "skills sync": Command(
-            "skills_agent.packages.commands.sync:sync",
-            "Make installed skills what skills.lock says, or check that they are.",
         ),
         "skills verify": Command(
             "skills_agent.packages.commands.verify:verify",
             "Compare installed skills with skills.lock, file by file.",
         ),
-        "skills outdated": Command(
-            "skills_agent.packages.commands.update:outdated",
-            "Show which installed skills have other versions at their sources.",
-        ),
         "skills update": Command(
             "skills_agent.packages.commands.update:update",
             "Install what the sources of installed skills have now.",
         ),
-        "skills sign": Command(
-            "skills_agent.packages.commands.sign:sign", "Sign skills and archives with a key of SSH."
-        ),
+        "skills sign": Command("skills_agent.packages.commands.sign:sign", "Sign skills with a key of SSH."),
         "skills rollback": Command(
             "skills_agent.packages.commands.rollback:rollback", "Put back an earlier version of a skill."
         ),
@@ -47,5 +33,5 @@ EXTRA: Final = Extra(
         ),
     },
     tools="skills_agent.packages.tools:tools_of",
-    vouch="skills_agent.packages.signed:signers_of",
+    vouch="skills_agent.packages.signatures:signatures_of",
 )

@@ -21,7 +21,7 @@ from typing import Final, Literal
 from urllib.parse import SplitResult, urlsplit
 
 from skills_agent.packages.credentials import without_secrets
-from skills_agent.packages.errors import AddressError
+from skills_agent.packages.errors import OfferError
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 
@@ -62,7 +62,7 @@ class Address:
 
 
 def parse_address(text: str, base: Path) -> Address:
-    """Take apart what a person typed; relative paths are those of `base`. Raises AddressError."""
+    """Take apart what a person typed; relative paths are those of `base`. Raises OfferError."""
     address = _taken_apart(text, base)
     return replace(address, typed=address.place)
 
@@ -70,7 +70,7 @@ def parse_address(text: str, base: Path) -> Address:
 def _taken_apart(text: str, base: Path) -> Address:
     shown = _shown(without_secrets(text))
     if not text.strip() or len(text) > _MAX or text.startswith("-") or not text.isprintable():
-        raise AddressError(shown or "An empty text", "write a folder, an archive, owner/repo or a URL")
+        raise OfferError(shown or "An empty text", "write a folder, an archive, owner/repo or a URL")
     if text.startswith(("/", "./", "../", "~")) or text in {".", ".."}:
         return _local(text, base)
     scheme, separator, _ = text.partition("://")
@@ -90,8 +90,8 @@ def _taken_apart(text: str, base: Path) -> Address:
                 text, "git", url, _checked_ref(text, tag if at else ref), _checked_path(text, match["path"])
             )
     elif plain.endswith(ARCHIVES):
-        raise AddressError(shown, "there is no such file")
-    raise AddressError(shown, "write a folder, an archive, owner/repo or a URL")
+        raise OfferError(shown, "there is no such file")
+    raise OfferError(shown, "write a folder, an archive, owner/repo or a URL")
 
 
 def proposal_address(thread: str) -> Address:
@@ -124,13 +124,13 @@ def _local(text: str, base: Path) -> Address:
         is_folder, is_there = place.is_dir(), place.exists()
     except (OSError, RuntimeError) as error:  # too long a name, or a home that nobody has
         reason = getattr(error, "strerror", None) or "there is no such home folder"
-        raise AddressError(_shown(text), reason) from error
+        raise OfferError(_shown(text), reason) from error
     if is_folder:
         return Address(text, "folder", str(place))
     if not is_there:
-        raise AddressError(_shown(text), "there is no such file or folder")
+        raise OfferError(_shown(text), "there is no such file or folder")
     if not text.endswith(ARCHIVES):
-        raise AddressError(_shown(text), f"a file of skills ends in {', '.join(ARCHIVES)}")
+        raise OfferError(_shown(text), f"a file of skills ends in {', '.join(ARCHIVES)}")
     return Address(text, "archive", str(place))
 
 
@@ -140,7 +140,7 @@ def _url(text: str, scheme: str) -> Address:
     if scheme in _GIT_SCHEMES or parts.path.endswith(".git") or ".git@" in parts.path:
         return _git_url(text, shown)
     if scheme not in {"https", "http"}:
-        raise AddressError(_shown(shown), f"nothing is fetched by {scheme}")
+        raise OfferError(_shown(shown), f"nothing is fetched by {scheme}")
     if match := (_TREE if parts.hostname in _GITHUB else _GITLAB_TREE).fullmatch(parts.path):
         host = "github.com" if parts.hostname in _GITHUB else parts.netloc
         user, at, _ = text.partition("://")[2].partition("/")[0].rpartition("@")
@@ -153,17 +153,17 @@ def _url(text: str, scheme: str) -> Address:
 
 
 def _parts(shown: str, scheme: str) -> SplitResult:
-    """Take a URL without secrets apart. Raises AddressError, which shows nothing of what cannot be read."""
+    """Take a URL without secrets apart. Raises OfferError, which shows nothing of what cannot be read."""
     try:
         parts = urlsplit(shown)
         host, _ = parts.hostname or "", parts.port
     except ValueError as error:
         reason = "its host cannot be read; in a password, write / and @ as %2F and %40"
-        raise AddressError(f"{_shown(scheme)}://...", reason) from error
+        raise OfferError(f"{_shown(scheme)}://...", reason) from error
     if not host and scheme != "git+file":
-        raise AddressError(_shown(shown), "it names no host")
+        raise OfferError(_shown(shown), "it names no host")
     if parts.netloc.startswith("-") or host.startswith("-"):
-        raise AddressError(_shown(shown), "a host does not begin with a hyphen")
+        raise OfferError(_shown(shown), "a host does not begin with a hyphen")
     return parts
 
 
@@ -175,7 +175,7 @@ def _git_url(text: str, shown: str) -> Address:
     else:
         ref = ""
     if shown != text and "http" not in plain.partition("://")[0]:
-        raise AddressError(_shown(shown), "a password is sent by HTTPS alone; ssh takes a key")
+        raise OfferError(_shown(shown), "a password is sent by HTTPS alone; ssh takes a key")
     return Address(shown, "git", plain, *_ref_and_path(shown, path, ref))
 
 
@@ -193,12 +193,12 @@ def _shown(text: str) -> str:
 
 def _checked_ref(text: str, ref: str) -> str:
     if ref and (not _REF.fullmatch(ref) or ".." in ref):
-        raise AddressError(_shown(text), f"{_shown(ref)} is no branch, tag or commit")
+        raise OfferError(_shown(text), f"{_shown(ref)} is no branch, tag or commit")
     return ref
 
 
 def _checked_path(text: str, path: str) -> str:
     parts = [each for each in path.split("/") if each not in {"", "."}]
     if ".." in parts:
-        raise AddressError(_shown(text), "its path leads out of the repository")
+        raise OfferError(_shown(text), "its path leads out of the repository")
     return "/".join(parts)

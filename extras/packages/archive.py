@@ -4,14 +4,13 @@ Layouts: SKILL.md at the root (well-known sites), one folder (`.skill` files, up
 anywhere (archives of repositories). An archive in an archive is a file like any other.
 """
 
-import hashlib
 import os
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from skills_agent.packages.archive_entry import ArchiveFile, Entry
 from skills_agent.packages.entry_names import EntryNames
@@ -49,20 +48,16 @@ _OTHER_FORMATS: Final = {
 }
 
 
-def offer_of_archive(file: Path, wanted: Wanted, resolved: str = "", signature: str = "") -> Offer:
-    """Offer the skills of an archive on this machine, with its SHA-256.
+def offer_of_archive(file: Path, wanted: Wanted, resolved: str = "") -> Offer:
+    """Offer the skills of an archive on this machine; `resolved` is the URL that it was fetched from.
 
-    `resolved` is the URL that it was fetched from, `signature` what was beside it as `.sig`: checked where
-    `wanted` says how. Raises PackageError; then nothing is left in the folder of the offer.
+    Raises PackageError; then nothing is left in the folder of the offer.
     """
     tree = wanted.into / _TREE
     package = wanted.address.text
     is_done = False
     try:
-        with _private_copy(file, wanted) as (archive, digest):
-            check = None
-            if signature and wanted.signatures is not None:
-                check = wanted.signatures.check(archive.read_at(0, archive.size), signature)
+        with _private_copy(file, wanted) as archive:
             entries = _entries(archive, wanted.limits)
             tree.mkdir(mode=0o700)
             _Unpacking(archive, str(tree), wanted.limits).write(entries)
@@ -74,17 +69,12 @@ def offer_of_archive(file: Path, wanted: Wanted, resolved: str = "", signature: 
         remove_tree(tree)
         if not is_done:
             remove_tree(wanted.into / COPIES)
-    return Offer(wanted.address, skills, resolved, digest, signature, check)
-
-
-class _Copied(NamedTuple):
-    archive: ArchiveFile
-    digest: str
+    return Offer(wanted.address, skills, resolved)
 
 
 @contextmanager
-def _private_copy(file: Path, wanted: Wanted) -> Iterator[_Copied]:
-    """Copy an archive to a file without a name: what is hashed is what is read, whoever writes the other."""
+def _private_copy(file: Path, wanted: Wanted) -> Iterator[ArchiveFile]:
+    """Copy an archive to a file without a name: nobody else writes what is read."""
     package, most = wanted.address.text, wanted.limits.max_bytes
     with (
         open(os.open(file, _READ), "rb", buffering=0) as source,  # noqa: PTH123 - a descriptor
@@ -92,15 +82,14 @@ def _private_copy(file: Path, wanted: Wanted) -> Iterator[_Copied]:
     ):
         if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
             raise OfferError(package, "it is no file")
-        digest, size = hashlib.sha256(), 0
+        size = 0
         while piece := source.read(_PIECE):
             size += len(piece)
             if size > most:
                 reason = f"the archive has more than {most:,} bytes; the setting is max_snapshot_bytes"
                 raise OfferError(package, reason)
-            digest.update(piece)
             copy.write(piece)
-        yield _Copied(ArchiveFile(copy.fileno(), size, package), digest.hexdigest())
+        yield ArchiveFile(copy.fileno(), size, package)
 
 
 def _entries(archive: ArchiveFile, limits: ContentLimits) -> Iterator[Entry]:

@@ -38,10 +38,8 @@ from skills_agent.skills.visible import visible_line
 SECONDS: Final = 300.0
 """For everything that one address leads to."""
 _RESOLVE_SECONDS: Final = 10.0
-MAX_SIGNATURE: Final = 65_536
 _OK: Final = 200
 _GONE: Final = frozenset({404, 410})
-_SIGNATURE_HEAD: Final = b"-----BEGIN SSH SIGNATURE-----"
 _METADATA: Final = frozenset({"168.63.129.16", "fd00:ec2::254", "100.100.100.200", "192.0.0.192"})
 _HEADERS: Final = (("Accept", "*/*"), ("Accept-Encoding", "identity"))
 
@@ -88,18 +86,12 @@ class Site:
         return digest.hexdigest()
 
     def archive(self, url: str, wanted: Wanted) -> Offer:
-        """Fetch an archive and the signature beside it, and offer its skills. Raises PackageError."""
+        """Fetch an archive, and offer its skills. Raises PackageError."""
         file = wanted.into / "archive"
         self.save(url, file, wanted.limits.max_bytes)
-        offer = offer_of_archive(file, wanted, without_secrets(url), self.signature(url))
+        offer = offer_of_archive(file, wanted, without_secrets(url))
         file.unlink()
         return offer
-
-    def signature(self, url: str) -> str:
-        """Return the detached signature beside a URL; empty where there is none. Raises OfferError."""
-        head, mark, query = url.partition("?")
-        found = self.read(f"{head}.sig{mark}{query}", MAX_SIGNATURE)
-        return signature_text(found.body) if found else ""
 
     def is_typed(self, place: Url) -> bool:
         """Return whether a place is at the scheme, the host and the port that a person typed."""
@@ -178,15 +170,10 @@ class Site:
 
 
 def from_url(wanted: Wanted) -> Offer:
-    """Offer the skills of an archive at a URL, with the signature beside it. Raises PackageError."""
+    """Offer the skills of an archive at a URL. Raises PackageError."""
     site = Site(wanted.address)
     url = split_credentials(wanted.address.place).url
     return site.archive(url, wanted)
-
-
-def signature_text(raw: bytes) -> str:
-    """Return a detached signature as text; empty for what is none: a site may answer with a page."""
-    return raw.decode("ascii", errors="replace") if raw.startswith(_SIGNATURE_HEAD) else ""
 
 
 def is_no_metadata(address: str) -> bool:

@@ -5,13 +5,12 @@ from typing import Final
 
 from skills_agent.packages.address import Kind
 from skills_agent.packages.archive import offer_of_archive
-from skills_agent.packages.download import MAX_SIGNATURE, from_url, signature_text
+from skills_agent.packages.download import from_url
 from skills_agent.packages.errors import OfferError
 from skills_agent.packages.git import from_git
 from skills_agent.packages.offer import Fetch, Offer, Wanted
 from skills_agent.packages.staging import stage
 from skills_agent.packages.well_known import from_well_known
-from skills_agent.skills.confined import read_beneath
 
 
 def fetch(wanted: Wanted) -> Offer:
@@ -28,17 +27,8 @@ def from_folder(wanted: Wanted) -> Offer:
 
 
 def from_archive(wanted: Wanted) -> Offer:
-    """Offer the skills of an archive on this machine, with the signature beside it."""
-    file = Path(wanted.address.place)
-    try:
-        raw = read_beneath(file.parent, f"{file.name}.sig", MAX_SIGNATURE)
-    except FileNotFoundError:
-        raw = b""
-    except OSError as error:
-        raise OfferError(
-            wanted.address.text, f"its .sig cannot be read: {error.strerror or error}"
-        ) from error
-    return offer_of_archive(file, wanted, signature=signature_text(raw))
+    """Offer the skills of an archive on this machine."""
+    return offer_of_archive(Path(wanted.address.place), wanted)
 
 
 _WAYS: Final[dict[Kind, Fetch]] = {

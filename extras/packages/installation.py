@@ -1,135 +1,207 @@
-"""What installing would change, to be shown, and doing just that."""
+"""What installing, updating, going back and removing would change, to be shown; and doing just that."""
 
-from collections.abc import Sequence
+import re
+import shutil
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from msgspec import structs
 
 from skills_agent.packages.address import portable
-from skills_agent.packages.errors import InstalledError, OfferError
+from skills_agent.packages.backups import Backup
+from skills_agent.packages.errors import OfferError, PackageError
 from skills_agent.packages.lock import LockedSkill, read_lock
 from skills_agent.packages.manifest import manifest_digest
 from skills_agent.packages.offer import Offer, OfferedSkill
-from skills_agent.packages.signatures import SignatureCheck, Signatures
-from skills_agent.packages.signed import check_offered, signature_text
+from skills_agent.packages.signatures import SignatureCheck, Signatures, said
+from skills_agent.packages.staging import files_of, metadata_of
 from skills_agent.packages.target import Copy, Target
+from skills_agent.skills.errors import list_names
+from skills_agent.skills.format.rules import is_spec_name
+from skills_agent.skills.library.contents import SnapshotError, digest_of, list_contents, read_digests
+from skills_agent.skills.visible import visible_line
 
-"""Digits of a digest or a commit that people compare."""
-
-ChangeKind = Literal["new", "update", "same"]
+ChangeKind = Literal["new", "update", "same", "remove"]
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class Change(NamedTuple):
-    """What installing one skill would do."""
+    """What becomes of one skill of a folder."""
 
-    offer: Offer
-    skill: OfferedSkill
+    name: str
     kind: ChangeKind
-    before: LockedSkill | None = None
+    skill: OfferedSkill | None
+    """What is put in its place; None: nothing."""
+    before: LockedSkill | None
     """What the lock has of it now."""
-    found: str = ""
+    found: str
     """What is there now, as `Target.found` says it."""
+    after: LockedSkill | None = None
+    """What the lock has of it then."""
     signature: SignatureCheck | None = None
-    """Whose signature it has; None: none, or nobody looked."""
 
     @property
-    def is_foreign(self) -> bool:
-        """Return whether what is there was not installed by this program, or was changed since."""
-        return bool(self.found) and (self.before is None or self.before.digest != self.found)
-
-    @property
-    def why_foreign(self) -> str:
-        """Say why what is there is left alone without `force`."""
+    def obstacle(self) -> str:
+        """Say why what is there is left alone without `force`; empty where it is not."""
+        if not self.found or self.kind == "same":
+            return ""
         if self.before is None:
-            return "it is there and was not installed by skills-agent; --force puts it aside"
-        return "it was changed since it was installed; --force puts it aside"
+            how = "remove its folder yourself" if self.kind == "remove" else "--force puts it aside"
+            return f"it is there and was not installed by skills-agent; {how}"
+        is_changed = self.before.digest != self.found and self.kind != "remove"  # of which a backup is kept
+        return "it was changed since it was installed; --force puts it aside" if is_changed else ""
 
 
-class Origin(NamedTuple):
-    """By whom and when something is installed."""
+def plan(
+    target: Target,
+    offers: Iterable[Offer],
+    at: datetime,
+    signatures: Signatures | None = None,
+    *,
+    required: bool = False,
+) -> tuple[Change, ...]:
+    """Return what installing the offers would change, by name, and who signed it; None: nobody looks.
 
-    by: str
-    """The program and its version."""
-    at: datetime
-    """In UTC."""
-
-
-def plan(target: Target, offers: Sequence[Offer], signatures: Signatures | None = None) -> tuple[Change, ...]:
-    """Return what installing the offers would change, by name, and who signed it. Raises PackageError."""
+    Raises PackageError, also for a signature that does not count, and without a good one if it is `required`.
+    """
     lock = read_lock(target.folder)
     changes: dict[str, Change] = {}
     for offer in offers:
         for skill in offer.skills:
-            if twin := changes.get(skill.name):
-                places = f"{twin.offer.address.text} and {offer.address.text}"
-                raise OfferError(places, f"both have a skill named {skill.name}")
-            check = None if signatures is None else check_offered(offer, skill, signatures)
-            change = _change(target, lock.skills.get(skill.name), offer, skill)
-            changes[skill.name] = change._replace(signature=check)
+            if skill.name in changes:
+                raise OfferError(offer.address.text, f"another source has a skill named {skill.name}, too")
+            check = checked(skill, signatures, required=required)
+            change = change_to(target, skill, lock.skills.get(skill.name))
+            after = _entry(target, offer, change._replace(signature=check), at)
+            changes[skill.name] = change._replace(after=after, signature=check)
     return tuple(changes[name] for name in sorted(changes))
 
 
+def change_to(target: Target, skill: OfferedSkill, before: LockedSkill | None) -> Change:
+    """Return what putting a skill in place would change; the lock stays as it is."""
+    found = target.found(skill.name)
+    # A copy without a manifest takes no signature away that was made since.
+    manifest = manifest_digest(skill.folder)
+    is_same = found == skill.digest and manifest in {"", manifest_digest(target.folder / skill.name)}
+    kind: ChangeKind = "new" if not found else "same" if is_same else "update"
+    return Change(skill.name, kind, skill, before, found, before)
+
+
+def checked(
+    skill: OfferedSkill, signatures: Signatures | None, *, required: bool = False
+) -> SignatureCheck | None:
+    """Say whose signature a copy has; None: none. Raises PackageError for one that does not count."""
+    check = signatures.check_skill(skill.folder, skill.name, skill.digest) if signatures else None
+    if check is not None and check.state == "bad":
+        raise PackageError(f"{skill.name} is refused: its signature does not count, for {check.reason}.")
+    if required:
+        require(skill.name, check)
+    return check
+
+
+def require(name: str, check: SignatureCheck | None) -> None:
+    """Raise PackageError where nobody who may has signed a skill."""
+    if check is None or check.state != "good":
+        raise PackageError(f"{name} is refused: a signature is required, and it is {said(check)}.")
+
+
+def plan_rollback(target: Target, name: str, version: str, draft: Path) -> Change:
+    """Return what putting back the newest backup that is another version would change.
+
+    `version` is the beginning of its digest; empty: any. The copy is made in a draft. Raises PackageError.
+    """
+    if not is_spec_name(name):
+        raise PackageError(f"{visible_line(name)} is no name of a skill.")
+    found, before = target.found(name), read_lock(target.folder).skills.get(name)
+    backups = [each for each in target.backups.of(name) if _DIGEST.fullmatch(each.digest)]
+    wanted = [each for each in backups if each.digest != found and each.digest.startswith(version.lower())]
+    if not wanted:
+        kept = list_names([each.digest[:12] for each in backups]) if backups else "none"
+        other = f"version {version}" if version else "other version"
+        raise PackageError(f"{name} is left as it is: no {other} of it is kept in backups ({kept}).")
+    skill = _copied(wanted[0], draft, target)
+    return Change(name, "update" if found else "new", skill, before, found, wanted[0].locked or before)
+
+
+def plan_removal(target: Target, names: Iterable[str]) -> tuple[Change, ...]:
+    """Return what removing skills would remove, by name. Raises PackageError."""
+    lock = read_lock(target.folder)
+    changes = []
+    for name in sorted(set(names)):
+        found = target.found(name) if is_spec_name(name) else ""
+        if not found and name not in lock.skills:
+            installed = list_names(sorted(lock.skills)) if lock.skills else "nothing"
+            raise PackageError(
+                f"There is no skill {visible_line(name)} in {target.folder}; it has {installed}."
+            )
+        changes.append(Change(name, "remove", None, lock.skills.get(name), found))
+    return tuple(changes)
+
+
 def install(
-    target: Target,
-    draft: Path,
-    changes: Sequence[Change],
-    origin: Origin,
-    *,
-    force: bool = False,
-) -> None:
-    """Install what was shown: the copies of the offers, where what is there now is what was there then.
+    target: Target, draft: Path, changes: Sequence[Change], at: datetime, *, force: bool = False
+) -> tuple[Backup, ...]:
+    """Do what was shown, where what is there now is what was there then; return the backups that were made.
 
     Without `force`, what this program has not installed is left alone. Raises PackageError;
     then nothing has been changed.
     """
     with target.exclusive():
         lock = read_lock(target.folder)
-        for change in changes:
-            name = change.skill.name
-            if change.is_foreign and not force and change.kind != "same":
-                raise InstalledError(name, change.why_foreign)
-            if target.found(name) != change.found or lock.skills.get(name) != change.before:
-                raise InstalledError(name, "it was changed while this was shown; look at it again")
-        after = lock.with_skills(_locked(target, change, origin) for change in changes)
+        for each in changes:
+            if each.obstacle and not force:
+                raise PackageError(f"{each.name} is left as it is: {each.obstacle}.")
+            if target.found(each.name) != each.found or lock.skills.get(each.name) != each.before:
+                raise PackageError(f"{each.name} was changed while this was shown; look at it again.")
+        after = lock.with_skills(
+            (each.after for each in changes if each.after is not None),
+            without=[each.name for each in changes if each.after is None],
+        )
         todo = [each for each in changes if each.kind != "same"]
         if not todo and after == lock:
-            return
-        put = {}
-        for each in todo:
-            name = each.skill.name
-            if each.found:
-                target.backups.keep(target.folder / name, each.found, each.before, origin.at)
-            put[name] = Copy(each.skill.folder, each.skill.digest, each.found)
-        target.commit(draft, put, {}, None if after == lock else after)
+            return ()
+        keep = target.backups.keep
+        backups = [
+            keep(target.folder / each.name, each.found, each.before, at) for each in todo if each.found
+        ]
+        put = {
+            each.name: Copy(each.skill.folder, each.skill.digest, each.found) for each in todo if each.skill
+        }
+        remove = {each.name: each.found for each in todo if each.skill is None}
+        target.commit(draft, put, remove, None if after == lock else after)
+    return tuple(backups)
 
 
-def _change(target: Target, before: LockedSkill | None, offer: Offer, skill: OfferedSkill) -> Change:
-    found, place = target.found(skill.name), target.folder / skill.name
-    is_same = found == skill.digest and manifest_digest(place) == manifest_digest(skill.folder)
-    kind: ChangeKind = "new" if not found else "same" if is_same else "update"
-    return Change(offer, skill, kind, before, found)
-
-
-def _locked(target: Target, change: Change, origin: Origin) -> LockedSkill:
-    offer, skill, before = change.offer, change.skill, change.before
+def _entry(target: Target, offer: Offer, change: Change, at: datetime) -> LockedSkill:
+    skill, before = change.skill, change.before
+    assert skill is not None  # noqa: S101 - of an offer
     locked = LockedSkill(
         name=skill.name,
         source=portable(offer.address, target.folder),
         path=skill.path,
         resolved=offer.resolved_of(skill),
         digest=skill.digest,
-        archive=offer.archive_of(skill),
         version=(skill.metadata.version or "") if skill.metadata is not None else "",
         signer=change.signature.signer if change.signature is not None else "",
-        signature=signature_text(offer, skill) if change.signature is not None else "",
-        installed=f"{origin.at:%Y-%m-%dT%H:%M:%SZ}",
-        by=origin.by,
-        proposed=offer.proposed,
+        installed=f"{at:%Y-%m-%dT%H:%M:%SZ}",
         manifest=manifest_digest(skill.folder),
         files=skill.files,
     )
     # The same skill from the same place is no other one because it was installed again.
-    again = None if before is None else structs.replace(locked, installed=before.installed, by=before.by)
-    return before if before is not None and again == before else locked
+    is_again = before is not None and structs.replace(locked, installed=before.installed) == before
+    return before if before is not None and is_again else locked
+
+
+def _copied(backup: Backup, draft: Path, target: Target) -> OfferedSkill:
+    copy = draft / "earlier" / backup.name
+    try:
+        shutil.copytree(backup.folder, copy, symlinks=True)
+        digests = list(read_digests(copy, list_contents(copy, target.limits)))
+        metadata = metadata_of(copy)
+    except (OSError, shutil.Error, SnapshotError) as error:
+        raise PackageError(f"The backup of {backup.name} cannot be copied: {error}.") from error
+    if digest_of(digests) != backup.digest:
+        raise PackageError(f"The backup of {backup.name} was changed since; look at {backup.folder}.")
+    return OfferedSkill(backup.name, copy, backup.digest, files_of(digests), metadata=metadata)

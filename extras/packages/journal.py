@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from skills_agent.packages.errors import TargetError
+from skills_agent.packages.errors import PackageError
 from skills_agent.skills.confined import opened_folder, sync_folder
 
 
@@ -50,15 +50,17 @@ class Journal:
         self._draft = self._file.with_suffix(".new")
 
     def read(self) -> Decision | None:
-        """Return what was decided and is not done yet. Raises OSError and TargetError."""
+        """Return what was decided and is not done yet. Raises OSError and PackageError."""
         try:
             raw = self._file.read_bytes()
             return msgspec.json.decode(raw, type=Decision) if is_own(self._file.parent) else None
         except FileNotFoundError:
             return None
         except msgspec.DecodeError as error:
-            reason = f"{self._file}, which says what is half done there, cannot be read; remove it"
-            raise TargetError(self._folder, reason) from error
+            raise PackageError(
+                f"Cannot install into {self._folder}: {self._file}, which says what is half done there, "
+                "cannot be read; remove it."
+            ) from error
 
     def write(self, decision: Decision) -> None:
         """Keep a decision: from here on it will be done. Raises OSError, and then nothing is decided."""

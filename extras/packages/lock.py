@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 import tomli_w
 
-from skills_agent.packages.errors import LockFileError
+from skills_agent.packages.errors import PackageError
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.format.rules import is_spec_name
 from skills_agent.skills.sources.walk import SKILL_FILE
@@ -29,25 +29,19 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _HEAD: Final = "# What is installed here, and from where. To check it:\n# skills-agent skills verify\n"
 
 
-class Proposed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Proposed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a skill is from that the agent proposed, and a person accepted."""
 
     thread: str
     """The thread that it was learned in."""
-    step: str = ""
-    """The id of the checkpoint that the call ran from."""
     model: str = ""
     reason: str = ""
     """In the words of the model."""
     call: str = ""
     """The key of the call: a second attempt at it does nothing that the first has done."""
-    accepted: str = ""
-    """By whom, where the agent knows its callers."""
-    replaced: str = ""
-    """The digest of the version that was there before; empty for a new skill."""
 
 
-class LockedSkill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class LockedSkill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One installed skill."""
 
     name: str
@@ -60,18 +54,12 @@ class LockedSkill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """What the address meant then: a commit, or the URL of the archive; empty for a folder."""
     digest: str
     """Of the skill (docs/skills.md has the rule): 64 hexadecimal digits."""
-    archive: str = ""
-    """SHA-256 of the archive that it came in."""
     version: str = ""
     """As its frontmatter says."""
     signer: str = ""
-    """Who signed it, as the file of allowed signers names them."""
-    signature: str = ""
-    """Of the skill, or of its archive: an armoured SSHSIG, as it was when it was installed."""
+    """Who had signed it when it was installed, as the file of allowed signers names them."""
     installed: str = ""
     """When: ISO 8601 in UTC, to the second."""
-    by: str = ""
-    """The program and its version."""
     proposed: Proposed | None = None
     """None for a skill that was installed from somewhere."""
     manifest: str = ""
@@ -105,50 +93,54 @@ class SkillsLock:
 
 
 def read_expected_lock(folder: Path, *, always: bool = False) -> SkillsLock:
-    """Return the lock of a folder that is held against it. Raises LockFileError.
+    """Return the lock of a folder that is held against it. Raises PackageError.
 
     One that is missing where skills are, or `always`, is an error: whoever can delete it changes them, too.
     """
     if not (folder / LOCK_FILE).exists() and (always or any(folder.glob(f"*/{SKILL_FILE}"))):
         why = "it is missing, so nothing says what has to be here; take it from version control, or install"
-        raise LockFileError(folder / LOCK_FILE, f"{why} the skills again")
+        raise _unusable(folder / LOCK_FILE, f"{why} the skills again")
     return read_lock(folder)
 
 
 def read_lock(folder: Path) -> SkillsLock:
-    """Return the lock of a folder of skills; an empty one where there is none. Raises LockFileError."""
+    """Return the lock of a folder of skills; an empty one where there is none. Raises PackageError."""
     file = folder / LOCK_FILE
     try:
         return parse_lock(read_beneath(folder, LOCK_FILE, MAX_BYTES + 1, follow=False), file)
     except FileNotFoundError:
         return SkillsLock()
     except OSError as error:
-        raise LockFileError(file, error.strerror or str(error)) from error
+        raise _unusable(file, error.strerror or str(error)) from error
 
 
 def parse_lock(raw: bytes, file: Path) -> SkillsLock:
-    """Read what a file holds. Raises LockFileError."""
+    """Read what a file holds. Raises PackageError."""
     try:
         if len(raw) > MAX_BYTES:
-            raise LockFileError(file, f"it has more than {MAX_BYTES:,} bytes")
+            raise _unusable(file, f"it has more than {MAX_BYTES:,} bytes")
         read = tomllib.loads(raw.decode())
         version = read.get("version")
         if isinstance(version, int) and version > VERSION:
-            raise LockFileError(file, "it was written by a newer version of skills-agent: use that one")
+            raise _unusable(file, "it was written by a newer version of skills-agent: use that one")
         if version != VERSION or isinstance(version, bool):
-            raise LockFileError(file, f"it does not hold version {VERSION} of a lock")
+            raise _unusable(file, f"it does not hold version {VERSION} of a lock")
         skills = msgspec.convert(read.get("skill", []), list[LockedSkill])
     except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, and of a value that does not fit
-        raise LockFileError(file, f"it cannot be read: {error}") from error
+        raise _unusable(file, f"it cannot be read: {visible_line(str(error))}") from error
     for each in skills:
         if not is_spec_name(each.name):
-            raise LockFileError(file, f"{visible_line(each.name)} is no name of a skill")
+            raise _unusable(file, f"{visible_line(each.name)} is no name of a skill")
         if not _DIGEST.fullmatch(each.digest):
-            raise LockFileError(file, f"the digest of {each.name} is none")
+            raise _unusable(file, f"the digest of {each.name} is none")
     by_name = {each.name: each for each in skills}
     if len(by_name) < len(skills):
-        raise LockFileError(file, "it has two skills of one name")
+        raise _unusable(file, "it has two skills of one name")
     return SkillsLock(by_name)
+
+
+def _unusable(file: Path, reason: str) -> PackageError:
+    return PackageError(f"Cannot use {file}: {reason}.")
 
 
 def _table(skill: LockedSkill) -> dict[str, Any]:

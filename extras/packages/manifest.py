@@ -13,9 +13,8 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from skills_agent.packages.errors import PackageError
+from skills_agent.packages.errors import EntryError
 from skills_agent.skills.confined import read_beneath
-from skills_agent.skills.errors import DetailedError
 from skills_agent.skills.format.rules import is_spec_name
 from skills_agent.skills.library.contents import LEFT_OUT
 from skills_agent.skills.visible import visible_line
@@ -27,14 +26,6 @@ PASSED_OVER: Final = LEFT_OUT - {MANIFEST_FILE}
 MAX_BYTES: Final = 8_000_000
 _Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _File = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}(?: exec| link)?\Z")]
-
-
-class ManifestError(DetailedError, PackageError):
-    """A manifest that cannot be read, or says something else than the files are."""
-
-    sentence = "Cannot use {file}: {reason}."
-    file: Path
-    reason: str
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -58,9 +49,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
         return json.dumps(written, ensure_ascii=False, indent=2, sort_keys=True).encode() + b"\n"
 
     def check(self, name: str, digest: str, files: Mapping[str, str], file: Path) -> None:
-        """Raise ManifestError where it is of another skill."""
+        """Raise EntryError where it is of another skill."""
         if reason := self._difference(name, digest, files):
-            raise ManifestError(file, reason)
+            raise _refused(file, reason)
 
     def _difference(self, name: str, digest: str, files: Mapping[str, str]) -> str:
         if self.name != name:
@@ -80,7 +71,7 @@ def statement(name: str, digest: str) -> bytes:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest in a skill's folder; None where there is none. Raises ManifestError."""
+    """Return the manifest in a skill's folder; None where there is none. Raises EntryError."""
     raw = read_manifest_file(folder)
     return None if raw is None else parse_manifest(raw, folder / MANIFEST_FILE)
 
@@ -92,38 +83,42 @@ def manifest_digest(folder: Path) -> str:
     """
     try:
         raw = read_manifest_file(folder)
-    except ManifestError as error:
+    except EntryError as error:
         return error.reason
     return "" if raw is None else hashlib.sha256(raw).hexdigest()
 
 
 def read_manifest_file(folder: Path) -> bytes | None:
-    """Return the bytes of the manifest in a skill's folder, by no link. Raises ManifestError."""
+    """Return the bytes of the manifest in a skill's folder, by no link. Raises EntryError."""
     try:
         if not os.path.lexists(folder / MANIFEST_FILE):
             return None
         raw = read_beneath(folder, MANIFEST_FILE, MAX_BYTES + 1, follow=False)
     except OSError as error:
-        raise ManifestError(folder / MANIFEST_FILE, error.strerror or str(error)) from error
+        raise _refused(folder / MANIFEST_FILE, error.strerror or str(error)) from error
     if len(raw) > MAX_BYTES:
-        raise ManifestError(folder / MANIFEST_FILE, f"it has more than {MAX_BYTES:,} bytes")
+        raise _refused(folder / MANIFEST_FILE, f"it has more than {MAX_BYTES:,} bytes")
     return raw
 
 
 def parse_manifest(raw: bytes, file: Path) -> Manifest:
-    """Read what a manifest holds. Raises ManifestError."""
+    """Read what a manifest holds. Raises EntryError."""
     try:
         # The decoder of msgspec would take the last of two values for one key, and others the first.
         read = json.loads(raw, object_pairs_hook=_once)
         version = read.get("version") if isinstance(read, dict) else None
         if isinstance(version, int) and version > 1:
-            raise ManifestError(file, "it was written by a newer version of skills-agent: use that one")
+            raise _refused(file, "it was written by a newer version of skills-agent: use that one")
         manifest = msgspec.convert(read, Manifest)
     except (ValueError, RecursionError) as error:
-        raise ManifestError(file, f"it cannot be read: {visible_line(str(error))[:200]}") from error
+        raise _refused(file, f"it cannot be read: {visible_line(str(error))[:200]}") from error
     if not is_spec_name(manifest.name):
-        raise ManifestError(file, f"{visible_line(manifest.name)[:80]} is no name of a skill")
+        raise _refused(file, f"{visible_line(manifest.name)[:80]} is no name of a skill")
     return manifest
+
+
+def _refused(file: Path, reason: str) -> EntryError:
+    return EntryError(str(file.parent), MANIFEST_FILE, reason)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

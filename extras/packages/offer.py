@@ -7,7 +7,6 @@ from typing import NamedTuple
 from skills_agent.packages.address import Address
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.lock import Proposed
-from skills_agent.packages.signatures import SignatureCheck, Signatures
 from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.skill import SkillMetadata
 
@@ -27,12 +26,6 @@ class OfferedSkill(NamedTuple):
     """Its folder in the place."""
     resolved: str = ""
     """As `Offer.resolved`, where each skill of a place has its own."""
-    archive: str = ""
-    """As `Offer.archive`, where each skill has its own."""
-    archive_signature: str = ""
-    """As `Offer.archive_signature`, where each skill has its own."""
-    archive_check: SignatureCheck | None = None
-    """As `Offer.archive_check`, where each skill has its own."""
     metadata: SkillMetadata | None = None
     """What the copy's SKILL.md says; its paths are those of the copy."""
 
@@ -59,31 +52,12 @@ class Offer(NamedTuple):
     """By name."""
     resolved: str = ""
     """What the address means now: a commit, the URL of an archive."""
-    archive: str = ""
-    """SHA-256 of the archive that they came in; empty for what is none."""
-    archive_signature: str = ""
-    """What lies beside it as `ARCHIVE.sig`: an armoured SSHSIG, unchecked; empty where there is none."""
-
-    archive_check: SignatureCheck | None = None
-    """What that signature says of the archive; None without one, or where nobody asked (`Wanted`)."""
     proposed: Proposed | None = None
     """Of a proposal of the agent: from which thread."""
 
     def resolved_of(self, skill: OfferedSkill) -> str:
         """Return what to fetch for exactly this skill."""
         return skill.resolved or self.resolved
-
-    def archive_of(self, skill: OfferedSkill) -> str:
-        """Return the SHA-256 of the archive that this skill came in; empty for none."""
-        return skill.archive or self.archive
-
-    def signature_of(self, skill: OfferedSkill) -> str:
-        """Return the armoured signature of the archive that this skill came in; empty for none."""
-        return skill.archive_signature or self.archive_signature
-
-    def check_of(self, skill: OfferedSkill) -> SignatureCheck | None:
-        """Return what that signature says of the archive; None without one, or where nobody asked."""
-        return skill.archive_check or self.archive_check
 
 
 class Wanted(NamedTuple):
@@ -99,8 +73,6 @@ class Wanted(NamedTuple):
     resolved: str = ""
     """Fetch exactly this, which an `Offer.resolved` of the address was: of a repository the commit, whatever
     the ref means by now; of an index the URL. A source that has it no more raises OfferError."""
-    signatures: Signatures | None = None
-    """Checks those of archives; None: they are not checked."""
     choose: Choose | None = None
     """Asked once it is known what the place has, and before anything is copied; what it raises ends it."""
     skip: Callable[[PackageError], None] | None = None

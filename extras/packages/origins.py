@@ -42,7 +42,7 @@ def check_host(address: Address, package: str) -> Pin | None:
 def parse_locked(text: str, base: Path, hosts: Collection[str] | None) -> Address:
     """Take apart the address of a lock: typed, if its host was (`hosts`; None: the lock is a person's own).
 
-    Raises AddressError.
+    Raises OfferError.
     """
     address = parse_address(text, base)
     is_typed = hosts is None or address.is_near or _host_of(address) in hosts

@@ -1,21 +1,22 @@
 """The tool `propose_skill`: the agent proposes a skill from what it learned, and a person decides.
 
-What is asked about is a draft, named by its digest, and the tool installs just that: the question's answer
+What is asked about is a draft, known by its digest, and the tool installs just that: the question's answer
 holds for this draft in the place of what was there then. Skills go to `.agent/skills` of the workspace, whose
 skills nobody vouches for until a person does.
 """
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from langchain_core.tools import BaseTool, ToolException
-from pydantic import BaseModel, Field, StringConstraints, ValidationError
+from pydantic import ValidationError
 
 from skills_agent.graph.places import user_state_folder
 from skills_agent.graph.settings import Settings, content_limits
@@ -24,27 +25,24 @@ from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.skills import ThreadRuntime
 from skills_agent.graph.tools.workspace import OWN_FOLDER, SKILLS_FOLDER
 from skills_agent.graph.vouchers import Vouchers
-from skills_agent.packages.difference import FileDifference, differences
-from skills_agent.packages.installation import Origin
+from skills_agent.packages.difference import FileDifference
+from skills_agent.packages.errors import PackageError
+from skills_agent.packages.installation import Change
 from skills_agent.packages.lock import Proposed
-from skills_agent.packages.offer import Listed
 from skills_agent.packages.proposal import (
-    Proposal,
-    ProposalError,
-    Proposals,
-    Surroundings,
-    Wish,
-    read_text,
+    MAX_BYTES,
+    ProposeSkillArguments,
+    digest_of_change,
+    done,
+    draft,
+    install_proposed,
 )
 from skills_agent.packages.required import required_of
-from skills_agent.packages.review import Origin as ReviewOrigin
-from skills_agent.packages.review import Review, review
-from skills_agent.packages.scan import ScanFinding
-from skills_agent.packages.staging import files_of
+from skills_agent.packages.review import Review, difference_of, review
+from skills_agent.packages.scan import ScanFinding, finding_text
 from skills_agent.packages.target import Target
-from skills_agent.skills.confined import is_beneath
+from skills_agent.skills.confined import is_beneath, read_beneath
 from skills_agent.skills.errors import SkillError, SkillsAgentError
-from skills_agent.skills.library.contents import ContentLimits, list_contents, read_digests
 from skills_agent.skills.library.registry import Library
 from skills_agent.skills.policy.question import Content, FileChange, code, escape_markdown
 from skills_agent.skills.policy.tool_spec import PROPOSE_SKILL
@@ -53,16 +51,14 @@ from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.text import count, cut
 from skills_agent.skills.visible import visible_line
 from skills_agent.state.call_attempt import call_attempt
-from skills_agent.state.context import Context, caller_of
+from skills_agent.state.context import Context
 from skills_agent.state.records import active_skills
 from skills_agent.state.transcript import last_ai
 
 _SHOWN: Final = 12
-"""Digits of a digest that people compare; and of findings, tools and needs."""
+"""Digits of a digest that people compare; and of notes of the scan."""
 _LINE: Final = 600
 """Characters of one fact in a question."""
-_ANY_SIZE: Final = ContentLimits(1 << 62, 1 << 31)
-"""What is replaced was measured within the limits."""
 _WRITERS: Final = ("write_file", "edit_file")
 
 Evaluate = Callable[[Path, Path | None, Context], str]
@@ -70,30 +66,6 @@ Evaluate = Callable[[Path, Path | None, Context], str]
 
 Gets the folder of the draft, and that of the version it would replace.
 """
-
-
-class ProposeSkillArguments(BaseModel):
-    """What a model sends to propose a skill."""
-
-    name: Annotated[str, Field(max_length=200)]
-    reason: Annotated[
-        str,
-        StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000),
-        Field(description="What was learned, and what the skill makes better"),
-    ]
-    files: Annotated[
-        dict[str, str],
-        Field(
-            description="Whole texts by path: SKILL.md and others; of an edit only what changes. "
-            "Eval cases in evals/ are run first"
-        ),
-    ] = {}
-    remove: Annotated[list[str], Field(description="Files that the skill shall not have any more")] = []
-
-    @property
-    def wish(self) -> Wish:
-        """Return what the skill shall be."""
-        return Wish(self.name, self.files, self.remove)
 
 
 @dataclass(frozen=True)
@@ -107,8 +79,6 @@ class ProposeSkill:
     usual_model: str
     """The name of the model where a reply has none."""
     evaluate: Evaluate | None = None
-    _reviews: dict[tuple[str, str, str], Review] = field(default_factory=dict)
-    """By draft, what it would replace, and the names that are known: a question looks several times."""
 
     def tool(self) -> BaseTool:
         """Return the tool."""
@@ -117,25 +87,30 @@ class ProposeSkill:
     def change(self, args: Mapping[str, Any]) -> FileChange | None:
         """Return what a call would change in a skill, as it is now; None for unusable arguments."""
         try:
-            wanted = ProposeSkillArguments.model_validate(args)
+            wish = ProposeSkillArguments.model_validate(args)
         except ValidationError:
             return None
-        path = f"{OWN_FOLDER}/{SKILLS_FOLDER}/{wanted.name}"
+        path = f"{OWN_FOLDER}/{SKILLS_FOLDER}/{wish.name}"
         try:
-            proposal = self._proposals().draft(wanted.wish, self._surroundings())
-            reviewed = self._review(proposal)
+            with self._drafted(wish) as (target, change):
+                reviewed = self._review(target, change)
+                contents = tuple(_contents(target, change, reviewed, wish.reason, path))
         except (SkillError, OSError) as error:
             return FileChange(path, "", "", is_diff=False, digest="", fault=str(error))
-        contents = tuple(self._contents(proposal, reviewed, wanted.reason))
-        warnings = (*self._warnings(proposal), *map(_finding_text, reviewed.warnings))
+        warnings = [_warning(each) for each in reviewed.findings if each.level == "warning"]
+        if change.kind == "new" and (source := self._trusted_source()):
+            warnings = [
+                f"Every skill in this folder is trusted ({code(source.label)}): this one will be, too.",
+                *warnings,
+            ]
         return FileChange(
             path,
-            proposal.change,
+            change.kind,
             "",
             is_diff=False,
-            digest=proposal.digest,
+            digest=digest_of_change(change),
             contents=contents,
-            warnings=warnings,
+            warnings=tuple(warnings),
         )
 
     def measured(self, args: Mapping[str, Any], context: Context) -> str:
@@ -143,20 +118,18 @@ class ProposeSkill:
 
         It takes model calls and time, so it is done once, before the question.
         """
-        try:
-            wish = ProposeSkillArguments.model_validate(args).wish
-            proposal = self._proposals().draft(wish, self._surroundings())
-        except (ValidationError, SkillError):
-            return ""
-        return self._measured(proposal, context)
-
-    def _measured(self, proposal: Proposal, context: Context) -> str:
         if self.evaluate is None:
             return ""
         try:
-            return self.evaluate(proposal.skill.folder, proposal.base, context)
-        except (SkillsAgentError, OSError) as error:  # a person can decide without them
-            return f"Its evals could not be run: {error}"
+            with self._drafted(ProposeSkillArguments.model_validate(args)) as (target, change):
+                assert change.skill is not None  # noqa: S101 - of a proposal
+                base = target.folder / change.name if change.found else None
+                try:
+                    return self.evaluate(change.skill.folder, base, context)
+                except (SkillsAgentError, OSError) as error:  # a person can decide without them
+                    return f"Its evals could not be run: {error}"
+        except (ValidationError, SkillError):
+            return ""
 
     def propose_skill(
         self,
@@ -170,29 +143,34 @@ class ProposeSkill:
 
         A person sees every file, a scan and your reason, and decides. Give whole files.
         """
-        proposals, key = self._proposals(), call_attempt(runtime).key
-        proposals.target.settle()
-        if done := proposals.done(name, key):
-            return self._result(name, done.digest, "an attempt before this one did it", runtime)
-        proposal = proposals.draft(Wish(name, files, remove), self._surroundings())
-        if proposal.digest != self._approved(runtime):
-            raise ToolException(
-                f"Nothing was installed: {name}, or what is in its place, is not what a person was asked "
-                "about. Look at what is there, and propose it again."
-            )
-        if proposal.change == "same":
-            return f"{name} is just like this already. Nothing was changed."
-        # What was measured before the question was another draft.
-        figures = self._measured(proposal, Context.of(runtime.context)) if _is_edited(runtime) else ""
-        proposals.install(proposal, self._proposed(runtime, reason, key), _origin())
-        kind = "new" if proposal.change == "new" else f"in place of {proposal.found[:_SHOWN]}, which is kept"
-        told = self._result(name, proposal.skill.digest, kind, runtime)
-        return f"{told}\nIts evals, of what the person made of it:\n{figures}" if figures else told
+        target, key = self._target(), call_attempt(runtime).key
+        target.settle()
+        if before := done(target, name, key):
+            return self._result(name, before.digest, "an attempt before this one did it", runtime)
+        wish = ProposeSkillArguments(name=name, reason=reason, files=files, remove=remove)
+        with target.draft() as into:
+            change = self._draft(wish, target, into)
+            if digest_of_change(change) != _approved(runtime):
+                raise ToolException(
+                    f"Nothing was installed: {name}, or what is in its place, is not what a person was asked "
+                    "about. Look at what is there, and propose it again."
+                )
+            if change.kind == "same":
+                return f"{name} is just like this already. Nothing was changed."
+            install_proposed(target, into, change, self._proposed(runtime, reason, key), datetime.now(UTC))
+        kind = "new" if change.kind == "new" else f"in place of {change.found[:_SHOWN]}, which is kept"
+        assert change.skill is not None  # noqa: S101 - of a proposal
+        return self._result(name, change.skill.digest, kind, runtime)
 
     def in_place_of_writing(self, changes: Changes) -> Changes:
         """Return what says what calls would change, where proposals alone change files of skills."""
         refusing = {name: partial(self._not_of_a_skill, changes[name]) for name in _WRITERS}
         return {**changes, **refusing, PROPOSE_SKILL: self.change}
+
+    @property
+    def sources(self) -> list[DirectorySource]:
+        """Return the sources that find skills where accepted ones are put; none, if a host brings others."""
+        return [each for each in self._folders() if os.path.realpath(each.folder) == self._own()]
 
     def _not_of_a_skill(
         self, change_of: Callable[[Mapping[str, Any]], FileChange | None], args: Mapping[str, Any]
@@ -200,27 +178,37 @@ class ProposeSkill:
         change, root = change_of(args), os.path.realpath(self.settings.workspace)
         if change is None or change.fault:
             return change
-        sources = [each for each in self.library.shared.sources if isinstance(each, DirectorySource)]
         # A folder that holds the whole workspace says nothing of a file in it.
-        folders = [real for each in sources if _is_in(real := os.path.realpath(each.folder), root)]
+        folders = [real for each in self._folders() if _is_in(real := os.path.realpath(each.folder), root)]
         if any(_is_in(f"{root}/{change.path}", folder) for folder in folders):
             fault = f"Not run: {change.path} is in a folder of skills. Skills are changed by {PROPOSE_SKILL}."
             return change._replace(fault=fault)
         return change
 
-    def _proposals(self) -> Proposals:
+    def _folders(self) -> list[DirectorySource]:
+        return [each for each in self.library.shared.sources if isinstance(each, DirectorySource)]
+
+    def _own(self) -> str:
+        return os.path.realpath(self.settings.workspace / OWN_FOLDER / SKILLS_FOLDER)
+
+    def _target(self) -> Target:
         workspace = self.settings.workspace
         folder = workspace / OWN_FOLDER / SKILLS_FOLDER
         if not is_beneath(workspace, folder):  # a repository can bring links
-            raise ProposalError("a skill", f"{folder} leads out of the workspace")
-        state = user_state_folder(self.settings)
-        return Proposals(Target(folder.resolve(), state, content_limits(self.settings)), state)
+            raise PackageError(f"Nothing is proposed: {folder} leads out of the workspace.")
+        return Target(folder.resolve(), user_state_folder(self.settings), content_limits(self.settings))
 
-    def _surroundings(self) -> Surroundings:
-        own = os.path.realpath(self.settings.workspace / OWN_FOLDER / SKILLS_FOLDER)
+    @contextmanager
+    def _drafted(self, wish: ProposeSkillArguments) -> Iterator[tuple[Target, Change]]:
+        """Give a draft elsewhere, to be looked at. Raises SkillError and OSError."""
+        target = self._target()
+        with tempfile.TemporaryDirectory(prefix="skills-agent-") as into:
+            yield target, self._draft(wish, target, Path(into))
+
+    def _draft(self, wish: ProposeSkillArguments, target: Target, into: Path) -> Change:
         skills = self.library.shared.refresh().skills
-        elsewhere = {each.name: each.source for each in skills if not _is_in(each.path, own)}
-        return Surroundings(elsewhere, self._vouched)
+        elsewhere = {each.name: each.source for each in skills if not _is_in(each.path, self._own())}
+        return draft(wish, target, into, elsewhere, self._vouched)
 
     def _vouched(self, folder: Path, name: str, digest: str) -> str:
         if source := self._trusted_source():
@@ -234,77 +222,34 @@ class ProposeSkill:
         signer = self.vouchers.vouch_for(folder, name, digest)
         return f"it is signed by {visible_line(signer)}" if signer else ""
 
-    @property
-    def sources(self) -> list[DirectorySource]:
-        """Return the sources that find skills where accepted ones are put; none, if a host brings others."""
-        own = os.path.realpath(self.settings.workspace / OWN_FOLDER / SKILLS_FOLDER)
-        every = (each for each in self.library.shared.sources if isinstance(each, DirectorySource))
-        return [each for each in every if os.path.realpath(each.folder) == own]
-
     def _trusted_source(self) -> DirectorySource | None:
         """Return the source that makes the skills of the folder trusted; None where nobody vouches for it."""
         return next((each for each in self.sources if each.trusted), None)
 
-    def _review(self, proposal: Proposal) -> Review:
-        skills = self.library.shared.refresh().skills
-        known = {each.name: each.source for each in skills if each.name != proposal.skill.name}
-        key = (proposal.skill.digest, proposal.found, str(sorted(known.items())))
-        if key not in self._reviews:
-            self._reviews.clear()  # one question at a time is put
-            metadata = proposal.skill.metadata
-            listed = Listed(proposal.skill.name, requires=metadata.requires if metadata else ())
-            versions = {each.name: each.version or "" for each in skills}
-            self._reviews[key] = review(
-                proposal.skill,
-                ReviewOrigin("", "", change=proposal.change),
-                proposal.base,
-                known,
-                required_of(listed, {}, versions, ()),
-            )
-        return self._reviews[key]
-
-    def _contents(self, proposal: Proposal, reviewed: Review, reason: str) -> Iterator[Content]:
-        name, folder = reviewed.name, f"{OWN_FOLDER}/{SKILLS_FOLDER}/{reviewed.name}"
-        what = {"new": "a new skill", "update": "an edit of a skill", "same": "no change of a skill"}
-        size = f"{count(reviewed.files, 'file')}, {reviewed.bytes:,} bytes"
-        label = f"{PROPOSE_SKILL} {code(name)}: {what[proposal.change]} in {code(folder)} ({size}):"
-        yield Content(label, "\n".join(_facts(proposal, reviewed, reason)))
-        for each in _differences(proposal):
-            yield _file(each, proposal)
-        if notes := [each for each in reviewed.findings if each.level != "warning"]:
-            yield Content("Notes of the scan:", "\n".join(map(_note_text, notes[:_SHOWN])))
-
-    def _warnings(self, proposal: Proposal) -> Iterator[str]:
-        if proposal.change == "new" and (source := self._trusted_source()):
-            yield f"Every skill in this folder is trusted ({code(source.label)}): this one will be, too."
-
-    def _approved(self, runtime: ThreadRuntime) -> str:
-        """Return the digest of the proposal that a person agreed to with this call; empty for none."""
-        verdict = (runtime.state.get("verdicts") or {}).get(runtime.tool_call_id or "")
-        return verdict.get("target", "") if verdict else ""
+    def _review(self, target: Target, change: Change) -> Review:
+        skills = [each for each in self.library.shared.refresh().skills if each.name != change.name]
+        metadata = change.skill.metadata if change.skill else None
+        versions = {each.name: each.version or "" for each in skills}
+        requires = required_of(metadata.requires if metadata else (), {}, versions, ())
+        return review(change, target.folder, {each.name: each.source for each in skills}, requires)
 
     def _proposed(self, runtime: ThreadRuntime, reason: str, key: str) -> Proposed:
-        info, reply = runtime.execution_info, last_ai(runtime.state.get("messages") or [])
+        reply = last_ai(runtime.state.get("messages") or [])
         told = reply.response_metadata.get("model_name") if reply else ""
         model = str(told or Context.of(runtime.context).model or self.usual_model)
         thread = str(runtime.config.get("configurable", {}).get("thread_id") or "unknown")
-        return Proposed(
-            thread=_fact(thread),
-            step=(info.checkpoint_id if info else "") or "",
-            model=_fact(model),
-            reason=_fact(reason),
-            call=key,
-            accepted=_fact(caller_of(runtime) or ""),
-        )
+        return Proposed(thread=_fact(thread), model=_fact(model), reason=_fact(reason), call=key)
 
     def _result(self, name: str, digest: str, kind: str, runtime: ThreadRuntime) -> str:
         place = f"{OWN_FOLDER}/{SKILLS_FOLDER}/{name}"
-        parts = [f"A person agreed: {name} is installed in {place} ({kind}; version {digest[:_SHOWN]})."]
-        if name in active_skills(runtime.state.get("skills_loaded")):
-            parts.append(_LOADED[self.settings.on_change])
-        else:
-            parts.append("It is in the catalog from the next message on.")
-        return " ".join([*parts, f"To undo it: skills-agent skills rollback {name}"])
+        is_loaded = name in active_skills(runtime.state.get("skills_loaded"))
+        then = (
+            _LOADED[self.settings.on_change]
+            if is_loaded
+            else "It is in the catalog from the next message on."
+        )
+        agreed = f"A person agreed: {name} is installed in {place} ({kind}; version {digest[:_SHOWN]})."
+        return f"{agreed} {then} To undo it: {_undo(name, is_new=kind == 'new')}"
 
 
 _LOADED: Final = {
@@ -315,33 +260,43 @@ _LOADED: Final = {
 }
 
 
-def _is_edited(runtime: ThreadRuntime) -> bool:
-    """Return whether a person changed the call that they agreed to."""
+def _undo(name: str, *, is_new: bool) -> str:
+    return f"skills-agent skills {'uninstall' if is_new else 'rollback'} {name}"
+
+
+def _approved(runtime: ThreadRuntime) -> str:
+    """Return the digest of the proposal that a person agreed to with this call; empty for none."""
     verdict = (runtime.state.get("verdicts") or {}).get(runtime.tool_call_id or "")
-    return verdict is not None and verdict["reason"] == "edited"
+    return verdict.get("target", "") if verdict else ""
 
 
 def _is_in(path: str, folder: str) -> bool:
     return os.path.realpath(path).startswith(f"{folder}{os.sep}")
 
 
-def _origin() -> Origin:
-    return Origin(f"skills-agent {version('skills-agent')}", datetime.now(UTC))
+def _contents(target: Target, change: Change, reviewed: Review, reason: str, path: str) -> Iterator[Content]:
+    what = {"new": "a new skill", "update": "an edit of a skill", "same": "no change of a skill"}
+    size = f"{count(reviewed.files, 'file')}, {reviewed.bytes:,} bytes"
+    label = f"{PROPOSE_SKILL} {code(change.name)}: {what[change.kind]} in {code(path)} ({size}):"
+    yield Content(label, "\n".join(_facts(change, reviewed, reason)))
+    for each in difference_of(change, target.folder / change.name):
+        yield _file(each, change)
+    if notes := [each for each in reviewed.findings if each.level != "warning"]:
+        yield Content("Notes of the scan:", "\n".join(_fact(finding_text(each)) for each in notes[:_SHOWN]))
 
 
-def _facts(proposal: Proposal, reviewed: Review, reason: str) -> Iterator[str]:
+def _facts(change: Change, reviewed: Review, reason: str) -> Iterator[str]:
     rows = {
         "why": reason,
         "description": reviewed.description,
         "version": " -> ".join(filter(None, (reviewed.version_before, reviewed.version))),
         "may use": ", ".join(reviewed.allowed_tools or ()),
         "refuses": ", ".join(reviewed.disallowed_tools),
-        "scripts": ", ".join(_script_text(each.path, each.programs) for each in reviewed.scripts),
+        "scripts": ", ".join(f"{path} ({by})" if by else path for path, by in reviewed.scripts.items()),
         "needs": ", ".join(each.text for each in reviewed.needs),
-        "requires": "; ".join(f"{each.requirement}: {each.message}" for each in reviewed.requires),
-        "replaces": proposal.found[:_SHOWN],
-        "undo": f"skills-agent skills rollback {reviewed.name}",
-        "draft": f"{proposal.skill.folder} ({proposal.skill.digest[:_SHOWN]})",
+        "requires": "; ".join(reviewed.requires),
+        "replaces": change.found[:_SHOWN],
+        "undo": _undo(reviewed.name, is_new=change.kind == "new"),
     }
     return (f"{label}: {_fact(text)}" for label, text in rows.items() if text)
 
@@ -350,21 +305,10 @@ def _fact(text: str) -> str:
     return cut(visible_line(" ".join(text.split())), _LINE)
 
 
-def _script_text(path: str, programs: tuple[str, ...]) -> str:
-    return f"{path} ({programs[0]})" if programs else path
-
-
-def _differences(proposal: Proposal) -> tuple[FileDifference, ...]:
-    old, before = proposal.skill.folder, dict[str, str]()
-    if proposal.base is not None:
-        old = proposal.base
-        before = files_of(list(read_digests(old, list_contents(old, _ANY_SIZE))))
-    return differences(old, before, proposal.skill.folder, proposal.skill.files)
-
-
-def _file(each: FileDifference, proposal: Proposal) -> Content:
+def _file(each: FileDifference, change: Change) -> Content:
     if each.kind == "added" and not each.said:
-        text = read_text(proposal.skill.folder, each.path)
+        assert change.skill is not None  # noqa: S101 - of a proposal
+        text = read_beneath(change.skill.folder, each.path, MAX_BYTES, follow=False).decode()
         lines = len(text.removesuffix("\n").split("\n"))
         return Content(f"{code(each.path)} (new, {count(lines, 'line')}):", text)
     said = f": {escape_markdown(each.said)}" if each.said else ""
@@ -372,14 +316,9 @@ def _file(each: FileDifference, proposal: Proposal) -> Content:
     return Content(f"{label}:", "\n".join(each.lines), "diff") if each.lines else Content(label, "")
 
 
-def _finding_text(each: ScanFinding) -> str:
+def _warning(each: ScanFinding) -> str:
     """Return a finding of the scan as a sentence of Markdown."""
     place = code(f"{each.path}:{each.line}" if each.line else each.path)
     times = f" ({each.times} times)" if each.times > 1 else ""
     excerpt = f": {code(each.excerpt)}" if each.excerpt and each.kind != "name" else ""
     return f"{place} {escape_markdown(each.message[:1].lower() + each.message[1:])}{times}{excerpt}."
-
-
-def _note_text(each: ScanFinding) -> str:
-    place = f"{each.path}:{each.line}" if each.line else each.path
-    return _fact(f"{place} {each.message[:1].lower()}{each.message[1:]}: {each.excerpt}")

@@ -6,7 +6,7 @@ time.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import groupby, islice
 from operator import attrgetter
@@ -35,6 +35,7 @@ _NEAR: Final = 5
 _SINGLE_SIGNS: Final = str.maketrans("0135", "oles")
 _PAIRS: Final = (("rn", "m"), ("vv", "w"), ("cl", "d"))
 """Letters and digits that are drawn like others."""
+_DIGITS: Final = re.compile(r"\d")
 
 
 class ScanFinding(msgspec.Struct, frozen=True):
@@ -53,25 +54,35 @@ class ScanFinding(msgspec.Struct, frozen=True):
     """How often the file has it; the place is the first."""
 
 
-class ScannedFile(NamedTuple):
-    """A text file of a skill."""
+def finding_text(finding: ScanFinding) -> str:
+    """Return a finding in one line, to be made harmless for where it is shown."""
+    place = f"{finding.path}:{finding.line}" if finding.line else finding.path
+    times = f" ({finding.times} times)" if finding.times > 1 else ""
+    excerpt = f': "{finding.excerpt}"' if finding.excerpt and finding.kind != "name" else ""
+    return f"{place} {finding.message[:1].lower()}{finding.message[1:]}{times}{excerpt}"
 
-    path: str
-    text: str
-    role: Role
 
-
-def scan(files: Iterable[ScannedFile]) -> tuple[ScanFinding, ...]:
-    """Return what stands in files, warnings first, then by path and line."""
-    findings = [finding for file in files for finding in _scan_file(file)]
-    return tuple(sorted(findings, key=lambda each: (each.level != "warning", each.path, each.line)))
+def scan(path: str, text: str, role: Role) -> Iterator[ScanFinding]:
+    """Yield what stands in one file of a skill."""
+    yield from _invisible(path, text, role)
+    text = text.replace("\r\n", "\n")
+    for rule in _RULES:
+        if role not in rule.roles:
+            continue
+        matches = _compiled(rule.pattern).finditer(text)
+        meant = [each for each in matches if rule.unless is None or not rule.unless(text, each)]
+        if meant:
+            start, end = meant[0].span()
+            line = 1 + text.count("\n", 0, start)
+            excerpt = _excerpt(text, start, end)
+            yield ScanFinding(path, rule.kind, rule.level, rule.message, line, excerpt, len(meant))
 
 
 def near_name(name: str, known: Mapping[str, str]) -> ScanFinding | None:
     """Return that a name is easily taken for a known one, which is another skill; None where it is not.
 
     `known` has the names by where they are: `csv-report` is `installed`. One letter too many, too few, other
-    or exchanged with the next one counts, and letters that look alike; other digits do not.
+    or in another place counts, and letters that look alike; other digits do not.
     """
     if name in known:
         return None
@@ -82,25 +93,9 @@ def near_name(name: str, known: Mapping[str, str]) -> ScanFinding | None:
     return ScanFinding("SKILL.md", "name", "warning", message, excerpt=visible_line(name))
 
 
-def _scan_file(file: ScannedFile) -> Iterator[ScanFinding]:
-    yield from _invisible(file)
-    text = file.text.replace("\r\n", "\n")
-    for rule in _RULES:
-        if file.role not in rule.roles:
-            continue
-        first, times = None, 0
-        for match in _compiled(rule.pattern).finditer(text):
-            if rule.unless is None or not rule.unless(text, match):
-                first, times = first or match, times + 1
-        if first is not None:
-            line = 1 + text.count("\n", 0, first.start())
-            excerpt = _excerpt(text, first.start(), first.end())
-            yield ScanFinding(file.path, rule.kind, rule.level, rule.message, line, excerpt, times)
-
-
-def _invisible(file: ScannedFile) -> Iterator[ScanFinding]:
-    hidden = groupby(hidden_in(file.text, file.role), key=attrgetter("line"))
-    lines = file.text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\f", "").split("\n")
+def _invisible(path: str, text: str, role: Role) -> Iterator[ScanFinding]:
+    hidden = groupby(hidden_in(text, role), key=attrgetter("line"))
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\f", "").split("\n")
     for line, characters in islice(hidden, MAX_LINES):
         marks = list(dict.fromkeys(each.mark for each in islice(characters, 1_000)))
         names = ", ".join(name_of(chr(int(mark[3:-1], 16))) for mark in marks[:_MAX_MARKS])
@@ -108,7 +103,7 @@ def _invisible(file: ScannedFile) -> Iterator[ScanFinding]:
         start = lines[line - 1].find(chr(int(marks[0][3:-1], 16)))
         excerpt = _excerpt(lines[line - 1], start, start + 1)
         message = f"Has characters that nobody can see: {names}{more}"
-        yield ScanFinding(file.path, "invisible", "warning", message, line, excerpt)
+        yield ScanFinding(path, "invisible", "warning", message, line, excerpt)
 
 
 def _excerpt(text: str, start: int, end: int) -> str:
@@ -123,9 +118,11 @@ def _excerpt(text: str, start: int, end: int) -> str:
 def _is_near(name: str, other: str) -> bool:
     if _drawn(name) == _drawn(other):
         return True
-    return (
-        min(len(name), len(other)) >= _NEAR and not _differs_in_digits(name, other) and _one_edit(name, other)
-    )
+    # `rule-1` and `rule-2` are no attempt to deceive.
+    if min(len(name), len(other)) < _NEAR or _DIGITS.sub("", name) == _DIGITS.sub("", other):
+        return False
+    one, two = _one_less(name), _one_less(other)
+    return name in two or other in one or not one.isdisjoint(two)
 
 
 def _drawn(name: str) -> str:
@@ -136,25 +133,9 @@ def _drawn(name: str) -> str:
     return plain.replace("-", "").replace("_", "")
 
 
-def _differs_in_digits(name: str, other: str) -> bool:
-    """Return whether names differ in digits alone: `rule-1` and `rule-2` are no attempt to deceive."""
-
-    def without(text: str) -> str:
-        return "".join(each for each in text if not each.isdigit())
-
-    return without(name) == without(other)
-
-
-def _one_edit(name: str, other: str) -> bool:
-    """Return whether one letter more, less or other, or two neighbours exchanged, makes one of the other."""
-    if abs(len(name) - len(other)) > 1:
-        return False
-    start = next((at for at, (a, b) in enumerate(zip(name, other, strict=False)) if a != b), None)
-    if start is None:
-        return len(name) != len(other)
-    rest, rest_other = name[start:], other[start:]
-    exchanged = rest[1::-1] == rest_other[:2] and rest[2:] == rest_other[2:]
-    return rest[1:] == rest_other[1:] or rest == rest_other[1:] or rest[1:] == rest_other or exchanged
+def _one_less(name: str) -> set[str]:
+    """Return a name without each of its letters: two that share one differ in a letter, or in its place."""
+    return {name[:at] + name[at + 1 :] for at in range(len(name))}
 
 
 class _Rule(NamedTuple):
@@ -174,28 +155,10 @@ def _is_negated(text: str, match: Any) -> bool:
     return any(word in sentence for word in ("never", "not ", "n't", "cannot", "avoid", "no "))
 
 
-def _has_its_program(text: str, match: Any) -> bool:
-    """Return whether what the pipe leads to runs another program, and reads the download as data.
+def _is_read(text: str, match: Any) -> bool:
+    """Return whether what the pipe leads to reads the download as JSON."""
+    return text[match.end() :].lstrip(" ").startswith("-m json.tool")
 
-    That is `json.tool`, a script that is named, and code on the line that does not run what it reads.
-    """
-    rest = text[match.end() : match.end() + _PROGRAM_CHARACTERS]
-    own = re.match(_OWN_PROGRAM, rest, re.DOTALL)
-    if own is None or "|" not in match[0] or match[0].endswith(("sh", "iex")):
-        return False
-    is_piped_on = re.match(rf"[^\n]*\|\s*{_INTERPRETERS}", rest[own.end() :])
-    return not (is_piped_on or re.search(_RUNS_MORE, own["code"] or ""))
-
-
-_OWN_PROGRAM: Final = (
-    r"\s+(?:-m\s+json\.tool\b|-\w*[cenpr]\s+(?P<quote>[\"'])(?P<code>.*?)(?P=quote)"
-    r"|[\w.~$/{}-]+\.\w+(?![\w/:.]))"
-)
-_PROGRAM_CHARACTERS: Final = 1_000
-_RUNS_MORE: Final = (
-    r"exec|eval|compile|system|popen|spawn|import_?module|__import__|subprocess|require|runpy|pickle|marshal|\bsh\b"
-    r"|bash|`|\$\("
-)
 
 _PROGRAM: Final = frozenset[Role]({"program"})
 _PROSE: Final = frozenset[Role]({"prose"})
@@ -262,7 +225,7 @@ _RULES: Final[Sequence[_Rule]] = (
         r"|\b(?:exec|eval)\s*\([^\n]{0,80}(?:urlopen\(|requests\.get\(|httpx\.get\()"
         r"|(?i:\b(?:iex|Invoke-Expression)\b[^\n]{0,60}(?:iwr|irm|DownloadString|Invoke-WebRequest|Invoke-RestMethod))"
         r"|(?i:\b(?:iwr|irm)\b[^\n|]{0,200}\|\s*iex\b)",
-        _has_its_program,
+        _is_read,
     ),
     _Rule(
         "addresses-skills", "warning", _PROSE, "Tells the model what to do about other skills",

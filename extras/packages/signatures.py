@@ -1,101 +1,244 @@
-"""What a signature of a skill says here.
+"""Whose signature a skill carries. `ssh-keygen -Y` says it, by a file of allowed signers (ssh-keygen(1)).
 
-Two questions make one answer. Has the key in the signature signed these bytes, for skills (a signature is for
-one namespace alone)? That is for `ssh-keygen` (ssh_keygen.py). And: does that key count today? That is for
-the files of signers (signer_files.py).
+A skill is signed in its manifest (manifest.py), for the namespace `agent-skills` alone. The files that say
+whose keys count are believed only as the list of trust is: of this user or of root, written by nobody else,
+and in no workspace. They are read anew each time.
 """
 
+import base64
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from skills_agent.packages.signer_files import SignerFiles
-from skills_agent.packages.signers import AllowedSigners
-from skills_agent.packages.ssh_keygen import SshKeygen
-from skills_agent.packages.sshsig import SignatureFormatError, fingerprint, parse_signature
+from skills_agent.graph.places import process_environment, user_config_folder
+from skills_agent.graph.settings import Settings
+from skills_agent.packages.errors import PackageError
+from skills_agent.packages.manifest import MANIFEST_FILE, read_manifest, statement
+from skills_agent.skills.policy.trust import read_own_file
 from skills_agent.skills.scripts.programs import find_program
+from skills_agent.skills.visible import visible_line
 
 NAMESPACE: Final = "agent-skills"
-MAX_ARCHIVE: Final = 1_000_000_000
-"""Bytes: it is read into memory to be signed."""
-
-State = Literal["good", "unknown", "ended", "bad"]
+MAX_FILE: Final = 1_000_000
+"""Bytes of a file of signers."""
+_MAX_SIGNATURE: Final = 20_000
+"""Characters: one of RSA with 16,384 bits has 6,000."""
+_ARMOUR: Final = re.compile(r"-----BEGIN SSH SIGNATURE-----([A-Za-z0-9+/=\s]*)-----END SSH SIGNATURE-----")
+_HEAD: Final = b"SSHSIG\0\0\0\1"
+_KIND: Final = re.compile(r"[a-z0-9@.-]+")
+_KEY: Final = re.compile(r"\s*(?:#.*|(?:ssh|ecdsa|sk)-\S+[ \t]+[A-Za-z0-9+/]+={0,2}(?:[ \t].*)?)?", re.ASCII)
+"""A line of a list of revoked keys."""
+_KRL: Final = b"SSHKRL\n\0"
+"""How a list begins that `ssh-keygen -k` made."""
+_SECONDS: Final = 30.0
+_MISSING: Final = "the program ssh-keygen is not here; install OpenSSH (Debian: openssh-client)"
 
 
 class SignatureCheck(NamedTuple):
-    """What a signature says of a message."""
+    """What a signature says of a skill."""
 
-    state: State
-    """By somebody who is allowed; by nobody who is known here; by a key that is revoked, or not valid today;
-    not of this message, or no signature."""
+    state: Literal["good", "unknown", "bad"]
+    """By somebody who is allowed; by a stranger; of something else, or by a key that does not count."""
     signer: str = ""
-    """The first principal, as the file of allowed signers has it; empty where nobody vouches for the key."""
+    """As the file of allowed signers has it; empty for nobody who counts."""
     fingerprint: str = ""
-    """Of the key; empty where none can be read."""
     reason: str = ""
     """Why it does not count; empty if it does."""
-    key: bytes = b""
-    """In its wire format, where it has signed the message."""
 
 
 @dataclass(frozen=True)
 class Signatures:
     """Makes signatures, and says what they are worth here."""
 
-    keygen: SshKeygen
-    files: SignerFiles
+    allowed: Path
+    """One that is not there allows nobody."""
+    revoked: Path | None = None
+    """One that is named has to be there."""
+    usual_revoked: Path | None = None
+    """Where none is named: a file that counts as soon as it is there."""
+    closed: Path | None = None
+    """The workspace, links resolved: files in it are not believed, but for those in `own`."""
+    own: Path | None = None
+    program: str | None = None
+    """ssh-keygen; None: not on this machine."""
 
-    def check(self, message: bytes, signature: str, namespace: str = NAMESPACE) -> SignatureCheck:
-        """Say whose signature of a message this is.
+    def may_have(self, folder: Path) -> bool:
+        """Return whether a skill may be signed at all: most are not, and need not be measured."""
+        # What a server publishes has an address of its own, and is granted, not trusted.
+        places = (self.allowed, folder / MANIFEST_FILE)
+        return folder.is_absolute() and all(map(os.path.lexists, places))
 
-        Raises SigningError where that cannot be told, and SignerFileError.
+    def vouch_for(self, folder: Path, name: str, digest: str) -> str:
+        """Return who signed this version of a skill and may do so today; empty for nobody.
+
+        Raises PackageError where a signature is there and cannot be checked.
         """
-        check = self.proof(message, signature, namespace)
-        return self.standing(check.key, namespace) if check.key else check
+        check = self.check_skill(folder, name, digest) if self.may_have(folder) else None
+        return check.signer if check is not None else ""
 
-    def proof(self, message: bytes, signature: str, namespace: str = NAMESPACE) -> SignatureCheck:
-        """Say which key has signed a message, whoever that is: `unknown` or `bad`. Raises SigningError."""
+    def check_skill(self, folder: Path, name: str, digest: str) -> SignatureCheck | None:
+        """Say whose signature of this version of a skill its manifest has; None: it has none.
+
+        Raises PackageError where that cannot be told.
+        """
+        manifest = read_manifest(folder)
+        if manifest is None or not manifest.signature or manifest.digest != digest:
+            return None
+        return self.check(statement(name, digest), manifest.signature)
+
+    def check(self, message: bytes, signature: str) -> SignatureCheck:
+        """Say whose signature of a message this is. Raises PackageError where that cannot be told."""
+        if self.program is None:
+            raise PackageError(f"A signature cannot be verified: {_MISSING}.")
+        allowed, revoked = self._read(self.allowed) or b"", self._revoked()
+        # Keys expire: what was found holds for a minute.
+        return _check(self.program, message, signature, allowed, revoked, int(time.time() // 60))
+
+    def sign(self, message: bytes, key: Path) -> str:
+        """Return an armoured signature by a private key, or by that of a public key in ssh-agent.
+
+        ssh-keygen asks for a passphrase itself. Raises PackageError.
+        """
+        if self.program is None:
+            raise PackageError(f"Nothing is signed: {_MISSING}.")
+        with _folder({"message": message}) as folder:
+            command = [self.program, "-Y", "sign", "-f", str(key.absolute()), "-n", NAMESPACE, "message"]
+            done = subprocess.run(command, cwd=folder, stderr=subprocess.PIPE, check=False)  # noqa: S603
+            if done.returncode:
+                lines = done.stderr.decode(errors="replace").strip().splitlines() or ["ssh-keygen failed"]
+                raise PackageError(f"Nothing is signed with {key}: {lines[-1].rstrip('.')}.")
+            return Path(folder, "message.sig").read_text(encoding="ascii")
+
+    def _revoked(self) -> bytes | None:
+        """Return the list of revoked keys; None for none. One that cannot be used revokes everything."""
+        file = self.revoked or self.usual_revoked
+        raw = self._read(file) if file is not None else None
+        if raw is None and self.revoked is not None:
+            raise _unusable(self.revoked, "it is not there; make an empty one")
+        if file is not None and raw is not None and not raw.startswith(_KRL):
+            lines = raw.decode(errors="replace").split("\n")
+            if not all(map(_KEY.fullmatch, lines)):
+                raise _unusable(file, "it has a line that is no public key")
+        return raw
+
+    def _read(self, file: Path) -> bytes | None:
+        """Read a file of this user or of root; None for none. Raises PackageError."""
+        real = Path(os.path.realpath(file))
+        is_own = self.own is not None and real.is_relative_to(self.own)
+        if self.closed is not None and real.is_relative_to(self.closed) and not is_own:
+            raise _unusable(file, f"it is in {self.closed}, which may have come from somebody else")
         try:
-            parsed = parse_signature(signature)
-        except SignatureFormatError as error:
-            return SignatureCheck("bad", reason=str(error))
-        mark = fingerprint(parsed.key)
-        if parsed.namespace != namespace:
-            reason = f"it was made for {parsed.namespace!r}, and not for {namespace!r}"
+            raw = read_own_file(file, MAX_FILE + 1, or_root=True)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unusable(file, error.strerror or str(error)) from error
+        if len(raw) > MAX_FILE:
+            raise _unusable(file, f"it has more than {MAX_FILE:,} bytes")
+        return raw
+
+
+def signatures_of(settings: Settings) -> Signatures:
+    """Return whose signatures count for this user."""
+    folder = user_config_folder(settings)
+    return Signatures(
+        settings.allowed_signers or folder / "allowed_signers",
+        settings.revoked_signers,
+        folder / "revoked_signers",
+        Path(os.path.realpath(settings.workspace)),
+        Path(os.path.realpath(folder)),
+        find_program("ssh-keygen", process_environment().get("PATH", ""), Path.cwd()).path,
+    )
+
+
+def said(check: SignatureCheck | None) -> str:
+    """Say in a few words whose signature it is."""
+    if check is None:
+        return "not signed"
+    if check.state == "good":
+        return f"signed by {visible_line(check.signer)} ({check.fingerprint})"
+    return f"signed, but {visible_line(check.reason)}"
+
+
+@lru_cache(maxsize=256)
+def _check(
+    program: str, message: bytes, signature: str, allowed: bytes, revoked: bytes | None, minute: int
+) -> SignatureCheck:
+    del minute
+    key = _public_key(signature)
+    if not key:
+        return SignatureCheck("bad", reason="it is no SSH signature by a key")
+    encoded = key.split()[1]
+    digest = hashlib.sha256(base64.b64decode(encoded)).digest()
+    mark = "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+    # The list `itself` lets this key sign: it shows whether the signature is good, whoever made it.
+    files = {"signature": signature.encode(), "allowed": allowed, "itself": f"itself {key}\n".encode()}
+    with _folder({**files, "revoked": revoked or b""}) as folder:
+
+        def ask(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+            command = [program, "-Y", *arguments, "-s", "signature"]
+            return subprocess.run(  # noqa: S603
+                command, cwd=folder, input=message, capture_output=True, timeout=_SECONDS, check=False
+            )
+
+        def is_verified(name: str, signers: str) -> bool:
+            options = ("-r", "revoked") if revoked is not None else ()
+            return not ask("verify", "-n", NAMESPACE, "-f", signers, "-I", name, *options).returncode
+
+        if not is_verified("itself", "itself"):
+            is_made = not ask("check-novalidate", "-n", NAMESPACE).returncode
+            reason = "its key is revoked, or the list of revoked keys cannot be read" if is_made else _OTHER
             return SignatureCheck("bad", "", mark, reason)
-        if not self.keygen.proves(message, parsed):
-            reason = "it is not of these bytes: something was changed since it was made"
-            return SignatureCheck("bad", "", mark, reason)
-        return SignatureCheck("unknown", "", mark, "", parsed.key)
-
-    def standing(self, key: bytes, namespace: str = NAMESPACE, now: datetime | None = None) -> SignatureCheck:
-        """Say what the signatures of a key are worth, by default today. Raises PackageError."""
-        now, mark = now or datetime.now(UTC), fingerprint(key)
-        allowed, revoked = self.files.signers(), self.files.revoked_keys()
-        if key in revoked.keys or (revoked.krl and self.keygen.is_in(revoked.krl, key)):
-            name = next((each.name for each in allowed.signers if each.key == key), mark)
-            return SignatureCheck("ended", "", mark, f"the key of {name} is revoked", key)
-        if signer := allowed.of_key(key, namespace, now):
-            return SignatureCheck("good", signer.name, mark, "", key)
-        return _not_allowed(allowed, key, namespace)
-
-    def sign(self, message: bytes, key: Path, namespace: str = NAMESPACE) -> str:
-        """Return an armoured signature by the private key in a file. Raises SigningError."""
-        return self.keygen.sign(message, key, namespace)
+        for name in ask("find-principals", "-f", "allowed").stdout.decode(errors="replace").splitlines():
+            if is_verified(name, "allowed"):
+                return SignatureCheck("good", name, mark)
+    if encoded.encode() in allowed:
+        return SignatureCheck("bad", "", mark, f"its key {mark} does not count today, or not for {NAMESPACE}")
+    return SignatureCheck("unknown", "", mark, f"nobody here vouches for the key {mark}")
 
 
-def signatures_here(files: SignerFiles, *, path: str | None = None) -> Signatures:
-    """Return what makes and checks signatures on this machine; `path` as in the environment."""
-    program = find_program("ssh-keygen", path, Path.cwd()).path
-    return Signatures(SshKeygen(program), files)
+_OTHER: Final = f"it is not of these bytes, or not for {NAMESPACE}: something was changed since it was made"
 
 
-def _not_allowed(allowed: AllowedSigners, key: bytes, namespace: str) -> SignatureCheck:
-    mark = fingerprint(key)
-    lines = [each for each in allowed.signers if each.key == key]
-    if not lines:
-        return SignatureCheck("unknown", "", mark, f"nobody here vouches for the key {mark}", key)
-    if not any(each.is_for(namespace) for each in lines):
-        return SignatureCheck("unknown", "", mark, f"{lines[0].name} may not sign for {namespace}", key)
-    return SignatureCheck("ended", "", mark, f"the key of {lines[0].name} is not valid today", key)
+def _public_key(signature: str) -> str:
+    """Return the key in a signature as `id_ed25519.pub` has it; empty where there is none."""
+    armour = _ARMOUR.fullmatch(signature.strip()) if len(signature) <= _MAX_SIGNATURE else None
+    try:
+        blob = base64.b64decode("".join(armour[1].split()), validate=True) if armour else b""
+    except ValueError:
+        return ""
+    key = _string(blob.removeprefix(_HEAD))
+    kind = _string(key).decode("ascii", "replace")
+    if not blob.startswith(_HEAD) or not _KIND.fullmatch(kind) or "-cert-" in kind:
+        return ""
+    return f"{kind} {base64.b64encode(key).decode()}"
+
+
+def _string(blob: bytes) -> bytes:
+    """Return the first string of the SSH protocol (RFC 4251, 5)."""
+    return blob[4 : 4 + int.from_bytes(blob[:4], "big")]
+
+
+def _unusable(file: Path, reason: str) -> PackageError:
+    return PackageError(f"No signature counts: {file} cannot be used, because {reason}.")
+
+
+@contextmanager
+def _folder(files: Mapping[str, bytes]) -> Iterator[str]:
+    """Give a folder with what ssh-keygen reads. Raises PackageError where it cannot be asked."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="skills-agent-") as folder:
+            for name, content in files.items():
+                Path(folder, name).write_bytes(content)
+            yield folder
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PackageError(f"ssh-keygen cannot be asked about a signature: {error}.") from error

@@ -14,7 +14,6 @@ from skills_agent.packages.errors import EntryError, OfferError, PackageError
 from skills_agent.packages.link_circles import ENDLESS, link_in_circle
 from skills_agent.packages.manifest import (
     MANIFEST_FILE,
-    ManifestError,
     read_manifest,
     read_manifest_file,
 )
@@ -184,8 +183,8 @@ def _copied(folder: Path, tree: Path, wanted: Wanted, target: Path, is_ours: boo
         if manifest := read_manifest(target):
             manifest.check(target.name, digest, files, target / MANIFEST_FILE)
         metadata = metadata_of(target)
-    except (EntryError, ManifestError, SnapshotError) as error:
-        inner = MANIFEST_FILE if isinstance(error, ManifestError) else getattr(error, "entry", "")
+    except (EntryError, SnapshotError) as error:
+        inner = getattr(error, "entry", "")
         path = "/".join(filter(None, (visible_line(_relative(folder, tree)), inner))) or "."
         raise EntryError(wanted.address.text, cut(path, 2 * _SHOWN), error.reason) from error
     except OSError as error:
@@ -217,7 +216,7 @@ def copy_skill(folder: Path, target: Path, package: str, limits: ContentLimits) 
     """Copy a skill's folder strictly: what is no file, folder or link within it is refused.
 
     What is no part of a skill (contents.py) is left out, and the manifest is not. Raises EntryError,
-    ManifestError, SnapshotError and OSError.
+    SnapshotError and OSError.
     """
     _check(folder, package)
     target.mkdir(parents=True)

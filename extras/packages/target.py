@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from skills_agent.packages.backups import Backups
-from skills_agent.packages.errors import InstalledError, TargetError
+from skills_agent.packages.errors import PackageError
 from skills_agent.packages.journal import Decision, Journal, Put, sync
 from skills_agent.packages.lock import LOCK_FILE, SkillsLock
 from skills_agent.packages.swap import exchange, flush
@@ -96,12 +96,12 @@ class Target:
     def settle(self) -> None:
         """Finish what an interrupted command left; costs two looks where there is nothing.
 
-        Raises TargetError.
+        Raises PackageError.
         """
         try:
             is_settled = not os.path.lexists(self._work) and self._journal.read() is None
         except OSError as error:
-            raise TargetError(self.folder, self._reason(error)) from error
+            raise PackageError(f"Cannot install into {self.folder}: {self._reason(error)}.") from error
         if not is_settled:
             with self.exclusive():
                 pass
@@ -110,7 +110,7 @@ class Target:
     def draft(self) -> Iterator[Path]:
         """Give an empty folder to prepare skills in; what is left in it at the end is removed.
 
-        Raises TargetError.
+        Raises PackageError.
         """
         missing = [each for each in (self.folder, *self.folder.parents) if not each.exists()]
         with self.exclusive():
@@ -121,7 +121,7 @@ class Target:
             yield draft
         finally:
             os.close(descriptor)
-            with suppress(TargetError), self.exclusive():  # which removes what nobody holds
+            with suppress(PackageError), self.exclusive():  # which removes what nobody holds
                 pass
             with suppress(OSError):
                 for folder in missing:
@@ -129,14 +129,14 @@ class Target:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Keep other programs out; what an interrupted one left is finished first. Raises TargetError."""
+        """Keep other programs out; what an interrupted one left is finished first. Raises PackageError."""
         descriptor = -1
         try:
             descriptor = self._locked()
             self._recover()
             yield
         except OSError as error:
-            raise TargetError(self.folder, self._reason(error)) from error
+            raise PackageError(f"Cannot install into {self.folder}: {self._reason(error)}.") from error
         finally:
             if descriptor >= 0:
                 with suppress(OSError):
@@ -149,14 +149,14 @@ class Target:
         """Install copies of a draft by their names, remove what was found of others, and write the lock.
 
         All of it, or nothing. `None` leaves the lock as it is. To be called within `exclusive`. Raises
-        InstalledError and OSError while nothing has been changed.
+        PackageError and OSError while nothing has been changed.
         """
         new = draft / _NEW
         new.mkdir()
         for name, copy in put.items():
             copy.folder.rename(new / name)
             if not self._is(new / name, copy.digest):
-                raise InstalledError(name, "its copy was changed while it was shown; look at it again")
+                raise PackageError(f"The copy of {name} was changed while it was shown; look at it again.")
         written = lock.text().encode() if lock is not None else b""
         if written:
             (draft / LOCK_FILE).write_bytes(written)
@@ -189,7 +189,9 @@ class Target:
         with suppress(FileExistsError):
             self._work.mkdir(mode=0o700)
         if not _is_folder(self._work):  # a repository can bring a link
-            raise TargetError(self.folder, f"{INSTALLING} in it is no folder; remove it")
+            raise PackageError(
+                f"Cannot install into {self.folder}: {INSTALLING} in it is no folder; remove it."
+            )
         return self._work
 
     def _recover(self) -> None:

@@ -158,13 +158,8 @@ class _WellKnown:
             head = opened.read(4)
         resolved = f"{url}#sha256={digest}"
         if head.startswith(_ARCHIVE_HEADS):
-            offer = offer_of_archive(file, wanted, signature=self._site.signature(url))
-            return self._checked(offer.skills, name)._replace(
-                resolved=resolved,
-                archive=digest,
-                archive_signature=offer.archive_signature,
-                archive_check=offer.archive_check,
-            )
+            offer = offer_of_archive(file, wanted)
+            return self._checked(offer.skills, name)._replace(resolved=resolved)
         folder = wanted.into / "tree" / (name or "skill")
         folder.mkdir(parents=True)
         file.rename(folder / SKILL_FILE)

@@ -2,35 +2,29 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
 
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.lazy import Commands, LazyGroup
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table, value_text
 from skills_agent.graph.places import trust_file_of
 from skills_agent.graph.settings import Settings, content_limits, workspace_file
 from skills_agent.skills.policy.trust import TrustedPath, TrustList
 from skills_agent.skills.sources.directory import STANDARD_FOLDERS
 
-_LATE: Final[Commands] = {"signer": "packages"}
 
-
-class TrustGroup(LazyGroup):
+class TrustGroup(click.Group):
     """`trust` is short for `trust add`, and `trust DIR` for `trust add DIR`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read a word that is no command as a folder."""
-        if not args or args[0] not in {*self.commands, *_LATE, *ctx.help_option_names}:
+        if not args or args[0] not in {*self.commands, *ctx.help_option_names}:
             args = ["add", *args]
         return super().parse_args(ctx, args)
 
 
 @click.group(
     cls=TrustGroup,
-    late=_LATE,
-    path="trust",
     epilog=options.examples(
         "trust", "trust .agent/skills/csv-report", "trust list", "trust revoke .agent/skills"
     ),

@@ -44,23 +44,11 @@ def is_needed(digest: str, address: str) -> bool:
         return True
 
 
-def threads_with(digest: str, address: str) -> tuple[str, ...]:
-    """Return the threads at an address that loaded a snapshot; none where that cannot be told."""
-    file = Path(address)
-    try:
-        if not (file.is_absolute() and file.exists()):
-            return ()
-        rows = _rows_with(digest.encode(), file, or_encrypted=False)
-        return tuple(sorted({str(row["thread_id"]) for row in rows if "thread_id" in row.keys()}))  # noqa: SIM118
-    except (sqlite3.Error, OSError):
-        return ()
-
-
 def _is_in(digest: bytes, file: Path) -> bool:
     return next(_rows_with(digest, file), None) is not None
 
 
-def _rows_with(digest: bytes, file: Path, *, or_encrypted: bool = True) -> Iterator[sqlite3.Row]:
+def _rows_with(digest: bytes, file: Path) -> Iterator[sqlite3.Row]:
     """Yield the rows of a database that have a digest, and those that are encrypted, which may."""
     with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
         connection.row_factory = sqlite3.Row
@@ -68,7 +56,7 @@ def _rows_with(digest: bytes, file: Path, *, or_encrypted: bool = True) -> Itera
         query = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
         for (table,) in connection.execute(query).fetchall():
             for row in connection.execute(f'SELECT * FROM "{table}"'):  # noqa: S608 - a name of the database itself
-                if any((or_encrypted and _is_encrypted(value)) or digest in _plain(value) for value in row):
+                if any(_is_encrypted(value) or digest in _plain(value) for value in row):
                     yield row
 
 

@@ -1,44 +1,38 @@
 """skills-agent skills install: fetch skills, show what that would change, and do just that."""
 
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import confirm, echo, line_of, print_json
+from skills_agent.graph.cli.printing import echo, line_of, print_error
 from skills_agent.graph.places import user_state_folder
 from skills_agent.graph.settings import Settings
 from skills_agent.packages.address import parse_address
-from skills_agent.packages.commands.choosing import choosing
-from skills_agent.packages.commands.review import Here, print_reviews, record_of, reviews_of, skills_here
 from skills_agent.packages.commands.shared import (
-    check_required,
-    diff,
-    dry_run,
-    force,
-    note_signed,
-    origin,
-    require_signature,
+    Options,
+    carry_out,
+    draft_of,
+    hosts_of,
+    now,
+    skills_here,
     target_of,
     to,
 )
-from skills_agent.packages.errors import EntryError, OfferError, PackageError
+from skills_agent.packages.errors import OfferError, PackageError
 from skills_agent.packages.fetch import fetch
-from skills_agent.packages.installation import Change, plan
-from skills_agent.packages.installation import install as install_changes
-from skills_agent.packages.offer import Wanted
+from skills_agent.packages.installation import ChangeKind, change_to, checked, plan
+from skills_agent.packages.lock import read_expected_lock
+from skills_agent.packages.offer import Listed, Wanted
 from skills_agent.packages.origins import note_typed
-from skills_agent.packages.review import Review
-from skills_agent.packages.signed import signers_of
+from skills_agent.packages.required import Versions, with_required
+from skills_agent.packages.signatures import signatures_of
+from skills_agent.packages.syncing import fetch_skills
 from skills_agent.packages.target import Target
+from skills_agent.packages.verification import verify
+from skills_agent.skills.errors import list_names
 from skills_agent.skills.text import count
-
-_SKIPPED: Final = 20
-"""Skills that are passed over, each said on a line."""
 
 
 @click.command(
@@ -46,127 +40,119 @@ _SKIPPED: Final = 20
         "skills install ./shared-skills --skill csv-report",
         "skills install acme/skills@v1.2 --to user",
         "skills install https://example.org/csv-report.zip --dry-run",
-        'skills install "csv-report>=1.2"',
+        "skills install --locked --yes",
     )
 )
-@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@click.argument("sources", metavar="SOURCE...", nargs=-1)
 @click.option(
     "--skill", "names", metavar="NAME", multiple=True, help="Only this skill of SOURCE. Repeatable."
 )
 @click.option("--all", "everything", is_flag=True, help="All skills of SOURCE.")
-@click.option("--strict", is_flag=True, help="Refuse SOURCE where one of its skills cannot be installed.")
-@dry_run
-@diff
+@click.option("--locked", is_flag=True, help="What skills.lock says, in place of SOURCE.")
+@click.option("--dry-run", "dry", is_flag=True, help="Show all of what would change, and write nothing.")
 @options.unasked
-@force
-@require_signature
+@click.option(
+    "--force", is_flag=True, help="Also replace what was changed, or not installed by skills-agent."
+)
 @to
 @options.workspace
 @options.as_json
 def install(
-    *,
-    sources: tuple[str, ...],
-    names: tuple[str, ...],
-    everything: bool,
-    strict: bool,
-    dry: bool,
-    whole: bool,
-    yes: bool,
-    force: bool,
-    require_signature: bool,
-    place: str,
-    workspace: Path | None,
-    as_json: bool,
-) -> None:
-    """Install skills from SOURCE: a folder, an archive, a repository (owner/repo@ref), a URL or a name.
+    *, sources: tuple[str, ...], names: tuple[str, ...], everything: bool, locked: bool, dry: bool, yes: bool,
+    force: bool, place: str, workspace: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Install skills from SOURCE: a folder, an archive, a repository (owner/repo@ref) or a URL.
 
     First shows what is new, what changes and what it may do. What is shown is what is installed, and
-    skills.lock in the folder says from where. A skill that cannot be installed is named, and passed over.
+    skills.lock in the folder says from where. With --locked each skill that is not as skills.lock says is
+    fetched at the commit of the lock: nothing is resolved anew, and other bytes are refused.
     """
     if everything and names:
         raise click.UsageError("--all and --skill exclude each other.")
+    if locked == bool(sources):
+        raise click.UsageError("Name a SOURCE, or say --locked.")
     settings = Settings.load(workspace)
-    addresses = [parse_address(each, Path.cwd()) for each in sources]
     target = target_of(settings, place)
-    signatures = signers_of(settings).signatures()
-    here, asked, passed_over = skills_here(settings, target), set[str](), PassedOver()
+    if locked:
+        _install_locked(settings, target, place, Options(yes, dry, as_json=as_json))
+        return
+    addresses = [parse_address(each, Path.cwd()) for each in sources]
+    here = {each.name: each.version or "" for each in skills_here(settings, target)}
+    asked, passed_over = set[str](), list[str]()
+
+    def skip(reason: PackageError) -> None:
+        passed_over.append(reason.reason if isinstance(reason, OfferError) else str(reason).rstrip("."))
+        click.echo(f"warning: passed over: {line_of(passed_over[-1])}", err=True)
+
     with draft_of(target, dry=dry) as draft:
         offers = []
         for number, address in enumerate(addresses):
             into = draft / str(number)
             into.mkdir()
-            chosen = choosing(address.text, here.versions, everything=everything)
-            wanted = Wanted(address, into, frozenset(names), target.limits, choose=chosen.choose)
-            wanted = wanted._replace(signatures=signatures, skip=None if strict else passed_over)
+            choose = _Choice(address.text, here, asked, everything=everything)
+            wanted = Wanted(address, into, frozenset(names), target.limits, choose=choose, skip=skip)
             offers.append(fetch(wanted))
-            asked |= chosen.asked
         note_typed(user_state_folder(settings), addresses)
-        changes = plan(target, offers, signatures)
-        check_required(settings, changes, required=require_signature)
-        reviews = reviews_of(target, changes, here, asked)
-        print_reviews(reviews, target.folder, whole=whole, yes=yes and not dry, as_json=as_json)
-        todo = [each for each in changes if each.kind != "same"]
-        if not dry:
-            if todo:
-                confirm(f"Install {count(len(todo), 'skill')}?", yes=yes)
-            install_changes(target, draft, changes, origin(), force=force)
-            note_signed(settings, changes)
-    if as_json:
-        skills, others = list(map(record_of, reviews)), passed_over.said
-        print_json({"folder": str(target.folder), "dry_run": dry, "skills": skills, "passed_over": others})
-    elif todo:
-        echo(
-            "Nothing was written: --dry-run."
-            if dry
-            else f"Installed {count(len(todo), 'skill')} in {target.folder}."
+        signatures, required = signatures_of(settings), settings.require_signature
+        changes = plan(target, offers, now(), signatures, required=required)
+        what = Options(yes, dry, force, as_json, asked)
+        carry_out(settings, target, draft, changes, what, passed_over=passed_over)
+
+
+class _Choice:
+    """Which skills of a source are taken: the named ones, or all; and those that they require."""
+
+    def __init__(self, source: str, here: Versions, asked: set[str], *, everything: bool) -> None:
+        self._source = source
+        self._here = here
+        self._asked = asked
+        """Filled as sources are reached; what was added for a requirement is not among them."""
+        self._everything = everything
+
+    def __call__(self, names: frozenset[str], listed: Sequence[Listed]) -> frozenset[str]:
+        """Return them; none: all. Raises UsageError where some have to be named."""
+        if not names and len(listed) > 1 and not self._everything:
+            raise click.UsageError(
+                f"{line_of(self._source)} has {count(len(listed), 'skill')}: "
+                f"{line_of(list_names([each.name for each in listed]))}. "
+                "Say which: --skill NAME (repeatable), or --all."
+            )
+        self._asked.update(names or (each.name for each in listed))
+        return with_required(names, listed, self._here) if names else names
+
+
+def _install_locked(settings: Settings, target: Target, place: str, what: Options) -> None:
+    """Make a folder what its lock says, which stays as it is; what was there is kept as a backup."""
+    target.settle()
+    lock = read_expected_lock(target.folder)
+    drifted = [each.locked for each in verify(target, lock) if each.state != "same"]
+    signatures, required = signatures_of(settings), settings.require_signature
+    with draft_of(target, dry=what.dry) as draft:
+        fetched = fetch_skills(
+            (each for each in drifted if each.proposed is None),
+            target,
+            draft,
+            hosts_of(settings, place),
+            pinned=True,
         )
-
-
-class PassedOver:
-    """Says why skills cannot be installed, the first of them at once, and keeps it."""
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self.said: list[str] = []
-
-    def __call__(self, reason: PackageError) -> None:
-        """Say which skill it is, and what is wrong with it: the place is not refused."""
-        match reason:
-            case EntryError():
-                said = f"{reason.entry}: {reason.reason}"
-            case OfferError():
-                said = reason.reason
-            case _:
-                said = str(reason)
-        self.said.append(said)
-        if len(self.said) <= _SKIPPED:
-            click.echo(f"warning: passed over: {line_of(said)}", err=True)
-        elif len(self.said) == _SKIPPED + 1:
-            click.echo("warning: passed over: more, which --json lists", err=True)
-
-
-@contextmanager
-def draft_of(target: Target, *, dry: bool) -> Iterator[Path]:
-    """Give a folder to prepare skills in; for --dry-run one elsewhere: the target stays as it is."""
-    if dry:
-        with tempfile.TemporaryDirectory() as folder:
-            yield Path(folder)
-    else:
-        with target.draft() as folder:
-            yield folder
-
-
-def show_changes(
-    settings: Settings,
-    target: Target,
-    changes: Sequence[Change],
-    *,
-    yes: bool,
-    as_json: bool,
-    whole: bool = False,
-) -> tuple[Review, ...]:
-    """Show what installing would change, for commands that name the skills themselves."""
-    here = skills_here(settings, target) if changes else Here({}, {})
-    reviews = reviews_of(target, changes, here)
-    print_reviews(reviews, target.folder, whole=whole, yes=yes, as_json=as_json)
-    return reviews
+        changes = []
+        for each in fetched:
+            if each.offer is None:
+                raise OfferError(each.locked.source, f"{each.locked.name}: {each.reason}")
+            skill = each.offer.skills[0]
+            check = checked(skill, signatures, required=required)
+            change = change_to(target, skill, each.locked)
+            kind: ChangeKind = "update" if change.found else "new"  # also where only its manifest is another
+            changes.append(change._replace(kind=kind, signature=check))
+        if changes or what.as_json:
+            carry_out(settings, target, draft, changes, what._replace(force=True))
+    proposed = [each for each in drifted if each.proposed is not None]
+    for locked in proposed:
+        print_error(
+            f"{locked.name} is not as skills.lock says, and was {locked.origin}: there is nothing to fetch. "
+            f"See skills-agent skills rollback {locked.name}, or uninstall {locked.name}"
+        )
+    if proposed:
+        raise click.exceptions.Exit(1)
+    if not changes and not what.as_json:
+        echo(f"Nothing to do: {count(len(lock.skills), 'skill')} in {target.folder} as skills.lock says.")

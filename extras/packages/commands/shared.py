@@ -1,21 +1,28 @@
-"""What the commands about installed skills share: which folder, and by whom. Imports no LangGraph."""
+"""What the commands about installed skills share: which folder, and to show, to ask and to do."""
 
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import click
+from msgspec import structs
 
+from skills_agent.graph.cli.printing import confirm, echo, print_json
 from skills_agent.graph.places import user_state_folder
-from skills_agent.graph.settings import Settings, content_limits
+from skills_agent.graph.settings import Settings, content_limits, make_registry
+from skills_agent.packages.commands.review import print_reviews
+from skills_agent.packages.installation import Change, install
+from skills_agent.packages.origins import typed_hosts
+from skills_agent.packages.required import required_of
+from skills_agent.packages.review import Review, review
+from skills_agent.packages.target import Target
 from skills_agent.skills.confined import is_beneath
-
-if TYPE_CHECKING:  # `skills sync` with nothing to do imports none of it
-    from collections.abc import Sequence
-
-    from skills_agent.packages.installation import Change, Origin
-    from skills_agent.packages.signatures import Signatures
-    from skills_agent.packages.syncing import Place
-    from skills_agent.packages.target import Target
+from skills_agent.skills.skill import SkillMetadata
+from skills_agent.skills.text import count
 
 SKILLS = Path(".agent", "skills")
 
@@ -28,22 +35,9 @@ to = click.option(
     help="Where: .agent/skills of this project, or of your home folder, or a folder.",
 )
 
-dry_run = click.option(
-    "--dry-run", "dry", is_flag=True, help="Show what would be installed, and write nothing."
-)
-diff = click.option("--diff", "whole", is_flag=True, help="Show all of what changes, not its beginning.")
-force = click.option(
-    "--force", is_flag=True, help="Also replace what was changed, or not installed by skills-agent."
-)
 
-
-require_signature = click.option(
-    "--require-signature", is_flag=True, help="Refuse skills without the signature of an allowed signer."
-)
-
-
-def folder_of(settings: Settings, place: str) -> Path:
-    """Return the path, links resolved, that `--to` means. Raises ClickException and UsageError."""
+def target_of(settings: Settings, place: str) -> Target:
+    """Return the folder of skills that `--to` means. Raises ClickException and UsageError."""
     if place == "user":
         folder = settings.home / SKILLS
     elif place == "project":
@@ -56,51 +50,82 @@ def folder_of(settings: Settings, place: str) -> Path:
         folder = Path(place).expanduser().absolute()
         if (folder / "SKILL.md").exists():
             raise click.UsageError(f"{folder} is a skill; name the folder that it lies in.")
-    return folder.resolve()
+    return Target(folder.resolve(), user_state_folder(settings), content_limits(settings))
 
 
-def target_of(settings: Settings, place: str) -> "Target":
-    """Return the folder of skills that `--to` means."""
-    from skills_agent.packages.target import Target
-
-    return Target(folder_of(settings, place), user_state_folder(settings), content_limits(settings))
+def hosts_of(settings: Settings, place: str) -> Collection[str] | None:
+    """Return the hosts that a lock may name; None: all, for the user's own came with no repository."""
+    return None if place == "user" else typed_hosts(user_state_folder(settings))
 
 
-def place_of(
-    settings: Settings, target: "Target", place: str, into: Path, signatures: "Signatures | None" = None
-) -> "Place":
-    """Return where the skills of a lock are fetched, of which `place` is what `--to` says.
-
-    The lock of the user's own folder came with no repository: what is in it was typed.
-    """
-    from skills_agent.packages.origins import typed_hosts
-    from skills_agent.packages.syncing import Place
-
-    hosts = None if place == "user" else typed_hosts(user_state_folder(settings))
-    return Place(target.folder, into, target.limits, signatures, hosts)
+def now() -> datetime:
+    """Return the time in UTC."""
+    return datetime.now(UTC)
 
 
-def check_required(settings: Settings, changes: "Sequence[Change]", *, required: bool) -> None:
-    """Refuse skills without a good signature where one is required. Raises SignatureError."""
-    from skills_agent.packages.signed import require
-
-    if required or settings.require_signature:
-        for each in changes:
-            require(each.skill.name, each.signature)
-
-
-def note_signed(settings: Settings, changes: "Sequence[Change]") -> None:
-    """Note whose signatures were found good, for trust that goes by the signer."""
-    from skills_agent.packages.signed import signers_of
-
-    signers_of(settings).note((each.offer, each.skill, each.signature) for each in changes)
+@contextmanager
+def draft_of(target: Target, *, dry: bool) -> Iterator[Path]:
+    """Give a folder to prepare skills in; for a dry run one elsewhere: the target stays as it is."""
+    if dry:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+    else:
+        with target.draft() as folder:
+            yield folder
 
 
-def origin() -> "Origin":
-    """Return that this program installs, now."""
-    from datetime import UTC, datetime
-    from importlib.metadata import version
+class Options(NamedTuple):
+    """What a person said to a command that changes installed skills."""
 
-    from skills_agent.packages.installation import Origin
+    yes: bool = False
+    dry: bool = False
+    force: bool = False
+    as_json: bool = False
+    asked: Collection[str] = ()
+    """Skills that were named; whatever else is offered was added for a requirement."""
 
-    return Origin(f"skills-agent {version('skills-agent')}", datetime.now(UTC))
+
+def carry_out(
+    settings: Settings, target: Target, draft: Path, changes: Sequence[Change], what: Options, **more: object
+) -> list[Change]:
+    """Show what would change, ask, and do it; return what is not as it was. `more`: for --json."""
+    reviews = list(_reviews(settings, target, changes, what))
+    todo = [each for each in changes if each.kind != "same"]
+    if not what.as_json:
+        print_reviews(reviews, target.folder, whole=what.dry)
+    if not what.dry:
+        if todo:
+            confirm(f"Install {count(len(todo), 'skill')}?", yes=what.yes)
+        install(target, draft, changes, now(), force=what.force)
+    if what.as_json:
+        print_json({"folder": str(target.folder), "dry_run": what.dry, "skills": reviews, **more})
+    elif todo:
+        done = f"Installed {count(len(todo), 'skill')} in {target.folder}."
+        echo("Nothing was written." if what.dry else done)
+    return todo
+
+
+def _reviews(
+    settings: Settings, target: Target, changes: Sequence[Change], what: Options
+) -> Iterator[Review]:
+    skills = skills_here(settings, target)
+    here = {each.name: each.version or "" for each in skills}
+    offered = {each.name: each.after.version for each in changes if each.after}
+    known = {
+        each.name: "installed" if Path(each.path).is_relative_to(target.folder) else each.source
+        for each in skills
+        if each.name not in offered
+    }
+    for each in changes:
+        metadata = each.skill.metadata if each.skill else None
+        requires = metadata.requires if metadata else ()
+        stands = required_of(requires, offered, here, what.asked or offered)
+        reviewed = review(each, target.folder, known, stands)
+        yield structs.replace(reviewed, obstacle="") if what.force else reviewed
+
+
+def skills_here(settings: Settings, target: Target) -> tuple[SkillMetadata, ...]:
+    """Return the skills of all sources and of the folder that is installed into. Writes no index."""
+    more = (target.folder,) if target.folder.is_dir() else ()
+    registry = make_registry(replace(settings, index=False, skills_dirs=(*settings.skills_dirs, *more)))
+    return tuple(registry.refresh().skills)

@@ -1,168 +1,73 @@
-"""skills-agent skills outdated and update: what the sources of installed skills have now."""
+"""skills-agent skills update: what the sources of installed skills have now."""
 
-import re
-import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import confirm, echo, line_of, print_error, print_json
+from skills_agent.graph.cli.printing import echo, line_of, print_error
 from skills_agent.graph.settings import Settings
-from skills_agent.packages.commands.install import draft_of, show_changes
-from skills_agent.packages.commands.review import record_of
 from skills_agent.packages.commands.shared import (
-    check_required,
-    diff,
-    dry_run,
-    force,
-    note_signed,
-    origin,
-    place_of,
-    require_signature,
+    Options,
+    carry_out,
+    draft_of,
+    hosts_of,
+    now,
     target_of,
     to,
 )
-from skills_agent.packages.errors import InstalledError, OfferError
-from skills_agent.packages.installation import install, plan
-from skills_agent.packages.lock import LockedSkill, SkillsLock, read_lock
-from skills_agent.packages.signed import signers_of
-from skills_agent.packages.syncing import Fetched, fetch_current, offers_of
-from skills_agent.skills.text import count
-
-_SHORT = 12
-_COMMIT = re.compile(r"(?<![0-9a-f])[0-9a-f]{40,64}(?![0-9a-f])")
+from skills_agent.packages.errors import OfferError, PackageError
+from skills_agent.packages.installation import plan
+from skills_agent.packages.lock import read_lock
+from skills_agent.packages.signatures import signatures_of
+from skills_agent.packages.syncing import fetch_skills
 
 
-@click.command(epilog=options.examples("skills outdated", "skills outdated --to user --json"))
-@to
-@options.workspace
-@options.as_json
-def outdated(place: str, workspace: Path | None, as_json: bool) -> None:
-    """Show which installed skills have another version at their source, and which cannot be looked up."""
-    settings = Settings.load(workspace)
-    target = target_of(settings, place)
-    lock = read_lock(target.folder)
-    with tempfile.TemporaryDirectory() as folder:
-        fetched = fetch_current(lock.skills.values(), place_of(settings, target, place, Path(folder)))
-    if as_json:
-        records = [
-            {
-                "name": each.locked.name,
-                "state": _state(each),
-                "source": each.locked.source,
-                "locked": {"resolved": each.locked.resolved, "digest": each.locked.digest},
-                "now": {
-                    "resolved": each.resolved,
-                    "digest": each.skill.digest if each.skill else "",
-                },
-                "reason": each.reason,
-            }
-            for each in fetched
-        ]
-        print_json({"folder": str(target.folder), "skills": records})
-        return
-    for each in fetched:
-        if each.is_proposed:
-            echo(f"{each.locked.name}  {line_of(each.locked.origin)}, nothing to fetch")
-        elif _state(each) == "unknown":
-            print_error(f"{each.locked.name}: {each.reason}")
-        elif not each.is_same:
-            was, now = _version(each.locked.resolved, each.locked.digest), _version_now(each)
-            echo(f"{each.locked.name}  {was} -> {now}  {line_of(each.locked.source)}")
-    news = sum(_state(each) == "outdated" for each in fetched)
-    echo(
-        f"{news} of {count(len(fetched), 'skill')} outdated."
-        + " To see what is new: skills-agent skills update" * bool(news)
-    )
-
-
-@click.command(epilog=options.examples("skills update", "skills update csv-report --yes"))
+@click.command(
+    epilog="Exit codes with --check: 0 nothing is new, 1 something is, or a source is gone.\n\n"
+    + options.examples("skills update --check", "skills update csv-report --yes")
+)
 @click.argument("names", metavar="NAME...", nargs=-1)
-@dry_run
-@diff
+@click.option("--check", "dry", is_flag=True, help="Show all of what is new, and write nothing.")
 @options.unasked
-@force
-@require_signature
 @to
 @options.workspace
 @options.as_json
 def update(
-    names: tuple[str, ...],
-    *,
-    dry: bool,
-    whole: bool,
-    yes: bool,
-    force: bool,
-    require_signature: bool,
-    place: str,
-    workspace: Path | None,
-    as_json: bool,
+    names: tuple[str, ...], dry: bool, yes: bool, place: str, workspace: Path | None, as_json: bool
 ) -> None:
     """Install what the sources of installed skills have now, by default of all; the same as `install` does.
 
-    Skills that were changed here are left alone without --force, which keeps a backup of them.
+    Skills that were changed here are left alone: `skills install --locked` puts them back.
     """
     settings = Settings.load(workspace)
-    target, signatures = target_of(settings, place), signers_of(settings).signatures()
-    wanted = _wanted(read_lock(target.folder), names)
+    target, lock = target_of(settings, place), read_lock(target_of(settings, place).folder)
+    if unknown := next((each for each in names if each not in lock.skills), ""):
+        raise PackageError(f"skills.lock does not have {line_of(unknown)}.")
+    wanted = [lock.skills[name] for name in sorted(set(names) or lock.skills)]
     with draft_of(target, dry=dry) as draft:
-        fetched = fetch_current(wanted, place_of(settings, target, place, draft, signatures))
-        lost = [each for each in fetched if _state(each) == "unknown"]
+        fetched = fetch_skills(wanted, target, draft, hosts_of(settings, place), pinned=False)
+        lost = [each for each in fetched if each.offer is None and each.locked.proposed is None]
         for each in lost:
             print_error(f"{each.locked.name}: {each.reason}")
         if lost and (names or len(lost) == len(fetched)):
             raise OfferError(lost[0].locked.source, "see above" if len(lost) > 1 else "it cannot be fetched")
-        changes = plan(target, offers_of(fetched), signatures)
-        check_required(settings, changes, required=require_signature)
         if not as_json:
-            _print_moved(fetched)
-        reviews = show_changes(settings, target, changes, yes=yes and not dry, as_json=as_json, whole=whole)
-        todo = [each for each in changes if each.kind != "same"]
-        if not dry:
-            if todo:
-                confirm(f"Update {count(len(todo), 'skill')}?", yes=yes)
-            install(target, draft, changes, origin(), force=force)
-            note_signed(settings, changes)
-    if as_json:
-        updated = [record_of(each) for each in reviews if each.change != "same"]
-        print_json({"folder": str(target.folder), "dry_run": dry, "updated": updated})
-    elif todo:
-        done = f"Updated {count(len(todo), 'skill')} in {target.folder}."
-        echo("Nothing was written: --dry-run." if dry else done)
-
-
-def _print_moved(fetched: Iterable[Fetched]) -> None:
-    """Print which sources mean another commit now, and which skills have none."""
-    for each in fetched:
-        if each.is_proposed:
-            echo(f"{each.locked.name}  {line_of(each.locked.origin)}, nothing to fetch")
-        elif each.skill and each.resolved != each.locked.resolved:
-            was = _version(each.locked.resolved, each.locked.digest)
-            echo(f"{each.locked.name}  {was} -> {_version_now(each)}")
-
-
-def _wanted(lock: SkillsLock, names: Iterable[str]) -> list[LockedSkill]:
-    if unknown := next((each for each in names if each not in lock.skills), ""):
-        raise InstalledError(unknown, "skills.lock does not have it")
-    return [lock.skills[name] for name in sorted(set(names) or lock.skills)]
-
-
-def _state(fetched: Fetched) -> str:
-    if fetched.is_proposed:
-        return "proposed"
-    if fetched.skill is None:
-        return "unknown"
-    return "current" if fetched.is_same else "outdated"
-
-
-def _version(resolved: str, digest: str) -> str:
-    """Return a commit, or the digest of an archive or a skill, as people compare them."""
-    commit = _COMMIT.search(resolved)
-    return (commit[0] if commit else digest)[:_SHORT]
-
-
-def _version_now(fetched: Fetched) -> str:
-    assert fetched.skill is not None  # noqa: S101
-    return _version(fetched.resolved, fetched.skill.digest)
+            for each in fetched:
+                if each.locked.proposed is not None:
+                    echo(f"{each.locked.name}  {line_of(each.locked.origin)}, nothing to fetch")
+        changes = plan(
+            target,
+            (each.offer for each in fetched if each.offer is not None),
+            now(),
+            signatures_of(settings),
+            required=settings.require_signature,
+        )
+        for change in changes:
+            if change.obstacle and change.kind == "update":
+                print_error(f"{change.name} is left as it is: it was changed since it was installed")
+        changes = tuple(each for each in changes if not each.obstacle)
+        what = Options(yes, dry, as_json=as_json)
+        todo = carry_out(settings, target, draft, changes, what, lost=[each.locked.name for each in lost])
+    if dry and (todo or lost):
+        raise click.exceptions.Exit(1)

@@ -6,13 +6,12 @@ from pathlib import Path
 
 from skills_agent.packages.address import parse_address
 from skills_agent.packages.fetch import fetch
-from skills_agent.packages.installation import Origin, install, plan
+from skills_agent.packages.installation import install, plan, plan_removal
 from skills_agent.packages.lock import SkillsLock, read_lock
 from skills_agent.packages.offer import Wanted
-from skills_agent.packages.removal import plan_removal, uninstall
 from skills_agent.packages.target import Target
 
-ORIGIN = Origin("tests 1", datetime(2026, 11, 23, tzinfo=UTC))
+AT = datetime(2026, 11, 23, tzinfo=UTC)
 
 
 class Installs:
@@ -50,13 +49,14 @@ class Installs:
             into = draft / "0"
             into.mkdir()
             address = parse_address(str(self.shared), draft)
-            changes = plan(self.target, [fetch(Wanted(address, into, frozenset(names), self.target.limits))])
-            install(self.target, draft, changes, ORIGIN, force=force)
+            offer = fetch(Wanted(address, into, frozenset(names), self.target.limits))
+            install(self.target, draft, plan(self.target, [offer], AT), AT, force=force)
 
-    def uninstall(self, *names: str, force: bool = False, purge: bool = False) -> None:
+    def uninstall(self, *names: str) -> None:
         """Remove skills."""
         removals = plan_removal(self.target, names)
-        uninstall(self.target, removals, ORIGIN.at, force=force, purge=purge)
+        with self.target.draft() as draft:
+            install(self.target, draft, removals, AT)
 
     def versions(self) -> dict[str, str]:
         """Return the version of each skill that is there; `mixed` for one with files of two."""

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from skills_agent.packages.signatures import NAMESPACE, Signatures
-from skills_agent.packages.signer_files import SignerFiles
-from skills_agent.packages.ssh_keygen import SshKeygen
 
 KEYGEN = shutil.which("ssh-keygen")
 needs_keygen = pytest.mark.skipif(KEYGEN is None, reason="ssh-keygen (OpenSSH) makes the keys of these tests")
@@ -31,18 +29,12 @@ class Signers:
         self.allowed = place / "signers" / "allowed_signers"
         self.revoked = place / "signers" / "revoked_signers"
         self.allowed.parent.mkdir(exist_ok=True)
-        self.revoked.touch()
         self.allow("alice")
-
-    @property
-    def files(self) -> SignerFiles:
-        """Return where the files are."""
-        return SignerFiles(self.allowed, self.revoked)
 
     @property
     def signatures(self) -> Signatures:
         """Return what signs and checks."""
-        return Signatures(SshKeygen(KEYGEN), self.files)
+        return Signatures(self.allowed, usual_revoked=self.revoked, program=KEYGEN)
 
     def public(self, name: str) -> str:
         """Return a public key as its file has it."""

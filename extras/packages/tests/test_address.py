@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skills_agent.packages.address import Address, parse_address, pinned, portable
 from skills_agent.packages.credentials import split_credentials, without_secrets
-from skills_agent.packages.errors import AddressError
+from skills_agent.packages.errors import OfferError
 
 GITHUB = "https://github.com/owner/repo.git"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -76,7 +76,7 @@ def test_a_folder_is_meant_before_a_repository_of_that_name(base: Path) -> None:
      "owner/" + "x" * 3000, "git+https://host/x.git@v1#../up", "name>=", "Name"],
 )  # fmt: skip
 def test_what_is_no_address_is_refused_with_a_sentence(base: Path, text: str) -> None:
-    with pytest.raises(AddressError) as refused:
+    with pytest.raises(OfferError) as refused:
         parse_address(text, base)
     assert str(refused.value).endswith(".")
     assert str(refused.value).isprintable()
@@ -104,7 +104,7 @@ def test_a_password_reaches_the_place_and_nothing_that_is_kept(base: Path, text:
      "https://u:s3cret@host/x.git@a..b", "https://u:s3cret@host/\x07", "ssh://u:s3cret@host/x.git"],
 )  # fmt: skip
 def test_no_error_shows_a_password(base: Path, text: str) -> None:
-    with pytest.raises(AddressError) as refused:
+    with pytest.raises(OfferError) as refused:
         parse_address(text, base)
     assert "s3cret" not in str(refused.value)
 
@@ -143,7 +143,7 @@ ANY = st.one_of(
 def test_any_text_is_an_address_or_is_refused(text: str) -> None:
     try:
         address = parse_address(text, Path("/nowhere"))
-    except AddressError:
+    except OfferError:
         return
     assert not address.ref.startswith("-")
     assert ".." not in address.path.split("/")
@@ -156,7 +156,7 @@ def test_what_a_lock_has_means_the_same_again(text: str) -> None:
     base, folder = Path("/usr"), Path("/usr/bin")  # which exist: `/proc` may be drawn
     try:
         address = parse_address(text, base)
-    except AddressError:
+    except OfferError:
         return
     kept = portable(address, folder)
     again = parse_address(kept, folder)
@@ -170,7 +170,7 @@ def test_no_password_is_in_a_text(user: str, password: str, path: str, scheme: s
     secret = f"sEcReT{password}sEcReT"
     try:
         text = parse_address(f"{scheme}://{user}:{secret}@host/{path}", Path("/nowhere")).text
-    except AddressError as error:
+    except OfferError as error:
         text = str(error)
     assert secret not in text
 

@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import hashlib
 import io
 import lzma
 import os
@@ -777,11 +776,6 @@ def test_an_archive_gives_the_digest_that_its_folder_gives(tmp_path: Path) -> No
     [installed] = offered(plain_zip(files), tmp_path).skills
     folder = tmp_path / "plain/greet"
     assert installed.digest == read_digest(folder, list_contents(folder, LIMITS))
-
-
-def test_the_lock_gets_the_digest_of_the_bytes_that_were_read(tmp_path: Path) -> None:
-    raw = zipped(MAIN)
-    assert offered(raw, tmp_path).archive == hashlib.sha256(raw).hexdigest()
 
 
 def test_programs_write_archives_that_are_read(tmp_path: Path) -> None:

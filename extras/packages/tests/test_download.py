@@ -24,8 +24,6 @@ from skills_agent.skills.library.contents import ContentLimits
 from tests.git_server import SKILL
 from tests.raw_servers import Answers, RawServer, certify, serving
 
-SIGNATURE = "-----BEGIN SSH SIGNATURE-----\nx\n-----END SSH SIGNATURE-----\n"
-
 
 def zipped(name: str = "greet", text: str = "Hello.") -> bytes:
     packed = io.BytesIO()
@@ -70,25 +68,11 @@ def ask(url: str, tmp_path: Path, limits: ContentLimits | None = None) -> Offer:
     return fetch(Wanted(parse_address(url, tmp_path), into, limits=limits or ContentLimits()))
 
 
-def test_an_archive_is_offered_with_its_digest_and_the_signature_beside_it(
-    serve: Serve, tmp_path: Path
-) -> None:
-    server = serve(of_pages({"/a/x.zip": answer(zipped()), "/a/x.zip.sig": answer(SIGNATURE.encode())}))
+def test_an_archive_is_offered_with_where_it_was(serve: Serve, tmp_path: Path) -> None:
+    server = serve(of_pages({"/a/x.zip": answer(zipped())}))
     offer = ask(f"{server.url}/a/x.zip", tmp_path)
     assert [each.name for each in offer.skills] == ["greet"]
-    assert (offer.resolved, len(offer.archive)) == (f"{server.url}/a/x.zip", 64)
-    assert offer.archive_signature == SIGNATURE
-
-
-def test_a_page_beside_it_is_no_signature(serve: Serve, tmp_path: Path) -> None:
-    server = serve(of_pages({"/x.zip": answer(zipped()), "/x.zip.sig": answer(b"<html>")}))
-    assert not ask(f"{server.url}/x.zip", tmp_path).archive_signature
-
-
-def test_the_signature_beside_a_file_is_read(tmp_path: Path) -> None:
-    (tmp_path / "x.zip").write_bytes(zipped())
-    (tmp_path / "x.zip.sig").write_text(SIGNATURE)
-    assert ask("./x.zip", tmp_path).archive_signature == SIGNATURE
+    assert offer.resolved == f"{server.url}/a/x.zip"
 
 
 def test_nothing_is_unpacked_on_the_way(serve: Serve, tmp_path: Path) -> None:

@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from extras.packages.tests.signers import Signers
 from skills_agent.packages.address import parse_address, portable
 from skills_agent.packages.errors import OfferError, PackageError
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.lock import LockedSkill
 from skills_agent.packages.manifest import MANIFEST_FILE, Manifest
 from skills_agent.packages.offer import Offer, OfferedSkill, Wanted
-from skills_agent.packages.signed import SignatureError, check_offered, signature_text
-from skills_agent.packages.syncing import Place, fetch_locked
+from skills_agent.packages.syncing import fetch_skills
+from skills_agent.packages.target import Target
 from skills_agent.packages.well_known import SCHEMA
 from skills_agent.skills.library.contents import ContentLimits
 from tests.git_server import SKILL, Files, GitSite, Repository, serving_git
@@ -87,16 +86,13 @@ class Shelf:
 
     def ask_locked(self, offer: Offer, skill: OfferedSkill) -> OfferedSkill:
         self.asked += 1
-        resolved, archive = offer.resolved_of(skill), offer.archive_of(skill)
-        source = portable(offer.address, self.root)
-        locked = LockedSkill(
-            name=skill.name, source=source, resolved=resolved, archive=archive, digest=skill.digest
-        )
-        into = self.root / f"into-{self.asked}"
-        into.mkdir()
-        [fetched] = fetch_locked([locked], Place(self.root, into, ContentLimits(), hosts=None))
-        assert fetched.skill is not None
-        return fetched.skill
+        source, resolved = portable(offer.address, self.root), offer.resolved_of(skill)
+        locked = LockedSkill(name=skill.name, source=source, resolved=resolved, digest=skill.digest)
+        target, into = Target(self.root, self.root / "state"), self.root / f"into-{self.asked}"
+        [fetched] = fetch_skills([locked], target, into, None, pinned=True)
+        if fetched.offer is None:
+            raise OfferError(source, fetched.reason)
+        return fetched.offer.skills[0]
 
     def _put_folder(self, skills: Skills) -> None:
         os.system(f"rm -rf {self.root}/shared")
@@ -291,47 +287,3 @@ def test_copies_lie_in_the_folder_of_the_offer_alone(shelf: Shelf) -> None:
     assert all(each.folder.is_relative_to(into) for each in offer.skills)
     after = {each for each in shelf.root.rglob("*") if "repositories" not in each.parts}
     assert all(each == into or each.is_relative_to(into) for each in after - before)
-
-
-@pytest.mark.parametrize("way", ["archive", "url", "well-known"])
-def test_the_signature_beside_an_archive_is_checked_however_it_was_found(tmp_path: Path, way: str) -> None:
-    signers = Signers(tmp_path)
-    raw = zipped({"": skill("greet")})
-    digest = hashlib.sha256(raw).hexdigest()
-    signature = signers.signatures.sign(raw, signers.alice)
-    (tmp_path / "x.zip").write_bytes(raw)
-    (tmp_path / "x.zip.sig").write_text(signature)
-
-    def ask(number: int) -> Offer:
-        into = tmp_path / f"into-{number}"
-        into.mkdir()
-        address = parse_address(addresses[way], tmp_path)
-        return fetch(Wanted(address, into, signatures=signers.signatures))
-
-    with serving_git(tmp_path) as site:
-        url = f"{site.url}/x.zip"
-        addresses = {
-            "archive": "./x.zip", "url": url, "well-known": site.url,
-        }  # fmt: skip
-        listed = {"name": "greet", "type": "archive", "url": url, "digest": f"sha256:{digest}"}
-        indexes = {"/.well-known/agent-skills/index.json": {"$schema": SCHEMA, "skills": [listed]}}
-        site.pages = {path: json.dumps(each).encode() for path, each in indexes.items()}
-        site.pages |= {"/x.zip": raw, "/x.zip.sig": signature.encode()}
-
-        offer = ask(1)
-        [greet] = offer.skills
-        check = check_offered(offer, greet, signers.signatures)
-        assert check is not None
-        assert (check.state, check.signer) == ("good", "alice")
-        assert signature_text(offer, greet) == signature
-
-        other = signers.signatures.sign(b"another archive", signers.alice)
-        (tmp_path / "x.zip.sig").write_text(other)
-        site.pages["/x.zip.sig"] = other.encode()
-        offer = ask(2)
-        with pytest.raises(SignatureError, match="greet is refused: its signature does not count"):
-            check_offered(offer, offer.skills[0], signers.signatures)
-        (tmp_path / "x.zip.sig").unlink()
-        del site.pages["/x.zip.sig"]
-        offer = ask(3)
-        assert check_offered(offer, offer.skills[0], signers.signatures) is None

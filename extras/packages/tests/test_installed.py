@@ -1,15 +1,20 @@
-"""skills install, verify, sync, outdated, update and uninstall, as a person and as CI call them."""
+"""skills install, verify, update and uninstall, as a person and as CI call them."""
 
 import json
-import os
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from skills_agent.packages.credentials import split_credentials
 from skills_agent.packages.manifest import MANIFEST_FILE
+from tests.git_server import GitSite, Repository, serving_git
 from tests.graph.cli.command_line import CommandLine
+
+LOCKED = ("skills", "install", "--locked", "--yes")
+CHECK = ("skills", "update", "--check")
 
 
 @pytest.fixture
@@ -66,76 +71,31 @@ def test_verify_says_what_is_gone_and_what_the_lock_does_not_have(cli: CommandLi
     assert cli.run("skills", "verify", "mine").code == 1
 
 
-def test_verify_names_the_threads_on_another_version(cli: CommandLine, installed: Path) -> None:
-    model = cli.script({"tool_calls": [{"name": "load_skill", "args": {"name": "rain-gauge"}}]}, "Done.")
-    assert cli.run("ask", "rain?", "--thread", "monday", "--model", model).code == 0
-    assert "Thread" not in cli.run("skills", "verify").out
-    publish(cli, "More.\n")
-    assert cli.run("skills", "update", "--yes").code == 0
-    assert "Thread monday goes on with" in cli.run("skills", "verify").out
+def test_a_link_in_the_place_of_a_skill_is_a_difference(cli: CommandLine, installed: Path) -> None:
+    installed.rename(cli.workspace / "elsewhere")
+    installed.symlink_to(cli.workspace / "elsewhere")
+    done = cli.run("skills", "verify")
+    assert (done.code, "it is a link to" in done.out) == (1, True)
 
 
-def test_verify_leaves_out_threads_of_another_workspace_with_a_skill_of_that_name(
-    cli: CommandLine, installed: Path, tmp_path: Path
-) -> None:
-    other = tmp_path / "other"
-    theirs = shutil.copytree(installed, other / ".agent" / "skills" / "rain-gauge")
-    (theirs / "SKILL.md").write_text((installed / "SKILL.md").read_text() + "Theirs.\n")
-    model = cli.script({"tool_calls": [{"name": "load_skill", "args": {"name": "rain-gauge"}}]}, "Done.")
-    asked = ["ask", "rain?", "--thread", "theirs", "--model", model, "--workspace", str(other)]
-    assert cli.run(*asked).code == 0
-    assert "Thread" not in cli.run("skills", "verify").out
-
-
-def test_frozen_fails_on_a_difference_of_folder_or_source(cli: CommandLine, installed: Path) -> None:
-    assert cli.run("skills", "sync", "--frozen").code == 0
-    publish(cli, "More.\n")
-    done = cli.run("skills", "sync", "--frozen")
-    assert done.code == 1
-    assert "has other files now" in done.out
-    (installed / "SKILL.md").write_text("changed")
-    before = sorted(cli.workspace.rglob("*"))
-    done = cli.run("skills", "sync", "--frozen", "--json")
-    assert done.code == 1
-    assert len(done.value["differences"]) == 2
-    assert sorted(cli.workspace.rglob("*")) == before
-    assert (installed / "SKILL.md").read_text() == "changed"
-
-
-def test_sync_restores_what_the_lock_says_and_keeps_what_was_there(cli: CommandLine, installed: Path) -> None:
+def test_the_lock_is_installed_and_what_was_there_is_kept(cli: CommandLine, installed: Path) -> None:
     (installed / "SKILL.md").write_text("my words")
-    assert cli.run("skills", "sync").code == 1  # nobody is here to say yes
-    assert cli.run("skills", "sync", "--yes").code == 0
+    lock = (installed.parent / "skills.lock").read_text()
+    assert cli.run(*LOCKED[:-1]).code == 1  # nobody is here to say yes
+    assert cli.run(*LOCKED).code == 0
     assert cli.run("skills", "verify").code == 0
-    [backup] = cli.run("skills", "rollback", "rain-gauge", "--list", "--json").value["versions"]
-    assert (Path(backup["path"]) / "SKILL.md").read_text() == "my words"
-    assert "Nothing to do" in cli.run("skills", "sync").out
+    assert (installed.parent / "skills.lock").read_text() == lock
+    assert "Nothing to do" in cli.run(*LOCKED).out
+    assert cli.run("skills", "rollback", "rain-gauge", "--yes").code == 0
+    assert (installed / "SKILL.md").read_text() == "my words"
 
 
-def test_sync_sees_what_changes_after_it_has_seen_nothing(
-    cli: CommandLine, installed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # As if the two seconds had gone by in which the clock of a file system may stand still.
-    monkeypatch.setattr("skills_agent.packages.stamp._TICK", -60_000_000_000)
-    assert "Nothing to do" in cli.run("skills", "sync").out
-    script = installed / "scripts" / "add_up.py"
-    text, times = script.read_text(), script.stat()
-    script.write_text(text[::-1])
-    os.utime(script, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert "replaces" in cli.run("skills", "sync").out
-    script.write_text(text)
-    assert "Nothing to do" in cli.run("skills", "sync").out
-    (installed / "more").touch()
-    assert "replaces" in cli.run("skills", "sync").out
-
-
-def test_sync_refuses_what_the_source_has_instead(cli: CommandLine, installed: Path) -> None:
+def test_what_the_source_has_instead_is_refused(cli: CommandLine, installed: Path) -> None:
     publish(cli, "More.\n")
     shutil.rmtree(installed)
-    done = cli.run("skills", "sync", "--yes")
+    done = cli.run(*LOCKED)
     assert done.code == 1
-    assert "rain-gauge" in done.err
-    assert "has other files now" in done.err
+    assert "rain-gauge: ../../shared has other files now" in done.err
     assert not installed.exists()
 
 
@@ -144,85 +104,88 @@ def test_a_lock_works_in_another_place(cli: CommandLine, installed: Path) -> Non
     shutil.copytree(cli.workspace, elsewhere)
     shutil.rmtree(elsewhere / ".agent" / "skills" / "rain-gauge")
     shutil.rmtree(cli.workspace / "shared")
-    assert cli.run("skills", "sync", "--yes", "--workspace", str(elsewhere)).code == 0
+    assert cli.run(*LOCKED, "--workspace", str(elsewhere)).code == 0
     assert (elsewhere / ".agent" / "skills" / "rain-gauge" / "SKILL.md").exists()
 
 
-def test_outdated_and_update(cli: CommandLine, installed: Path) -> None:
-    assert "0 of 1 skill outdated." in cli.run("skills", "outdated").out
+def test_a_source_or_the_lock(cli: CommandLine, installed: Path) -> None:
+    assert cli.run("skills", "install").code == 2
+    assert cli.run(*LOCKED, "./shared").code == 2
+
+
+def test_update_checks_and_takes_what_the_source_has(cli: CommandLine, installed: Path) -> None:
+    assert cli.run(*CHECK).code == 0
     publish(cli, "More.\n")
-    [skill] = cli.run("skills", "outdated", "--json").value["skills"]
-    assert skill["state"] == "outdated"
+    before = sorted(cli.workspace.rglob("*"))
+    done = cli.run(*CHECK)
+    assert (done.code, "+More." in done.out) == (1, True)
+    [skill] = cli.run(*CHECK, "--json").value["skills"]
+    assert skill["change"] == "update"
+    assert sorted(cli.workspace.rglob("*")) == before
     assert cli.run("skills", "update", "--yes").code == 0
     assert (installed / "SKILL.md").read_text().endswith("More.\n")
-    assert cli.run("skills", "sync", "--frozen").code == 0
+    assert cli.run(*CHECK).code == 0
 
 
-def test_a_source_that_is_gone_is_said_and_is_not_fatal(cli: CommandLine, installed: Path) -> None:
+def test_a_source_that_is_gone_is_said_and_keeps_out_no_other(cli: CommandLine, installed: Path) -> None:
     other = cli.workspace / "other" / "snow"
     other.mkdir(parents=True)
     (other / "SKILL.md").write_text("---\nname: snow\ndescription: Snow. Use for snow.\n---\nSnow\n")
     assert cli.run("skills", "install", "./other", "--yes").code == 0
     shutil.rmtree(cli.workspace / "shared")
+    done = cli.run(*CHECK)
+    assert (done.code, "rain-gauge" in done.err) == (1, True)
     (other / "SKILL.md").write_text("---\nname: snow\ndescription: Snow. Use for snow.\n---\nMore snow\n")
-    done = cli.run("skills", "outdated")
-    assert done.code == 0
-    assert "rain-gauge" in done.err
-    assert "1 of 2 skills outdated" in done.out
     done = cli.run("skills", "update", "--yes")
     assert done.code == 0
     assert "rain-gauge" in done.err
+    assert "Installed 1 skill" in done.out
     assert cli.run("skills", "update", "rain-gauge", "--yes").code == 1
 
 
-def test_update_leaves_a_local_change_without_force(cli: CommandLine, installed: Path) -> None:
+def test_update_leaves_a_local_change(cli: CommandLine, installed: Path) -> None:
     publish(cli, "More.\n")
     (installed / "notes.md").write_text("mine")
     done = cli.run("skills", "update", "--yes")
-    assert done.code == 1
-    assert "was changed since it was installed" in done.err
-    assert cli.run("skills", "update", "--yes", "--force").code == 0
+    assert "rain-gauge is left as it is: it was changed since it was installed" in done.err
+    assert (installed / "notes.md").exists()
+    assert cli.run("skills", "install", "./shared", "--yes").code == 1
+    assert cli.run("skills", "install", "./shared", "--yes", "--force").code == 0
     assert not (installed / "notes.md").exists()
 
 
-def test_uninstall_keeps_a_backup_that_install_takes(cli: CommandLine, installed: Path) -> None:
+def test_uninstall_keeps_a_backup(cli: CommandLine, installed: Path) -> None:
     done = cli.run("skills", "uninstall", "rain-gauge", "--yes")
     assert done.code == 0
     assert not installed.exists()
-    assert cli.run("skills", "install", done.out.rsplit(" ", 1)[-1].strip(), "--yes").code == 0
+    command = done.out.partition("To put it back: skills-agent ")[2].split()
+    assert cli.run(*command, "--yes").code == 0
     assert installed.exists()
-    assert cli.run("skills", "uninstall", "rain-gauge", "--yes", "--purge").code == 0
-    assert "no backup" in cli.run("skills", "rollback", "rain-gauge", "--list").out
 
 
 def test_a_lock_of_a_repository_does_not_steer_the_terminal(cli: CommandLine, installed: Path) -> None:
     lock = installed.parent / "skills.lock"
-    text = (
-        lock.read_text()
-        .replace('"../../shared"', json.dumps("\x1b[2J./shared"))
-        .replace("SKILL.md", "\\u202e")
-    )
-    lock.write_text(text)
-    for command in ("verify", "outdated", "sync"):
-        done = cli.run("skills", command)
+    text = lock.read_text().replace('"../../shared"', json.dumps("\x1b[2J./shared"))
+    lock.write_text(text.replace("SKILL.md", "\\u202e"))
+    for command in (("skills", "verify"), CHECK, LOCKED):
+        done = cli.run(*command)
         assert "\x1b" not in done.out + done.err
         assert "\u202e" not in done.out + done.err
 
 
 def test_a_lock_that_is_gone_is_an_error_where_skills_are(cli: CommandLine, installed: Path) -> None:
     (installed.parent / "skills.lock").unlink()
-    for command in (["verify"], ["verify", "rain-gauge"], ["sync"], ["sync", "--frozen"]):
-        done = cli.run("skills", *command)
+    for command in (("skills", "verify"), ("skills", "verify", "rain-gauge"), LOCKED):
+        done = cli.run(*command)
         assert (done.code, done.out) == (1, ""), command
         assert "skills.lock: it is missing" in done.err
     shutil.rmtree(installed.parent)
-    assert cli.run("skills", "sync", "--frozen").code == 1
-    for command in (["verify"], ["sync"]):
-        done = cli.run("skills", *command)
-        assert (done.code, "skills.lock says" in done.out) == (0, False), command
+    for command in (("skills", "verify"), LOCKED):
+        done = cli.run(*command)
+        assert (done.code, "1 skill" in done.out) == (0, False), command
 
 
-def test_verify_takes_a_lock_that_says_nothing_of_manifests(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_lock_that_says_nothing_of_manifests_is_taken(cli: CommandLine) -> None:
     cli.run("skills", "pack", str(cli.write_skill() / "rain-gauge"))
     assert cli.run("skills", "install", "./rain-gauge.skill", "--yes").code == 0
     lock = cli.workspace / ".agent/skills/skills.lock"
@@ -231,7 +194,6 @@ def test_verify_takes_a_lock_that_says_nothing_of_manifests(cli: CommandLine, tm
     manifest = lock.parent / "rain-gauge" / MANIFEST_FILE
     manifest.write_text(manifest.read_text()[:100])
     assert cli.run("skills", "verify").code == 1
-    assert cli.run("skills", "sync", "--frozen").code == 1
 
 
 def test_a_packed_skill_is_installed_from_its_archive(cli: CommandLine) -> None:
@@ -240,14 +202,11 @@ def test_a_packed_skill_is_installed_from_its_archive(cli: CommandLine) -> None:
     assert done.code == 0, done.errors
     digest, archive = (line.split()[index] for line, index in zip(done.out.splitlines(), (1, 0), strict=True))
     value = cli.run("skills", "pack", folder, "--force", "--json").value
-    assert value["file"] == "rain-gauge.skill"
-    assert value["sha256"] == archive
+    assert (value["file"], value["sha256"]) == ("rain-gauge.skill", archive)
     [skill] = value["skills"]
     assert (skill["name"], skill["digest"], skill["files"]) == ("rain-gauge", digest, 2)
     assert cli.run("skills", "install", "./rain-gauge.skill", "--to", "elsewhere", "--yes").code == 0
-    lock = (cli.workspace / "elsewhere" / "skills.lock").read_text()
-    assert f'digest = "{digest}"' in lock
-    assert f'archive = "{archive}"' in lock
+    assert f'digest = "{digest}"' in (cli.workspace / "elsewhere" / "skills.lock").read_text()
     assert cli.run("skills", "verify", "--to", "elsewhere").code == 0
 
 
@@ -270,3 +229,66 @@ def test_packing_says_what_is_in_its_way(cli: CommandLine) -> None:
     assert {each["severity"] for each in value["findings"]} == {"warning"}
     assert not (cli.workspace / "x.zip").exists()
     assert cli.run("skills", "pack", folder, "-o", "x.zip", "--allow-warnings").code == 0
+
+
+# Of a git server: moved tags, updates, credentials
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "repositories" / "acme.git")
+
+
+@pytest.fixture
+def site(repository: Repository) -> Iterator[GitSite]:
+    with serving_git(repository.folder.parent) as site:
+        yield site
+
+
+def test_a_moved_tag_fails_in_ci_and_is_taken_by_update(
+    cli: CommandLine, repository: Repository, site: GitSite
+) -> None:
+    old = repository.skill()
+    repository.git("tag", "v1")
+    address = f"git+{site.url}/acme.git@v1"
+    assert cli.run("skills", "install", address, "--yes").code == 0
+    new = repository.skill(text="Newer.")
+    assert cli.run(*CHECK).code == 0  # the tag is where it was
+    repository.git("tag", "--force", "v1", new)
+    done = cli.run(*CHECK)
+    assert done.code == 1
+    assert f"at {new[:12]}, was {old[:12]}" in " ".join(done.out.split())
+    assert cli.run("skills", "update", "--yes").code == 0
+    assert cli.run(*CHECK).code == 0
+
+
+def test_the_commit_of_the_lock_is_installed_whatever_the_tag_means(
+    cli: CommandLine, repository: Repository, site: GitSite
+) -> None:
+    repository.skill()
+    assert cli.run("skills", "install", f"git+{site.url}/acme.git@main", "--yes").code == 0
+    repository.skill(text="Newer.")
+    skill = cli.workspace / ".agent" / "skills" / "greet" / "SKILL.md"
+    before = skill.read_text()
+    skill.write_text("changed")
+    assert cli.run(*LOCKED).code == 0
+    assert skill.read_text() == before
+
+
+@pytest.mark.parametrize("secret", ["me:s3cret", "s3cret"])
+@pytest.mark.variants
+def test_credentials_are_in_no_lock_no_output_and_no_error(
+    cli: CommandLine, repository: Repository, site: GitSite, secret: str
+) -> None:
+    repository.skill()
+    site.authorization = split_credentials(f"http://{secret}@h").authorization
+    address = f"git+{site.url.replace('//', f'//{secret}@')}/acme.git"
+    done = cli.run("skills", "install", address, "--yes")
+    assert done.code == 0
+    lock = (cli.workspace / ".agent" / "skills" / "skills.lock").read_text()
+    site.authorization = "Basic other"
+    outputs = [done, cli.run("skills", "install", address, "--yes"), cli.run(*CHECK)]
+    assert [each.code for each in outputs[1:]] == [1, 1]
+    assert "asks for credentials" in outputs[1].err
+    for text in (lock, *(each.out + each.err for each in outputs)):
+        assert "s3cret" not in text

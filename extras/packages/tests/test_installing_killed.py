@@ -31,7 +31,7 @@ def test_a_kill_at_a_random_moment_leaves_each_skill_whole(cli: CommandLine) -> 
     commands = {
         "install": ("skills", "install", "./shared", "--all", "--yes", "--force"),
         "update": ("skills", "update", "--yes"),
-        "uninstall": ("skills", "uninstall", *NAMES, "--yes", "--force"),
+        "uninstall": ("skills", "uninstall", *NAMES, "--yes"),
     }
     start = time.monotonic()
     assert cli.run_process(*commands["install"]).code == 0

@@ -18,7 +18,7 @@ ADDRESSES = [
     *(f"git+{scheme}://{{host}}:{{port}}/x.git" for scheme in ("http", "https", "ssh")),
     *("git://{host}:{port}/x.git", "https://{host}:{port}/x.git", "ssh://git@{host}:{port}/x.git"),
 ]
-COMMANDS = [("outdated",), ("sync", "--frozen"), ("update", "--yes"), ("sync", "--yes")]
+COMMANDS = [("update", "--check"), ("update", "--yes"), ("install", "--locked", "--yes")]
 
 
 class Listener:
@@ -60,12 +60,12 @@ def test_what_a_lock_names_reaches_no_private_host(
     cli: CommandLine, listener: Listener, command: tuple[str, ...]
 ) -> None:
     addresses = [each.format(host="127.0.0.1", port=listener.port) for each in ADDRESSES]
-    for source in addresses if command == ("sync", "--yes") else [None]:
+    for source in addresses if command[0] == "install" else [None]:
         chosen = addresses if source is None else [source]
         clone(
             cli, *(LockedSkill(name=f"s{n}", source=each, digest="0" * 64) for n, each in enumerate(chosen))
         )
-        assert cli.run("skills", *command).code == (0 if command == ("outdated",) else 1)
+        assert cli.run("skills", *command).code == 1
     assert listener.came == 0
 
 
@@ -73,9 +73,8 @@ def test_no_spelling_of_an_address_of_this_machine_is_reached(cli: CommandLine, 
     forms = [form for form in ADDRESSES if form.startswith(("git+https", "ssh", "https"))]
     addresses = [form.format(host=host, port=listener.port) for host in HOSTS for form in forms]
     clone(cli, *(LockedSkill(name=f"s{n}", source=each, digest="0" * 64) for n, each in enumerate(addresses)))
-    outdated = cli.run("skills", "outdated")
-    assert outdated.code == 0
-    assert len(outdated.err.splitlines()) >= len(addresses)
+    done = cli.run("skills", "update", "--check")
+    assert len(done.err.splitlines()) >= len(addresses)
     assert listener.came == 0
 
 
@@ -88,7 +87,7 @@ def test_what_a_lock_resolved_to_reaches_none_either(
     place = resolved.format(port=listener.port)
     for source in ("https://skills.example.invalid/", "acme/skills"):
         clone(cli, LockedSkill(name="one", source=source, resolved=place, digest="0" * 64))
-        assert cli.run("skills", "sync", "--yes").code == 1
+        assert cli.run("skills", "install", "--locked", "--yes").code == 1
     assert listener.came == 0
 
 
@@ -98,15 +97,15 @@ def test_a_host_that_was_typed_once_on_this_machine_may_be_named(cli: CommandLin
     with serving_git(repository.folder.parent) as site:
         address = f"git+{site.url}/acme.git"
         clone(cli, LockedSkill(name="greet", source=address, digest="0" * 64))
-        refused = cli.run("skills", "outdated")
+        refused = cli.run("skills", "update", "--check")
         assert site.requests == []
         assert f"skills install {address} --dry-run" in refused.err
         assert cli.run("skills", "install", address, "--dry-run").code == 0
-        assert "1 of 1 skill outdated" in cli.run("skills", "outdated").out
+        assert cli.run("skills", "update", "--check").err == ""
         other = address.replace("127.0.0.1", "localhost")
         clone(cli, LockedSkill(name="greet", source=other, digest="0" * 64))
         before = len(site.requests)
-        cli.run("skills", "outdated")
+        cli.run("skills", "update", "--check")
         assert len(site.requests) == before
 
 
@@ -116,11 +115,11 @@ def test_the_lock_of_the_users_own_folder_was_typed(cli: CommandLine, tmp_path: 
     with serving_git(repository.folder.parent) as site:
         done = cli.run("skills", "install", f"git+{site.url}/acme.git", "--to", "user", "--yes")
         assert done.code == 0, done.err
-        assert "0 of 1 skill outdated" in cli.run("skills", "outdated", "--to", "user").out
+        assert cli.run("skills", "update", "--check", "--to", "user").code == 0
 
 
 def test_a_name_that_git_knows_alone_reaches_none(cli: CommandLine, listener: Listener) -> None:
     source = f"git+https://x.localhost:{listener.port}/x.git"
     clone(cli, LockedSkill(name="one", source=source, digest="0" * 64))
-    cli.run("skills", "outdated")
+    cli.run("skills", "update", "--check")
     assert listener.came == 0

@@ -15,7 +15,6 @@ from skills_agent.packages.manifest import (
     MANIFEST_FILE,
     MAX_BYTES,
     Manifest,
-    ManifestError,
     parse_manifest,
     read_manifest,
     statement,
@@ -132,7 +131,7 @@ def test_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
 )
 def test_what_does_not_fit_the_format_is_refused(changes: dict[str, Any], reason: str) -> None:
     raw = json.dumps(PLAIN | changes).encode()
-    with pytest.raises(ManifestError, match=reason):
+    with pytest.raises(EntryError, match=reason):
         parse_manifest(raw, Path(MANIFEST_FILE))
 
 
@@ -145,13 +144,13 @@ def test_what_does_not_fit_the_format_is_refused(changes: dict[str, Any], reason
     ],
 )  # fmt: skip
 def test_what_is_no_json_is_refused(raw: bytes) -> None:
-    with pytest.raises(ManifestError):
+    with pytest.raises(EntryError):
         parse_manifest(raw, Path(MANIFEST_FILE))
 
 
 def test_one_over_the_limit_is_not_read(tmp_path: Path) -> None:
     (tmp_path / MANIFEST_FILE).write_bytes(b" " * (MAX_BYTES + 1))
-    with pytest.raises(ManifestError, match="more than 8,000,000 bytes"):
+    with pytest.raises(EntryError, match="more than 8,000,000 bytes"):
         read_manifest(tmp_path)
 
 

@@ -12,23 +12,19 @@ import pytest
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.types import Command
 
-from extras.packages.tests.signers import Signers as SigningPeople
 from skills_agent.graph.places import trust_file_of, user_state_folder
 from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.vouchers import Vouchers
 from skills_agent.nodes.judge import Judge
-from skills_agent.packages.address import parse_address
+from skills_agent.packages import propose
 from skills_agent.packages.backups import Backups
-from skills_agent.packages.errors import EntryError
+from skills_agent.packages.errors import PackageError
 from skills_agent.packages.journal import Journal
 from skills_agent.packages.lock import LockedSkill, read_lock
-from skills_agent.packages.manifest import statement
-from skills_agent.packages.offer import Offer, OfferedSkill
-from skills_agent.packages.proposal import DRAFTS_KEPT, Proposals, Surroundings, Wish
-from skills_agent.packages.signed import Signers
-from skills_agent.packages.signer_files import SignerFiles
+from skills_agent.packages.proposal import ProposeSkillArguments, draft
+from skills_agent.packages.proposal import done as proposal_done
 from skills_agent.packages.target import Target
 from skills_agent.skills.policy import Opinion
 from skills_agent.skills.policy.tool_spec import PROPOSE_SKILL
@@ -119,10 +115,10 @@ def test_a_person_sees_every_file_and_what_was_seen_is_installed(
     assert (skills_dir / "rain-report" / "scripts" / "add_up.py").read_text() == SCRIPT
     told = result(agent)
     assert "A person agreed: rain-report is installed in .agent/skills/rain-report (new; version" in told
-    assert "To undo it: skills-agent skills rollback rain-report" in told
+    assert "To undo it: skills-agent skills uninstall rain-report" in told
 
 
-def test_the_lock_says_from_which_thread_step_and_model_it_is(make_agent: MakeAgent) -> None:
+def test_the_lock_says_from_which_thread_and_model_it_is(make_agent: MakeAgent) -> None:
     agent = make_agent([proposal(), "Done."], **ON)
     accept(agent)
     skill = locked(agent)
@@ -132,22 +128,6 @@ def test_the_lock_says_from_which_thread_step_and_model_it_is(make_agent: MakeAg
     assert skill.proposed.thread == "thread"
     assert skill.proposed.model == "scripted"
     assert skill.proposed.reason == "The columns are named differently in each file."
-    steps = [
-        each.config["configurable"]["checkpoint_id"] for each in agent.graph.get_state_history(agent.config)
-    ]
-    assert skill.proposed.step in steps
-    assert not skill.proposed.replaced
-
-
-def test_the_lock_says_who_accepted_it(make_agent: MakeAgent) -> None:
-    agent, ann = make_agent([proposal(), "Done."], **ON), Context(user_id="ann")
-    agent.say("Learn it.", context=ann)
-    (interrupt,) = agent.state.interrupts
-    agent.run(Command(resume={interrupt.id: {"decisions": [APPROVE]}}), ann)
-    skill = locked(agent)
-    assert skill
-    assert skill.proposed
-    assert skill.proposed.accepted == "ann"
 
 
 def test_the_next_turn_has_the_skill_and_nobody_vouches_for_it(make_agent: MakeAgent) -> None:
@@ -316,11 +296,8 @@ def test_an_edit_shows_the_difference_and_keeps_the_other_files(
     assert "`scripts/add_up.py` (removed)" in shown
     agent.answer(APPROVE)
     assert not (skills_dir / "rain-report" / "scripts").exists()
-    second = locked(agent)
     assert first
-    assert second
-    assert second.proposed
-    assert second.proposed.replaced == first.digest
+    assert "To undo it: skills-agent skills rollback rain-report" in result(agent)
     target = Target(skills_dir, user_state_folder(agent.settings))
     assert [each.digest for each in target.backups.of("rain-report")] == [first.digest]
 
@@ -406,19 +383,6 @@ def _under_a_damaged_list_of_trust(make_agent: MakeAgent, skills_dir: Path) -> A
     return agent
 
 
-def _signed_with_its_archive(make_agent: MakeAgent, skills_dir: Path) -> Agent:
-    write_skill(skills_dir, "rain-report", "Mine.")
-    people = SigningPeople(skills_dir.parent.parent.parent / "people")
-    digest = Target(skills_dir, skills_dir).found("rain-report")
-    agent = make_agent([proposal(files=edited()), "Done."], allowed_signers=people.allowed, **ON)
-    signature = people.signatures.sign(statement("rain-report", digest), people.alice)
-    check = people.signatures.check(statement("rain-report", digest), signature)
-    signers = Signers(SignerFiles.of(agent.settings), user_state_folder(agent.settings))
-    skill = OfferedSkill("rain-report", skills_dir / "rain-report", digest, {}, archive_check=check)
-    signers.note([(Offer(parse_address(".", skills_dir), (skill,)), skill, check)])
-    return agent
-
-
 def _a_link(make_agent: MakeAgent, skills_dir: Path) -> Agent:
     folder = write_skill(skills_dir.parent.parent / "mine", "rain-report", "Mine.")
     skills_dir.mkdir(parents=True)
@@ -436,7 +400,6 @@ def _a_link(make_agent: MakeAgent, skills_dir: Path) -> Agent:
         (_trusted_before_it_was_changed, "a person vouches for it"),
         (_in_a_trusted_folder, "it is in a trusted folder (configured)"),
         (_signed, "it carries a manifest"),
-        (_signed_with_its_archive, "it is signed by alice"),
         (_installed, "it was installed from acme/skills"),
         (_installed_and_gone, "skills.lock has it"),
         (_under_a_damaged_list_of_trust, "it cannot be told whether a person vouches for it"),
@@ -454,6 +417,14 @@ def test_what_somebody_vouches_for_is_never_changed_in_place(
     assert "and is not changed in place. Propose " in told
     assert "-2 instead" in told
     assert {each: each.read_bytes() for each in files} == files
+
+
+def test_what_a_host_vouches_for_is_never_changed_in_place(
+    make_agent: MakeAgent, skills_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_skill(skills_dir, "rain-report", "Mine.")
+    monkeypatch.setattr(Vouchers, "vouch_for", lambda *_: "the board")
+    assert "it is signed by the board" in refused(make_agent([proposal(files=edited()), "Done."], **ON))
 
 
 def test_a_new_skill_in_a_folder_that_is_trusted_says_so(make_agent: MakeAgent, skills_dir: Path) -> None:
@@ -483,19 +454,21 @@ def test_a_skill_that_changes_between_the_answer_and_the_call_is_left_alone(
     agent = make_agent([proposal(), "Done.", proposal(files=edited()), "Done."], **ON)
     accept(agent)
     agent.say("Better.")
-    file, done = skills_dir / "rain-report" / "SKILL.md", Proposals.done
+    file, done = skills_dir / "rain-report" / "SKILL.md", proposal_done
 
-    def changed_meanwhile(self: Proposals, name: str, key: str) -> LockedSkill | None:
+    def changed_meanwhile(target: Target, name: str, key: str) -> LockedSkill | None:
         file.write_text(SKILL.replace("# Rain", "# My rain"))
-        return done(self, name, key)
+        return done(target, name, key)
 
-    monkeypatch.setattr(Proposals, "done", changed_meanwhile)
+    monkeypatch.setattr(propose, "done", changed_meanwhile)
     agent.answer(APPROVE)
     assert "is not what a person was asked about" in result(agent)
     assert "# My rain" in file.read_text()
 
 
-@pytest.mark.parametrize(("kind", "name"), [(Proposals, "install"), (Target, "commit"), (Journal, "write")])
+@pytest.mark.parametrize(
+    ("kind", "name"), [(propose, "install_proposed"), (Target, "commit"), (Journal, "write")]
+)
 @pytest.mark.variants
 def test_a_process_that_ends_in_the_middle_installs_it_once(
     make_agent: MakeAgent, skills_dir: Path, monkeypatch: pytest.MonkeyPatch, kind: Any, name: str
@@ -509,8 +482,8 @@ def test_a_process_that_ends_in_the_middle_installs_it_once(
     agent.say("Better.")
     whole = getattr(kind, name)
 
-    def cut_off(self: Any, *args: Any) -> None:
-        whole(self, *args)
+    def cut_off(*args: Any) -> None:
+        whole(*args)
         raise CutOff
 
     with monkeypatch.context() as patch:
@@ -528,7 +501,8 @@ def test_a_process_that_ends_in_the_middle_installs_it_once(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "name"), [(Proposals, "install"), (Target, "commit"), (Journal, "write"), (Backups, "keep")]
+    ("kind", "name"),
+    [(propose, "install_proposed"), (Target, "commit"), (Journal, "write"), (Backups, "keep")],
 )
 def test_a_killed_process_installs_it_once(
     make_agent: MakeAgent, skills_dir: Path, tmp_path: Path, kind: Any, name: str
@@ -542,8 +516,8 @@ def test_a_killed_process_installs_it_once(
             accept(agent)
             agent.say("Better.")
 
-    def killed(self: Any, *args: Any) -> None:
-        whole(self, *args)
+    def killed(*args: Any) -> None:
+        whole(*args)
         os.kill(os.getpid(), signal.SIGKILL)
 
     def answer() -> None:
@@ -596,7 +570,7 @@ def test_a_process_that_ends_before_it_installs_it_later(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Proposals, "install", cut_off)
+        patch.setattr(propose, "install_proposed", cut_off)
         with pytest.raises(KeyboardInterrupt):
             agent.answer(APPROVE)
     assert not (skills_dir / "rain-report").exists()
@@ -649,27 +623,6 @@ def test_a_folder_of_skills_around_the_workspace_stops_no_writing(
     assert "new file" in question(agent)
 
 
-def test_a_draft_that_somebody_changed_is_not_what_is_installed(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
-    agent = make_agent([proposal(), "Done."], **ON)
-    agent.say("Learn it.")
-    for draft in (user_state_folder(agent.settings) / "proposals").glob("*/rain-report/SKILL.md"):
-        draft.write_text("evil")
-    agent.answer(APPROVE)
-    assert (skills_dir / "rain-report" / "SKILL.md").read_text() == SKILL
-
-
-def test_drafts_do_not_pile_up(tmp_path: Path) -> None:
-    proposals = Proposals(Target(tmp_path / "skills", tmp_path / "state"), tmp_path / "state")
-    around = Surroundings({}, lambda *_: "")
-    for number in range(DRAFTS_KEPT + 5):
-        last = proposals.draft(Wish("rain-report", edited(f"Number {number}.")), around)
-    left = list((tmp_path / "state" / "proposals").iterdir())
-    assert len(left) == DRAFTS_KEPT
-    assert last.skill.folder.parent in left
-
-
 def test_a_skill_without_its_file_is_none(make_agent: MakeAgent, skills_dir: Path) -> None:
     write_skill(skills_dir, "rain-report", "Adds up. Use for rain.")
     agent = make_agent([proposal(files={"a.md": "x"}, remove=["SKILL.md"]), "Done."], **ON)
@@ -677,9 +630,10 @@ def test_a_skill_without_its_file_is_none(make_agent: MakeAgent, skills_dir: Pat
 
 
 def test_half_a_character_is_no_text(tmp_path: Path) -> None:
-    proposals = Proposals(Target(tmp_path / "skills", tmp_path / "state"), tmp_path / "state")
-    with pytest.raises(EntryError, match="it is no text"):
-        proposals.draft(Wish("rain-report", edited("\ud800")), Surroundings({}, lambda *_: ""))
+    target = Target(tmp_path / "skills", tmp_path / "state")
+    wish = ProposeSkillArguments.model_construct(name="x", reason="x", files=edited("\ud800"), remove=[])
+    with pytest.raises(PackageError, match="it is no text"):
+        draft(wish, target, tmp_path, {}, lambda *_: "")
 
 
 def test_a_folder_that_a_link_leads_out_of_is_not_used(make_agent: MakeAgent, workspace: Path) -> None:

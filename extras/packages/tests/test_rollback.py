@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.packages.errors import InstalledError
-from skills_agent.packages.installation import Origin
+from skills_agent.packages.errors import PackageError
+from skills_agent.packages.installation import install, plan_rollback
 from skills_agent.packages.lock import Proposed, read_lock
-from skills_agent.packages.proposal import Proposals, Surroundings, Wish
-from skills_agent.packages.rollback import plan_rollback, roll_back
+from skills_agent.packages.proposal import ProposeSkillArguments, draft, install_proposed
 from skills_agent.packages.target import Target
 from tests.agents import call, calls
 from tests.graph.cli.command_line import CommandLine
@@ -31,19 +30,41 @@ def folder(cli: CommandLine) -> Path:
     return cli.workspace / ".agent" / "skills"
 
 
+def target_of(cli: CommandLine) -> Target:
+    return Target(cli.workspace / ".agent" / "skills", cli.state.parent)
+
+
 def propose(cli: CommandLine, text: str, thread: str = "learn") -> None:
     """Install a version as a proposal that was accepted."""
-    state = cli.state.parent
-    proposals = Proposals(Target(cli.workspace / ".agent" / "skills", state), state)
-    wish = Wish("rain-report", {"SKILL.md": SKILL.format(text=text)})
-    proposal = proposals.draft(wish, Surroundings({}, lambda *_: ""))
-    proposed = Proposed(thread=thread, model="scripted", reason=f"It is {text}", call=thread)
-    proposals.install(proposal, proposed, Origin("skills-agent", datetime.now(UTC)))
+    target = target_of(cli)
+    wish = ProposeSkillArguments(
+        name="rain-report", reason=f"It is {text}", files={"SKILL.md": SKILL.format(text=text)}
+    )
+    with target.draft() as into:
+        change = draft(wish, target, into, {}, lambda *_: "")
+        proposed = Proposed(thread=thread, model="scripted", reason=wish.reason, call=thread)
+        install_proposed(target, into, change, proposed, datetime.now(UTC))
+
+
+def publish(cli: CommandLine, *texts: str) -> None:
+    """Install a version from a folder, and update it to others."""
+    source = cli.workspace / "shared" / "rain-report"
+    source.mkdir(parents=True, exist_ok=True)
+    for number, text in enumerate(texts):
+        (source / "SKILL.md").write_text(SKILL.format(text=text))
+        command = ["update"] if number else ["install", "shared"]
+        assert cli.run("skills", *command, "--yes").code == 0
 
 
 def text_of(folder: Path) -> str:
     file = folder / "rain-report" / "SKILL.md"
     return file.read_text().split()[-1] if file.exists() else ""
+
+
+def rollback(cli: CommandLine, *more: str) -> str:
+    done = cli.run("skills", "rollback", "rain-report", "--yes", *more)
+    assert done.code == 0, done.err
+    return done.out
 
 
 def test_what_a_person_accepted_is_undone(cli: CommandLine, folder: Path) -> None:
@@ -53,77 +74,44 @@ def test_what_a_person_accepted_is_undone(cli: CommandLine, folder: Path) -> Non
     model = cli.script(wish, "Done.")
     assert cli.run("ask", "Learn it.", "--model", model, "--thread", "learn", "--yes", "write").code == 3
     assert not folder.exists()
-    assert cli.run("resume", "learn", "--model", model, "--approve").code == 0
+    done = cli.run("resume", "learn", "--model", model, "--approve")
+    assert done.code == 0
     assert text_of(folder) == "one"
-    assert "proposed in thread learn" in cli.run("skills", "rollback", "rain-report", "--yes").out
+    assert cli.run("skills", "uninstall", "rain-report", "--yes").code == 0
     assert text_of(folder) == ""
 
 
-def test_a_rollback_can_be_undone(cli: CommandLine, folder: Path) -> None:
+def test_the_last_version_comes_back_and_the_next_time_the_one_before(cli: CommandLine, folder: Path) -> None:
     propose(cli, "zero", "z")
     propose(cli, "one", "a")
     propose(cli, "two", "b")
-    done = cli.run("skills", "rollback", "rain-report", "--yes")
-    command = done.out.partition("To undo this: skills-agent ")[2].split()
-    assert cli.run(*command, "--yes").code == 0
-    assert text_of(folder) == "two"
+    for _ in range(4):  # what is put back again and again pushes no version out
+        assert "proposed in thread b by scripted" in rollback(cli)
+        assert text_of(folder) == "one"
+        rollback(cli)
+        assert text_of(folder) == "two"
     proposed = read_lock(folder).skills["rain-report"].proposed
     assert proposed
     assert proposed.thread == "b"
-    for _ in range(8):  # what is put back again and again pushes no version out
-        assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
-        assert cli.run(*command, "--yes").code == 0
-    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
-    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
+    oldest = target_of(cli).backups.of("rain-report")[-1].digest[:12]
+    assert oldest in rollback(cli, "--version", oldest)
     assert text_of(folder) == "zero"
 
 
-def test_what_was_installed_from_elsewhere_goes_back_version_by_version_and_forward_by_name(
+def test_what_was_installed_and_removed_comes_back_with_what_the_lock_had(
     cli: CommandLine, folder: Path
 ) -> None:
-    source = cli.workspace / "shared" / "rain-report"
-    source.mkdir(parents=True)
-    for text, command in (("one", ["install", "shared"]), ("two", ["update"]), ("three", ["update"])):
-        (source / "SKILL.md").write_text(SKILL.format(text=text))
-        assert cli.run("skills", *command, "--yes").code == 0
-
-    second = cli.run("skills", "rollback", "rain-report", "--yes")
+    publish(cli, "one", "two")
+    before = (folder / "skills.lock").read_text()
+    cli.run("skills", "uninstall", "rain-report", "--yes")
+    rollback(cli)
     assert text_of(folder) == "two"
-    first = cli.run("skills", "rollback", "rain-report", "--yes")
-    assert text_of(folder) == "one"
-    refused = cli.run("skills", "rollback", "rain-report", "--yes").err
-    assert "no earlier version of it is kept; --list shows later ones" in refused
-
-    for done, text in ((first, "two"), (second, "three")):
-        command = done.out.partition("To undo this: skills-agent ")[2].split()
-        assert cli.run(*command, "--yes").code == 0
-        assert text_of(folder) == text
-    for text in ("two", "one"):
-        assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
-        assert text_of(folder) == text
+    assert (folder / "skills.lock").read_text() == before
     assert cli.run("skills", "verify").code == 0
 
 
-def test_after_a_jump_back_what_lies_between_is_no_earlier_version(cli: CommandLine, folder: Path) -> None:
-    source = cli.workspace / "shared" / "rain-report"
-    source.mkdir(parents=True)
-    for text, command in (("one", ["install", "shared"]), ("two", ["update"]), ("three", ["update"])):
-        (source / "SKILL.md").write_text(SKILL.format(text=text))
-        assert cli.run("skills", *command, "--yes").code == 0
-    listed = cli.run("skills", "rollback", "rain-report", "--list", "--json").value
-    oldest = listed["versions"][-1]["digest"][:12]
-    assert cli.run("skills", "rollback", "rain-report", "--version", oldest, "--yes").code == 0
-    assert text_of(folder) == "one"
-    assert "no earlier version" in cli.run("skills", "rollback", "rain-report", "--yes").err
-    (source / "SKILL.md").write_text(SKILL.format(text="four"))
-    assert cli.run("skills", "update", "--yes").code == 0
-    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
-    assert text_of(folder) == "one"
-
-
 def test_without_a_yes_nothing_is_changed(cli: CommandLine, folder: Path) -> None:
-    propose(cli, "one", "a")
-    propose(cli, "two", "b")
+    publish(cli, "one", "two")
     asked = cli.run("skills", "rollback", "rain-report")
     assert asked.code == 1
     assert "nobody is here to say yes" in asked.err
@@ -131,136 +119,67 @@ def test_without_a_yes_nothing_is_changed(cli: CommandLine, folder: Path) -> Non
     assert text_of(folder) == "two"
 
 
-def test_a_local_change_is_kept_as_a_backup_and_undone_first(cli: CommandLine, folder: Path) -> None:
-    propose(cli, "one", "a")
-    propose(cli, "two", "b")
+def test_a_local_change_is_kept_as_a_backup_and_the_lock_stays(cli: CommandLine, folder: Path) -> None:
+    publish(cli, "one", "two")
     file = folder / "rain-report" / "SKILL.md"
     file.write_text(SKILL.format(text="mine"))
-    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
-    assert text_of(folder) == "one"
-    listed = cli.run("skills", "rollback", "rain-report", "--list", "--json").value
-    mine = listed["versions"][0]["digest"]
-    assert cli.run("skills", "rollback", "rain-report", "--version", mine[:12], "--yes").code == 0
+    assert cli.run("skills", "install", "--locked", "--yes").code == 0
+    assert text_of(folder) == "two"
+    lock = (folder / "skills.lock").read_text()
+    rollback(cli)
     assert text_of(folder) == "mine"
-
-
-def test_a_skill_of_the_project_that_was_edited_comes_back_as_it_was(cli: CommandLine, folder: Path) -> None:
-    mine = folder / "rain-report"
-    mine.mkdir(parents=True)
-    (mine / "SKILL.md").write_text(SKILL.format(text="mine"))
-    (mine / "run.sh").write_text("true\n")
-    (mine / "run.sh").chmod(0o755)
-    propose(cli, "two")
-    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
-    assert text_of(folder) == "mine"
-    assert (mine / "run.sh").stat().st_mode & 0o111
-    assert "rain-report" not in read_lock(folder).skills
+    assert (folder / "skills.lock").read_text() == lock
 
 
 def test_a_backup_that_somebody_changed_is_not_put_back(cli: CommandLine, folder: Path) -> None:
-    propose(cli, "one", "a")
-    propose(cli, "two", "b")
-    (kept,) = Target(folder, cli.state.parent).backups.of("rain-report")
-    (kept.folder / "SKILL.md").write_text(SKILL.format(text="evil"))
-    refused = cli.run("skills", "rollback", "rain-report", "--yes")
-    assert refused.code == 1
-    assert "its backup was changed since" in refused.err
+    publish(cli, "one", "two")
+    [backup] = target_of(cli).backups.of("rain-report")
+    (backup.folder / "SKILL.md").write_text("evil")
+    done = cli.run("skills", "rollback", "rain-report", "--yes")
+    assert (done.code, "was changed since; look at" in done.err) == (1, True)
     assert text_of(folder) == "two"
 
 
-@pytest.mark.parametrize("version", ["zzzz", "0000", ""])
-def test_a_version_has_to_be_one_that_is_kept(cli: CommandLine, folder: Path, version: str) -> None:
-    propose(cli, "one", "a")
-    one = read_lock(folder).skills["rain-report"].digest
-    propose(cli, "two", "b")
-    version = version or one[:3]
-    refused = cli.run("skills", "rollback", "rain-report", "--version", version, "--yes")
-    assert "is not the beginning of one digest that is kept" in refused.err
+@pytest.mark.parametrize("more", [("--version", "ffff"), ("--version", "../..")])
+def test_a_version_has_to_be_one_that_is_kept(cli: CommandLine, folder: Path, more: tuple[str, ...]) -> None:
+    publish(cli, "one", "two")
+    done = cli.run("skills", "rollback", "rain-report", "--yes", *more)
+    assert (done.code, "of it is kept in backups" in done.err) == (1, True)
     assert text_of(folder) == "two"
 
 
-def test_there_is_nothing_to_go_back_to(cli: CommandLine, folder: Path) -> None:
-    assert "there is no such skill" in cli.run("skills", "rollback", "rain-report", "--yes").err
-    assert cli.run("skills", "install", str(cli.skills), "--all", "--yes").code == 0
-    assert "no earlier version of it is kept" in cli.run("skills", "rollback", "rain-gauge", "--yes").err
-    propose(cli, "one", "a")
-    propose(cli, "two", "b")
-    Target(folder, cli.state.parent).backups.remove("rain-report")
-    refused = cli.run("skills", "rollback", "rain-report", "--yes").err
-    assert "the backup of what it replaced" in refused
-    assert text_of(folder) == "two"
-
-
-@pytest.mark.parametrize("name", ["../rain-report", "a/b", "Rain", "."])
-def test_a_name_leads_nowhere_else(cli: CommandLine, folder: Path, name: str) -> None:
-    propose(cli, "one")
-    assert "that is no name of a skill" in cli.run("skills", "rollback", name, "--yes").err
-    assert text_of(folder) == "one"
-
-
-def test_the_version_that_is_there_is_not_put_back(cli: CommandLine, folder: Path) -> None:
-    propose(cli, "one", "a")
-    propose(cli, "two", "b")
-    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
-    (one,) = (each for each in read_lock(folder).skills.values())
-    assert cli.run("skills", "rollback", "rain-report", "--yes").code == 0
-    command = ("skills", "rollback", "rain-report", "--version", one.digest[:12], "--yes")
-    assert cli.run(*command).code == 0
-    assert "it is that version already" in cli.run(*command).err
+@pytest.mark.parametrize("name", ["../shared", "..", "", "/etc", "greet"])
+def test_a_name_leads_nowhere_else(cli: CommandLine, name: str) -> None:
+    publish(cli, "one", "two")
+    done = cli.run("skills", "rollback", name, "--yes")
+    assert done.code == 1
+    assert "is no name of a skill" in done.err or "no other version of it is kept" in done.err
 
 
 def test_what_changes_while_it_is_shown_stays(cli: CommandLine, folder: Path) -> None:
-    propose(cli, "one", "a")
-    propose(cli, "two", "b")
-    target = Target(folder, cli.state.parent)
-    planned = plan_rollback(target, "rain-report")
-    (folder / "rain-report" / "SKILL.md").write_text(SKILL.format(text="mine"))
-    with pytest.raises(InstalledError, match="it was changed while this was shown"):
-        roll_back(target, planned, datetime.now(UTC))
+    publish(cli, "one", "two")
+    target = target_of(cli)
+    with target.draft() as into:
+        change = plan_rollback(target, "rain-report", "", into)
+        (folder / "rain-report" / "SKILL.md").write_text(SKILL.format(text="mine"))
+        with pytest.raises(PackageError, match="was changed while this was shown"):
+            install(target, into, [change], datetime.now(UTC), force=True)
     assert text_of(folder) == "mine"
-
-
-def test_what_sync_replaced_comes_back_and_the_lock_stays(cli: CommandLine, folder: Path) -> None:
-    assert cli.run("skills", "install", str(cli.skills), "--all", "--yes").code == 0
-    (folder / "rain-gauge" / "more.md").write_text("x")
-    lock = (folder / "skills.lock").read_bytes()
-    assert cli.run("skills", "sync", "--yes").code == 0
-    assert cli.run("skills", "rollback", "rain-gauge", "--yes").code == 0
-    assert (folder / "rain-gauge" / "more.md").exists()
-    assert (folder / "skills.lock").read_bytes() == lock
 
 
 def test_the_commands_for_installed_skills_know_that_a_proposal_has_no_source(
     cli: CommandLine, folder: Path
 ) -> None:
+    source = cli.write("shared/greet/SKILL.md", "---\nname: greet\ndescription: Greets. Use it.\n---\nHi.\n")
+    assert cli.run("skills", "install", "shared", "--yes").code == 0
     propose(cli, "one")
-    said = "rain-report  proposed in thread learn, nothing to fetch"
-    assert said in cli.run("skills", "outdated").out
-    assert cli.run("skills", "outdated", "--json").value["skills"][0]["state"] == "proposed"
-    for command in (("update",), ("update", "rain-report"), ("update", "--yes")):
-        updated = cli.run("skills", *command)
-        assert updated.code == 0, updated.err
-        assert said in updated.out
-    for command in (("sync",), ("sync", "--frozen"), ("verify",)):
-        assert cli.run("skills", *command).code == 0
-    (folder / "rain-report" / "more.md").write_text("x")
-    synced = cli.run("skills", "sync", "--yes")
-    assert synced.code == 1
-    assert (
-        "rain-report was changed since, and was proposed in thread learn: there is nothing to fetch"
-        in synced.err
-    )
-    assert "Nothing to do" not in synced.out
-    assert cli.run("skills", "sync", "--frozen").code == 1
-    assert cli.run("skills", "uninstall", "rain-report", "--yes").code == 0
-
-
-def test_sync_restores_the_others_beside_a_proposal(cli: CommandLine, folder: Path) -> None:
-    assert cli.run("skills", "install", str(cli.skills), "--all", "--yes").code == 0
-    propose(cli, "one")
-    for each in ("rain-gauge", "rain-report"):
-        (folder / each / "more.md").write_text("x")
-    synced = cli.run("skills", "sync", "--yes")
-    assert synced.code == 1
-    assert not (folder / "rain-gauge" / "more.md").exists()
-    assert (folder / "rain-report" / "more.md").exists()
+    assert cli.run("skills", "verify").code == 0
+    checked = cli.run("skills", "update", "--check")
+    assert (checked.code, "proposed in thread learn, nothing to fetch" in checked.out) == (0, True)
+    assert cli.run("skills", "install", "--locked").code == 0
+    (folder / "rain-report" / "SKILL.md").write_text(SKILL.format(text="mine"))
+    (folder / "greet" / "SKILL.md").write_text("mine")
+    done = cli.run("skills", "install", "--locked", "--yes")  # the others are restored
+    assert (done.code, "there is nothing to fetch" in done.err) == (1, True)
+    assert (folder / "greet" / "SKILL.md").read_text() == source.read_text()
+    assert text_of(folder) == "mine"

@@ -22,8 +22,6 @@ from skills_agent.packages.lock import read_lock
 from skills_agent.packages.manifest import read_manifest, statement
 from skills_agent.packages.packing import pack
 from skills_agent.packages.signatures import Signatures
-from skills_agent.packages.signer_files import SignerFiles
-from skills_agent.packages.ssh_keygen import SshKeygen
 from tests.git_server import Repository, serving_git
 from tests.graph.cli.command_line import CommandLine
 from tests.machine import needs_bwrap
@@ -54,12 +52,11 @@ class Publisher:
         shutil.copytree(BUNDLED, place / "project" / "skills" / "bundled")
         for manifest in self.folder.glob("skills/*/.skill-manifest.json"):
             manifest.unlink()
-        shutil.rmtree(self.folder / "archives")
 
     @property
-    def public(self) -> str:
+    def signers(self) -> str:
         """What an installer trusts."""
-        return self.key.with_name("publisher.pub").read_text()
+        return f"{SIGNER} {self.key.with_name('publisher.pub').read_text()}"
 
     def run(self, command: str) -> subprocess.CompletedProcess[str]:
         """Run a line of a shell in the folder, with the commands of this environment."""
@@ -117,8 +114,7 @@ def ca(tmp_path: Path) -> dict[str, str]:
 
 def test_what_is_committed_is_what_the_bundled_skills_make(tmp_path: Path) -> None:
     lock = read_lock(EXAMPLE / "skills").skills
-    signatures = Signatures(SshKeygen(KEYGEN), SignerFiles(EXAMPLE / "allowed_signers", tmp_path / "revoked"))
-    (tmp_path / "revoked").touch()
+    signatures = Signatures(EXAMPLE / "allowed_signers", program=KEYGEN)
     well_known = {each["name"]: each for each in index(".well-known/agent-skills/index.json")["skills"]}
     [plugin] = index(".claude-plugin/marketplace.json")["plugins"]
     names = sorted(each.name for each in BUNDLED.iterdir() if (each / "SKILL.md").exists())
@@ -126,9 +122,6 @@ def test_what_is_committed_is_what_the_bundled_skills_make(tmp_path: Path) -> No
     assert sorted(lock) == sorted(well_known) == names, STALE
     assert plugin["skills"] == [f"./skills/{name}" for name in names], STALE
     assert sorted(each.parent.name for each in EXAMPLE.glob("skills/*/SKILL.md")) == names, STALE
-    versions = {name: read_version(EXAMPLE / "skills" / name / "SKILL.md") for name in names}
-    archives = {f"{name}-{version}.skill.sig" for name, version in versions.items()}
-    assert {each.name for each in EXAMPLE.glob("archives/*.sig")} == archives, STALE
     for name in names:
         copy = EXAMPLE / "skills" / name
         [bundled] = pack([BUNDLED / name], tmp_path / f"bundled-{name}.skill").skills
@@ -139,8 +132,6 @@ def test_what_is_committed_is_what_the_bundled_skills_make(tmp_path: Path) -> No
         manifest = read_manifest(copy)
         assert manifest is not None
         assert signatures.check(statement(name, skill.digest), manifest.signature).state == "good", STALE
-        signature = EXAMPLE / "archives" / f"{name}-{versions[name]}.skill.sig"
-        assert signatures.check(packed.file.read_bytes(), signature.read_text()).state == "good", STALE
 
 
 def test_no_private_key_is_committed() -> None:
@@ -148,20 +139,25 @@ def test_no_private_key_is_committed() -> None:
         assert not file.is_file() or b"PRIVATE KEY" not in file.read_bytes(), file
 
 
+def allow(cli: CommandLine, signers: str) -> None:
+    """Trust these signers, and require a signature."""
+    folder = cli.home / ".config/skills-agent"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "allowed_signers").write_text(signers)
+    (folder / "allowed_signers").chmod(0o600)
+    (folder / "config.toml").write_text("require_signature = true\n")
+
+
 def test_the_committed_folder_is_installed_by_its_signature(cli: CommandLine) -> None:
     install = ("skills", "install", str(EXAMPLE), "--skill", "decision-record", "--yes")
-    assert cli.run(*install, "--require-signature").code == 1  # nobody vouches for that key here
-    key = (EXAMPLE / "allowed_signers").read_text().split(maxsplit=2)[2]
-    assert cli.run("trust", "signer", "add", SIGNER, key).code == 0
-    done = cli.run(*install, "--require-signature")
+    allow(cli, "")
+    assert cli.run(*install).code == 1  # nobody vouches for that key here
+    allow(cli, (EXAMPLE / "allowed_signers").read_text())
+    done = cli.run(*install)
     assert done.code == 0, done.err
     assert f"signed by {SIGNER}" in done.out
     assert "decision-record  same" in cli.run("skills", "verify").out
-    assert cli.run("skills", "sync", "--frozen").code == 0
-
-
-def allow(cli: CommandLine, publisher: Publisher) -> None:
-    assert cli.run("trust", "signer", "add", SIGNER, publisher.public).code == 0
+    assert cli.run("skills", "update", "--check").code == 0
 
 
 @pytest.mark.slow
@@ -169,21 +165,21 @@ def allow(cli: CommandLine, publisher: Publisher) -> None:
 def test_a_skill_of_the_site_is_installed_verified_updated_and_removed(
     cli: CommandLine, publisher: Publisher, site: WebFolder, ca: dict[str, str], way: str
 ) -> None:
-    allow(cli, publisher)
+    allow(cli, publisher.signers)
     source = {
         "well-known": [site.url, "--skill", "text-stats"],
         "archive": [f"{site.url}/archives/text-stats-1.0.skill"],
     }[way]
     assert "certificate verify failed" in cli.run("skills", "install", *source, "--yes").err
-    done = cli.run("skills", "install", *source, "--yes", "--require-signature", **ca)
+    done = cli.run("skills", "install", *source, "--yes", **ca)
     assert done.code == 0, done.err
     assert f"signed by {SIGNER}" in done.out
-    assert cli.run("skills", "sync", "--frozen", **ca).code == 0
+    assert cli.run("skills", "update", "--check", **ca).code == 0
     check_one_changed_byte_is_found(cli, ca)
 
     publisher.write_version("1.1")
     publisher.publish()
-    done = cli.run("skills", "update", "--yes", "--require-signature", **ca)
+    done = cli.run("skills", "update", "--yes", **ca)
     assert done.code == 0, done.err
     # The URL of an archive has the version: it means the old one for good.
     assert ("Nothing to do" if way == "archive" else "+Of version 1.1.") in done.out
@@ -197,7 +193,7 @@ def check_one_changed_byte_is_found(cli: CommandLine, variables: dict[str, str])
     done = cli.run("skills", "verify")
     assert done.code == 1
     assert "scripts/stats.py" in done.out
-    assert cli.run("skills", "sync", "--yes", "--require-signature", **variables).code == 0
+    assert cli.run("skills", "install", "--locked", "--yes", **variables).code == 0
     assert script.read_bytes() == before
     assert cli.run("skills", "verify").code == 0
 
@@ -212,32 +208,32 @@ def check_uninstalled(cli: CommandLine) -> None:
 def test_a_skill_of_the_git_server_is_installed_updated_and_ci_fails_on_a_moved_tag(
     cli: CommandLine, publisher: Publisher, tmp_path: Path
 ) -> None:
-    allow(cli, publisher)
+    allow(cli, publisher.signers)
     publisher.publish()
     repository = Repository(tmp_path / "repositories" / "skills.git")
     old = publisher.commit(repository)
     repository.git("tag", "v1")
     with serving_git(repository.folder.parent) as server:
         address = f"git+{server.url}/skills.git@v1"
-        done = cli.run("skills", "install", address, "--skill", "text-stats", "--yes", "--require-signature")
+        done = cli.run("skills", "install", address, "--skill", "text-stats", "--yes")
         assert done.code == 0, done.err
         assert f"signed by {SIGNER}" in done.out
         assert old[:12] in done.out
         check_one_changed_byte_is_found(cli, {})
-        assert cli.run("skills", "sync", "--frozen").code == 0
+        assert cli.run("skills", "update", "--check").code == 0
 
         publisher.write_version("1.1")
         publisher.publish()
         new = publisher.commit(repository)
         repository.git("tag", "--force", "v1", new)
-        done = cli.run("skills", "sync", "--frozen")
+        done = cli.run("skills", "update", "--check")
         assert done.code == 1
-        assert f"text-stats: v1 of {address} has moved: it was {old[:12]} and is {new[:12]}" in done.out
+        assert f"at {new[:12]}, was {old[:12]}" in " ".join(done.out.split())
 
-        done = cli.run("skills", "update", "--yes", "--require-signature")
+        done = cli.run("skills", "update", "--yes")
         assert done.code == 0, done.err
         assert "+Of version 1.1." in done.out
-        assert cli.run("skills", "sync", "--frozen").code == 0
+        assert cli.run("skills", "update", "--check").code == 0
         check_uninstalled(cli)
 
 
@@ -246,8 +242,8 @@ def test_what_nobody_allowed_has_signed_is_not_installed(
     cli: CommandLine, publisher: Publisher, site: WebFolder, ca: dict[str, str]
 ) -> None:
     other = make_key(publisher.place / "keys" / "other").with_name("other.pub").read_text()
-    assert cli.run("trust", "signer", "add", SIGNER, other).code == 0
-    done = cli.run("skills", "install", site.url, "--all", "--yes", "--require-signature", **ca)
+    allow(cli, f"{SIGNER} {other}")
+    done = cli.run("skills", "install", site.url, "--all", "--yes", **ca)
     assert done.code == 1
     assert "a signature is required" in done.err
     archive = publisher.folder / "archives" / "text-stats-1.0.skill"
@@ -277,19 +273,7 @@ def test_the_workflow_passes_and_finds_what_is_not_published(publisher: Publishe
         done = publisher.run(step)
         assert done.returncode == 0, (step, done.stdout, done.stderr)
     publisher.write_version("1.1")
-    assert [publisher.run(step).returncode for step in steps()] == [0, 1, 1, 0, 1]
-
-
-@pytest.mark.slow
-def test_the_skills_of_the_example_are_signed_anew_by_force(publisher: Publisher) -> None:
-    shutil.copytree(EXAMPLE / "skills", publisher.folder / "skills", dirs_exist_ok=True)
-    command = f"python publish.py --key {shlex.quote(str(publisher.key))}"
-    refused = publisher.run(command)
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert "--force replaces it" in refused.stderr
-    done = publisher.run(f"{command} --force")
-    assert done.returncode == 0, done.stderr
-    assert "csv-report 1.0" in done.stdout
+    assert [publisher.run(step).returncode for step in steps()] == [0, 0, 1, 0, 1]
 
 
 @pytest.mark.slow
@@ -301,7 +285,7 @@ def test_a_repository_that_is_published_again_is_the_same(publisher: Publisher) 
     assert {file: file.read_bytes() for file in publisher.folder.rglob("*") if file.is_file()} == before
     done = publisher.run("python publish.py --throw-away-key")
     assert done.returncode == 0, done.stderr
-    (file,) = publisher.folder.glob("archives/text-stats-*.skill.sig")
+    file = publisher.folder / "skills" / "text-stats" / ".skill-manifest.json"
     assert file.read_bytes() != before[file]
     (publisher.folder / "skills" / "text-stats" / "SKILL.md").write_text("no skill")
     done = publisher.run("python publish.py")

@@ -9,7 +9,7 @@ import pytest
 
 from extras.packages.tests.installs import Installs
 from skills_agent.packages.backups import KEPT
-from skills_agent.packages.errors import InstalledError, LockFileError, TargetError
+from skills_agent.packages.errors import PackageError
 from skills_agent.packages.journal import Decision, Journal, Put
 from skills_agent.packages.lock import LOCK_FILE, parse_lock, read_lock
 from skills_agent.packages.target import Target
@@ -51,7 +51,7 @@ def test_a_local_change_stays_without_force_and_is_kept_with_it(installs: Instal
     installs.write("greet", "two")
     changed = installs.folder / "greet" / "SKILL.md"
     changed.write_text(changed.read_text() + "my own words\n")
-    with pytest.raises(InstalledError, match="changed since it was installed"):
+    with pytest.raises(PackageError, match="changed since it was installed"):
         installs.install()
     assert "my own words" in changed.read_text()
     installs.install(force=True)
@@ -64,7 +64,7 @@ def test_a_link_in_the_place_of_a_skill_is_put_aside_and_not_what_it_leads_to(in
     elsewhere = installs.write("greet", "one") / "greet"
     installs.folder.mkdir()
     (installs.folder / "greet").symlink_to(elsewhere)
-    with pytest.raises(InstalledError, match="was not installed by skills-agent"):
+    with pytest.raises(PackageError, match="was not installed by skills-agent"):
         installs.install()
     installs.install(force=True)
     assert not (installs.folder / "greet").is_symlink()
@@ -77,7 +77,7 @@ def test_a_folder_that_cannot_be_measured_is_put_aside_with_force_alone(installs
     installs.write("greet", "one")
     installs.folder.mkdir()
     (installs.folder / "greet").write_text("a file")
-    with pytest.raises(InstalledError, match="not installed by skills-agent"):
+    with pytest.raises(PackageError, match="not installed by skills-agent"):
         installs.install()
     installs.install(force=True)
     assert installs.versions() == {"greet": "one"}
@@ -87,40 +87,24 @@ def test_backups_are_bounded_and_the_oldest_go(installs: Installs) -> None:
     for number in range(KEPT + 3):
         installs.write("greet", f"version-{number}")
         installs.install()
-    assert len(installs.target.backups.all()) == KEPT
+    assert len(installs.target.backups.of("greet")) == KEPT
 
 
 def test_what_was_not_installed_is_not_removed(installs: Installs) -> None:
     own = installs.folder / "own"
     own.mkdir(parents=True)
     (own / "SKILL.md").write_text("---\nname: own\ndescription: Mine.\n---\nMine\n")
-    with pytest.raises(InstalledError, match="was not installed by skills-agent"):
+    with pytest.raises(PackageError, match="was not installed by skills-agent"):
         installs.uninstall("own")
     assert own.exists()
-    installs.uninstall("own", force=True)
-    assert not own.exists()
-    assert (installs.target.backups.of("own")[0].folder / "SKILL.md").exists()
-
-
-def test_purge_leaves_no_backup_and_spares_what_was_changed(installs: Installs) -> None:
-    installs.write("greet", "one")
-    installs.install()
-    installs.write("greet", "two")
-    installs.install()
-    (installs.folder / "greet" / "notes").write_text("mine")
-    with pytest.raises(InstalledError, match="changed since"):
-        installs.uninstall("greet", purge=True)
-    installs.uninstall("greet", purge=True, force=True)
-    assert installs.target.backups.all() == []
-    assert "greet" not in installs.lock.skills
 
 
 @pytest.mark.parametrize("name", ["../shared", "..", ".", "", "a/b", "/etc", "x\0y"])
 def test_only_the_name_of_a_skill_is_removed(installs: Installs, name: str) -> None:
     installs.write("greet", "one")
     installs.install()
-    with pytest.raises(InstalledError, match="there is no such skill"):
-        installs.uninstall(name, force=True, purge=True)
+    with pytest.raises(PackageError, match="There is no skill"):
+        installs.uninstall(name)
     assert installs.shared.exists()
 
 
@@ -153,7 +137,7 @@ def test_a_read_only_folder_is_one_sentence(installs: Installs) -> None:
     installs.write("greet", "one")
     installs.folder.mkdir()
     installs.folder.chmod(0o555)
-    with pytest.raises(TargetError, match="Permission denied"):
+    with pytest.raises(PackageError, match="Permission denied"):
         installs.install()
     assert list(installs.folder.iterdir()) == []
 
@@ -162,7 +146,7 @@ def test_a_state_folder_that_cannot_be_used_is_named(installs: Installs, tmp_pat
     (tmp_path / "file").write_text("")
     state = tmp_path / "file" / "state"
     with pytest.raises(
-        TargetError, match=f"Cannot install into {installs.folder}: {state}.*: Not a directory"
+        PackageError, match=f"Cannot install into {installs.folder}: {state}.*: Not a directory"
     ):
         Target(installs.folder, state).settle()
 
@@ -170,7 +154,7 @@ def test_a_state_folder_that_cannot_be_used_is_named(installs: Installs, tmp_pat
 def test_a_target_that_is_a_link_is_refused(installs: Installs, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    with pytest.raises(TargetError), Target(tmp_path / "link", installs.state).draft():
+    with pytest.raises(PackageError), Target(tmp_path / "link", installs.state).draft():
         pass
 
 
@@ -206,7 +190,7 @@ def test_a_link_for_the_drafts_leads_nowhere(installs: Installs, tmp_path: Path)
     installs.write("greet", "one")
     installs.folder.mkdir()
     (installs.folder / INSTALLING).symlink_to(precious.parent)
-    with pytest.raises(TargetError, match="is no folder; remove it"):
+    with pytest.raises(PackageError, match="is no folder; remove it"):
         installs.install()
     assert precious.exists()
 
@@ -239,7 +223,7 @@ def test_a_state_folder_that_others_can_write_is_not_believed(installs: Installs
     installs.write("greet", "one")
     (installs.state / "installing").mkdir(parents=True)
     (installs.state / "installing").chmod(0o777)
-    with pytest.raises(TargetError, match="not this user's alone"):
+    with pytest.raises(PackageError, match="not this user's alone"):
         installs.install()
     assert installs.versions() == {}
 
@@ -258,13 +242,12 @@ LOCKS = {
     "no text": "\0\ud800",
     "a table of skills": "version = 1\n[skill]\nx = 1\n",
     "files that are numbers": f"version = 1\n{SKILL}files = 1\n",
-    "a field that nobody knows": f"version = 1\n{SKILL}run = 'x'\n",
 }
 
 
 @pytest.mark.parametrize("text", LOCKS.values(), ids=LOCKS)
 def test_a_lock_that_cannot_be_used_is_one_sentence(text: str, tmp_path: Path) -> None:
-    with pytest.raises(LockFileError) as caught:
+    with pytest.raises(PackageError) as caught:
         parse_lock(text.encode(errors="surrogatepass"), tmp_path / LOCK_FILE)
     assert "\x1b" not in str(caught.value)
 
@@ -272,10 +255,10 @@ def test_a_lock_that_cannot_be_used_is_one_sentence(text: str, tmp_path: Path) -
 def test_a_lock_that_is_a_link_or_huge_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("version = 1\n")
     (tmp_path / LOCK_FILE).symlink_to(tmp_path / "secret")
-    with pytest.raises(LockFileError):
+    with pytest.raises(PackageError):
         read_lock(tmp_path)
     (tmp_path / LOCK_FILE).unlink()
     (tmp_path / LOCK_FILE).touch()
     os.truncate(tmp_path / LOCK_FILE, 1 << 40)
-    with pytest.raises(LockFileError, match="more than"):
+    with pytest.raises(PackageError, match="more than"):
         read_lock(tmp_path)
