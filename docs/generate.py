@@ -11,7 +11,6 @@ import ast
 import dataclasses
 import inspect
 import itertools
-import json
 import re
 import sys
 from collections import Counter
@@ -21,7 +20,6 @@ from typing import Any, Final
 
 import click
 
-from skills_agent.evals.cases import case_form
 from skills_agent.graph import settings as settings_module
 from skills_agent.graph.audit.events import EVENTS
 from skills_agent.graph.cli.main import cli
@@ -36,7 +34,6 @@ from skills_agent.skills.policy.secret_places import KEEPERS
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.state import budget
 
-SCHEMA: Final = "evals.schema.json"
 PAGES: Final = Path(__file__).resolve().parent
 _SHARED: Final = 3
 """So many commands have an option that is told once for all of them."""
@@ -132,11 +129,6 @@ def events() -> Iterator[str]:
     yield from _table(("event", "when", "fields"), rows)
 
 
-def eval_schema() -> str:
-    """Return the JSON schema of our files of eval cases, as it is kept for editors."""
-    return json.dumps(case_form.schema(), indent=1, ensure_ascii=False) + "\n"
-
-
 TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "settings": settings,
     "commands": commands,
@@ -162,11 +154,6 @@ def main(arguments: list[str]) -> int:
             stale.append(page.name)
             if "--check" not in arguments:
                 page.write_text(generated, encoding="utf-8")
-    schema = PAGES / SCHEMA
-    if not schema.is_file() or schema.read_text(encoding="utf-8") != eval_schema():
-        stale.append(SCHEMA)
-        if "--check" not in arguments:
-            schema.write_text(eval_schema(), encoding="utf-8")
     if stale and "--check" in arguments:
         print(f"These pages differ from the code: {', '.join(stale)}. Run `make docs`.", file=sys.stderr)
         return 1

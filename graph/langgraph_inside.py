@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 from uuid import UUID
 
 import ormsgpack
-from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, Tool
 from langgraph._internal._config import ensure_config, recast_checkpoint_ns
@@ -400,15 +399,3 @@ def is_development_server() -> bool:
     It alone has this package, and nothing of the server's configuration says so.
     """
     return "langgraph_runtime_inmem" in sys.modules
-
-
-class InnerModel:
-    """What a chat model implements for `BaseChatModel`, called by a model around it.
-
-    `invoke` and `stream` of the inner model would make a second run, with callbacks of its own, of one call.
-    """
-
-    def __init__(self, model: BaseChatModel) -> None:
-        self.generate = model._generate  # noqa: SLF001
-        self.stream = model._stream  # noqa: SLF001
-        self.tracing = model._get_ls_params  # noqa: SLF001

@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,6 @@ from skills_agent.evals.cases.result import CheckResult, Vote
 from skills_agent.evals.cases.trajectory import Spent, Trajectory
 from skills_agent.evals.prices import price_of, spent_on
 from skills_agent.evals.recording import Recordings
-from skills_agent.evals.running import Grade
 from skills_agent.graph.models.errors import ModelCallError, calling
 from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.provider import resolve_model
@@ -32,6 +31,10 @@ from skills_agent.graph.settings import Settings
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.text import cut, one_line
 from skills_agent.skills.visible import visible
+
+Graded = tuple[tuple[CheckResult, ...], Spent]
+Grade = Callable[[EvalCase, Trajectory, Path], Graded]
+"""Holds a rubric against what happened and the workspace; says what that took."""
 
 MAX_ANSWER: Final = 20_000
 MAX_FILES: Final = 20
@@ -63,79 +66,69 @@ class _Verdict(msgspec.Struct):
     reason: str = ""
 
 
-class _Verdicts(msgspec.Struct):
-    points: list[_Verdict]
-
-
-class Grader:
-    """A model that grades."""
-
-    def __init__(self, name: str, model: BaseChatModel, price: Price | None) -> None:
-        self.name, self.model, self.price = name, model, price
-
-    def grade(
-        self, case: EvalCase, trajectory: Trajectory, workspace: Path
-    ) -> tuple[tuple[CheckResult, ...], Spent]:
-        """Return a result for each point of the rubric, by the majority of the votes, and what that took.
-
-        Raises EvalError where a vote gives no verdict, and ModelCallError.
-        """
-        rubric = case.expect.rubric
-        if rubric is None or not rubric.points:
-            return (), Spent(usd=0.0)
-        data = _data(case, trajectory, workspace)
-        votes: list[dict[int, Vote]] = []
-        spent = Spent(usd=0.0)
-        for number in range(max(rubric.votes, 1)):
-            vote, took = self._vote(rubric, data, number)
-            votes.append(vote)
-            spent += took
-        return tuple(
-            _result(text, [vote[at] for vote in votes]) for at, text in enumerate(rubric.points)
-        ), spent
-
-    def _vote(self, rubric: Rubric, data: str, number: int) -> tuple[dict[int, Vote], Spent]:
-        """Ask once. The points stand in another order in each vote: the first ones may get more attention."""
-        count = len(rubric.points)
-        order = [(at + number) % count for at in range(count)]
-        prompt = _prompt([rubric.points[at] for at in order], data, number)
-        spent, fault = Spent(usd=0.0), ""
-        for _ in range(_TRIES):
-            began = time.monotonic()
-            with calling(self.name):
-                reply = self.model.invoke(prompt)
-            spent += spent_on(reply, time.monotonic() - began, self.price)
-            try:
-                verdicts = _verdicts(str(reply.text), count)
-            except ValueError as error:
-                fault = str(error)
-                continue
-            return {order[at]: vote for at, vote in verdicts.items()}, spent
-        raise EvalError(f"The grader {self.name} gave no verdict: {fault}.")
-
-
 def make_grade(settings: Settings, name: str, kept: Recordings | None = None) -> Grade:
     """Return what grades the rubrics of a run. Raises ModelError for a model that cannot be asked."""
     price = price_of(name, settings.prices)
+    model: BaseChatModel | None = None
     if kept is None or not kept.is_played:
         model = resolve_model(name, environment=process_environment(), parameters=settings.model_parameters)
         if isinstance(model, OfflineChatModel):
             raise ModelCallError(
                 "The model offline answers by fixed rules and cannot grade: choose another --grader."
             )
-        if kept is None:
-            return Grader(name, model, price).grade
 
-    def grade(
-        case: EvalCase, trajectory: Trajectory, workspace: Path
-    ) -> tuple[tuple[CheckResult, ...], Spent]:
-        recorded = kept.model_of(case, name, 0) or model
-        return Grader(name, recorded, price).grade(case, trajectory, workspace)
+    def grade_case(case: EvalCase, trajectory: Trajectory, workspace: Path) -> Graded:
+        chosen = (kept.model_of(case, name, 0) if kept else None) or model
+        if chosen is None:
+            raise EvalError(f"The grader {name} has no recording.")
+        return grade(case, trajectory, workspace, chosen, name, price)
 
-    return grade
+    return grade_case
 
 
-def _prompt(points: Sequence[str], data: str, number: int) -> list[BaseMessage]:
+def grade(
+    case: EvalCase,
+    trajectory: Trajectory,
+    workspace: Path,
+    model: BaseChatModel,
+    name: str,
+    price: Price | None = None,
+) -> Graded:
+    """Return a result for each point of the rubric, by the majority of the votes, and what that took.
+
+    Raises EvalError where a vote gives no verdict, and ModelCallError.
+    """
+    spent = Spent(usd=0.0)
+    rubric = case.expect.rubric
+    if rubric is None or not rubric.points:
+        return (), spent
+    data = _data(case, trajectory, workspace)
+    votes: list[dict[int, Vote]] = []
+    for number in range(rubric.votes):
+        fault = ""
+        for _ in range(_TRIES):
+            began = time.monotonic()
+            with calling(name):
+                reply = model.invoke(_prompt(rubric, data, number))
+            spent += spent_on(reply, time.monotonic() - began, price)
+            try:
+                votes.append(_vote(str(reply.text), rubric, number))
+                break
+            except ValueError as error:
+                fault = str(error)
+        else:
+            raise EvalError(f"The grader {name} gave no verdict: {fault}.")
+    return tuple(_result(text, [vote[at] for vote in votes]) for at, text in enumerate(rubric.points)), spent
+
+
+def _order(rubric: Rubric, number: int) -> list[int]:
+    """Return the points in another order for each vote: the first ones may get more attention."""
+    many = len(rubric.points)
+    return [(at + number) % many for at in range(many)]
+
+
+def _prompt(rubric: Rubric, data: str, number: int) -> list[BaseMessage]:
+    points = [rubric.points[at] for at in _order(rubric, number)]
     listed = "\n".join(f"{at}. {one_line(text)}" for at, text in enumerate(points, 1))
     # Nobody can write a text that holds its own digest.
     fence = hashlib.sha256(f"{data}\0{listed}".encode(errors="replace")).hexdigest()[:16]
@@ -148,9 +141,8 @@ def _data(case: EvalCase, trajectory: Trajectory, workspace: Path) -> str:
     parts = [f"Request {number}:\n{text}" for number, text in enumerate(case.turns, 1)]
     if case.note:
         parts.append(f"What the author of the case expects:\n{case.note}")
-    parts += [
-        f"Answer {number}:\n{cut(text, MAX_ANSWER)}" for number, text in enumerate(trajectory.answers, 1)
-    ] or ["Answer: (none)"]
+    answers = enumerate(trajectory.answers, 1)
+    parts += [f"Answer {number}:\n{cut(text, MAX_ANSWER)}" for number, text in answers] or ["Answer: (none)"]
     calls = []
     for each in trajectory.calls[:MAX_CALLS]:
         args = one_line(json.dumps(each.args, ensure_ascii=False, default=str), 300)
@@ -162,8 +154,7 @@ def _data(case: EvalCase, trajectory: Trajectory, workspace: Path) -> str:
 
 def _file(workspace: Path, path: str) -> str:
     try:
-        content = read_beneath(workspace, path, 4 * MAX_FILE, follow=False)
-        text = content.decode()
+        text = read_beneath(workspace, path, 4 * MAX_FILE, follow=False).decode()
     except OSError as error:
         return f"File {path}: cannot be read ({error.strerror or error})"
     except UnicodeDecodeError:
@@ -171,22 +162,21 @@ def _file(workspace: Path, path: str) -> str:
     return f"File {path}:\n{cut(text, MAX_FILE)}"
 
 
-def _verdicts(text: str, count: int) -> dict[int, Vote]:
+def _vote(text: str, rubric: Rubric, number: int) -> dict[int, Vote]:
     """Return the vote on each point, from 0, as a reply has it. Raises ValueError."""
-    match = _OBJECT.search(text)
+    match, order = _OBJECT.search(text), _order(rubric, number)
     if match is None:
         raise ValueError("it answered with no JSON object")
     try:
-        points = msgspec.json.decode(match[0], type=_Verdicts).points
+        points = msgspec.json.decode(match[0], type=dict[str, list[_Verdict]]).get("points", [])
     except msgspec.MsgspecError as error:
         raise ValueError(f"its JSON is not what was asked for ({error})") from error
-    found = {
-        each.point - 1: Vote(passed=each.holds, reason=cut(visible(each.reason, "prose"), _MAX_REASON))
+    if sorted(each.point for each in points) != list(range(1, len(order) + 1)):
+        raise ValueError(f"it judged {len(points)} of {len(order)} points, or others")
+    return {
+        order[each.point - 1]: Vote(passed=each.holds, reason=cut(visible(each.reason, "prose"), _MAX_REASON))
         for each in points
     }
-    if set(found) != set(range(count)) or len(points) != count:
-        raise ValueError(f"it judged {len(points)} of {count} points, or others")
-    return found
 
 
 def _result(text: str, votes: Sequence[Vote]) -> CheckResult:
@@ -194,11 +184,7 @@ def _result(text: str, votes: Sequence[Vote]) -> CheckResult:
     holds = sum(vote.passed for vote in votes)
     passed = 2 * holds > len(votes)
     reason = next((vote.reason for vote in votes if vote.passed == passed), "")
-    agreed = (
-        "All" if holds in {0, len(votes)} else f"{holds if passed else len(votes) - holds} of {len(votes)}"
-    )
-    verdict = "it holds" if passed else "it does not hold"
-    evidence = f"{agreed} votes: {verdict}. {reason}".strip()
+    evidence = f"{holds} of {len(votes)} votes say that it holds. {reason}".strip()
     return CheckResult(
         kind="rubric", text=visible(text, "prose"), passed=passed, evidence=evidence, votes=tuple(votes)
     )

@@ -15,11 +15,6 @@ from skills_agent.skills.sources.protocol import Scan, SkillFile
 from skills_agent.skills.sources.walk import SKILL_FILE
 
 
-def skill_folder(place: Path) -> Path | None:
-    """Return the skill that a file or folder belongs to; None for one that is in no skill."""
-    return next((each for each in (place, *place.parents) if (each / SKILL_FILE).is_file()), None)
-
-
 def catalog_folders(places: Sequence[Path]) -> tuple[Path, ...]:
     """Return the folders of skills that the cases of some places are about, strongest last.
 
@@ -27,7 +22,7 @@ def catalog_folders(places: Sequence[Path]) -> tuple[Path, ...]:
     """
     found: list[Path] = []
     for place in places:
-        skill = skill_folder(place)
+        skill = next((each for each in (place, *place.parents) if (each / SKILL_FILE).is_file()), None)
         if skill is not None:
             found.append(skill.parent)
         elif place.is_dir() and any(place.glob(f"*/{SKILL_FILE}")):
@@ -57,7 +52,7 @@ class EvaluatedSource:
 
     def root(self, path: str) -> Path | None:
         root = self._source.root(path)
-        if root is None or self.plugin(path) or not any(map(_is_of_evals, _names_in(root))):
+        if root is None or self.plugin(path) or not any(_is_of_evals(each.name) for each in root.glob("*")):
             return root
         return None  # What is in no folder is fetched, file by file.
 
@@ -74,13 +69,6 @@ def _is_of_evals(path: str) -> bool:
     return first == EVALS_FOLDER or (not rest and first.partition(".")[0] == EVALS_FOLDER)
 
 
-def _names_in(folder: Path) -> list[str]:
-    try:
-        return [each.name for each in folder.iterdir()]
-    except OSError:  # it is said where the skill is loaded
-        return []
-
-
 def places_of(places: Sequence[str], cases: Iterable[EvalCase]) -> tuple[Path, ...]:
     """Return what says which skills a run's agent has: where cases were looked for, and their files."""
     files = (str(file_of(case)) for case in cases if case.file)
@@ -95,18 +83,13 @@ def sources_of(settings: Settings, places: Sequence[Path]) -> Sequence[Source]:
     but for the user's own: a run is to mean the same on another machine.
     """
     folders = catalog_folders(places)
-    every = folder_sources(settings)
-    is_of_skills = bool(folders) and all(map(_is_of_skills, places))
-    own = [] if is_of_skills else [source for source in every if source.label != "user"]
-    labels = {os.path.realpath(source.folder): source.label for source in every}
-    known = {os.path.realpath(source.folder) for source in own}
-    named = [
-        DirectorySource(folder, labels.get(os.path.realpath(folder), "configured"), trusted=False)
-        for folder in folders
-        if os.path.realpath(folder) not in known
-    ]
-    return [EvaluatedSource(source) for source in (*own, *named)]
-
-
-def _is_of_skills(place: Path) -> bool:
-    return bool(catalog_folders([place]))
+    every = {os.path.realpath(source.folder): source for source in folder_sources(settings)}
+    is_of_skills = bool(folders) and all(catalog_folders([place]) for place in places)
+    own = {} if is_of_skills else {real: each for real, each in every.items() if each.label != "user"}
+    named = []
+    for folder in folders:
+        real = os.path.realpath(folder)
+        if real not in own:
+            label = every[real].label if real in every else "configured"
+            named.append(DirectorySource(folder, label, trusted=False))
+    return [EvaluatedSource(source) for source in (*own.values(), *named)]

@@ -5,19 +5,17 @@ are thrown away, its programs in the sandbox or not at all, with no way out. The
 time.
 """
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, NamedTuple
+from threading import Event, Thread
+from typing import Final
 
 from langgraph.checkpoint.memory import InMemorySaver
 from msgspec import structs
 
-from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.read import read_all
 from skills_agent.evals.cases.result import Arm, EvalResult, RunHead
@@ -47,15 +45,6 @@ _POLL: Final = 0.2
 _WIDTH: Final = 200
 
 
-class _Draft(NamedTuple):
-    """What is measured."""
-
-    folder: Path
-    """Of the proposed skill, alone in the folder above it."""
-    base: Path | None
-    """Of the version that it would replace; None for a new skill."""
-
-
 @dataclass(frozen=True)
 class ProposalEvals:
     """Runs the evals that a proposed skill brings, in its folder `evals/`."""
@@ -72,54 +61,57 @@ class ProposalEvals:
         The proposed skill is alone in the folder above its own; `base` is that of the version that it would
         replace. `name` is that of the model. `is_over` says that nobody waits any more.
         """
-        draft = _Draft(folder, base)
+        model = SCRIPTED if isinstance(chat, ScriptedChatModel) else name
         try:
-            cases = [each for one in read_all([draft.folder]) for each in one.cases]
+            cases = [case for each in read_all([folder]) for case in each.cases if case.skill == folder.name]
         except EvalError as error:
             return str(error)
-        name = SCRIPTED if isinstance(chat, ScriptedChatModel) else name
-        mine = [each for each in cases if each.skill == draft.folder.name and _can_run(each, name)]
+        mine = [case for case in cases if case.has_checks and (case.replies or model != SCRIPTED)]
         if not mine:
             return ""
-        few = tuple(structs.replace(each, repeat=1) for each in mine[:MAX_CASES])
-        measuring = _Measuring(self.settings, draft, name, chat, few)
-        with _stopping_after(self.seconds, is_over) as stop:
-            summary = measuring.summary(stop)
-        said = [*_lines(summary)]
+        few = tuple(structs.replace(case, repeat=1) for case in mine[:MAX_CASES])
+        head = RunHead(id="", at=datetime.now(UTC).isoformat(timespec="seconds"), models=(model,), cases=few)
+        stop, done = Stop(), Event()
+        Thread(
+            target=self._stop_in_time, args=(stop, done, is_over), name="proposal-evals", daemon=True
+        ).start()
+        asked = None if model == SCRIPTED else chat
+        try:
+            now = self._run(head, "draft", ("with", "without"), folder.parent, asked, stop)
+            before = self._run(head, "base", ("with",), None, asked, stop) if base is not None else None
+        finally:
+            done.set()
+        said = [*_lines(summarise(*now, before))]
         if len(mine) > MAX_CASES:
             said.append(f"The first {MAX_CASES} of its {len(mine)} cases were run.")
         if stop.drain_requested:
             said.append(f"Not all of them were run: they have {self.seconds:g} seconds.")
         return "\n".join(said)
 
-
-@dataclass(frozen=True)
-class _Measuring:
-    settings: Settings
-    draft: _Draft
-    model: str
-    chat: ModelRunnable
-    cases: tuple[EvalCase, ...]
-
-    def summary(self, stop: Stop) -> Summary:
-        """Run the cases with the draft and without it, then with what it would replace."""
-        now = self._run("draft", ("with", "without"), self._with_draft, stop)
-        before = self._run("base", ("with",), self._usual, stop) if self.draft.base is not None else None
-        return summarise(*now, before)
-
     def _run(
-        self, name: str, arms: tuple[Arm, ...], sources: Callable[[], Sequence[Source]], stop: Stop
+        self,
+        head: RunHead,
+        name: str,
+        arms: tuple[Arm, ...],
+        skills: Path | None,
+        chat: ModelRunnable | None,
+        stop: Stop,
     ) -> tuple[RunHead, Sequence[EvalResult]]:
-        at = datetime.now(UTC).isoformat(timespec="seconds")
-        head = RunHead(id=name, at=at, models=(self.model,), arms=arms, cases=self.cases)
-        chat = None if self.model == SCRIPTED else self.chat
+        """Run the cases with the skills that are there, and with those of a folder."""
+        head = structs.replace(head, id=name, arms=arms)
+
+        def sources() -> Sequence[Source]:
+            usual = sources_of(self.settings, ())
+            own = [DirectorySource(skills, usual[-1].label, trusted=False)] if skills else []
+            return [*usual, *map(EvaluatedSource, own)]
+
         # Its own threads, and no proposals of its own: they are gone with the question.
         setup = Setup(
             replace(self.settings, enable_propose_skill=False),
             Database(InMemorySaver(), None),
             name,
             sources,
-            folders=[str(self.draft.folder.parent)],
+            folders=[str(skills)] if skills else (),
             model_of=lambda *_: chat,
         )
         with TemporaryDirectory(prefix="skills-agent-proposal-") as place:
@@ -127,45 +119,21 @@ class _Measuring:
             partial = run_all(folder, setup, jobs=_JOBS, stop=stop, tokens=TOKENS)
             return structs.replace(head, partial=partial), folder.results()
 
-    def _usual(self) -> Sequence[Source]:
-        return sources_of(self.settings, ())
-
-    def _with_draft(self) -> Sequence[Source]:
-        usual = self._usual()
-        own = DirectorySource(self.draft.folder.parent, usual[-1].label, trusted=False)
-        return [*usual, EvaluatedSource(own)]
-
-
-def _can_run(case: EvalCase, model: str) -> bool:
-    return case.has_checks and (bool(case.replies) or model != SCRIPTED)
-
-
-@contextmanager
-def _stopping_after(seconds: float, is_over: Callable[[], bool]) -> Iterator[Stop]:
-    """Give what ends all runs when their time is over, or nobody waits any more."""
-    stop, done = Stop(), threading.Event()
-
-    def watch() -> None:
-        left = seconds
+    def _stop_in_time(self, stop: Stop, done: Event, is_over: Callable[[], bool]) -> None:
+        """End all runs when their time is over, or nobody waits any more."""
+        left = self.seconds
         while not done.wait(_POLL):
             left -= _POLL
             if left <= 0 or is_over():
                 stop.request_drain()
                 return
 
-    threading.Thread(target=watch, name="proposal-evals", daemon=True).start()
-    try:
-        yield stop
-    finally:
-        done.set()
-
 
 def _lines(summary: Summary) -> Iterator[str]:
     for arm in summary.arms:
         kind = "with it" if arm.arm == "with" else "without it"
         passed = arm.outcomes.get("passed", 0)
-        tokens = f", {arm.tokens.median:,.0f} tokens each" if arm.tokens.median else ""
-        yield f"{kind}: {passed} of {count(arm.runs, 'run')} passed, {share(arm.passed)}{tokens}"
+        yield f"{kind}: {passed} of {count(arm.runs, 'run')} passed, {share(arm.passed)}"
     for delta in summary.deltas:
         if delta.metric in {"passed", "chosen"}:
             is_edit = delta.name.startswith("now")

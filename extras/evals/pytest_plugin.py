@@ -4,7 +4,6 @@ pytest loads this module wherever skills-agent is installed: without the option 
 what names the part (`skills_agent.evals`).
 """
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -17,38 +16,25 @@ if TYPE_CHECKING:
     from skills_agent.evals.running import Setup
     from skills_agent.evals.runs import Task
 
-_GROUP: Final = "skills-agent: eval cases of skills"
+_OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "--skills-evals": {"action": "append", "metavar": "PATH", "help": "Run the eval cases in PATH."},
+    "--skills-evals-model": {"metavar": "NAME", "help": "offline, scripted, or <provider>:<model>."},
+    "--skills-evals-grader": {"default": "", "metavar": "MODEL", "help": "Grade rubrics with this model."},
+    "--skills-evals-replay": {"action": "store_true", "help": "Answer from recordings: no key, no network."},
+    "--skills-evals-yes": {
+        "default": "",
+        "metavar": "KINDS",
+        "help": "Allow calls of these kinds: run,write.",
+    },
+}
 _ANSWER: Final = 500
 """Characters of it that are shown."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("skills-evals", _GROUP)
-    group.addoption(
-        "--skills-evals",
-        action="append",
-        metavar="PATH",
-        help="Run the eval cases in a file, a skill, or a folder of skills. Repeatable.",
-    )
-    group.addoption(
-        "--skills-evals-model",
-        action="append",
-        metavar="NAME",
-        help="A model: offline, scripted, or <provider>:<model>. Repeatable.",
-    )
-    group.addoption("--skills-evals-repeat", type=int, default=1, metavar="N", help="Runs of each case.")
-    group.addoption(
-        "--skills-evals-grader", default="", metavar="MODEL", help="Grade rubrics with this model."
-    )
-    group.addoption(
-        "--skills-evals-replay", action="store_true", help="Answer from recordings: no key, no network."
-    )
-    group.addoption(
-        "--skills-evals-yes",
-        default="",
-        metavar="KINDS",
-        help="Calls to allow, as run,write, where no sandbox is.",
-    )
+    group = parser.getgroup("skills-evals", "skills-agent: eval cases of skills")
+    for name, more in _OPTIONS.items():
+        group.addoption(name, **more)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,20 +52,13 @@ class SkillEvals:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
-        """Add a test for each run of each case; `-k` chooses among them as among all others."""
-        from skills_agent.evals.laying import file_of
+        """Add a test for each case; `-k` chooses among them as among all others."""
         from skills_agent.evals.runs import tasks_of
 
-        files: dict[Path, EvalFile] = {}
         for task in tasks_of(self.head):
-            path = file_of(task.case)
-            if path not in files:
-                files[path] = EvalFile.from_parent(session, path=path)
-            files[path].add(EvalItem.from_parent(files[path], name=self._name(task), task=task, evals=self))
-        for file in files.values():
-            report = pytest.CollectReport(file.nodeid, "passed", None, list(file.collect()))
-            self._config.hook.pytest_collectreport(report=report)
-            items += file.collect()
+            number = f"[{task.repeat + 1}]" if (task.case.repeat or 1) > 1 else ""
+            name = task.case.id.rpartition("/")[2] + number
+            items.append(EvalItem.from_parent(session, name=name, task=task, evals=self))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Make what the chosen cases share: a missing key is said once, and not by each of them.
@@ -90,33 +69,28 @@ class SkillEvals:
         if is_run and any(isinstance(each, EvalItem) for each in session.items):
             _ = self.setup
 
-    def pytest_report_header(self) -> str:
-        """Say what runs."""
-        return f"skills-evals: {len(self.head.cases)} cases, models {', '.join(self.head.models)}"
-
     def pytest_unconfigure(self) -> None:
         """Close the database of threads."""
         self._open.close()
 
     @cached_property
     def head(self) -> "RunHead":
-        """What is run. Raises UsageError for files that cannot be read, with their lines."""
+        """What is run. Raises UsageError for files that cannot be read."""
         from skills_agent.evals.heads import new_head
         from skills_agent.graph.models.provider import default_model
         from skills_agent.graph.places import process_environment
         from skills_agent.skills.errors import SkillsAgentError
 
         option = self._config.getoption
-        given = [(self._config.invocation_params.dir / each) for each in option("skills_evals")]
-        if missing := [str(each) for each in given if not each.exists()]:
-            raise pytest.UsageError(f"--skills-evals: there is no {missing[0]}")
         try:
             return new_head(
                 self._settings,
-                given,
-                models=option("skills_evals_model")
-                or [self._settings.model or default_model(process_environment())],
-                repeat=option("skills_evals_repeat"),
+                [self._config.invocation_params.dir / each for each in option("skills_evals")],
+                models=[
+                    option("skills_evals_model")
+                    or self._settings.model
+                    or default_model(process_environment())
+                ],
                 grader=option("skills_evals_grader"),
                 recording="replay" if option("skills_evals_replay") else "",
             )
@@ -131,13 +105,9 @@ class SkillEvals:
         from skills_agent.skills.errors import SkillsAgentError
         from skills_agent.skills.policy.risk import RISKS
 
-        words = [
-            each.strip() for each in self._config.getoption("skills_evals_yes").split(",") if each.strip()
-        ]
-        if unknown := sorted(set(words) - set(RISKS)):
-            raise pytest.UsageError(
-                f"--skills-evals-yes: there is no kind {unknown[0]!r}; kinds: {', '.join(RISKS)}"
-            )
+        words = [word.strip() for word in self._config.getoption("skills_evals_yes").split(",") if word]
+        if unknown := sorted({*words} - {*RISKS}):
+            raise pytest.UsageError(f"--skills-evals-yes: no kind {unknown[0]!r}; kinds: {', '.join(RISKS)}")
         database = self._open.enter_context(open_database(self._settings))
         try:
             return make_setup(self._settings, self.head, database, [risk for risk in RISKS if risk in words])
@@ -150,30 +120,6 @@ class SkillEvals:
 
         return Settings.load(self._config.rootpath)
 
-    def _name(self, task: "Task") -> str:
-        parts = [task.case.id.rpartition("/")[2]]
-        if len(self.head.models) > 1:
-            parts.append(task.model)
-        if self.head.repeat > 1 or (task.case.repeat or 1) > 1:
-            parts.append(str(task.repeat + 1))
-        return parts[0] + (f"[{'-'.join(parts[1:])}]" if parts[1:] else "")
-
-
-class EvalFile(pytest.File):
-    """A file of eval cases."""
-
-    def __init__(self, **more: Any) -> None:
-        super().__init__(**more)
-        self._items: list[EvalItem] = []
-
-    def add(self, item: "EvalItem") -> None:
-        """Add one of its cases."""
-        self._items.append(item)
-
-    def collect(self) -> "Iterator[EvalItem]":
-        """Yield its cases."""
-        return iter(self._items)
-
 
 class CaseFailedError(Exception):
     """A case that did not pass."""
@@ -183,7 +129,9 @@ class EvalItem(pytest.Item):
     """One run of one case."""
 
     def __init__(self, *, task: "Task", evals: SkillEvals, **more: Any) -> None:
-        super().__init__(**more)
+        from skills_agent.evals.laying import file_of
+
+        super().__init__(path=file_of(task.case), **more)
         self._task = task
         self._evals = evals
 
@@ -212,14 +160,11 @@ def _story(result: "EvalResult") -> str:
     """Return what went wrong, the most telling line first: pytest's summary shows no other."""
     from skills_agent.skills.visible import visible
 
-    failed = [f"{each.text} {each.evidence}".strip() for each in result.checks if not each.passed]
-    calls = ", ".join(each.tool for each in result.trajectory.calls)
-    answer = result.trajectory.answer[:_ANSWER]
     lines = [
         f"{result.outcome}: {result.error}" if result.error else "",
-        *failed,
-        f"Calls: {calls}" if calls else "",
-        f"The answer: {answer}" if answer else "",
+        *(f"{each.text} {each.evidence}".strip() for each in result.checks if not each.passed),
+        f"Calls: {', '.join(each.tool for each in result.trajectory.calls) or 'none'}",
+        f"The answer: {result.trajectory.answer[:_ANSWER]}",
         f"To see all of it: skills-agent threads show {result.thread}",
     ]
     return visible("\n".join(filter(None, lines)), "prose")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
@@ -19,13 +19,13 @@ from langgraph.runtime import RunControl
 from msgspec import structs
 
 from skills_agent.evals.cases.case import EvalCase, ScriptCheck
-from skills_agent.evals.cases.checks import check
-from skills_agent.evals.cases.errors import EvalError
-from skills_agent.evals.cases.result import Arm, CheckResult, EvalResult, Outcome
+from skills_agent.evals.cases.checks import Run, RunScript, check
+from skills_agent.evals.cases.errors import CaseRefusedError, EvalError
+from skills_agent.evals.cases.eval_place import safe_id
+from skills_agent.evals.cases.result import Arm, CheckResult, EvalResult
 from skills_agent.evals.cases.run_folder import RUNS
-from skills_agent.evals.cases.trajectory import Spent, Trajectory
-from skills_agent.evals.errors import CaseRefusedError, approvals_text
-from skills_agent.evals.laying import FreshPlace, fresh_place, lay, root_of
+from skills_agent.evals.grading import Grade
+from skills_agent.evals.laying import fresh_place, lay, root_of
 from skills_agent.evals.prices import price_of, spent_of
 from skills_agent.evals.trajectories import digests_of, trajectory_of
 from skills_agent.graph.build import wire
@@ -33,7 +33,6 @@ from skills_agent.graph.machine import sandbox_here
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.places import process_environment, state_folder, trust_file_of
 from skills_agent.graph.services import Host, Services
-from skills_agent.graph.setting_values import Price
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import EVAL_THREADS, config_of
@@ -66,14 +65,8 @@ _LOOK_SECONDS: Final = 0.1
 _GRACE_SECONDS: Final = 8
 """Until what was told to end is left."""
 _LONGEST_ERROR: Final = 2_000
-_LONGEST_REASON: Final = 300
+_LATE: Final = "timeout"
 _ENDED: Final = "Not run: this eval case is about which skill is chosen, and that is known."
-
-MakeSources = Callable[[], Sequence[Source]]
-"""Makes the sources of one case."""
-
-Grade = Callable[[EvalCase, Trajectory, Path], tuple[tuple[CheckResult, ...], Spent]]
-"""Holds a rubric against what happened and the workspace; says what that took."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +79,8 @@ class Setup:
     """Keeps the threads."""
     run: str
     """Id of the run."""
-    sources: MakeSources
+    sources: Callable[[], Sequence[Source]]
+    """Makes the sources of one case."""
     yes: Collection[Risk] = ()
     """What runs unasked without a sandbox, or beyond it."""
     folders: Sequence[str] = ()
@@ -96,14 +90,6 @@ class Setup:
     model_of: Callable[[EvalCase, str, int], ModelRunnable | None] = lambda *_: None
     """Returns the model of a case, by name and repeat, where it is not just the one of that name."""
 
-    def thread(self, case: EvalCase, model: str, arm: Arm, repeat: int) -> str:
-        """Return the id of the thread of one run of a case."""
-        words = "-".join(part for part in (case.id, model, arm, str(repeat + 1)) if part)
-        safe = "".join(
-            each if (each.isalnum() and each.isascii()) or each in "._-" else "-" for each in words
-        )
-        return f"{EVAL_THREADS}{self.run}-{safe}"[:56] + f"-{secrets.token_hex(3)}"
-
 
 def run_case(
     case: EvalCase, model: str, arm: Arm, repeat: int, setup: Setup, control: RunControl | None = None
@@ -112,101 +98,86 @@ def run_case(
 
     What goes wrong with the agent, its model or the case is an outcome, not an error.
     """
-    thread = setup.thread(case, model, arm, repeat)
-    if arm == "without":  # nobody asks for a skill that is not there
-        case = structs.replace(case, load=tuple(name for name in case.load if name != case.skill))
-    ended, begun = _Ended("error"), False
+    result = EvalResult(case=case.id, model=model, arm=arm, repeat=repeat, outcome="error")
+    if arm == "without":
+        case = _without_its_skill(case)
     with fresh_place() as place:
         try:
-            lay(case.files, place.workspace, root_of(case))
-            with _agent(case, model, arm, repeat, place, setup) as (agent, services):
-                run, begun = _Run(agent, services, thread, place.workspace), True
-                ended = _ended(case, run, control or RunControl(), price_of(model, setup.settings.prices))
-                if ended.outcome == "passed":
-                    ended = _judged(case, arm, ended, run, setup)
+            lay(case.files, place / "work", root_of(case))
+            with _agent(case, result, place, setup) as (agent, services):
+                words = safe_id(f"{setup.run}-{case.id}-{model}-{arm}-{repeat + 1}")
+                thread = f"{EVAL_THREADS}{words}"[:56] + f"-{secrets.token_hex(3)}"
+                result = structs.replace(result, thread=thread)
+                result = _worked(case, result, agent, services, control or RunControl())
+                if result.outcome == "passed":
+                    run_script = _script_runner(services, setup.yes, root_of(case))
+                    happened = Run(case, result.trajectory, result.spent, place / "work", run_script)
+                    result = _with_checks(result, check(happened))
+                    if case.expect.rubric and setup.grade:
+                        graded, spent = setup.grade(case, result.trajectory, place / "work")
+                        result = _with_checks(structs.replace(result, grading=spent), graded)
         except CaseRefusedError as failure:
-            ended = ended._replace(outcome="refused", error=str(failure))
+            result = structs.replace(result, outcome="refused", error=str(failure))
         except Exception as failure:  # noqa: BLE001 - one case must not end the run of two hundred others
-            ended = ended._replace(outcome="error", error=_failure_text(failure))
-    return EvalResult(
-        case=case.id,
-        model=model,
-        arm=arm,
-        repeat=repeat,
-        outcome=ended.outcome,
-        checks=ended.checks,
-        error=cut(ended.error, _LONGEST_ERROR),
-        trajectory=ended.trajectory,
-        spent=ended.spent,
-        grading=ended.grading,
-        thread=thread if begun else "",
-        at=datetime.now(UTC).isoformat(timespec="seconds"),
+            result = structs.replace(result, outcome="error", error=_failure_text(failure))
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    return structs.replace(result, error=cut(result.error, _LONGEST_ERROR), at=at)
+
+
+def _without_its_skill(case: EvalCase) -> EvalCase:
+    """Return a case for the arm without the skill: nobody asks for it, and only what came out counts."""
+    load = tuple(name for name in case.load if name != case.skill)
+    return structs.replace(case, load=load, expect=structs.replace(case.expect, skills=None, calls=None))
+
+
+def _with_checks(result: EvalResult, checks: tuple[CheckResult, ...]) -> EvalResult:
+    """Return a result with more checks; where there are none, nothing decides."""
+    checks = (*result.checks, *checks)
+    failed = any(not each.passed for each in checks)
+    return structs.replace(
+        result, checks=checks, outcome="failed" if failed else "passed" if checks else "ungraded"
     )
 
 
-def _judged(case: EvalCase, arm: Arm, ended: "_Ended", run: "_Run", setup: Setup) -> "_Ended":
-    """Return how a run ended when what happened was held against what is expected."""
-    run_script = _script_runner(run.services, setup.yes, root_of(case))
-    checks = check(_checked(case, arm), ended.trajectory, ended.spent, run.workspace, run_script)
-    ended = ended._replace(checks=checks, outcome=_outcome(checks))
-    if case.expect.rubric is None or setup.grade is None:
-        return ended
-    try:
-        graded, spent = setup.grade(case, ended.trajectory, run.workspace)
-    except SkillsAgentError as error:
-        return ended._replace(outcome="error", error=str(error))
-    checks = (*checks, *graded)
-    return ended._replace(checks=checks, outcome=_outcome(checks), grading=spent)
-
-
-class _Run(NamedTuple):
-    agent: CompiledAgent
-    services: Services
-    thread: str
-    workspace: Path
-
-
-class _Ended(NamedTuple):
-    """How a run ended; `passed` until the checks say otherwise."""
-
-    outcome: Outcome
-    error: str = ""
-    trajectory: Trajectory = Trajectory()
-    spent: Spent = Spent()
-    checks: tuple[CheckResult, ...] = ()
-    grading: Spent = Spent(usd=0.0)
-
-
-def _ended(case: EvalCase, run: _Run, control: RunControl, price: Price | None) -> _Ended:
-    """Let the agent work, and return what is known when it has ended. Raises nothing of the model's."""
-    before, began = digests_of(run.workspace), monotonic()
-    config = config_of(run.thread, {"eval": case.id})
-    ending = _within(case.seconds, control, partial(_take_turns, run.agent, case, config, control))
-    snapshot = run.agent.get_state(config)
-    files = {path: sha for path, sha in digests_of(run.workspace).items() if before.get(path) != sha}
-    is_choice = case.kind == "trigger"
-    trajectory = trajectory_of(snapshot.values, _offered(run.services), files, asked=is_choice)
-    ended = _Ended("passed", "", trajectory, spent_of(snapshot.values, monotonic() - began, price))
-    if ending.is_late:
-        return ended._replace(outcome="timeout", error=f"It was given up after {case.seconds:g} seconds.")
-    if ending.failure is not None:
-        return ended._replace(outcome="error", error=_failure_text(ending.failure))
+def _worked(
+    case: EvalCase, result: EvalResult, agent: CompiledAgent, services: Services, control: RunControl
+) -> EvalResult:
+    """Let the agent work, and return what is known when it has ended: `passed` until checks say otherwise."""
+    workspace, is_choice = services.settings.workspace, case.kind == "trigger"
+    before, began = digests_of(workspace), monotonic()
+    config = config_of(result.thread, {"eval": case.id})
+    failure = _within(case.seconds, control, partial(_take_turns, agent, case, config, control))
+    snapshot = agent.get_state(config)
+    files = {path: sha for path, sha in digests_of(workspace).items() if before.get(path) != sha}
+    offered = [each.name for each in services.library.shared.refresh().skills if each.model_invocable]
+    price = price_of(result.model, services.settings.prices)
+    result = structs.replace(
+        result,
+        outcome="passed",
+        trajectory=trajectory_of(snapshot.values, offered, files, asked=is_choice),
+        spent=spent_of(snapshot.values, monotonic() - began, price),
+    )
+    if control.drain_reason == _LATE:
+        late = f"It was given up after {case.seconds:g} seconds."
+        return structs.replace(result, outcome="timeout", error=late)
+    if failure is not None:
+        return structs.replace(result, outcome="error", error=_failure_text(failure))
     if not is_choice and snapshot.interrupts:
-        why = _refused(snapshot.interrupts[0].value, run.services)
-        return ended._replace(outcome="refused", error=str(why))
+        error = _refusal(snapshot.interrupts[0].value, services)
+        return structs.replace(result, outcome="refused", error=str(error))
     if status_of(snapshot) == "unfinished":
-        return ended._replace(outcome="error", error="It was cut off.")
-    return ended
+        return structs.replace(result, outcome="error", error="It was cut off.")
+    return result
 
 
 @contextmanager
 def _agent(
-    case: EvalCase, model: str, arm: Arm, repeat: int, place: FreshPlace, setup: Setup
+    case: EvalCase, result: EvalResult, place: Path, setup: Setup
 ) -> Iterator[tuple[CompiledAgent, Services]]:
     """Make the agent of one run; what it kept for this workspace elsewhere goes with it."""
-    settings = _settings(case, model, arm, place, setup)
-    chat: ModelRunnable | None = setup.model_of(case, model, repeat)
-    if chat is None and model == SCRIPTED:
+    settings = _settings(case, result, place, setup)
+    chat: ModelRunnable | None = setup.model_of(case, result.model, result.repeat)
+    if chat is None and result.model == SCRIPTED:
         if not case.replies:
             raise EvalError(f"The model scripted plays the `replies` of a case, and {case.id} has none.")
         chat = ScriptedChatModel(case.replies)
@@ -216,34 +187,32 @@ def _agent(
         sources=setup.sources(),
         approvers=[_approver(setup)],
         yes=setup.yes,
-        homes=place.folder / "homes",
+        homes=place / "homes",
     )
     services = Services(host)
     try:
         if chat is None:
             services.models.choose(Context())
         graph = wire(services)
-        yield (
-            graph.compile(checkpointer=setup.database.saver, store=setup.database.store, name="skills-agent"),
-            services,
-        )
+        database = setup.database
+        yield graph.compile(checkpointer=database.saver, store=database.store, name="skills-agent"), services
     finally:
         # Beneath XDG_STATE_HOME, where that is set.
         remove_tree(state_folder(settings))
 
 
-def _settings(case: EvalCase, model: str, arm: Arm, place: FreshPlace, setup: Setup) -> Settings:
+def _settings(case: EvalCase, result: EvalResult, place: Path, setup: Setup) -> Settings:
     """Return the operator's settings for one run, in a workspace and a home that end with it.
 
     What leads out of it is left out: servers of MCP, shared folders, secrets, and the network of scripts
     unless `--yes network` was said.
     """
     settings = setup.settings
-    hidden = [f"Skill({case.skill})"] if arm == "without" and case.skill else []
+    hidden = [f"Skill({case.skill})"] if result.arm == "without" and case.skill else []
     return replace(
         settings,
-        workspace=place.workspace,
-        home=place.home,
+        workspace=place / "work",
+        home=place / "home",
         trust_file=trust_file_of(settings),
         # What is in them is protected from scripts; the sources are given apart.
         skills_dirs=tuple(Path(each) for each in setup.folders),
@@ -253,10 +222,10 @@ def _settings(case: EvalCase, model: str, arm: Arm, place: FreshPlace, setup: Se
         script_secrets={},
         network_skills=settings.network_skills if "network" in setup.yes else (),
         audit="require" if settings.audit == "require" else "off",
-        audit_folder=setup.settings.workspace / RUNS / setup.run / "audit",
+        audit_folder=settings.workspace / RUNS / setup.run / "audit",
         approval="ask",
         exclude_tools=(*settings.exclude_tools, *hidden),
-        model="" if model == SCRIPTED else model,
+        model="" if result.model == SCRIPTED else result.model,
         sandbox="require" if _is_sandboxed(settings) else settings.sandbox,
         origins={**settings.origins, "workspace": "code"},
     )
@@ -325,22 +294,15 @@ def _choose_only(agent: CompiledAgent, said: AgentInput, config: RunnableConfig,
         if not calls or any(call["name"] != SEARCH_SKILLS for call in calls):
             break
         given = None
-    if calls := open_calls(messages):
+    if calls:
         ended = [refusal(call["id"] or "", call["name"], _ENDED) for call in calls]
         agent.update_own_state(config, {"messages": ended}, as_node="answer")
     else:
         _invoke(agent, None, config, control)
 
 
-class _Ending(NamedTuple):
-    """How the work of an agent ended."""
-
-    is_late: bool = False
-    failure: Exception | None = None
-
-
-def _within(seconds: float, control: RunControl, work: Callable[[], None]) -> _Ending:
-    """Do the work, and end it after a time, or soon after `control` is drained.
+def _within(seconds: float, control: RunControl, work: Callable[[], None]) -> Exception | None:
+    """Do the work, and end it after a time, or soon after `control` is drained. Return why it failed.
 
     It is done in a thread of its own: a model call cannot be ended, and is left when it is not over then.
     """
@@ -354,29 +316,23 @@ def _within(seconds: float, control: RunControl, work: Callable[[], None]) -> _E
 
     thread = threading.Thread(target=guarded, name="eval-case", daemon=True)
     thread.start()
-    end, is_late = monotonic() + seconds, False
-    while thread.is_alive() and not control.drain_requested and not is_late:
+    end = monotonic() + seconds
+    while thread.is_alive() and not control.drain_requested:
         thread.join(min(_LOOK_SECONDS, max(end - monotonic(), 0.0)))
-        is_late = thread.is_alive() and monotonic() >= end
-    if is_late:
-        control.request_drain("timeout")
+        if thread.is_alive() and monotonic() >= end:
+            control.request_drain(_LATE)
     thread.join(_GRACE_SECONDS)
-    return _Ending(is_late, next(iter(failures), None))
+    return next(iter(failures), None)
 
 
 def _failure_text(failure: Exception) -> str:
     if isinstance(failure, SkillsAgentError):
         return str(failure)
-    # A case that meets a bug must not end the run of two hundred others.
     logger.warning("eval case failed", exc_info=failure)
     return f"{type(failure).__name__}: {failure}"
 
 
-def _offered(services: Services) -> list[str]:
-    return [skill.name for skill in services.library.shared.refresh().skills if skill.model_invocable]
-
-
-def _refused(question: object, services: Services) -> CaseRefusedError:
+def _refusal(question: object, services: Services) -> CaseRefusedError:
     """Return what to say of a question that nobody answers."""
     requests = question.get("action_requests") if isinstance(question, dict) else None
     asked = requests or [{"name": "a question", "description": "a person has to answer"}]
@@ -384,34 +340,17 @@ def _refused(question: object, services: Services) -> CaseRefusedError:
     for each in asked:
         call = services.policy.grammar.call(str(each.get("name", "")), each.get("args") or {})
         risks |= dict.fromkeys([call.risk, *(["network"] if call.hosts else [])])
-    first = asked[0]
-    reason = one_line(
-        visible_line(str(first.get("description") or "a person has to answer")), _LONGEST_REASON
-    )
-    is_named = {*risks} <= {"read", *services.policy.yes}
-    advice = (
-        "No option approves that." if is_named else approvals_text([each for each in risks if each != "read"])
-    )
-    return CaseRefusedError(str(first.get("name") or "a call"), reason.rstrip("."), advice)
+    reason = one_line(visible_line(str(asked[0].get("description", ""))), 300).rstrip(".")
+    unnamed = [risk for risk in risks if risk != "read"] if {*risks} - {"read", *services.policy.yes} else []
+    return _refused(str(asked[0].get("name")), reason, unnamed)
 
 
-def _checked(case: EvalCase, arm: Arm) -> EvalCase:
-    """Return a case with what can hold in an arm: without the skill only what came out counts."""
-    if arm == "with":
-        return case
-    return structs.replace(case, expect=structs.replace(case.expect, skills=None, calls=None))
+def _refused(what: str, reason: str, risks: Sequence[str]) -> CaseRefusedError:
+    advice = f"To approve such calls of eval cases: --yes {','.join(risks)}" if risks else "No option does."
+    return CaseRefusedError(f"Nobody answers here, and {what} needs an approval: {reason}. {advice}")
 
 
-def _outcome(checks: Sequence[CheckResult]) -> Outcome:
-    """Return what the checks say; where there are none, nothing decides."""
-    if not checks:
-        return "ungraded"
-    return "passed" if all(each.passed for each in checks) else "failed"
-
-
-def _script_runner(
-    services: Services, yes: Collection[Risk], root: Path | None
-) -> Callable[[ScriptCheck, Path], tuple[bool, str]]:
+def _script_runner(services: Services, yes: Collection[Risk], root: Path | None) -> RunScript:
     """Return what runs a case's own program: in the sandbox, as the script of an untrusted skill."""
     may_run = "run" in yes or services.settings.sandbox == "require"
 
@@ -421,7 +360,7 @@ def _script_runner(
             return False, f"{visible_line(path.name)} is not in the folder of the case: it was not run."
         if not may_run:
             why = "there is no sandbox here, and without one it could change anything"
-            raise CaseRefusedError(f"the check {visible_line(path.name)}", why, approvals_text(["run"]))
+            raise _refused(f"the check {visible_line(path.name)}", why, ["run"])
         request = ScriptRequest(
             skill="",
             script=path,

@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -13,7 +13,6 @@ from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.result import Arm, EvalResult, RunHead
 from skills_agent.evals.cases.run_folder import RunFolder
 from skills_agent.evals.cases.trajectory import Spent
-from skills_agent.evals.laying import remove_left_places
 from skills_agent.evals.running import Setup, run_case
 
 _POLL: float = 0.2
@@ -43,9 +42,7 @@ def tasks_of(head: RunHead) -> Iterator[Task]:
                 continue
             # Whether a skill is chosen cannot be asked without it.
             arms = head.arms if case.kind == "task" and case.skill else ("with",)
-            for model in head.models:
-                for arm in arms:
-                    yield Task(case, model, arm, repeat)
+            yield from (Task(case, model, arm, repeat) for model in head.models for arm in arms)
 
 
 class Stop(RunControl):
@@ -93,31 +90,25 @@ def run_all(
     No case begins when `tokens` are spent. A run that was stopped in the middle is not kept: it begins anew
     when the run goes on.
     """
-    remove_left_places()
-    known = {each.key for each in done}
-    waiting = iter([task for task in tasks_of(folder.head) if task.key not in known])
+    waiting = iter(_waiting(folder.head, done))
     spent = Spent(usd=0.0)
     running: set[Future[EvalResult | None]] = set()
     partial = ""
-
     with ThreadPoolExecutor(jobs, thread_name_prefix="eval") as pool:
         while True:
             if spent.tokens >= tokens:
                 partial = f"its budget of {tokens:,.0f} tokens is spent"
             while not partial and not stop.drain_requested and len(running) < jobs:
-                task = next(waiting, None)
-                if task is None:
+                if (task := next(waiting, None)) is None:
                     break
                 running.add(pool.submit(_run_one, task, setup, stop))
             if not running:
                 break
             ended, running = wait(running, timeout=_POLL, return_when=FIRST_COMPLETED)
-            for future in ended:
-                result = future.result()
-                if result is not None:
-                    folder.append(result)
-                    spent += result.spent + result.grading
-                    tell(result)
+            for result in filter(None, (future.result() for future in ended)):
+                folder.append(result)
+                spent += result.spent + result.grading
+                tell(result)
     if stop.drain_requested:
         return "it was interrupted"
     return partial if next(waiting, None) is not None else ""
@@ -134,7 +125,11 @@ def _run_one(task: Task, setup: Setup, stop: Stop) -> EvalResult | None:
     return None
 
 
-def missing(head: RunHead, results: Sequence[EvalResult]) -> int:
+def missing(head: RunHead, results: Iterable[EvalResult]) -> int:
     """Return how many runs have no result."""
+    return len(_waiting(head, results))
+
+
+def _waiting(head: RunHead, results: Iterable[EvalResult]) -> list[Task]:
     known = {each.key for each in results}
-    return sum(task.key not in known for task in tasks_of(head))
+    return [task for task in tasks_of(head) if task.key not in known]

@@ -1,24 +1,27 @@
 """An eval case: what is asked, what lies in the workspace, and what is expected of the answer.
 
-Every format that is read (`evals.json` in its dialects, trigger sets, `.agent/evals/*.yaml`) becomes
-these records; nothing below knows which one it was.
+These records are the long form of what a file says: `short_forms.py` writes its short forms out.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 CallMode = Literal["strict", "unordered", "subset", "superset"]
-"""How expected calls are held against those made (LangChain's agentevals): `strict`: the same calls in the
-same order; `unordered`: the same calls; `subset`: none beyond the expected; `superset`: these at least."""
+"""How expected calls are held against those made: `strict`: the same calls in the same order; `unordered`:
+the same calls; `subset`: none beyond the expected; `superset`: these at least."""
 
-ArgsMatch = Literal["exact", "subset", "superset", "ignore"]
-"""How arguments are compared: the same; what was passed is part of what is expected; what is expected is part
-of what was passed; not at all."""
+ArgsMatch = Literal["exact", "superset"]
+"""How arguments are compared: the same; what is expected is part of what was passed."""
 
 SkillsMode = Literal["all", "any", "none", "only"]
 """Of the named skills: each is loaded; one at least is; none is (without names: no skill at all); these and
 no others are."""
+
+Count = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+Names = tuple[str, ...]
 
 
 class Frozen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -26,12 +29,10 @@ class Frozen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class LaidFile(Frozen, frozen=True, kw_only=True):
-    """One file that lies in the fresh workspace before the first turn."""
+    """One file that lies in the fresh workspace before the first turn: one of the two is given."""
 
-    path: str
-    """Relative to the workspace, with `/`; nothing leads out of it."""
     text: str | None = None
-    """What it holds; None: it is copied."""
+    """What it holds."""
     source: str | None = None
     """The absolute path that it is copied from, a file or a folder."""
 
@@ -55,7 +56,7 @@ class ExpectedCalls(Frozen, frozen=True, kw_only=True):
     """
     mode: CallMode = "superset"
     order: tuple[tuple[ExpectedCall, ...], ...] = ()
-    """Chains: each is called, in a later reply than the one before it, and not before that."""
+    """Chains: each is called in a later reply than the one before it."""
     forbidden: tuple[ExpectedCall, ...] = ()
 
 
@@ -63,30 +64,27 @@ class ExpectedSkills(Frozen, frozen=True, kw_only=True):
     """Which skills are loaded, whoever asked for them but the case itself."""
 
     mode: SkillsMode = "all"
-    names: tuple[str, ...] = ()
+    names: Names = ()
 
 
 class ExpectedText(Frozen, frozen=True, kw_only=True):
     """What a text holds: the last answer, or a file. Every part given has to hold."""
 
-    contains: tuple[str, ...] = ()
-    contains_any: tuple[str, ...] = ()
-    not_contains: tuple[str, ...] = ()
-    regex: tuple[str, ...] = ()
-    not_regex: tuple[str, ...] = ()
+    contains: Names = ()
+    contains_any: Names = ()
+    not_contains: Names = ()
+    regex: Names = ()
+    not_regex: Names = ()
     equals: str | None = None
     json_schema: dict[str, Any] | None = None
     """The text, or the one fenced block of JSON in it, is valid (JSON Schema 2020-12)."""
     ignore_case: bool = False
 
 
-class ExpectedFile(Frozen, frozen=True, kw_only=True):
+class ExpectedFile(ExpectedText, frozen=True, kw_only=True):
     """A file of the workspace after the last turn."""
 
-    path: str
-    """Relative, with `*` and `**` as in glob: one file that fits is enough."""
     exists: bool = True
-    text: ExpectedText | None = None
     equals_file: str | None = None
     """The absolute path of a file with the same bytes."""
 
@@ -96,26 +94,26 @@ class ScriptCheck(Frozen, frozen=True, kw_only=True):
 
     path: str
     """Absolute; `.py` runs under this Python, all else has to be executable. It starts in the workspace."""
-    args: tuple[str, ...] = ()
-    seconds: float = 30.0
+    args: Names = ()
+    seconds: Seconds = 30.0
 
 
 class Rubric(Frozen, frozen=True, kw_only=True):
     """What a model grades, point by point; counted only where a grader is chosen."""
 
-    points: tuple[str, ...]
-    votes: int = 3
+    points: Names
+    votes: Annotated[int, Meta(ge=1, le=15)] = 3
 
 
 class CaseLimits(Frozen, frozen=True, kw_only=True):
     """What one run of the case may take; more is a failed check, not an end."""
 
-    calls: int | None = None
+    calls: Count | None = None
     """Calls of tools."""
-    model_calls: int | None = None
-    tokens: int | None = None
+    model_calls: Count | None = None
+    tokens: Count | None = None
     """Input and output of all model calls together."""
-    seconds: float | None = None
+    seconds: Seconds | None = None
 
 
 class Expected(Frozen, frozen=True, kw_only=True):
@@ -125,7 +123,8 @@ class Expected(Frozen, frozen=True, kw_only=True):
     calls: ExpectedCalls | None = None
     limits: CaseLimits | None = None
     answer: ExpectedText | None = None
-    files: tuple[ExpectedFile, ...] = ()
+    files: dict[str, ExpectedFile] = msgspec.field(default_factory=dict)
+    """By path, relative, with `*` and `**` as in glob: one file that fits is enough."""
     scripts: tuple[ScriptCheck, ...] = ()
     rubric: Rubric | None = None
 
@@ -141,25 +140,24 @@ class EvalCase(Frozen, frozen=True, kw_only=True):
     """The skill that it is about, and that the other arm goes without; empty: none."""
     kind: Literal["trigger", "task"] = "task"
     """A `trigger` case ends where the model has chosen: only which skills it loads counts."""
-    turns: tuple[str, ...]
+    turns: Names
     """What the person says, one after the other; one at least."""
-    load: tuple[str, ...] = ()
+    load: Names = ()
     """Skills that the person loads with the first turn."""
-    files: tuple[LaidFile, ...] = ()
+    files: dict[str, LaidFile] = msgspec.field(default_factory=dict)
+    """By path in the workspace, with `/`; nothing leads out of it."""
     expect: Expected
     replies: tuple[Any, ...] = ()
     """What the model `scripted` answers: texts, or `{"content", "tool_calls": [{"name", "args"}]}`."""
-    repeat: int | None = None
+    repeat: Annotated[int, Meta(ge=1, le=100)] | None = None
     """Runs in each arm; None: as the command says."""
-    seconds: float = 300.0
+    seconds: Seconds = 300.0
     """When a run of it is given up."""
-    tags: tuple[str, ...] = ()
+    tags: Names = ()
     note: str = ""
     """What the file says of what is expected, for people and graders (`expected_output`, `ground_truth`)."""
     file: str = ""
-    """Where it was read: path, and `:LINE` or `#INDEX`."""
-    more: dict[str, Any] = msgspec.field(default_factory=dict)
-    """Fields of the file that are not understood, kept as they were."""
+    """Where it was read: path and `#NUMBER`, from 1."""
 
     @property
     def has_checks(self) -> bool:
@@ -176,4 +174,4 @@ class EvalSet(Frozen, frozen=True, kw_only=True):
 
     file: str
     cases: tuple[EvalCase, ...] = ()
-    skipped: tuple[str, ...] = ()
+    skipped: Names = ()

@@ -2,38 +2,37 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from skills_agent.evals.cases.call_checks import check_calls
-from skills_agent.evals.cases.case import CaseLimits, EvalCase, ExpectedSkills, ExpectedText, ScriptCheck
-from skills_agent.evals.cases.errors import CheckError
+from skills_agent.evals.cases.case import CaseLimits, EvalCase, ExpectedSkills, ScriptCheck
 from skills_agent.evals.cases.excerpts import listed, result
 from skills_agent.evals.cases.file_checks import check_files
-from skills_agent.evals.cases.json_checks import check_schema
-from skills_agent.evals.cases.patterns import compile_pattern
 from skills_agent.evals.cases.result import CheckResult
 from skills_agent.evals.cases.text_checks import check_text
 from skills_agent.evals.cases.trajectory import Spent, Trajectory
-from skills_agent.skills.text import count
 from skills_agent.skills.visible import visible_line
 
 RunScript = Callable[[ScriptCheck, Path], tuple[bool, str]]
 """Runs a script of a case in the workspace: whether it exited with 0, and what it wrote."""
 
 
-def check(
-    case: EvalCase, trajectory: Trajectory, spent: Spent, workspace: Path, run_script: RunScript
-) -> tuple[CheckResult, ...]:
-    """Return a result for everything that a case expects, in the order of its fields.
+class Run(NamedTuple):
+    """What happened in one run of a case."""
 
-    Of a `trigger` case only the skills count. A pattern or a schema that is of no use fails, and says
-    why: `unfit` finds these before a model was paid.
-    """
-    return tuple(_results(case, trajectory, spent, workspace, run_script))
+    case: EvalCase
+    trajectory: Trajectory
+    spent: Spent
+    workspace: Path
+    run_script: RunScript
 
 
-def unfit(case: EvalCase) -> tuple[str, ...]:
-    """Return sentences about the patterns and schemas of a case that nothing can be held against."""
-    return tuple(f"{case.id}: {fault}" for fault in _unfit(case))
+def check(run: Run) -> tuple[CheckResult, ...]:
+    """Return a result for everything that a case expects; of a `trigger` case only the skills count."""
+    expect = run.case.expect
+    names = ["skills"] if run.case.kind == "trigger" else list(_CHECKS)
+    parts = ((_CHECKS[name], getattr(expect, name)) for name in names)
+    return tuple(each for function, part in parts if part for each in function(part, run))
 
 
 def choice_holds(expected: ExpectedSkills, chosen: tuple[str, ...]) -> bool:
@@ -50,80 +49,48 @@ def choice_holds(expected: ExpectedSkills, chosen: tuple[str, ...]) -> bool:
             return names == there
 
 
-def _results(
-    case: EvalCase, trajectory: Trajectory, spent: Spent, workspace: Path, run_script: RunScript
-) -> Iterator[CheckResult]:
-    expect = case.expect
-    if expect.skills is not None:
-        yield _check_skills(expect.skills, tuple(name for name in trajectory.chosen if name not in case.load))
-    if case.kind == "trigger":
-        return
-    if expect.calls is not None:
-        yield from check_calls(expect.calls, trajectory.calls)
-    if expect.limits is not None:
-        yield from _check_limits(expect.limits, trajectory, spent)
-    if expect.answer is not None:
-        yield from check_text(expect.answer, trajectory.answer, "The answer", "answer")
-    yield from check_files(expect.files, workspace)
-    for script in expect.scripts:
-        passed, output = run_script(script, workspace)
+def _skills(expected: ExpectedSkills, run: Run) -> Iterator[CheckResult]:
+    chosen = tuple(name for name in run.trajectory.chosen if name not in run.case.load)
+    names = listed(list(map(visible_line, expected.names)))
+    sentence = {
+        "all": f"The model chooses {names or 'any skills'}.",
+        "any": f"The model chooses one of {names} at least.",
+        "none": f"The model does not choose {names or 'a skill'}.",
+        "only": f"The model chooses {names or 'no skill'} and no other.",
+    }[expected.mode]
+    evidence = f"It chose {listed(list(map(visible_line, chosen))) or 'none'}."
+    yield result("skills", sentence, passed=choice_holds(expected, chosen), evidence=evidence)
+
+
+def _limits(limits: CaseLimits, run: Run) -> Iterator[CheckResult]:
+    taken = {
+        "calls": len(run.trajectory.calls),
+        "model_calls": run.spent.model_calls,
+        "tokens": run.spent.tokens,
+        "seconds": run.spent.seconds,
+    }
+    for name, amount in taken.items():
+        limit = getattr(limits, name)
+        if limit is not None:
+            sentence = f"It takes at most {limit:,.12g} {name.replace('_', ' ')}."
+            is_unknown = name == "tokens" and not amount and run.spent.model_calls
+            evidence = "The model does not say how many." if is_unknown else f"It took {amount:,.12g}."
+            yield result("limits", sentence, passed=amount <= limit, evidence=evidence)
+
+
+def _scripts(scripts: tuple[ScriptCheck, ...], run: Run) -> Iterator[CheckResult]:
+    for script in scripts:
+        passed, output = run.run_script(script, run.workspace)
         sentence = f"The script {visible_line(Path(script.path).name)} exits with 0."
         yield result("script", sentence, passed=passed, evidence=output.strip() or "It wrote nothing.")
 
 
-def _check_skills(expected: ExpectedSkills, chosen: tuple[str, ...]) -> CheckResult:
-    names = listed([visible_line(name) for name in expected.names])
-    sentence = {
-        "all": f"The model chooses {names}." if names else "Any skills may be chosen.",
-        "any": f"The model chooses one of {names} at least.",
-        "none": f"The model does not choose {names}." if names else "The model chooses no skill.",
-        "only": f"The model chooses {names} and no other." if names else "The model chooses no skill.",
-    }[expected.mode]
-    evidence = f"It chose {listed([visible_line(name) for name in chosen]) or 'none'}."
-    return result("skills", sentence, passed=choice_holds(expected, chosen), evidence=evidence)
-
-
-def _check_limits(limits: CaseLimits, trajectory: Trajectory, spent: Spent) -> Iterator[CheckResult]:
-    calls = len(trajectory.calls)
-    figures = (
-        (limits.calls, calls, "call of a tool", f"It made {calls:,}."),
-        (limits.model_calls, spent.model_calls, "call of the model", f"It made {spent.model_calls:,}."),
-        (limits.tokens, spent.tokens, "token", _tokens_text(spent)),
-        (limits.seconds, spent.seconds, "second", f"It took {spent.seconds:.1f} s."),
-    )
-    for limit, taken, noun, evidence in figures:
-        if limit is not None:
-            yield result(
-                "limits", f"It takes at most {_count(limit, noun)}.", passed=taken <= limit, evidence=evidence
-            )
-
-
-def _count(limit: float, noun: str) -> str:
-    noun, of, what = noun.partition(" of ")
-    return count(f"{limit:,.12g}" if limit != 1 else 1, noun) + of + what
-
-
-def _tokens_text(spent: Spent) -> str:
-    if spent.model_calls and not spent.tokens:
-        return "The model does not say how many tokens it took: nothing was counted."
-    return f"It took {spent.tokens:,}."
-
-
-def _unfit(case: EvalCase) -> Iterator[str]:
-    if case.kind == "trigger":
-        return
-    for text in (case.expect.answer, *(each.text for each in case.expect.files)):
-        yield from _unfit_text(text or ExpectedText())
-
-
-def _unfit_text(text: ExpectedText) -> Iterator[str]:
-    for pattern in (*text.regex, *text.not_regex):
-        try:
-            compile_pattern(pattern, ignore_case=text.ignore_case)
-        except CheckError as error:
-            yield str(error)
-    if text.json_schema is not None:
-        try:
-            check_schema(text.json_schema)
-        except CheckError as error:
-            yield str(error)
+_CHECKS: Final[dict[str, Callable[[Any, Run], Iterator[CheckResult]]]] = {
+    "skills": _skills,
+    "calls": lambda expected, run: check_calls(expected, run.trajectory.calls),
+    "limits": _limits,
+    "answer": lambda expected, run: check_text(expected, run.trajectory.answer, "The answer", "answer"),
+    "files": lambda expected, run: check_files(expected, run.workspace),
+    "scripts": _scripts,
+}
+"""By the fields of `Expected`, in their order."""

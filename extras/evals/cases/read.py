@@ -1,190 +1,296 @@
-"""Find files of eval cases, and read them."""
+"""Read files of eval cases.
 
+Our own form is read strictly: its author wants to know what was mistyped. Of `evals.json` of others a case
+that cannot be read is left out, and that is said.
+"""
+
+import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
+import yaml
 
-from skills_agent.evals.cases.case import EvalSet
-from skills_agent.evals.cases.case_files import read_case_file
-from skills_agent.evals.cases.case_form import VERSION, FileOfCases
-from skills_agent.evals.cases.errors import EvalFileError, NoEvalsError
-from skills_agent.evals.cases.eval_place import EVALS_FOLDER, SKILL_FILE, EvalPlace, place_of
-from skills_agent.evals.cases.evals_json import read_evals
-from skills_agent.evals.cases.identity import unique
-from skills_agent.evals.cases.yaml_lines import YamlDocument, YamlFault, read_yaml_lines
-from skills_agent.skills.confined import ConfinedError, is_beneath, read_beneath
-from skills_agent.skills.library.contents import LEFT_OUT
-from skills_agent.skills.text import normalize_line_ends
-from skills_agent.skills.trees import walk
+from skills_agent.evals.cases import evals_json, short_forms
+from skills_agent.evals.cases.case import EvalCase, EvalSet, Expected, ExpectedFile, Frozen
+from skills_agent.evals.cases.errors import EvalError
+from skills_agent.evals.cases.eval_place import EvalPlace, check_laid, place_of, safe_id
+from skills_agent.evals.cases.finding import find_files
+from skills_agent.evals.cases.text_checks import check_readable
+from skills_agent.skills.confined import ConfinedError, read_beneath
+from skills_agent.skills.text import clean_text, one_line
 from skills_agent.skills.visible import visible_line
 
 MAX_BYTES: Final = 10 << 20
 """Of one file of cases."""
-MAX_FOLDERS: Final = 20_000
-"""That are looked at for skills."""
-MAX_DEPTH: Final = 6
-"""Of a skill's folder beneath the one that is looked through: 99.4 % of public skills are there."""
-WORKSPACE_FOLDER: Final = f".agent/{EVALS_FOLDER}"
-WORKSPACE_SKILLS: Final = ".agent/skills"
-PLUGIN_FILE: Final = ".claude-plugin/plugin.json"
-_YAML: Final = frozenset({".yaml", ".yml"})
-_SUFFIXES: Final = _YAML | {".json", ".jsonl"}
-"""Of files that are looked at: of one that is not read, it is said."""
-PROMPT_FILE: Final = "prompt.md"
-"""A case of `claude plugin eval` is a folder with this; it is not read, and that is said, too."""
-_KEYS: Final = FileOfCases.__struct_fields__
+MAX_CASES: Final = 10_000
+_NESTED: Final = 40
+_KEYS: Final = ("version", "skill", "defaults", "cases", "should_trigger", "should_not_trigger")
+_RECORDS: Final[Sequence[type[msgspec.Struct]]] = (EvalCase, ExpectedFile, *Frozen.__subclasses__())
+_KNOWN: Final = {field for record in _RECORDS for field in record.__struct_fields__} | {
+    "request", "from", "script", *_KEYS,
+}  # fmt: skip
+_UNKNOWN: Final = re.compile(r"unknown field `([^`]*)`")
 
 
 def read_set(path: Path, about: str = "") -> EvalSet:
     """Read one file of eval cases; `about` is its skill where nothing says so.
 
-    Raises EvalFileError; NoEvalsError where it is a file of something else.
+    A file of something else has no cases, and says why in `skipped`. Raises EvalError for one that cannot be
+    read.
     """
     place = place_of(path)
+    file = visible_line(str(path))
     try:
-        read = _read(place._replace(skill=place.skill or about))
-    except EvalFileError as error:
+        root = _root(place.file)
+        read = _Reader(place._replace(skill=place.skill or about), root)
+        return EvalSet(file=file, cases=tuple(read.cases()), skipped=tuple(map(visible_line, read.skipped)))
+    except EvalError as error:
         # What strangers wrote is quoted in it, and a terminal shows it.
-        raise type(error)(visible_line(error.file), visible_line(error.reason)) from error
-    return msgspec.structs.replace(read, skipped=tuple(map(visible_line, read.skipped)))
+        raise EvalError(f"Cannot read eval cases from {file}: {visible_line(str(error))}.") from error
+    except RecursionError as error:
+        raise EvalError(f"Cannot read eval cases from {file}: it nests too deep.") from error
 
 
-def _read(place: EvalPlace) -> EvalSet:
-    if place.file.suffix.lower() not in {".json", *_YAML}:
-        reason = "eval cases are read from JSON (`evals.json`, lists of requests) and YAML in our own form"
-        raise NoEvalsError(str(place.file), reason)
-    text = _text_of(place.file)
-    if place.file.suffix.lower() in _YAML:
-        return _read_yaml(place, text)
-    try:
-        root = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
-        reason = "it nests too deep" if isinstance(error, RecursionError) else f"it is no JSON ({error})"
-        raise EvalFileError(str(place.file), reason) from error
-    if isinstance(root, Mapping) and root.get("version") == VERSION and "evals" not in root:
-        return read_case_file(place, YamlDocument(root, {}))
-    return read_evals(place, root)
+class _Reader:
+    """Makes the cases of one file, and keeps what was passed over of it."""
 
+    def __init__(self, place: EvalPlace, root: Any) -> None:
+        self._place, self._root = place, root
+        self._is_ours = place.file.suffix != ".json" or (isinstance(root, dict) and "version" in root)
+        self.skipped: list[str] = []
 
-def find_files(place: Path) -> tuple[Path, ...]:
-    """Return the files of eval cases at a place, sorted.
+    def cases(self) -> Iterator[EvalCase]:
+        """Yield them. Raises EvalError for the first fault in a file of our own form."""
+        written = self._ours() if self._is_ours else self._others()
+        taken: dict[str, int] = {}
+        for number, (about, item) in enumerate(written, 1):
+            if number > MAX_CASES:
+                raise EvalError(f"it has more than {MAX_CASES:,} cases")
+            try:
+                yield _unique(self._case(number, about, item), taken)
+            except EvalError as error:
+                if self._is_ours:
+                    raise EvalError(f"case {number}: {error}") from error
+                self.skipped.append(f"{self._place.file}#{number} is left out: {error}.")
 
-    That is a file itself; of the folder of a skill or a plugin those in `evals/`; of a workspace those in
-    `.agent/evals/`; and those of every skill beneath. Raises EvalFileError where there is no such place.
-    """
-    if place.is_file():
-        return (place,)
-    if not place.is_dir():
-        raise EvalFileError(str(place), "there is no such file or folder")
-    if (place / SKILL_FILE).is_file():
-        found = [*_files_in(place / EVALS_FOLDER)]
-    elif place.name == EVALS_FOLDER:
-        found = [*_files_in(place)]
-    else:
-        found = [*_files_in(place / WORKSPACE_FOLDER)]
-        if (place / PLUGIN_FILE).is_file():
-            found += _files_in(place / EVALS_FOLDER)
-        for root in (place / WORKSPACE_SKILLS, place):
-            found += (file for skill in _skills_beneath(root) for file in _files_in(skill / EVALS_FOLDER))
-    return tuple(dict.fromkeys(found))
+    def _ours(self) -> Iterator[tuple[str, Any]]:
+        root = self._root
+        if not isinstance(root, dict) or not {"cases", "should_trigger", "should_not_trigger"} & root.keys():
+            self.skipped.append(f"{self._place.file} has no eval cases (`cases`, `should_trigger`).")
+            return
+        for key in root.keys() - set(_KEYS):
+            raise EvalError(f"the key `{key}` is not known{_meant(key)}")
+        if str(root.get("version", 1)) != "1":
+            raise EvalError("its version is not 1")
+        skill = str(root.get("skill") or self._place.skill)
+        defaults = root.get("defaults") or {}
+        for case in _list(root, "cases"):
+            yield skill, _with_defaults(case, defaults)
+        for key, mode, tag in (
+            ("should_trigger", "all", "trigger"),
+            ("should_not_trigger", "none", "near-miss"),
+        ):
+            for each in _list(root, key):
+                case = dict(each) if isinstance(each, dict) else {"request": each}
+                chosen = case.pop("skills", None)
+                if not skill:
+                    raise EvalError("nothing says which skill is meant (`skill`)")
+                case["expect"] = {"skills": {mode: skill} if chosen is None else _only(chosen)}
+                case["tags"] = [*short_forms.words(case.get("tags", [])), tag]
+                few = {name: part for name, part in defaults.items() if name in {"repeat", "seconds", "tags"}}
+                yield skill, _with_defaults({"kind": "trigger", **case}, few)
+
+    def _others(self) -> Iterator[tuple[str, Any]]:
+        items = evals_json.items_of(self._root)
+        if not items:
+            self.skipped.append(f"{self._place.file} has no list of eval cases (`evals`, or a bare list).")
+        top = self._root if isinstance(self._root, dict) else {}
+        for item in items or ():
+            own = item if isinstance(item, dict) else {}
+            named = (each.get(key) for each in (own, top) for key in ("skill", "skill_name"))
+            yield next((name for name in named if isinstance(name, str)), self._place.skill), item
+
+    def _case(self, number: int, about: str, item: Any) -> EvalCase:
+        if not self._is_ours:
+            item = evals_json.case_of(item, about)
+        if not isinstance(item, dict):
+            raise EvalError("it is no mapping")
+        item = dict(item)
+        if ("request" in item) == ("turns" in item):
+            raise EvalError("a case has either `request` or `turns`")
+        turns = [item.pop("request")] if "request" in item else item.pop("turns")
+        if not isinstance(turns, list) or not turns or not all(map(_says_something, turns)):
+            raise EvalError("a request is no text, or says nothing")
+        skill = one_line(clean_text(str(item.get("skill", about))).text)
+        expect = item.pop("expect", None) or (
+            {"skills": skill} if item.get("kind") == "trigger" and skill else None
+        )
+        if not isinstance(expect, dict):
+            raise EvalError("it expects nothing (`expect`)")
+        given = item.pop("id", None)
+        label = safe_id(str(given)) if given is not None else _slug(item.get("name") or turns[0])
+        written = item | {
+            "id": f"{self._place.label}/{label}",
+            "name": one_line(clean_text(item.get("name") or turns[0]).text, 100),
+            "skill": skill,
+            "turns": turns,
+            "load": short_forms.words(item.get("load", [])),
+            "files": short_forms.laid(item.get("files", {}), self._place.locate),
+            "expect": short_forms.expected(expect, self._place.locate),
+            "tags": list(dict.fromkeys(short_forms.words(item.get("tags", [])))),
+            "file": f"{self._place.file}#{number}",
+        }
+        case = _converted(written)
+        for path in (*case.files, *case.expect.files):
+            check_laid(path)
+        _check_expected(case)
+        return case
 
 
 def read_all(paths: Iterable[Path]) -> tuple[EvalSet, ...]:
     """Read every file of eval cases at some places, each once, with ids that are unique among all.
 
-    In a folder, a file of something else is passed over, and said. Raises EvalFileError for a file that is
-    named or seems to be one of eval cases, and cannot be read.
+    Raises EvalError for a file that cannot be read.
     """
-    sets: list[EvalSet] = []
-    seen: set[str] = set()
-    ids: set[str] = set()
-    for path in paths:
-        for file in find_files(path):
-            if (real := os.path.realpath(file)) in seen:
-                continue
-            seen.add(real)
-            try:
-                read = read_set(file)
-            except NoEvalsError as error:
-                if file == path:
-                    raise
-                read = EvalSet(file=str(file), skipped=(str(error),))
-            sets.append(msgspec.structs.replace(read, cases=tuple(unique(read.cases, ids))))
-    return tuple(sets)
+    sets: dict[str, EvalSet] = {}
+    taken: dict[str, int] = {}
+    for file in (file for path in paths for file in find_files(path)):
+        real = os.path.realpath(file)
+        if real not in sets:
+            read = read_set(file)
+            sets[real] = msgspec.structs.replace(
+                read, cases=tuple(_unique(case, taken) for case in read.cases)
+            )
+    return tuple(sets.values())
 
 
-def _text_of(file: Path) -> str:
+def _root(file: Path) -> Any:
+    """Return what a file says as plain values. Raises EvalError."""
     try:
         real = file.resolve()
         raw = read_beneath(real.parent, real.name, MAX_BYTES + 1)  # which waits for no FIFO
+        if len(raw) > MAX_BYTES:
+            raise EvalError(f"it is larger than {MAX_BYTES >> 20} MB")
+        text = raw.decode("utf-8-sig")
+        return msgspec.json.decode(text) if file.suffix == ".json" else _yaml(text)
     except ConfinedError as error:
-        raise EvalFileError(str(file), f"it {error.reason}") from error
+        raise EvalError(f"it {error.reason}") from error
     except OSError as error:
-        raise EvalFileError(str(file), error.strerror or "it cannot be opened") from error
-    if len(raw) > MAX_BYTES:
-        raise EvalFileError(str(file), f"it is larger than {MAX_BYTES >> 20} MB")
+        raise EvalError(error.strerror or "it cannot be opened") from error
+    except (msgspec.DecodeError, yaml.YAMLError, ValueError) as error:
+        raise EvalError(f"it is no valid {file.suffix[1:].upper()} ({error})") from error
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # either is one
+    """Reads what is plainly a number, true, false or null as that, and all else as the text that it is."""
+
+    yaml_implicit_resolvers: Final[dict[str, Any]] = {}
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        keys = Counter(str(key.value) for key, _ in node.value)
+        if twice := [key for key, number in keys.items() if number > 1]:
+            raise EvalError(
+                f"`{twice[0]}` stands more than once in line {node.start_mark.line + 1} and below"
+            )
+        return super().construct_mapping(node, deep)
+
+
+for _tag, _expression, _first in (
+    ("bool", r"(?:true|false)$", "tf"),
+    ("null", r"(?:~|null|)$", ["~", "n", ""]),
+    ("int", r"-?(?:0|[1-9][0-9]{0,17})$", "-0123456789"),
+    ("float", r"-?(?:0|[1-9][0-9]{0,8})\.[0-9]{0,6}[1-9]$", "-0123456789"),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_expression), list(_first))
+
+
+def _yaml(text: str) -> Any:
+    """Read YAML in bounded time: aliases, of which bombs are made, are refused before anything is built."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if (
+            isinstance(event, yaml.AliasEvent)
+            or getattr(event, "anchor", None)
+            or getattr(event, "tag", None)
+        ):
+            raise EvalError("it has an anchor, an alias or a tag, which is not read; write the value out")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _NESTED:
+            raise EvalError(f"it nests deeper than {_NESTED} levels")
+    return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
+
+
+def _list(root: Mapping[str, Any], key: str) -> list[Any]:
+    if not isinstance(found := root.get(key) or [], list):
+        raise EvalError(f"`{key}` is no list")
+    return found
+
+
+def _only(skills: Any) -> Any:
+    return short_forms.NONE if skills == short_forms.NONE else {"only": skills}
+
+
+def _with_defaults(case: Any, defaults: Any) -> Any:
+    """Return a case with what holds for every case of its file that does not say otherwise."""
+    if not isinstance(case, dict) or not isinstance(defaults, dict):
+        return case
+    merged = {key: part for key, part in defaults.items() if key != "limits"} | case
+    if isinstance(files := defaults.get("files"), dict):
+        merged["files"] = {**files, **(case.get("files") or {})}
+    merged["tags"] = [*short_forms.words(defaults.get("tags", [])), *short_forms.words(case.get("tags", []))]
+    if "limits" in defaults and isinstance(case.get("expect"), dict):
+        merged["expect"] = {"limits": defaults["limits"], **case["expect"]}
+    return merged
+
+
+def _converted(written: Mapping[str, Any]) -> EvalCase:
     try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise EvalFileError(
-            str(file), f"it is not UTF-8 text ({error.reason} at byte {error.start:,})"
-        ) from error
+        return msgspec.convert(written, EvalCase)
+    except msgspec.ValidationError as error:
+        unknown = _UNKNOWN.search(str(error))
+        raise EvalError(f"{error}{_meant(unknown[1]) if unknown else ''}") from error
 
 
-def _read_yaml(place: EvalPlace, text: str) -> EvalSet:
-    try:
-        document = read_yaml_lines(normalize_line_ends(text))
-    except YamlFault as fault:
-        raise EvalFileError(f"{place.file}:{fault.line}", str(fault)) from fault
-    except RecursionError as error:
-        raise EvalFileError(str(place.file), "it nests too deep") from error
-    if document.value is None:
-        raise EvalFileError(str(place.file), "it is empty")
-    if not isinstance(document.value, dict) or not any(map(_is_like_a_key, document.value)):
-        raise NoEvalsError(str(place.file), f"it has none of the keys of eval cases ({', '.join(_KEYS)})")
-    return read_case_file(place, document)
+def _meant(key: str) -> str:
+    near = get_close_matches(key, _KNOWN, n=1)
+    return f"; did you mean `{near[0]}`?" if near else ""
 
 
-def _is_like_a_key(written: object) -> bool:
-    """Return whether a key of the top is ours, or one of ours with a slip of the pen."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only few files need it
-
-    return written in _KEYS or bool(get_close_matches(str(written).casefold(), _KEYS, n=1, cutoff=0.7))
+def _says_something(turn: Any) -> bool:
+    return isinstance(turn, str) and bool(turn.strip())
 
 
-def _files_in(folder: Path) -> Iterator[Path]:
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in entries:
-        name = entry.name
-        is_known = not name.startswith(".") and Path(name).suffix.lower() in _SUFFIXES
-        if is_known and entry.is_file() and is_beneath(folder, folder / name):
-            yield folder / name
-        prompt = folder / name / PROMPT_FILE
-        if not name.startswith(".") and prompt.is_file() and is_beneath(folder, prompt):
-            yield prompt
+def _check_expected(case: EvalCase) -> None:
+    """Raise EvalError for a case that expects nothing, or what nothing can be held against."""
+    expect = case.expect
+    if expect == Expected():
+        raise EvalError("it expects nothing (`expect`)")
+    if case.kind == "trigger" and expect != Expected(skills=expect.skills):
+        raise EvalError("in a trigger case only `skills` counts")
+    for text in filter(None, (expect.answer, *expect.files.values())):
+        check_readable(text)
 
 
-def _skills_beneath(root: Path) -> Iterator[Path]:
-    """Yield the folders of skills beneath a folder, hidden ones and those of other people's code left out."""
-    if not root.is_dir():
-        return
-    depth = len(root.parts)
-    for number, (place, folders, files) in enumerate(walk(root)):
-        if number >= MAX_FOLDERS:
-            return
-        folders[:] = sorted(
-            name for name in folders if name not in LEFT_OUT | {"node_modules"} and not name.startswith(".")
-        )
-        if SKILL_FILE in files:
-            yield Path(place)
-        # Clients share skills by links: a linked skill counts, what is beneath a linked folder does not.
-        linked = (Path(place, name) for name in folders if Path(place, name).is_symlink())
-        yield from (each for each in linked if (each / SKILL_FILE).is_file())
-        if len(Path(place).parts) - depth >= MAX_DEPTH:
-            folders.clear()
+def _slug(request: str) -> str:
+    """Return an id made of a request: it stays the same where cases before it are added or taken out."""
+    mark = hashlib.sha256(request.encode(errors="backslashreplace")).hexdigest()[:4]
+    return f"{safe_id(request.lower(), 40)}-{mark}"
+
+
+def _unique(case: EvalCase, taken: dict[str, int]) -> EvalCase:
+    """Return a case with an id that is not in `taken`, where it is added: the second `1` becomes `1-2`.
+
+    Upper and lower case are the same in the names of files of some systems.
+    """
+    given, key = case.id, case.id.casefold()
+    while given.casefold() in taken:
+        taken[key] += 1
+        given = f"{case.id}-{taken[key]}"
+    taken[given.casefold()] = 1
+    return case if given == case.id else msgspec.structs.replace(case, id=given)

@@ -58,7 +58,7 @@ class EvalResult(Frozen, frozen=True, kw_only=True):
     """Why there is no answer, for `error`, `timeout` and `refused`."""
     trajectory: Trajectory = Trajectory()
     spent: Spent = Spent()
-    grading: Spent = Spent()
+    grading: Spent = Spent(usd=0.0)
     """What the grader took, which is no part of `spent`."""
     thread: str = ""
     """`threads show` opens it."""
@@ -69,11 +69,6 @@ class EvalResult(Frozen, frozen=True, kw_only=True):
     def key(self) -> tuple[str, str, Arm, int]:
         """Return what makes it one of its kind in a run."""
         return self.case, self.model, self.arm, self.repeat
-
-    @property
-    def score(self) -> float:
-        """Return 1 where it passed, else 0: errors and timeouts stay in the count."""
-        return float(self.outcome == "passed")
 
 
 class RunHead(Frozen, frozen=True, kw_only=True):

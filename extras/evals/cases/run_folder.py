@@ -17,7 +17,7 @@ from typing import Final, Self
 import msgspec
 from msgspec import structs
 
-from skills_agent.evals.cases.errors import EvalRunError
+from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.result import VERSION, EvalResult, RunHead
 from skills_agent.skills import posix
 from skills_agent.skills.confined import make_folder_beneath, open_folder_beneath
@@ -39,7 +39,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, workspace: Path, head: RunHead) -> Self:
-        """Begin a run. Raises EvalRunError where it cannot be kept."""
+        """Begin a run. Raises EvalError where it cannot be kept."""
         made = cls(_folder(workspace, head.id), head)
         try:
             # The workspace may be anybody's: nothing is written where a link of it leads.
@@ -51,12 +51,12 @@ class RunFolder:
             made.write_head(head)
         except OSError as error:
             cause = error.strerror or error
-            raise EvalRunError(head.id, f"{made.folder} cannot be written ({cause})") from error
+            raise _error(head.id, f"{made.folder} cannot be written ({cause})") from error
         return made
 
     @classmethod
     def open(cls, workspace: Path, run: str) -> Self:
-        """Open a run by its id, or by the path of its folder. Raises EvalRunError."""
+        """Open a run by its id, or by the path of its folder. Raises EvalError."""
         place = Path(run)
         is_path = place.is_dir() and (place / _HEAD).exists()
         folder = place if is_path else _folder(workspace, run)
@@ -67,13 +67,13 @@ class RunFolder:
             head = msgspec.json.decode(raw, type=RunHead)
         except FileNotFoundError as error:
             known = ", ".join(ids(workspace)[:10]) or "none"
-            raise EvalRunError(run, f"there is no such run. Known: {known}") from error
+            raise _error(run, f"there is no such run. Known: {known}") from error
         except OSError as error:
-            raise EvalRunError(run, f"it cannot be read ({error.strerror or error})") from error
+            raise _error(run, f"it cannot be read ({error.strerror or error})") from error
         except msgspec.MsgspecError as error:
-            raise EvalRunError(run, _why(raw, error)) from error
+            raise _error(run, _why(raw, error)) from error
         if not is_path and head.id != run:
-            raise EvalRunError(run, f"its {_HEAD} is that of another run")
+            raise _error(run, f"its {_HEAD} is that of another run")
         return cls(folder, head)
 
     def write_head(self, head: RunHead) -> None:
@@ -97,13 +97,13 @@ class RunFolder:
             os.fsync(file.fileno())
 
     def results(self) -> list[EvalResult]:
-        """Return the results, each once, in the order in which they came. Raises EvalRunError."""
+        """Return the results, each once, in the order in which they came. Raises EvalError."""
         try:
             raw = _read(self.folder / _RESULTS)
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise EvalRunError(self.head.id, f"its results cannot be read ({error.strerror})") from error
+            raise _error(self.head.id, f"its results cannot be read ({error.strerror})") from error
         decoder = msgspec.json.Decoder(EvalResult)
         found: dict[tuple[str, str, str, int], EvalResult] = {}
         lines = raw.split(b"\n")
@@ -115,9 +115,7 @@ class RunFolder:
             except msgspec.MsgspecError as error:
                 if not _is_whole(line):  # what a kill left
                     continue
-                raise EvalRunError(
-                    self.head.id, f"line {number} of {_RESULTS} is no result: {error}"
-                ) from error
+                raise _error(self.head.id, f"line {number} of {_RESULTS} is no result: {error}") from error
             found.setdefault(result.key, result)
         return list(found.values())
 
@@ -127,14 +125,14 @@ class RunFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the run. Raises EvalRunError where another process works on it."""
+        """Hold the run. Raises EvalError where another process works on it."""
         import fcntl  # noqa: PLC0415 - not on Windows, where this module can be imported
 
         with os.fdopen(_opened(self.folder / "lock", os.O_RDWR | os.O_CREAT), "rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise EvalRunError(self.head.id, "another process is working on it") from error
+                raise _error(self.head.id, "another process is working on it") from error
             yield
 
 
@@ -151,7 +149,7 @@ def ids(workspace: Path) -> list[str]:
 
 def _folder(workspace: Path, run: str) -> Path:
     if not _ID.fullmatch(run):
-        raise EvalRunError(run, "an id has letters, digits, `.`, `_` and `-`")
+        raise _error(run, "an id has letters, digits, `.`, `_` and `-`")
     return workspace / RUNS / run
 
 
@@ -166,6 +164,10 @@ def _read(file: Path) -> bytes:
 def _opened(file: Path, how: int) -> int:
     """Open a file of a run, which is no link: it would be written where that leads. Raises OSError."""
     return os.open(file, how | posix.flags("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK"), 0o600)
+
+
+def _error(run: str, reason: str) -> EvalError:
+    return EvalError(f"The run {run} is of no use here: {reason}.")
 
 
 def _why(raw: bytes, error: msgspec.MsgspecError) -> str:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from statistics import median, stdev
+from statistics import fmean, median, stdev
 from typing import Final
 
 from skills_agent.evals.cases.choices import choices_of
@@ -16,8 +16,8 @@ from skills_agent.evals.cases.comparing import (
 )
 from skills_agent.evals.cases.notes import notes_before, notes_of
 from skills_agent.evals.cases.result import Arm, EvalResult, Outcome, RunHead
-from skills_agent.evals.cases.scores import OUTPUT, SEQUENCE, ScoredRun, Scores
-from skills_agent.evals.cases.statistics import MIN_DISCORDANT, pass_at, pass_every, smallest_visible, wilson
+from skills_agent.evals.cases.scored import ScoredRun
+from skills_agent.evals.cases.statistics import MIN_DISCORDANT, pass_every, smallest_visible, wilson
 from skills_agent.evals.cases.summary import ArmSummary, CaseRow, Interval, Spread, Summary
 
 _NOTHING: Final = Interval(value=0.0, low=0.0, high=1.0, n=0)
@@ -35,11 +35,10 @@ def summarise(
     run = ScoredRun.of(head, results)
     earlier = ScoredRun.of(*before) if before else None
     compared = [*compare_arms(run), *(compare_runs(run, earlier) if earlier else ())]
-    found = deltas(compared, head.seed)
     return Summary(
         head=head,
         arms=tuple(_arm(run, model, arm) for model, arm in run.runs),
-        deltas=found,
+        deltas=deltas(compared, head.seed),
         cases=tuple(_rows(run, earlier)),
         before=earlier.head if earlier else None,
         notes=(*notes_of(run), *(notes_before(run, earlier) if earlier else ())),
@@ -50,21 +49,18 @@ def summarise(
 def _arm(run: ScoredRun, model: str, arm: Arm) -> ArmSummary:
     by_case = run.runs[model, arm]
     results = [one for found in by_case.values() for one in found]
-    scores = run.passed(model, arm)
-    passes = [(len(found), round(sum(found))) for found in scores.values()]
+    scores = run.scores(model, arm, run.passed if arm == "with" else run.came_out)
     ended = [one for one in results if one.outcome != "error"] or results
     prices = [one.spent.usd for one in ended if one.spent.usd is not None]
+    every = [pass_every(len(found), round(sum(found)), len(found)) for found in scores.values()]
     return ArmSummary(
         model=model,
         arm=arm,
         cases=len(by_case),
         runs=len(results),
         outcomes=dict(Counter[Outcome](one.outcome for one in results)),
-        passed=_share(scores) or _NOTHING,
-        any_passed=_mean([pass_at(runs, right, runs) for runs, right in passes]),
-        all_passed=_mean([pass_every(runs, right, runs) for runs, right in passes]),
-        sequence=_share(run.of_kinds(model, arm, SEQUENCE, arm)),
-        output=_share(run.of_kinds(model, arm, OUTPUT, arm)),
+        passed=wilson(sum(map(fmean, scores.values())), len(scores)) if scores else _NOTHING,
+        all_passed=fmean(every) if every else 0.0,
         choices=choices_of(by_case, run.cases) if arm == "with" else None,
         tokens=_spread([one.spent.tokens for one in ended]),
         calls=_spread([len(one.trajectory.calls) for one in ended]),
@@ -74,25 +70,17 @@ def _arm(run: ScoredRun, model: str, arm: Arm) -> ArmSummary:
     )
 
 
-def _share(scores: Scores) -> Interval | None:
-    return wilson(sum(map(_mean, scores.values())), len(scores)) if scores else None
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
-
-
 def _spread(values: Sequence[float]) -> Spread:
     return Spread(median=median(values), least=min(values), most=max(values))
 
 
 def _visible(compared: Sequence[Comparison]) -> float | None:
     """Return what the smallest comparison of `passed` could show; of the arms, where there are two."""
-    passed = [each for each in compared if each.metric == "passed"]
-    found = [differences(each.ours, each.theirs) for each in passed if each.name == passed[0].name]
-    if not found or min(map(len, found)) < MIN_CASES:
+    passed = [each for each in compared if each.metric == "passed" and differences(each)]
+    found = [differences(each) for each in passed if each.name == passed[0].name]
+    fewest = min(found, key=len, default=())
+    if len(fewest) < MIN_CASES:
         return None
-    fewest = min(found, key=len)
     by_interval = smallest_visible(len(fewest), max(_MIN_DEVIATION, stdev(fewest)))
     return min(1.0, max(by_interval, MIN_DISCORDANT / len(fewest)))
 
@@ -103,34 +91,16 @@ def _rows(run: ScoredRun, earlier: ScoredRun | None) -> Iterator[CaseRow]:
     if earlier:
         sides["before"] = (earlier, "with")
     scores = {
-        (side, model): of.passed(model, arm) for side, (of, arm) in sides.items() for model in run.models
+        (side, model): of.scores(model, arm, of.passed if arm == "with" else of.came_out)
+        for side, (of, arm) in sides.items()
+        for model in run.models
     }
     for case in run.cases:
         for model in run.models:
-            runs = {
-                side: tuple(of.runs.get((model, arm), {}).get(case, ())) for side, (of, arm) in sides.items()
-            }
-            runs = {side: found for side, found in runs.items() if found}
+            found = {side: of.runs.get((model, arm), {}).get(case) for side, (of, arm) in sides.items()}
+            runs = {side: tuple(some) for side, some in found.items() if some}
             worth = {side: scores[side, model][case] for side in runs if case in scores[side, model]}
             if runs.keys() - {"before"}:
-                yield CaseRow(
-                    case=case,
-                    model=model,
-                    runs=runs,
-                    rates={side: _mean(found) for side, found in worth.items()},
-                    flaky=any(0 < _mean(worth[side]) < 1 for side in worth.keys() - {"before"}),
-                    undecided=_undecided(runs.get("with", ()), runs.get("without", ())),
-                )
-
-
-def _undecided(ours: Sequence[EvalResult], theirs: Sequence[EvalResult]) -> tuple[str, ...]:
-    """Return the checks that came out the same in every run of both arms."""
-    sides = [_outcomes_of_checks(each) for each in (ours, theirs)]
-    return tuple(text for text, found in sides[0].items() if len(found) == 1 and found == sides[1].get(text))
-
-
-def _outcomes_of_checks(results: Sequence[EvalResult]) -> dict[str, set[bool]]:
-    found: dict[str, set[bool]] = {}
-    for check in (check for one in results for check in one.checks):
-        found.setdefault(check.text, set()).add(check.passed)
-    return found
+                rates = {side: fmean(some) for side, some in worth.items()}
+                flaky = any(0 < rate < 1 for side, rate in rates.items() if side != "before")
+                yield CaseRow(case=case, model=model, runs=runs, rates=rates, flaky=flaky)

@@ -7,7 +7,7 @@ from skills_agent.evals.cases.result import Arm, EvalResult, Outcome, RunHead
 from skills_agent.evals.cases.trajectory import Spent
 
 NO_SKILL = "(none)"
-"""The row of requests that no skill fits, and the column of those that got none."""
+"""What is shown where no skill is expected, or none was chosen."""
 
 Verdict = Literal["better", "worse", "no difference shown", "too few cases"]
 
@@ -35,7 +35,7 @@ class Triggering(Frozen, frozen=True, kw_only=True):
 
     skill: str
     right: int
-    """Requests for it that it was chosen for, in half of their runs at least (true positives)."""
+    """Requests for it that it was chosen for, in more than half of their runs (true positives)."""
     missed: int
     """Requests for it that it was not chosen for."""
     wrong: int
@@ -64,10 +64,6 @@ class Choices(Frozen, frozen=True, kw_only=True):
 
     accuracy: Interval
     skills: tuple[Triggering, ...]
-    names: tuple[str, ...]
-    """Rows and columns of the confusion; NO_SKILL is the last."""
-    confusion: tuple[tuple[int, ...], ...]
-    """A row for each expected skill: how often each was chosen, runs counted."""
     near_misses: tuple[NearMiss, ...]
 
 
@@ -82,14 +78,8 @@ class ArmSummary(Frozen, frozen=True, kw_only=True):
     passed: Interval
     """Share of the cases that pass; of a case with several runs, the mean of these. Its n counts those
     that something decides about. In the arm `without` only what came out counts."""
-    any_passed: float
-    """Share of the cases of which one run passes at least (pass@k)."""
     all_passed: float
     """Share of the cases of which every run passes (pass^k)."""
-    sequence: Interval | None
-    """Share of the cases whose checks of calls, order and forbidden calls hold; None: there are none."""
-    output: Interval | None
-    """The same of answers, files, scripts and rubrics."""
     choices: Choices | None
     """None: no case says which skills it expects, or it is the arm that goes without one."""
     tokens: Spread
@@ -118,7 +108,7 @@ class Delta(Frozen, frozen=True, kw_only=True):
     losses: int
     ties: int
     p: float | None
-    """McNemar's exact test of wins and losses, after Holm; None below six."""
+    """McNemar's exact test of wins and losses, after Holm; None below six that differ."""
     verdict: Verdict
 
 
@@ -133,8 +123,6 @@ class CaseRow(Frozen, frozen=True, kw_only=True):
     """Share of passed runs, by the same; nothing where nothing decides. In `without` as in its arm."""
     flaky: bool
     """Some of its runs pass and some do not, in one arm."""
-    undecided: tuple[str, ...]
-    """Texts of checks with the same result in both arms: they say nothing about the skill."""
 
 
 class Summary(Frozen, frozen=True, kw_only=True):

@@ -98,16 +98,15 @@ def evaluate(
 ) -> None:
     """Run the eval cases in PATH: a file, a skill, or a folder of skills. [default: those of this workspace]
 
-    Reads evals.json in all its dialects, trigger sets, and .agent/evals/*.yaml (docs/evals.md).
+    Reads .agent/evals/*.yaml, evals.json, bare lists and trigger sets (docs/evals.md).
     Each case runs in a fresh workspace, and is a thread: `skills-agent threads show`. Exits with 0 where all
     cases pass (with --fail-under: where these hold), else with 1.
     """
     from skills_agent.evals.cases.summarise import summarise
     from skills_agent.evals.cases.thresholds import missed, parse_threshold
     from skills_agent.evals.heads import CUT_OFF
-    from skills_agent.evals.models import NO_MODELS, models_of
     from skills_agent.evals.runs import Stop
-    from skills_agent.evals.setups import make_setup
+    from skills_agent.evals.setups import NO_MODELS, make_setup, models_of
     from skills_agent.graph.threads.database import open_database
 
     settings = Settings.load(workspace)
@@ -142,7 +141,8 @@ def evaluate(
 
 def _new_head(settings: Settings, chosen: dict[str, Any]) -> "RunHead":
     """Read the cases that the options ask for; where there are none, say how to begin, and exit with 2."""
-    from skills_agent.evals.heads import NoCasesError, new_head
+    from skills_agent.evals.cases.errors import NoCasesError
+    from skills_agent.evals.heads import new_head
     from skills_agent.graph.models.provider import default_model
     from skills_agent.graph.places import process_environment
 
@@ -169,7 +169,7 @@ def _new_head(settings: Settings, chosen: dict[str, Any]) -> "RunHead":
 def _old_head(settings: Settings, resumed: str, chosen: dict[str, Any]) -> "RunHead":
     """Return the head of the run to go on with. What it is of cannot be chosen anew."""
     from skills_agent.evals.cases.run_folder import RunFolder
-    from skills_agent.evals.heads import changed_skills, check_unchanged, newest_partial
+    from skills_agent.evals.heads import check_unchanged, newest_partial
     from skills_agent.evals.runs import missing
 
     if any(chosen.values()):
@@ -179,8 +179,6 @@ def _old_head(settings: Settings, resumed: str, chosen: dict[str, Any]) -> "RunH
     if not missing(head, folder.results()):  # Only its reports are wanted.
         return head
     check_unchanged(head)
-    for name in changed_skills(head, settings):
-        click.echo(f"note: {line_of(name)} changed since this run began: its figures are of both", err=True)
     return head
 
 

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import click
 
 from skills_agent.evals.cases.choosing import choose
-from skills_agent.evals.cases.errors import EvalFileError
-from skills_agent.evals.cases.read import find_files, read_set
+from skills_agent.evals.cases.errors import EvalError
+from skills_agent.evals.cases.finding import find_files
+from skills_agent.evals.cases.read import read_set
 from skills_agent.evals.cases.statistics import wilson
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table
@@ -100,7 +101,7 @@ def _read(files: Iterable[Path], name: str) -> tuple[list[Request], list[str]]:
     for file in files:
         try:
             found = read_set(file, name)
-        except EvalFileError as error:
+        except EvalError as error:
             skipped.append(str(error))
             continue
         skipped += found.skipped

@@ -1,10 +1,22 @@
-"""All that a case expects, held against one run."""
+"""What a case expects, held against one run of it."""
 
+import os
+from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import permutations
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from skills_agent.evals.cases import file_checks
+from skills_agent.evals.cases.call_checks import check_calls, fits, pair
 from skills_agent.evals.cases.case import (
+    ArgsMatch,
+    CallMode,
     CaseLimits,
     EvalCase,
     Expected,
@@ -16,151 +28,442 @@ from skills_agent.evals.cases.case import (
     ScriptCheck,
     SkillsMode,
 )
-from skills_agent.evals.cases.checks import check, unfit
+from skills_agent.evals.cases.checks import Run, check
+from skills_agent.evals.cases.errors import EvalError
+from skills_agent.evals.cases.file_checks import check_files
 from skills_agent.evals.cases.result import CheckResult
-from skills_agent.evals.cases.trajectory import LoadedBy, LoadedSkill, MadeCall, Spent, Trajectory
+from skills_agent.evals.cases.text_checks import check_readable, check_text
+from skills_agent.evals.cases.trajectory import CallStatus, LoadedBy, LoadedSkill, MadeCall, Spent, Trajectory
 
 
-def case(expect: Expected, **fields: object) -> EvalCase:
-    return EvalCase(id="set/one", turns=("Do it.",), expect=expect, **fields)  # type: ignore[arg-type]
-
-
-def no_script(script: ScriptCheck, workspace: Path) -> tuple[bool, str]:
-    raise AssertionError
+def checked(
+    expect: Expected, workspace: Path, trajectory: Trajectory | None = None, **fields: Any
+) -> tuple[CheckResult, ...]:
+    spent = fields.pop("spent", Spent())
+    run_script = fields.pop("run_script", lambda *_: (True, ""))
+    case = EvalCase(id="set/one", turns=("Do it.",), expect=expect, **fields)
+    return check(Run(case, trajectory or Trajectory(), spent, workspace, run_script))
 
 
 def loading(*names: str, by: LoadedBy = "model") -> Trajectory:
     return Trajectory(loaded=tuple(LoadedSkill(name=name, by=by) for name in names))
 
 
-def checked(
-    one: EvalCase, workspace: Path, trajectory: Trajectory | None = None, spent: Spent | None = None
-) -> tuple[CheckResult, ...]:
-    return check(one, trajectory or Trajectory(), spent or Spent(), workspace, no_script)
-
-
 @pytest.mark.parametrize(
     ("mode", "names", "chosen", "passes"),
     [
-        ("all", ("a", "b"), ("b", "a", "c"), True),
-        ("all", ("a", "b"), ("a",), False),
-        ("any", ("a", "b"), ("b",), True),
-        ("any", ("a", "b"), ("c",), False),
-        ("any", (), ("c",), False),
-        ("none", ("a",), ("b",), True),
-        ("none", ("a",), ("a", "b"), False),
-        ("none", (), (), True),
-        ("none", (), ("a",), False),
-        ("only", ("a",), ("a",), True),
-        ("only", ("a",), ("a", "b"), False),
-        ("only", ("a",), (), False),
-        ("only", (), (), True),
+        ("all", "a b", "b a c", True),
+        ("all", "a b", "a", False),
+        ("any", "a b", "b", True),
+        ("any", "a b", "c", False),
+        ("none", "a", "b", True),
+        ("none", "a", "a b", False),
+        ("none", "", "", True),
+        ("none", "", "a", False),
+        ("only", "a", "a", True),
+        ("only", "a", "a b", False),
+        ("only", "a", "", False),
     ],
 )
 def test_skills_are_chosen_as_expected(
-    workspace: Path, mode: SkillsMode, names: tuple[str, ...], chosen: tuple[str, ...], passes: bool
+    workspace: Path, mode: SkillsMode, names: str, chosen: str, passes: bool
 ) -> None:
-    one = case(Expected(skills=ExpectedSkills(mode=mode, names=names)))
-    (result,) = checked(one, workspace, loading(*chosen))
+    expect = Expected(skills=ExpectedSkills(mode=mode, names=tuple(names.split())))
+    (result,) = checked(expect, workspace, loading(*chosen.split()))
     assert result.passed is passes
-    assert result.evidence == f"It chose {', '.join(chosen) or 'none'}."
+    assert result.evidence == f"It chose {', '.join(chosen.split()) or 'none'}."
 
 
 def test_a_skill_that_the_case_loads_does_not_count(workspace: Path) -> None:
-    one = case(Expected(skills=ExpectedSkills(mode="none")), load=("a",))
-    assert checked(one, workspace, loading("a", by="person"))[0].passed
-    assert checked(one, workspace, loading("a"))[0].passed
-    assert not checked(one, workspace, loading("b", by="required"))[0].passed
-    wanted = case(Expected(skills=ExpectedSkills(names=("a",))), load=("a",))
-    assert not checked(wanted, workspace, loading("a", by="person"))[0].passed
+    none = Expected(skills=ExpectedSkills(mode="none"))
+    assert checked(none, workspace, loading("a", by="person"), load=("a",))[0].passed
+    assert not checked(none, workspace, loading("b", by="required"), load=("a",))[0].passed
 
 
 def test_of_a_trigger_case_only_the_skills_count(workspace: Path) -> None:
-    expect = Expected(
-        skills=ExpectedSkills(names=("a",)),
-        calls=ExpectedCalls(calls=(ExpectedCall(tool="x"),)),
-        limits=CaseLimits(calls=0),
-        answer=ExpectedText(contains=("x",), regex=("(?=a)",)),
-        files=(ExpectedFile(path="x"),),
-        scripts=(ScriptCheck(path="/x"),),
-    )
-    one = case(expect, kind="trigger")
-    assert [each.kind for each in checked(one, workspace)] == ["skills"]
-    assert unfit(one) == ()
-    assert one.has_checks
-    assert not case(Expected(answer=ExpectedText(contains=("x",))), kind="trigger").has_checks
+    expect = Expected(skills=ExpectedSkills(names=("a",)), answer=ExpectedText(contains=("x",)))
+    assert [each.kind for each in checked(expect, workspace, kind="trigger")] == ["skills"]
 
 
 @pytest.mark.parametrize(
     ("limits", "text", "evidence", "passes"),
     [
-        (CaseLimits(calls=1), "It takes at most 1 call of a tool.", "It made 2.", False),
-        (CaseLimits(calls=2), "It takes at most 2 calls of a tool.", "It made 2.", True),
-        (CaseLimits(model_calls=2), "It takes at most 2 calls of the model.", "It made 3.", False),
-        (CaseLimits(tokens=1_500), "It takes at most 1,500 tokens.", "It took 1,600.", False),
-        (CaseLimits(tokens=1_600), "It takes at most 1,600 tokens.", "It took 1,600.", True),
-        (CaseLimits(seconds=2.5), "It takes at most 2.5 seconds.", "It took 3.0 s.", False),
-        (CaseLimits(calls=0), "It takes at most 0 calls of a tool.", "It made 2.", False),
+        ({"calls": 1}, "It takes at most 1 calls.", "It took 2.", False),
+        ({"calls": 2}, "It takes at most 2 calls.", "It took 2.", True),
+        ({"calls": 0}, "It takes at most 0 calls.", "It took 2.", False),
+        ({"model_calls": 2}, "It takes at most 2 model calls.", "It took 3.", False),
+        ({"tokens": 1_500}, "It takes at most 1,500 tokens.", "It took 1,600.", False),
+        ({"seconds": 2.5}, "It takes at most 2.5 seconds.", "It took 3.", False),
     ],
 )
 def test_a_limit_is_told_with_what_was_taken(
-    workspace: Path, limits: CaseLimits, text: str, evidence: str, passes: bool
+    workspace: Path, limits: dict[str, Any], text: str, evidence: str, passes: bool
 ) -> None:
     spent = Spent(seconds=3.0, model_calls=3, input_tokens=1_000, output_tokens=600)
     trajectory = Trajectory(calls=(MadeCall(tool="a"), MadeCall(tool="b", status="refused")))
-    (result,) = checked(case(Expected(limits=limits)), workspace, trajectory, spent)
+    (result,) = checked(Expected(limits=CaseLimits(**limits)), workspace, trajectory, spent=spent)
     assert (result.kind, result.text, result.evidence, result.passed) == ("limits", text, evidence, passes)
 
 
-def test_tokens_that_nobody_counted_are_told(workspace: Path) -> None:
-    one = case(Expected(limits=CaseLimits(tokens=10)))
-    (result,) = checked(one, workspace, spent=Spent(model_calls=1))
-    assert result.passed
-    assert "nothing was counted" in result.evidence
-
-
-def test_the_last_answer_counts(workspace: Path) -> None:
-    one = case(Expected(answer=ExpectedText(contains=("two",))))
-    assert checked(one, workspace, Trajectory(answers=("one", "two")))[0].passed
-    assert not checked(one, workspace, Trajectory(answers=("two", "one")))[0].passed
-    assert checked(one, workspace)[0].evidence == "It is empty."
-
-
 def test_a_script_of_the_case_judges_the_workspace(workspace: Path) -> None:
-    asked = []
+    script = ScriptCheck(path="/place/of/check.py", args=("a",))
 
-    def run(script: ScriptCheck, place: Path) -> tuple[bool, str]:
-        asked.append((script, place))
+    def run(given_script: ScriptCheck, place: Path) -> tuple[bool, str]:
+        assert (given_script, place) == (script, workspace)
         return False, "line 3 is wrong\n" + "x" * 1_000
 
-    script = ScriptCheck(path="/place/of/check.py", args=("a",))
-    (result,) = check(case(Expected(scripts=(script,))), Trajectory(), Spent(), workspace, run)
-    assert asked == [(script, workspace)]
+    (result,) = checked(Expected(scripts=(script,)), workspace, run_script=run)
     assert (result.kind, result.text, result.passed) == ("script", "The script check.py exits with 0.", False)
     assert result.evidence.startswith("line 3 is wrong")
     assert len(result.evidence) == 500
 
 
-def test_results_come_in_the_order_of_the_case(workspace: Path) -> None:
+def test_results_come_in_the_order_of_the_case_and_of_the_last_answer(workspace: Path) -> None:
     (workspace / "a.txt").write_text("a")
     expect = Expected(
-        files=(ExpectedFile(path="a.txt", text=ExpectedText(equals="a")),),
-        answer=ExpectedText(contains=("x",)),
+        files={"a.txt": ExpectedFile(equals="a")},
+        answer=ExpectedText(contains=("two",)),
         limits=CaseLimits(calls=1, seconds=1),
         calls=ExpectedCalls(
             calls=(), order=((ExpectedCall(tool="a"),),), forbidden=(ExpectedCall(tool="b"),)
         ),
         skills=ExpectedSkills(mode="none"),
     )
+    results = checked(expect, workspace, Trajectory(answers=("one", "two")))
     kinds = ["skills", "calls", "order", "forbidden", "limits", "limits", "answer", "file", "file"]
-    assert [each.kind for each in checked(case(expect), workspace)] == kinds
+    assert [each.kind for each in results] == kinds
+    assert [each.kind for each in results if not each.passed] == ["order"]
 
 
-def test_what_nothing_can_be_held_against_is_found_before_a_run() -> None:
-    expect = Expected(
-        answer=ExpectedText(regex=("(?=a)\x1b[2J",), not_regex=("a",)),
-        files=(ExpectedFile(path="a", text=ExpectedText(json_schema={"type": "x"})),),
+# Calls
+
+
+def made(tool: str, step: int = 0, status: CallStatus = "ok", turn: int = 0, **args: Any) -> MadeCall:
+    return MadeCall(tool=tool, args=args, step=step, status=status, turn=turn)
+
+
+def in_turn(calls: str) -> list[MadeCall]:
+    return [made(tool, step) for step, tool in enumerate(calls.split())]
+
+
+def named(names: str) -> tuple[ExpectedCall, ...]:
+    return tuple(ExpectedCall(tool=name) for name in names.split())
+
+
+def only(expected: ExpectedCalls, calls: Sequence[MadeCall]) -> CheckResult:
+    (result,) = check_calls(expected, calls)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("mode", "names", "calls", "passes"),
+    [
+        ("strict", "a b", "a b", True),
+        ("strict", "a b", "b a", False),
+        ("strict", "a b", "a b c", False),
+        ("strict", "a b", "a", False),
+        ("unordered", "a b", "b a", True),
+        ("unordered", "a a b", "a b b", False),
+        ("subset", "a b", "a", True),
+        ("subset", "a b", "a a", False),
+        ("subset", "", "a", False),
+        ("superset", "a", "a b", True),
+        ("superset", "a a", "a b", False),
+        # A wide expectation leaves the call to the narrow one, whichever comes first.
+        ("unordered", "* a", "a b", True),
+        ("superset", "a* ab", "ab ac", True),
+        ("unordered", "a *", "b c", False),
+        # Calls of loading are compared only where they are named.
+        ("strict", "read", "load_skill read", True),
+        ("strict", "*", "load_skill read", True),
+        ("strict", "load_* read", "load_skill read", True),
+        ("strict", "load_* read", "search_skills load_skill read", False),
+        ("subset", "", "load_skill", True),
+        ("subset", "[a]? b", "a b", False),
+    ],
+)
+def test_a_mode_compares_the_calls_that_it_is_about(
+    mode: CallMode, names: str, calls: str, passes: bool
+) -> None:
+    assert only(ExpectedCalls(calls=named(names), mode=mode), in_turn(calls)).passed is passes
+
+
+def test_calls_of_one_reply_have_no_order_among_them() -> None:
+    wanted = ExpectedCalls(calls=named("a b c"), mode="strict")
+    assert only(wanted, [made("b", 0), made("a", 0), made("c", 1)]).passed
+    result = only(wanted, [made("a", 0), made("c", 1), made("b", 2)])
+    assert result.evidence == "Call 2 of 3: expected b, found c()."
+    assert only(wanted, [made("a", 0), made("b", 1)]).evidence == "Missing at the end: c."
+    assert not only(wanted, [made("b", 0, turn=0), made("a", 0, turn=1), made("c", 1, turn=1)]).passed
+
+
+@pytest.mark.parametrize(
+    ("match", "wanted", "passed", "holds"),
+    [
+        ("exact", {"a": 1}, {"a": 1}, True),
+        ("exact", {"a": 1}, {"a": 1, "b": 2}, False),
+        ("exact", {"a": 1}, {"a": 1.0}, True),
+        ("exact", {"a": "1"}, {"a": 1}, True),
+        ("exact", {"a": 1}, {"a": True}, False),
+        ("exact", {"a": [1, {"b": 2}]}, {"a": [1, {"b": 2, "c": 3}]}, False),
+        ("superset", {"a": 1}, {"a": 1, "b": 2}, True),
+        ("superset", {"a": 1, "b": 2}, {"a": 1}, False),
+        ("superset", {"a": [{"b": 1}]}, {"a": [{"b": 1, "c": 2}]}, True),
+        ("superset", {"a": [1]}, {"a": [1, 2]}, False),
+        ("superset", {"a": {"b": 1}}, {"a": 1}, False),
+    ],
+)
+def test_arguments_are_compared_as_the_case_says(
+    match: ArgsMatch, wanted: dict[str, Any], passed: dict[str, Any], holds: bool
+) -> None:
+    assert fits(ExpectedCall(tool="t", args=wanted, match=match), made("t", **passed)) is holds
+
+
+@pytest.mark.parametrize(
+    ("chain", "calls", "fault"),
+    [
+        ("load run", "load x run run", ""),
+        ("load run", "load load run load", ""),
+        ("load run", "run load run", "run() did not come after load."),
+        ("load run", "load", "There is no call of run after load. Made: load()."),
+        ("load run", "", "There is no call of load. Made: none."),
+        ("load edit run", "load run edit run", "run() did not come after edit."),
+        ("load load", "load", "There is no call of load after load. Made: load()."),
+        ("load run load", "load run load", ""),
+        ("load *", "load run", ""),
+    ],
+)
+def test_a_chain_says_what_comes_after_what(chain: str, calls: str, fault: str) -> None:
+    result = only(ExpectedCalls(order=(named(chain),)), in_turn(calls))
+    assert (result.kind, result.passed) == ("order", not fault)
+    assert not fault or result.evidence == fault
+
+
+def test_what_ran_beside_a_call_did_not_come_after_it() -> None:
+    order = ExpectedCalls(order=(named("load run"),))
+    assert not only(order, [made("load", 0), made("run", 0)]).passed
+    assert only(order, [made("load", 0), made("run", 1)]).passed
+
+
+def test_a_forbidden_call_that_was_refused_was_still_tried() -> None:
+    forbidden = ExpectedCalls(forbidden=(ExpectedCall(tool="write_*", args={"path": "/etc/passwd"}),))
+    result = only(forbidden, [made("write_file", path="/etc/passwd", status="refused")])
+    assert not result.passed
+    assert result.evidence == "Made: write_file(path=/etc/passwd) (refused)."
+    assert only(forbidden, [made("write_file", path="a")]).passed
+
+
+@given(st.lists(st.lists(st.integers(0, 4), max_size=4), max_size=5))
+def test_a_pairing_gives_as_many_as_can_be(choices: list[list[int]]) -> None:
+    given_choices = pair(choices)
+    assert all(choice in choices[row] for row, choice in given_choices.items())
+    assert len(set(given_choices.values())) == len(given_choices)
+    padded = [*range(5), *[None] * len(choices)]
+    best = max(
+        sum(choice in row for row, choice in zip(choices, order, strict=False))
+        for order in set(permutations(padded, len(choices)))
     )
-    first, second = unfit(case(expect))
-    assert first.startswith('set/one: RE2 does not understand the pattern "(?=a)<U+001B>[2J"')
-    assert second.startswith("set/one: The JSON schema is of no use: it is not valid at")
+    assert len(given_choices) == best
+
+
+# Texts
+
+
+def texts(expected: ExpectedText, text: str) -> list[CheckResult]:
+    return list(check_text(expected, text, "The answer", "answer"))
+
+
+@pytest.mark.parametrize(
+    ("expected", "text", "passes"),
+    [
+        ({"contains": ("total",)}, "The total is 3", True),
+        ({"contains": ("Total",)}, "The total is 3", False),
+        ({"contains": ("STRASSE",), "ignore_case": True}, "Straße", True),
+        ({"contains": ("a\nb",)}, "a\r\nb", True),
+        ({"contains_any": ("x", "3")}, "The total is 3", True),
+        ({"contains_any": ("x", "y")}, "The total is 3", False),
+        ({"not_contains": ("secret",)}, "nothing", True),
+        ({"not_contains": ("secret",)}, "the secret", False),
+        ({"regex": (r"\d+ units$",)}, "All: 12 units\n\n", True),
+        ({"regex": (r"^All",)}, "x\nAll", False),
+        ({"regex": (r"ALL",), "ignore_case": True}, "all", True),
+        ({"regex": ("b",)}, "a\udc80b", True),
+        ({"regex": ("(a+)+$",)}, "a" * 50_000 + "b", False),
+        ({"not_regex": (r"\d",)}, "none", True),
+        ({"not_regex": (r"\d",)}, "1", False),
+        ({"equals": "a\nb"}, "a\nb\n", True),
+        ({"equals": "a\nb"}, "a\n b", False),
+        ({"equals": "A", "ignore_case": True}, "a", True),
+    ],
+)
+def test_a_text_is_held_against_what_is_expected(expected: dict[str, Any], text: str, passes: bool) -> None:
+    (result,) = texts(ExpectedText(**expected), text)
+    assert result.passed is passes
+
+
+def test_what_was_found_is_shown_where_it_stands() -> None:
+    text = "x" * 1_000 + " the secret is 42 " + "y" * 1_000
+    (result,) = texts(ExpectedText(not_contains=("secret",)), text)
+    assert "the secret is 42" in result.evidence
+    assert len(result.evidence) < 200
+    (result,) = texts(ExpectedText(contains=("a",)), "")
+    assert (result.text, result.evidence) == ('The answer contains "a".', "It is empty.")
+    (result,) = texts(ExpectedText(equals="a,1\nb,2\nc,3"), "a,1\nb,5\nc,3")
+    assert {"-b,2", "+b,5"} <= {*result.evidence.splitlines()}
+
+
+@given(st.text(max_size=300), st.text(max_size=300))
+def test_every_failure_has_short_evidence(one: str, other: str) -> None:
+    for result in texts(ExpectedText(contains=(one,), not_contains=(one,), equals=one), other):
+        assert result.passed or result.evidence
+        assert len(result.evidence) <= 500
+        assert not set(result.evidence + result.text) & set("\x1b\u202e\x00")
+
+
+@pytest.mark.parametrize(
+    ("expected", "reason"),
+    [
+        ({"regex": ("(?=a)b",)}, "lookaround"),
+        ({"not_regex": (r"(a)\1",)}, "backreferences"),
+        ({"regex": ("\ud800",)}, "no Unicode text"),
+        ({"json_schema": {"type": "nonsense"}}, "is not valid"),
+        ({"json_schema": {"pattern": "(?=a)"}}, "RE2 does not understand"),
+        ({"json_schema": {"allOf": [{"patternProperties": {"a": {}}}]}}, "is not read here"),
+    ],
+)
+def test_what_nothing_can_be_held_against_is_told(expected: dict[str, Any], reason: str) -> None:
+    with pytest.raises(EvalError, match=reason):
+        check_readable(ExpectedText(**expected))
+
+
+TOTAL = {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "fault"),
+    [
+        (TOTAL, '{"total": 3}', ""),
+        (TOTAL, 'Here it is:\n```json\n{"total": 3}\n```\nDone.', ""),
+        (TOTAL, '{"total": "3"}', "$.total: '3' is not of type 'integer'"),
+        (TOTAL, "{}", "'total' is a required property"),
+        (TOTAL, "Nothing", "It is no JSON"),
+        (TOTAL, "```json\n1\n```\n```json\n2\n```", "2 fenced blocks"),
+        (TOTAL, "[" * 100_000, "nested too deep"),
+        ({"$ref": "#"}, "1", "refers to itself"),
+        ({"pattern": "(a+)+$"}, f'"{"a" * 5_000}b"', "does not match"),
+        ({"enum": [{"pattern": "(?=a)"}]}, '{"pattern": "(?=a)"}', ""),
+    ],
+)
+def test_a_text_is_json_that_fits_its_schema(schema: dict[str, Any], text: str, fault: str) -> None:
+    (result,) = texts(ExpectedText(json_schema=schema), text)
+    assert result.passed is not bool(fault)
+    assert fault in result.evidence
+
+
+def test_a_reference_of_a_schema_fetches_nothing() -> None:
+    asked: list[str] = []
+
+    class Schemas(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Schemas) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        schema = {"$ref": f"http://127.0.0.1:{server.server_port}/schema.json"}
+        with pytest.raises(Exception, match="schema"):
+            texts(ExpectedText(json_schema=schema), "1")
+        server.shutdown()
+    assert asked == []
+
+
+# Files
+
+
+def files(workspace: Path, path: str, **fields: Any) -> list[CheckResult]:
+    return list(check_files({path: ExpectedFile(**fields)}, workspace))
+
+
+def passes(workspace: Path, path: str, **fields: Any) -> bool:
+    return all(each.passed for each in files(workspace, path, **fields))
+
+
+@pytest.fixture
+def place(workspace: Path) -> Path:
+    (workspace / "out" / "deep").mkdir(parents=True)
+    (workspace / ".agent").mkdir()
+    (workspace / "a.csv").write_text("n,1\n")
+    (workspace / "out" / "b.csv").write_text("n,2\n")
+    (workspace / "out" / "deep" / "c.txt").write_text("deep\n")
+    (workspace / ".agent" / "hidden.csv").write_text("hidden")
+    return workspace
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [
+        ("a.csv", True),
+        ("./a.csv", True),
+        ("b.csv", False),
+        ("*.csv", True),
+        ("*.txt", False),
+        ("*/b.csv", True),
+        ("**/a.csv", True),
+        ("**/*.txt", True),
+        ("out/**", True),
+        ("out/**/c.txt", True),
+        ("**/hidden.csv", False),
+        (".agent/*.csv", True),
+        ("a?csv", False),
+        ("[a].csv", False),
+        ("out", False),
+        ("../a.csv", False),
+        ("/etc/hostname", False),
+    ],
+)
+def test_a_path_names_files_as_a_shell_does(place: Path, path: str, there: bool) -> None:
+    assert passes(place, path) is there
+
+
+def test_what_is_there_and_what_is_not_is_told(place: Path) -> None:
+    assert files(place, "*.txt")[0].evidence == "In the workspace there is .agent, a.csv, out."
+    assert files(place, "a.csv", exists=False)[0].evidence == "There is a.csv."
+    assert passes(place, "no.csv", exists=False)
+    assert not passes(place, "out", exists=False)
+
+
+def test_one_file_that_fits_is_enough_and_the_best_is_told(place: Path) -> None:
+    assert passes(place, "**/*.csv", contains=("n,2",))
+    results = files(place, "**/*.csv", contains=("n,2", "n,3"))
+    assert [each.passed for each in results] == [True, True, False]
+
+
+def test_a_file_has_the_bytes_of_one_of_the_case(place: Path, tmp_path: Path) -> None:
+    (other := tmp_path / "expected.csv").write_text("n,1\n")
+    assert passes(place, "a.csv", equals_file=str(other))
+    result = files(place, "out/b.csv", equals_file=str(other))[1]
+    assert not result.passed
+    assert {"-n,1", "+n,2"} <= {*result.evidence.splitlines()}
+    assert "cannot be read" in files(place, "a.csv", equals_file=str(tmp_path / "no"))[1].evidence
+
+
+def test_no_link_and_no_fifo_of_a_workspace_counts(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    (place / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (place / "folder").symlink_to(tmp_path)
+    (place / "inner.txt").symlink_to(place / "a.csv")
+    os.mkfifo(place / "pipe.txt")
+    for path in ("link.txt", "folder/secret.txt", "pipe.txt", "**/secret.txt"):
+        assert not passes(place, path, contains=("secret",))
+    assert "secret" not in files(place, "link.txt", contains=("x",))[0].evidence.replace("secret.txt", "")
+    assert passes(place, "inner.txt", contains=("n,1",))
+
+
+def test_only_so_much_is_read(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_checks, "MAX_BYTES", 3)
+    assert not passes(place, "a.csv", contains=("n",))
+    monkeypatch.setattr(file_checks, "MAX_ENTRIES", 0)
+    assert not passes(place, "*.csv")

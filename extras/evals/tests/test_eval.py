@@ -73,20 +73,6 @@ def test_all_passed_is_0_and_one_that_did_not_is_1(evals: CommandLine) -> None:
     assert 'The answer contains "bye".' in failed.out
 
 
-@pytest.mark.slow
-def test_skills_that_cases_name_and_nobody_has_are_said(evals: CommandLine) -> None:
-    assert "Not among" not in run(evals).out
-    write_cases(
-        evals,
-        "version: 1\ncases:\n"
-        "  - {id: a, request: r, load: sun-gauge, expect: {answer: x}, replies: [x]}\n"
-        "  - {id: b, request: r, kind: trigger, expect: {skills: [moon-gauge]}, replies: [x]}\n"
-        "  - {id: c, request: r, kind: trigger, expect: {skills: {none: [no-gauge]}}, replies: [x]}\n",
-    )
-    said = "Not among the skills here: moon-gauge, sun-gauge. They are named by 2 cases."
-    assert said in run(evals).out
-
-
 def test_a_threshold_decides_instead(evals: CommandLine) -> None:
     write_cases(evals, CASES + FAILING)
     assert run(evals, "--fail-under", "passed=0.5").code == 0
@@ -144,16 +130,8 @@ def test_a_changed_case_is_not_gone_on_with(evals: CommandLine) -> None:
     file = write_cases(evals, CASES.replace("expect: {answer: hello}", "expect: {answer: bye}"))
     done = evals.run("eval", "--resume")
     assert done.code == 1
-    assert "1 case changed since it began" in done.err
+    assert "1 case changed since" in done.err
     assert file.name in done.err
-
-
-def test_a_changed_skill_is_said_when_a_run_goes_on(evals: CommandLine) -> None:
-    cut_off(evals)
-    evals.write_skill((evals.skills / "rain-gauge" / "SKILL.md").read_text() + "\nMore.\n")
-    done = evals.run("eval", "--resume")
-    assert done.code == 0
-    assert "rain-gauge changed since this run began" in done.err
 
 
 def test_last_is_the_newest_other_run_that_ended(evals: CommandLine) -> None:
@@ -241,7 +219,7 @@ def test_a_rubric_is_graded_where_a_grader_is_chosen(evals: CommandLine) -> None
     graded = run(evals, "--grader", evals.script(verdict), "--json")
     assert graded.code == 1
     (check,) = graded.value["cases"][0]["runs"]["with"][0]["checks"]
-    assert check["evidence"] == "All votes: it does not hold. rude"
+    assert check["evidence"] == "0 of 3 votes say that it holds. rude"
     assert len(check["votes"]) == 3
 
 

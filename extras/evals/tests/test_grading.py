@@ -9,10 +9,11 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage
 
 from extras.evals.tests.cases import case
+from skills_agent.evals import grading
 from skills_agent.evals.cases.case import Expected, Rubric
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.trajectory import MadeCall, Trajectory
-from skills_agent.evals.grading import Grader, make_grade
+from skills_agent.evals.grading import make_grade
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.setting_values import Price
@@ -47,16 +48,16 @@ def verdicts(messages: Sequence[BaseMessage], holds: dict[str, bool]) -> str:
 
 def grade(asked: Asked, tmp_path: Path, trajectory: Trajectory | None = None, votes: int = 3) -> Any:
     one = case(turns=("Which region?",), expect=Expected(rubric=Rubric(points=POINTS, votes=votes)))
-    grader = Grader("g", ScriptedChatModel([asked]), Price(input=1.0, output=10.0))
-    return grader.grade(one, trajectory or Trajectory(answers=("North",)), tmp_path)
+    done, price = trajectory or Trajectory(answers=("North",)), Price(input=1.0, output=10.0)
+    return grading.grade(one, done, tmp_path, ScriptedChatModel([asked]), "g", price)
 
 
 def test_the_majority_of_the_votes_decides_and_disagreement_is_visible(tmp_path: Path) -> None:
     yes, half = dict.fromkeys(POINTS, True), {POINTS[0]: True, POINTS[1]: False}
     asked = Asked(yes, half, half)
     (first, second), spent = grade(asked, tmp_path)
-    assert (first.passed, first.evidence) == (True, f"All votes: it holds. saw {POINTS[0]}")
-    assert (second.passed, second.evidence) == (False, f"2 of 3 votes: it does not hold. saw {POINTS[1]}")
+    assert (first.passed, first.evidence) == (True, f"3 of 3 votes say that it holds. saw {POINTS[0]}")
+    assert (second.passed, second.evidence) == (False, f"1 of 3 votes say that it holds. saw {POINTS[1]}")
     assert [vote.passed for vote in second.votes] == [True, False, False]
     assert (spent.model_calls, spent.tokens, spent.usd) == (3, 330, pytest.approx(0.0006))
 

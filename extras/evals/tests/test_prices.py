@@ -4,32 +4,39 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.evals.cases.trajectory import Spent
-from skills_agent.evals.prices import price_of, priced
+from skills_agent.evals.prices import price_of, spent_of
 from skills_agent.graph.setting_values import Price
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.shown_settings import shown_settings
+
+
+def usd(price: Price | None, **counts: int) -> float | None:
+    return spent_of({"usage": {"thread": counts}}, 1.0, price).usd
+
 
 GIVEN = {"openai:gpt-5-mini": Price(input=0.25, output=2.0, cached=0.025)}
 
 
 def test_input_that_the_cache_had_costs_its_own_price() -> None:
-    spent = Spent(input_tokens=1_000_000, cached_tokens=400_000, output_tokens=100_000)
-    assert priced(spent, price_of("openai:gpt-5-mini", GIVEN)).usd == pytest.approx(0.15 + 0.01 + 0.2)
+    assert usd(
+        price_of("openai:gpt-5-mini", GIVEN),
+        input_tokens=1_000_000,
+        cache_read_tokens=400_000,
+        output_tokens=100_000,
+    ) == pytest.approx(0.15 + 0.01 + 0.2)
 
 
 def test_without_a_price_of_its_own_cached_input_costs_as_other_input() -> None:
-    spent = Spent(input_tokens=1_000_000, cached_tokens=400_000)
-    assert priced(spent, Price(input=2.0)).usd == 2.0
+    assert usd(Price(input=2.0), input_tokens=1_000_000, cache_read_tokens=400_000) == 2.0
 
 
 def test_a_price_that_nobody_gave_is_unknown_and_not_zero() -> None:
-    assert priced(Spent(input_tokens=5), price_of("openai:gpt-9", GIVEN)).usd is None
+    assert usd(price_of("openai:gpt-9", GIVEN), input_tokens=5) is None
 
 
 @pytest.mark.parametrize("model", ["offline", "scripted", "scripted:replies.json"])
 def test_what_answers_in_this_process_costs_nothing(model: str) -> None:
-    assert priced(Spent(input_tokens=5), price_of(model, {})).usd == 0
+    assert usd(price_of(model, {}), input_tokens=5) == 0
 
 
 def test_prices_are_a_setting_that_a_strange_workspace_cannot_give(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.evals.cases.case import EvalCase, Expected
-from skills_agent.evals.cases.errors import EvalRunError
+from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.result import EvalResult, RunHead
 from skills_agent.evals.cases.run_folder import RunFolder, ids
 
@@ -56,7 +56,7 @@ def test_what_is_there_twice_counts_once(run: RunFolder) -> None:
 
 def test_a_line_that_is_whole_and_no_result_is_no_result_of_a_kill(run: RunFolder) -> None:
     (run.folder / "results.jsonl").write_text('{"case": "a/1"}\n')
-    with pytest.raises(EvalRunError, match=r"line 1 of results\.jsonl is no result"):
+    with pytest.raises(EvalError, match=r"line 1 of results\.jsonl is no result"):
         run.results()
 
 
@@ -64,14 +64,14 @@ def test_a_line_that_is_whole_and_no_result_is_no_result_of_a_kill(run: RunFolde
 def test_any_bytes_are_results_or_one_error(tmp_path_factory: pytest.TempPathFactory, raw: bytes) -> None:
     run = RunFolder.create(tmp_path_factory.mktemp("w"), RunHead(id="r", at=""))
     (run.folder / "results.jsonl").write_bytes(raw)
-    with suppress(EvalRunError):
+    with suppress(EvalError):
         run.results()
 
 
 def test_one_process_at_a_time_works_on_a_run(run: RunFolder, tmp_path: Path) -> None:
     with (
         run.held(),
-        pytest.raises(EvalRunError, match="another process"),
+        pytest.raises(EvalError, match="another process"),
         RunFolder.open(tmp_path, "r1").held(),
     ):
         pass
@@ -81,20 +81,20 @@ def test_one_process_at_a_time_works_on_a_run(run: RunFolder, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["../r1", "/etc", "", "a b", "x" * 80])
 def test_what_is_no_id_leads_nowhere(tmp_path: Path, name: str) -> None:
-    with pytest.raises(EvalRunError):
+    with pytest.raises(EvalError):
         RunFolder.open(tmp_path, name)
 
 
 def test_a_run_that_is_not_there_names_those_that_are(run: RunFolder, tmp_path: Path) -> None:
     del run
-    with pytest.raises(EvalRunError, match=r"there is no such run\. Known: r1"):
+    with pytest.raises(EvalError, match=r"there is no such run\. Known: r1"):
         RunFolder.open(tmp_path, "r2")
 
 
 def test_a_run_of_a_newer_version_says_so(run: RunFolder, tmp_path: Path) -> None:
     file = run.folder / "run.json"
     file.write_text('{"version": 9, "id": "r1", "at": "", "new": true}')
-    with pytest.raises(EvalRunError, match="newer version"):
+    with pytest.raises(EvalError, match="newer version"):
         RunFolder.open(tmp_path, "r1")
 
 
@@ -107,7 +107,7 @@ def test_a_link_of_the_workspace_leads_no_run_elsewhere(tmp_path: Path) -> None:
     (workspace / ".agent").mkdir(parents=True)
     elsewhere.mkdir()
     (workspace / ".agent" / "eval-runs").symlink_to(elsewhere)
-    with pytest.raises(EvalRunError, match="cannot be written"):
+    with pytest.raises(EvalError, match="cannot be written"):
         RunFolder.create(workspace, RunHead(id="r1", at=""))
     assert not list(elsewhere.iterdir())
 
@@ -117,7 +117,7 @@ def test_a_link_in_a_run_is_not_written_through(run: RunFolder, tmp_path: Path, 
     (target := tmp_path / "target").write_text("mine")
     (run.folder / name).unlink(missing_ok=True)
     (run.folder / name).symlink_to(target)
-    with suppress(OSError, EvalRunError):
+    with suppress(OSError, EvalError):
         again = RunFolder.open(tmp_path, "r1")
         with again.held():
             again.append(result(0))
@@ -129,6 +129,6 @@ def test_a_head_of_another_run_is_refused(run: RunFolder, tmp_path: Path) -> Non
     other = run.folder.parent / "r2"
     other.mkdir()
     (other / "run.json").write_bytes((run.folder / "run.json").read_bytes())
-    with pytest.raises(EvalRunError, match="of another run"):
+    with pytest.raises(EvalError, match="of another run"):
         RunFolder.open(tmp_path, "r2")
     assert RunFolder.open(tmp_path, str(other)).head == run.head

@@ -2,7 +2,6 @@
 
 import json
 import re
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,6 @@ from skills_agent.evals.cases.case import (
 )
 from skills_agent.evals.cases.result import EvalResult, RunHead
 from skills_agent.evals.cases.run_folder import RunFolder
-from skills_agent.evals.laying import fresh_place, remove_left_places
 from skills_agent.evals.places import catalog_folders, sources_of
 from skills_agent.evals.running import Setup, run_case
 from skills_agent.evals.runs import Stop, missing, run_all
@@ -75,7 +73,7 @@ def run(setup: Setup, one: EvalCase, arm: Any = "with") -> EvalResult:
 def test_a_case_is_a_thread_with_a_workspace_of_its_own(setup: Setup) -> None:
     one = case(
         turns=("What is the total of the numbers in n.txt?",),
-        files=(LaidFile(path="n.txt", text="1 2 3"),),
+        files={"n.txt": LaidFile(text="1 2 3")},
         expect=Expected(answer=ExpectedText(contains=("total 6",)), skills=ExpectedSkills(names=("adder",))),
     )
     result = run(setup, one)
@@ -139,7 +137,7 @@ def test_what_a_skill_of_the_case_requires_is_no_choice_of_the_model(setup: Setu
 def test_a_file_that_is_written_is_looked_at_and_then_gone(setup: Setup) -> None:
     one = case(
         replies=(calls(call("write_file", path="out/x.md", content="hello")), "Done."),
-        expect=Expected(files=(ExpectedFile(path="out/*.md", text=ExpectedText(contains=("hello",))),)),
+        expect=Expected(files={"out/*.md": ExpectedFile(contains=("hello",))}),
     )
     result = run(setup, one)
     assert result.outcome == "passed"
@@ -182,12 +180,12 @@ def test_no_link_beside_a_case_leads_a_file_out_of_its_folder(setup: Setup, tmp_
     (files / "link.txt").symlink_to(tmp_path / "secret.txt")
     (files / "good.txt").write_text("good")
     for source in (files, files / "link.txt"):
-        laid = (LaidFile(path="in", source=str(source)),)
-        result = run(setup, case(files=laid, file=f"{tmp_path / 'cases' / 'c.yaml'}:3", replies=("x",)))
+        laid = {"in": LaidFile(source=str(source))}
+        result = run(setup, case(files=laid, file=f"{tmp_path / 'cases' / 'c.yaml'}#3", replies=("x",)))
         assert result.outcome == "error"
         assert "link.txt" in result.error
     (files / "link.txt").unlink()
-    laid = (LaidFile(path="in", source=str(files)),)
+    laid = {"in": LaidFile(source=str(files))}
     result = run(setup, case(files=laid, file=f"{tmp_path / 'cases' / 'c.yaml'}#1", replies=("x",)))
     assert (result.outcome, result.error) == ("ungraded", "")
 
@@ -289,7 +287,7 @@ def test_what_a_script_keeps_in_a_case_is_gone_with_it(setup: Setup, skills: Pat
 
 @pytest.mark.parametrize("path", ["../x", "/x", "a/../../x"])
 def test_no_file_is_laid_outside_of_the_workspace(setup: Setup, path: str) -> None:
-    result = run(setup, case(files=(LaidFile(path=path, text="x"),)))
+    result = run(setup, case(files={path: LaidFile(text="x")}))
     assert result.outcome == "error"
     assert "leads out" in result.error
 
@@ -298,9 +296,7 @@ def test_no_file_is_laid_outside_of_the_workspace(setup: Setup, path: str) -> No
 @pytest.mark.slow
 def test_a_case_that_takes_too_long_is_given_up_with_its_script(setup: Setup, skills: Path) -> None:
     (skills / "adder" / "scripts" / "add.py").write_text("import time; time.sleep(60)\n")
-    one = case(
-        turns=("total of the numbers in n.txt",), files=(LaidFile(path="n.txt", text="1"),), seconds=2.0
-    )
+    one = case(turns=("total of the numbers in n.txt",), files={"n.txt": LaidFile(text="1")}, seconds=2.0)
     result = run(setup, one)
     assert (result.outcome, result.error) == ("timeout", "It was given up after 2 seconds.")
     assert result.spent.seconds < 20
@@ -370,24 +366,6 @@ def test_a_budget_ends_a_run_before_the_next_case(setup: Setup) -> None:
     partial = run_all(folder, setup, jobs=1, stop=Stop(), tokens=1)
     assert partial == "its budget of 1 tokens is spent"
     assert len(folder.results()) == 1
-
-
-def test_what_a_killed_run_left_is_removed_and_nothing_else(
-    setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left, other = tmp_path / "skills-agent-eval-left", tmp_path / "skills-agent-eval-other"
-    (left / "work").mkdir(parents=True)
-    (left / "lock").touch()
-    other.mkdir()
-    (tmp_path / "skills-agent-eval-link").symlink_to(tmp_path / "skills")
-    with fresh_place() as used:
-        remove_left_places()
-        assert used.workspace.is_dir()
-    assert sorted(each.name for each in tmp_path.glob("skills-agent-eval-*")) == [
-        "skills-agent-eval-link",
-        "skills-agent-eval-other",
-    ]
 
 
 @needs_bwrap

@@ -49,7 +49,7 @@ def test_the_unit_is_the_case_however_often_it_ran() -> None:
     assert (arm.cases, arm.runs) == (2, 104)
     assert (arm.passed.value, arm.passed.n) == (0.625, 2)
     assert arm.passed.low < 0.2
-    assert (arm.any_passed, arm.all_passed) == (1.0, 0.5)
+    assert arm.all_passed == 0.5
 
 
 @pytest.mark.parametrize("outcome", ["error", "timeout", "refused"])
@@ -59,9 +59,7 @@ def test_a_run_without_an_answer_stays_in_the_count(outcome: Outcome) -> None:
     (arm,) = summary.arms
     assert arm.outcomes == {"passed": 1, outcome: 1}
     assert (arm.passed.value, arm.passed.n) == (0.5, 2)
-    assert arm.output is not None
-    assert (arm.output.value, arm.output.n) == (0.5, 2)
-    assert "1 run of 2 ended without an answer" in notes(summary)
+    assert "1 of 2 runs ended without an answer" in notes(summary)
 
 
 def test_what_nothing_decides_about_is_in_no_share() -> None:
@@ -152,7 +150,7 @@ def test_trigger_cases_are_left_out_of_the_arms() -> None:
     results += [ran("set/t", ("skills", True)), ran("set/t", ("skills", False), arm="without")]
     summary = summarise(head(many, arms=("with", "without")), results)
     assert delta(summary, "passed").n == 6
-    assert "with no such check: 1 case (set/t)" in notes(summary)
+    assert "Without the skill did not run: 1 case (set/t)" in notes(summary)
 
 
 def test_what_costs_less_is_better() -> None:
@@ -170,31 +168,6 @@ def test_what_costs_less_is_better() -> None:
     assert (tokens.value, tokens.losses, tokens.p, tokens.verdict) == (503.5, 8, 2 / 2**8, "worse")
     assert delta(summary, "seconds").verdict == "no difference shown"
     assert not [each for each in summary.deltas if each.metric == "usd"]
-
-
-def test_of_many_costs_that_differ_each_has_to_differ_more() -> None:
-    many = cases(8)
-    more = (5, 3, 4, 1, 2, 3, 1, 0)
-
-    def tokens_of(*, seconds_differ: bool) -> Delta:
-        results = [
-            answered(
-                case.id,
-                right=True,
-                arm=arm,
-                spent=Spent(
-                    input_tokens=50 + by * (arm == "with"),
-                    seconds=9.0 + by * seconds_differ * (arm == "with"),
-                ),
-            )
-            for case, by in zip(many, more, strict=True)
-            for arm in ("with", "without")
-        ]
-        return delta(summarise(head(many, arms=("with", "without")), results), "tokens")
-
-    alone, both = tokens_of(seconds_differ=False), tokens_of(seconds_differ=True)
-    assert (alone.value, alone.p, both.value, both.p) == (2.5, 2 / 2**7, 2.5, 4 / 2**7)
-    assert (alone.low, alone.high) == (both.low, both.high) == (0, 5)
 
 
 def test_one_case_that_costs_much_more_shows_nothing_of_the_others() -> None:
@@ -260,20 +233,20 @@ def test_an_edit_that_helps_is_better() -> None:
     assert delta(summary, "chosen", "now - old").verdict == "no difference shown"
     assert summary.cases[0].rates == {"with": 1.0, "before": 0.0}
     assert summary.before is not None
-    assert "Skills since old: changed: a." in summary.notes
+    assert "Skills that changed since old: a." in summary.notes
     assert summary.visible is not None
 
 
 def test_only_the_cases_that_both_have_are_compared() -> None:
     summary = before_and_now([True] * 8, [True] * 10)
     assert delta(summary, "passed", "now - old").n == 8
-    assert "Not compared with old: 2 new cases (set/08, set/09)." in summary.notes
+    assert "Not compared with old: 2 new or changed cases (set/08, set/09)." in summary.notes
     fewer = before_and_now([True] * 7, [True] * 8)
     assert delta(fewer, "passed", "now - old").n == 7
-    assert "Not compared with old: 1 new case (set/07)." in fewer.notes
+    assert "Not compared with old: 1 new or changed case (set/07)." in fewer.notes
     gone = before_and_now([True] * 8, [True] * 7)
-    assert "Not compared with old: 1 missing case (set/07)." in gone.notes
-    assert "Skills since old: none changed." in fewer.notes
+    assert "Not compared with old: 1 new or changed case (set/07)." in gone.notes
+    assert "Skills that changed since old: none." in fewer.notes
 
 
 def test_a_case_that_changed_is_not_compared() -> None:
@@ -282,7 +255,7 @@ def test_a_case_that_changed_is_not_compared() -> None:
     results = [answered(case.id, right=True) for case in many]
     summary = summarise(head(edited), results, (head(many, id="old"), results))
     assert delta(summary, "passed", "now - old").n == 7
-    assert "Not compared with old: 1 changed case (set/00)." in notes(summary)
+    assert "Not compared with old: 1 new or changed case (set/00)." in notes(summary)
 
 
 def test_other_models_are_not_compared() -> None:
@@ -291,7 +264,7 @@ def test_other_models_are_not_compared() -> None:
     earlier = [answered(case.id, right=True) for case in many]
     summary = summarise(head(many), results, (head(many, id="old"), earlier))
     assert summary.deltas == ()
-    assert "new did not run in old, and is not compared; its models: model." in summary.notes
+    assert "Not compared, for old did not ask them: new." in summary.notes
 
 
 # Which skills were chosen.
@@ -301,7 +274,7 @@ def chose(case: str, *names: str, right: bool = True, **fields: Any) -> EvalResu
     return ran(case, ("skills", right), chosen=names, **fields)
 
 
-def test_precision_recall_and_confusion() -> None:
+def test_precision_and_recall() -> None:
     many = [
         trigger("1", "a"),
         trigger("2", "a"),
@@ -313,8 +286,6 @@ def test_precision_recall_and_confusion() -> None:
     (arm,) = summarise(head(many), results).arms
     assert arm.choices is not None
     assert (arm.choices.accuracy.value, arm.choices.accuracy.n) == (0.4, 5)
-    assert arm.choices.names == ("a", "b", "(none)")
-    assert arm.choices.confusion == ((1, 1, 1), (0, 1, 0), (1, 0, 0))
     a, b = arm.choices.skills
     assert (a.skill, a.right, a.missed, a.wrong) == ("a", 1, 2, 1)
     assert (b.skill, b.right, b.missed, b.wrong) == ("b", 1, 0, 1)
@@ -342,7 +313,6 @@ def test_a_run_that_broke_off_is_no_choice_of_no_skill() -> None:
     (arm,) = summarise(head(many), results).arms
     assert arm.choices is not None
     assert arm.choices.accuracy.value == pytest.approx(1 / 3)
-    assert arm.choices.confusion == ((1, 0), (0, 0))
     assert (arm.choices.skills[0].right, arm.choices.skills[0].missed) == (1, 1)
     assert arm.choices.near_misses == ()
 
@@ -408,23 +378,10 @@ def test_any_results_make_a_summary(
     for arm in summary.arms:
         assert sum(arm.outcomes.values()) == arm.runs
         assert 0 <= arm.all_passed <= arm.passed.value + 1e-9 or arm.passed.n == 0
-        assert arm.passed.value <= arm.any_passed + 1e-9
         if arm.choices:
             assert all(each.right + each.missed <= arm.cases for each in arm.choices.skills)
-            assert sum(map(sum, arm.choices.confusion)) <= 9 * arm.runs
     for each in summary.deltas:
         assert each.n == each.wins + each.losses + each.ties
         assert each.low <= each.value <= each.high
         assert each.p is None or each.wins + each.losses >= 6
     assert summary == summarise(*one, (msgspec.structs.replace(other[0], id="old"), other[1]))
-
-
-def test_cases_that_run_in_one_arm_alone_are_named_with_why() -> None:
-    nameless = [msgspec.structs.replace(task(f"n{number}"), skill="") for number in range(2)]
-    asked = [*nameless, trigger("t", "a")]
-    results = [answered(case.id, right=True) for case in asked]
-    notes = summarise(head(asked, arms=("with", "without")), results).notes
-    assert [note for note in notes if "n0, n1" in note and "name no skill" in note]
-    assert [note for note in notes if "(t)" in note and "Without the skill did not run" in note]
-    assert not [note for note in notes if "compared" in note]
-    assert not [note for note in summarise(head(asked), results).notes if "Without the skill" in note]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from extras.evals.tests.runs import answered, head, ran, task, trigger
 from skills_agent.evals.cases.case import Expected, Rubric
-from skills_agent.evals.cases.errors import ThresholdError
+from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.summarise import summarise
 from skills_agent.evals.cases.summary import Summary
 from skills_agent.evals.cases.thresholds import METRICS, missed, parse_threshold
@@ -57,25 +57,22 @@ def test_a_threshold_is_a_metric_and_a_share(text: str, metric: str, skill: str,
     ("text", "reason"),
     [
         ("passed", "write METRIC=VALUE"),
-        ("pased=0.8", "did you mean passed?"),
-        ("Recall=0.8", "did you mean recall?"),
-        ("xyz=0.8", "There are: passed, all_passed"),
-        ("passed=80", "write 80% or 0.8"),
+        ("xyz=0.8", "Metrics: passed, all_passed"),
+        ("passed=80", "from 0 to 1"),
         ("passed=101%", "from 0 to 1"),
         ("passed=-0.1", "from 0 to 1"),
-        ("passed=nan", "from 0 to 1"),
-        ("passed=inf", "from 0 to 1"),
-        ("passed=1e-1", "from 0 to 1"),
-        ("passed=", "from 0 to 1"),
-        ("passed=٠.٨", "from 0 to 1"),
-        ("delta=-2", "from -1 to 1"),
-        ("passed:a=0.8", "only precision, recall, f1 are of one skill"),
-        ("recall:=0.8", "only precision, recall, f1 are of one skill"),
+        ("passed=nan", "write METRIC=VALUE"),
+        ("passed=1e-1", "write METRIC=VALUE"),
+        ("passed=", "write METRIC=VALUE"),
+        ("passed=٠.٨", "write METRIC=VALUE"),
+        ("delta=-2", "from 0 to 1"),
+        ("passed:a=0.8", "write METRIC=VALUE"),
+        ("recall:=0.8", "write METRIC=VALUE"),
         ("\x1b[2J=1", "<U+001B>"),
     ],
 )
 def test_what_is_no_threshold_is_told(text: str, reason: str) -> None:
-    with pytest.raises(ThresholdError) as caught:
+    with pytest.raises(EvalError) as caught:
         parse_threshold(text)
     assert reason in str(caught.value)
     assert "\x1b" not in str(caught.value)
@@ -88,7 +85,7 @@ def test_a_share_that_is_just_reached_is_reached() -> None:
     assert misses(summary, "passed=70%", "passed=.7", "all_passed=0.7") == ()
     few = [answered(f"{at}", right=at == 0 and k < 3, repeat=k) for at in range(3) for k in range(5)]
     assert misses(summarise(head(tasks[:3], repeat=5), few), "passed=20%") == ()
-    assert misses(summary, "passed=70.01%") == ("passed is 70.00% of 10 cases of model, below 70.01%.",)
+    assert misses(summary, "passed=70.01%") == ("passed is 0.7 of model, below 0.7001.",)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -101,12 +98,12 @@ def test_a_metric_without_cases_is_missed(metric: str) -> None:
 
 
 def test_a_skill_that_no_case_is_about_is_missed(summary: Summary) -> None:
-    assert misses(summary, "recall:c=0") == ("recall:c is asked for, and no case has to do with c.",)
+    assert misses(summary, "recall:c=0") == ("recall:c is asked for, and no case of the run can show it.",)
 
 
 @given(st.text(max_size=30) | st.from_regex(r"(passed|delta|f1:a)=[-+]?[0-9.]{1,5} ?%?", fullmatch=True))
 def test_any_text_is_a_threshold_or_an_error(text: str) -> None:
-    with suppress(ThresholdError):
+    with suppress(EvalError):
         threshold = parse_threshold(text)
         assert -1 <= threshold.value <= 1
         assert threshold.metric in METRICS

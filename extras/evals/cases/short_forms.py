@@ -1,0 +1,118 @@
+"""Write out the short forms of a file of cases, so that they have the keys of the records in `case.py`.
+
+What is of a wrong type is left as it is: who makes the records says so, with its place.
+"""
+
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from skills_agent.evals.cases.errors import EvalError
+
+Locate = Callable[[str], str]
+"""Returns the absolute path of a file that a case names; raises EvalError for one that it may not."""
+NONE: Final = "none"
+_LISTS: Final = ("contains", "contains_any", "not_contains", "regex", "not_regex")
+
+
+def expected(written: dict[str, Any], locate: Locate) -> dict[str, Any]:
+    """Return all that is expected, in the long form. Raises EvalError."""
+    parts: dict[str, Callable[[Any], Any]] = {
+        "skills": _skills,
+        "calls": _calls,
+        "answer": text,
+        "files": lambda files: _each(files, lambda file: _file(file, locate)),
+        "rubric": lambda rubric: rubric if isinstance(rubric, dict) else {"points": words(rubric)},
+    }
+    made = {key: parts[key](part) if key in parts else part for key, part in written.items()}
+    if "script" in made:
+        scripts = made.pop("script")
+        each = scripts if isinstance(scripts, list) else [scripts]
+        made["scripts"] = [_script(script, locate) for script in each]
+    return made
+
+
+def laid(files: Any, locate: Locate) -> Any:
+    """Return the files to lay: a text is what one holds, `from` where it is copied from. Raises EvalError."""
+    return _each(files, lambda file: _laid(file, locate))
+
+
+def text(written: Any) -> Any:
+    """Return what is expected of a text: words alone are contained in it."""
+    if not isinstance(written, dict):
+        return {"contains": words(written)}
+    made = {key: words(part) if key in _LISTS else part for key, part in written.items()}
+    return made | {"equals": _word(made["equals"])} if "equals" in made else made
+
+
+def words(written: Any) -> list[Any]:
+    """Return one text, or a list of them, as a list; a number is the text that it is written as."""
+    return list(map(_word, written if isinstance(written, list) else [written]))
+
+
+def _word(written: Any) -> Any:
+    if isinstance(written, bool):
+        return str(written).lower()
+    return str(written) if isinstance(written, int | float) else written
+
+
+def _each(written: Any, change: Callable[[Any], Any]) -> Any:
+    return {key: change(part) for key, part in written.items()} if isinstance(written, dict) else written
+
+
+def _skills(written: Any) -> Any:
+    if written == NONE:
+        return {"mode": "none"}
+    if not isinstance(written, dict):
+        return {"names": words(written)}
+    if len(written) != 1:
+        raise EvalError("`skills` has one of the keys all, any, none, only")
+    ((mode, names),) = written.items()
+    return {"mode": mode, "names": words(names)}
+
+
+def _calls(written: Any) -> Any:
+    if written == NONE:
+        return {"calls": [], "mode": "strict"}
+    if not isinstance(written, dict):
+        written = {"calls": written if isinstance(written, list) else [written]}
+    made = {key: _call_list(part) if key in {"calls", "forbidden"} else part for key, part in written.items()}
+    if isinstance(made.get("order"), list):
+        made["order"] = list(map(_call_list, made["order"]))
+    return made
+
+
+def _call_list(written: Any) -> Any:
+    if not isinstance(written, list):
+        return written
+    return [{"tool": call} if isinstance(call, str) else call for call in written]
+
+
+def _file(written: Any, locate: Locate) -> Any:
+    if isinstance(written, str):
+        if written not in {"exists", "absent"}:
+            raise EvalError("a file is expected as `exists`, `absent`, or by what it holds")
+        return {"exists": written == "exists"}
+    if isinstance(written, dict) and isinstance(same := written.get("equals_file"), str):
+        written = {**written, "equals_file": locate(same)}
+    return text(written) if isinstance(written, dict) else written
+
+
+def _script(written: Any, locate: Locate) -> Any:
+    script = {"path": written} if isinstance(written, str) else written
+    if not isinstance(script, dict) or not isinstance(path := script.get("path"), str):
+        return script
+    return {**script, "path": locate(path), "args": words(script.get("args", []))}
+
+
+def _laid(written: Any, locate: Locate) -> Any:
+    if not isinstance(written, dict):
+        return {"text": _word(written)}
+    if len(written) != 1:
+        raise EvalError("a file to lay has either `text` or `from`")
+    return {"source": locate(str(written["from"]))} if "from" in written else written
+
+
+def name_in(path: str) -> str:
+    """Return the name of a file, whatever folders its path has."""
+    return PurePosixPath(path).name

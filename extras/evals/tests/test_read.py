@@ -1,0 +1,415 @@
+"""Files of eval cases: our own are read strictly, `evals.json` of others as far as it can be."""
+
+import json
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from skills_agent.evals.cases.case import (
+    CaseLimits,
+    EvalSet,
+    ExpectedCall,
+    ExpectedCalls,
+    ExpectedFile,
+    ExpectedSkills,
+    ExpectedText,
+    LaidFile,
+    Rubric,
+    ScriptCheck,
+)
+from skills_agent.evals.cases.errors import EvalError
+from skills_agent.evals.cases.finding import find_files
+from skills_agent.evals.cases.read import read_all, read_set
+
+ROOT = Path(__file__).resolve().parents[3]
+WHOLE = """\
+version: 1
+skill: csv-report
+defaults: {repeat: 2, seconds: 30, tags: [fast], files: {common.txt: shared}, limits: {calls: 9}}
+cases:
+  - id: totals
+    name: Totals per region
+    request: Sum the amount per region in orders.csv
+    files:
+      orders.csv: "a,b\\n1,2\\n"
+      data/big.csv: {from: files/big.csv}
+    load: [other]
+    repeat: 3
+    tags: csv
+    note: For people.
+    replies:
+      - tool_calls: [{name: run_script, args: {path: scripts/profile.py, args: ["7"], limit: 7, on: true}}]
+      - Done
+    expect:
+      skills: {only: [csv-report]}
+      calls:
+        mode: subset
+        calls: [run_script, {tool: run_script, args: {skill: csv-report, n: 5, t: "5"}, match: exact}]
+        order: [[load_skill, run_script]]
+        forbidden: [write_*]
+      limits: {calls: 4, tokens: 20000, seconds: 2.5}
+      answer: {contains: [356, 2025-01-01, 12.50, true], not_regex: "(?i)error", ignore_case: true}
+      files:
+        report.md: {contains: Total, equals_file: files/expected.md}
+        x.tmp: absent
+        y.txt: exists
+      script: {path: checks/x.py, args: [1, a], seconds: 5}
+      rubric: {points: [It is short.], votes: 5}
+  - turns: [First, Second]
+    expect: {skills: none, calls: none, answer: text, script: [checks/x.py], rubric: It is kind.}
+should_trigger:
+  - What is in sales.csv?
+should_not_trigger:
+  - How many words has a.md?
+  - {request: Write a decision record, skills: [decision-record], id: adr}
+  - {request: Hello, skills: none}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    folder = tmp_path / ".agent" / "evals"
+    (folder / "files").mkdir(parents=True)
+    (folder / "checks").mkdir()
+    for name in ("files/big.csv", "files/expected.md", "checks/x.py"):
+        (folder / name).write_text("x")
+    return folder / "orders.yaml"
+
+
+@pytest.fixture
+def skill(tmp_path: Path) -> Path:
+    folder = tmp_path / "skills" / "csv-tools"
+    (folder / "evals" / "files").mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: csv-tools\ndescription: Reads tables.\n---\nText\n")
+    (folder / "evals" / "files" / "sales.csv").write_text("a,b\n1,2\n")
+    return folder
+
+
+def read(file: Path, text: str) -> EvalSet:
+    file.write_text(text)
+    return read_set(file)
+
+
+def read_json(skill: Path, value: object, name: str = "evals.json") -> EvalSet:
+    return read(skill / "evals" / name, json.dumps(value))
+
+
+def test_every_key_of_the_form(file: Path) -> None:
+    cases = read(file, WHOLE).cases
+    folder = file.parent
+    first, second, yes, no, other, hello = cases
+    assert (first.id, first.name, first.skill) == ("orders/totals", "Totals per region", "csv-report")
+    assert first.turns == ("Sum the amount per region in orders.csv",)
+    assert first.files == {
+        "common.txt": LaidFile(text="shared"),
+        "orders.csv": LaidFile(text="a,b\n1,2\n"),
+        "data/big.csv": LaidFile(source=str(folder / "files" / "big.csv")),
+    }
+    assert (first.load, first.repeat, first.seconds, first.tags) == (("other",), 3, 30, ("fast", "csv"))
+    args = {"path": "scripts/profile.py", "args": ["7"], "limit": 7, "on": True}
+    assert first.replies == ({"tool_calls": [{"name": "run_script", "args": args}]}, "Done")
+    expect = first.expect
+    assert expect.skills == ExpectedSkills(mode="only", names=("csv-report",))
+    exact = ExpectedCall(tool="run_script", args={"skill": "csv-report", "n": 5, "t": "5"}, match="exact")
+    assert expect.calls == ExpectedCalls(
+        mode="subset",
+        calls=(ExpectedCall(tool="run_script"), exact),
+        order=((ExpectedCall(tool="load_skill"), ExpectedCall(tool="run_script")),),
+        forbidden=(ExpectedCall(tool="write_*"),),
+    )
+    assert expect.limits == CaseLimits(calls=4, tokens=20_000, seconds=2.5)
+    assert expect.answer == ExpectedText(
+        contains=("356", "2025-01-01", "12.50", "true"), not_regex=("(?i)error",), ignore_case=True
+    )
+    assert expect.files == {
+        "report.md": ExpectedFile(contains=("Total",), equals_file=str(folder / "files" / "expected.md")),
+        "x.tmp": ExpectedFile(exists=False),
+        "y.txt": ExpectedFile(),
+    }
+    assert expect.scripts == (ScriptCheck(path=str(folder / "checks" / "x.py"), args=("1", "a"), seconds=5),)
+    assert expect.rubric == Rubric(points=("It is short.",), votes=5)
+    assert first.file == f"{file}#1"
+    assert second.turns == ("First", "Second")
+    assert second.expect.skills == ExpectedSkills(mode="none")
+    assert second.expect.calls == ExpectedCalls(calls=(), mode="strict")
+    assert second.expect.limits == CaseLimits(calls=9)
+    assert (yes.kind, yes.expect.skills) == ("trigger", ExpectedSkills(names=("csv-report",)))
+    assert no.expect.skills == ExpectedSkills(mode="none", names=("csv-report",))
+    assert other.id == "orders/adr"
+    assert other.expect.skills == ExpectedSkills(mode="only", names=("decision-record",))
+    assert hello.expect.skills == ExpectedSkills(mode="none")
+    assert (yes.tags, no.tags) == (("fast", "trigger"), ("fast", "near-miss"))
+
+
+CASE = "cases:\n- id: a\n  request: x\n  expect:\n    answer: y\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("cases:\n- reqest: x\n", "either `request` or `turns`"),
+        (f"{CASE}    skils: a\n", "did you mean `skills`?"),
+        (f"{CASE}    files:\n      a.md:\n        contian: x\n", "did you mean `contains`?"),
+        (f"{CASE}defalts: {{}}\n", "did you mean `defaults`?"),
+        (
+            f"{CASE}    limits: {{calls: many}}\n",
+            "Expected `int | null`, got `str` - at `$.expect.limits.calls`",
+        ),
+        (f"{CASE}  repeat: 0\n", ">= 1"),
+        (f"{CASE}  kind: exam\n", "Invalid enum value 'exam'"),
+        ("version: 2\ncases: []\n", "its version is not 1"),
+        (f"{CASE}  id: b\n  id: c\n", "more than once"),
+        (f"{CASE}  turns: [z]\n", "either `request` or `turns`"),
+        ("cases:\n- request: ' '\n  expect: {answer: y}\n", "says nothing"),
+        ("cases:\n- request: x\n", "expects nothing"),
+        ("cases:\n- request: x\n  expect: {}\n", "expects nothing"),
+        ("cases:\n- request: x\n  kind: trigger\n  expect: {skills: a, answer: y}\n", "only `skills` counts"),
+        (f"{CASE}    skills: {{all: a, any: b}}\n", "one of the keys all, any, none, only"),
+        (f"{CASE}    files: {{a: maybe}}\n", "`exists`, `absent`"),
+        (f"{CASE}    script: ../../../x.py\n", "leads out of its folder"),
+        (f"{CASE}    script: checks/none.py\n", "there is no `checks/none.py`"),
+        (f"{CASE}  files: {{../a: x}}\n", "leads out of its folder"),
+        (f"{CASE}  files: {{.agent/config.json: x}}\n", "a place of settings"),
+        (f"{CASE}  files: {{.Claude/settings.json: x}}\n", "a place of settings"),
+        (f"{CASE}  files: {{a: {{from: /etc/hostname}}}}\n", "leads out of its folder"),
+        (f"{CASE}  files: {{a: {{text: x, from: y}}}}\n", "either `text` or `from`"),
+        ("cases:\n- request: x\n  expect:\n    answer: {regex: '(?=a)'}\n", "lookaround"),
+        ("cases:\n- request: x\n  expect:\n    answer: {json_schema: {type: x}}\n", "schema is not valid"),
+        ("should_trigger: [x]\n", "which skill is meant"),
+        ("cases: &a\n- request: x\n", "an anchor"),
+        ("cases: *a\n", "an alias"),
+        ("cases: !!python/object:os.system\n  x: y\n", "a tag"),
+        ("cases: [}\n", "no valid YAML"),
+        (f"cases: {'[' * 50}{']' * 50}\n", "nests deeper"),
+        (f"cases: {'[' * 100_000}\n", "nests deeper"),
+        ("skill: a\nshould_trigger: [" + "r," * 10_001 + "]", "more than 10,000 cases"),
+    ],
+)
+def test_a_fault_in_our_own_form_is_said(file: Path, text: str, reason: str) -> None:
+    with pytest.raises(EvalError) as caught:
+        read(file, text)
+    assert reason in str(caught.value)
+    assert str(caught.value).startswith(f"Cannot read eval cases from {file}: ")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"{", "no valid JSON"),
+        (b"\xff\xfe", "utf-8"),
+        (b"[" * 100_000, "nests too deep"),
+        (b" " * (10 << 20) + b"  ", "larger than 10 MB"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_an_error(skill: Path, content: bytes, reason: str) -> None:
+    file = skill / "evals" / "evals.json"
+    file.write_bytes(content)
+    with pytest.raises(EvalError, match=reason):
+        read_set(file)
+
+
+def test_a_file_of_something_else_has_no_cases_and_this_is_said(skill: Path) -> None:
+    (skill / "evals" / "promptfooconfig.yaml").write_text("prompts: ['{{q}}']\ntests: []\n")
+    (skill / "evals" / "results.json").write_text('{"runs": 3}')
+    (skill / "evals" / "ours.yaml").write_text("should_trigger: [Sum sales.csv]\n")
+    ours, yaml, other = read_all([skill])
+    assert (len(ours.cases), yaml.cases, other.cases) == (1, (), ())
+    assert "no eval cases" in yaml.skipped[0]
+    assert "no list of eval cases" in other.skipped[0]
+
+
+def test_the_example_of_the_page_is_read(tmp_path: Path) -> None:
+    (example_text,) = re.findall(
+        r"```yaml\n(version: 1\n.*?)```", (ROOT / "docs" / "evals.md").read_text(), re.DOTALL
+    )
+    skill = tmp_path / "csv-report"
+    for name in ("assets/sample-orders.csv", "evals/checks/report.py"):
+        (skill / name).parent.mkdir(parents=True, exist_ok=True)
+        (skill / name).write_text("")
+    (skill / "SKILL.md").write_text("---\nname: csv-report\ndescription: d\n---\n")
+    cases = read(skill / "evals" / "tasks.yaml", example_text).cases
+    assert [case.kind for case in cases] == ["task", "task", "trigger", "trigger", "trigger"]
+    assert all(case.skill == "csv-report" and case.has_checks for case in cases)
+
+
+def test_the_form_of_skill_creator(skill: Path) -> None:
+    item = {
+        "id": 1,
+        "prompt": "Sum data/sales.csv.",
+        "expected_output": "The sums",
+        "files": ["evals/files/sales.csv"],
+        "expectations": ["The sum of b is 2", {"text": "The script was used"}],
+    }
+    (case,) = read_json(skill, {"skill_name": "csv-tools", "evals": [item]}).cases
+    assert (case.id, case.skill, case.kind) == ("csv-tools/1", "csv-tools", "task")
+    assert case.turns == ("Sum data/sales.csv.",)
+    assert case.expect.rubric == Rubric(points=("The sum of b is 2", "The script was used"))
+    assert case.note == "The sums"
+    assert case.files == {"data/sales.csv": LaidFile(source=str(skill / "evals" / "files" / "sales.csv"))}
+
+
+def test_a_bare_list_names_skill_and_behaviour(skill: Path) -> None:
+    asked = {"id": "q1", "question": "Report on sales", "expected_skill": "csv-tools", "difficulty": 3}
+    joke = {"question": "Tell a joke", "expected_skill": None, "expected_behavior": ["Tells one"]}
+    first, second = read_json(skill, [{**asked, "expected_behavior": ["Names the sum"]}, joke]).cases
+    assert first.expect.skills == ExpectedSkills(names=("csv-tools",))
+    assert first.expect.rubric == Rubric(points=("Names the sum",))
+    assert second.expect.skills == ExpectedSkills(mode="none", names=("csv-tools",))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"query": "Sum it", "should_trigger": True}, {"query": "Sing", "should_trigger": False}],
+        {
+            "evals": [
+                {"prompt": "Sum it", "should_trigger": "yes"},
+                {"prompt": "Sing", "should_trigger": "no"},
+            ]
+        },
+        {"should_trigger": ["Sum it"], "should_not_trigger": ["Sing"]},
+        {"should_trigger": [{"query": "Sum it"}], "should_not_trigger": ["Sing"]},
+    ],
+)
+def test_sets_of_triggers(skill: Path, value: object) -> None:
+    yes, no = read_json(skill, value, "triggers.json").cases
+    assert (yes.kind, yes.expect.skills) == ("trigger", ExpectedSkills(names=("csv-tools",)))
+    assert (no.kind, no.expect.skills) == ("trigger", ExpectedSkills(mode="none", names=("csv-tools",)))
+    assert yes.id.startswith("csv-tools.triggers/")
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (3, "no object"),
+        ({"assertions": ["x"]}, "no request"),
+        ({"prompt": "x"}, "expects nothing"),
+        ({"prompt": "x", "assertions": [{"type": "contains", "value": "x"}]}, "expects nothing"),
+        *(
+            ({"prompt": "x", "files": [path], "assertions": ["a"]}, reason)
+            for path, reason in {
+                "../../../outside.txt": "leads out",
+                "/etc/hostname": "leads out",
+                "evals/files/link.txt": "leads out",
+                "evals/files/linked-folder": "leads out",
+                "evals/files/a\\b": "is no path",
+                "evals/files/missing.csv": "there is no",
+            }.items()
+        ),
+    ],
+)
+def test_a_case_of_others_that_cannot_be_read_is_left_out_and_said(
+    skill: Path, bad: object, reason: str
+) -> None:
+    outside = skill.parent.parent / "outside.txt"
+    outside.write_text("secret")
+    (outside.parent / "folder").mkdir()
+    (skill / "evals" / "files" / "link.txt").symlink_to(outside)
+    (skill / "evals" / "files" / "linked-folder").symlink_to(outside.parent / "folder")
+    (skill / "evals" / "files" / "a\\b").write_text("a name that is a path elsewhere")
+    found = read_json(skill, [bad, {"prompt": "y", "assertions": ["b"]}])
+    assert [case.turns for case in found.cases] == [("y",)]
+    (sentence,) = found.skipped
+    assert reason in sentence
+    assert sentence.startswith(f"{skill / 'evals' / 'evals.json'}#1 ")
+
+
+def test_ids_are_unique_among_all_files_and_stay_where_cases_are_added(skill: Path, tmp_path: Path) -> None:
+    cases = [{"id": 1, "prompt": "a", "assertions": ["x"]}, {"id": 1, "prompt": "b", "assertions": ["x"]}]
+    read_json(skill, cases)
+    copy = tmp_path / "more" / "csv-tools"
+    (copy / "evals").mkdir(parents=True)
+    (copy / "SKILL.md").write_bytes((skill / "SKILL.md").read_bytes())
+    read_json(copy, cases)
+    ids = [case.id for each in read_all([skill, copy, skill]) for case in each.cases]
+    assert len({*ids}) == len(ids) == 4
+    before = {case.id for case in read_json(skill, [{"query": "Sum it", "should_trigger": True}]).cases}
+    more = [{"query": "Add", "should_trigger": True}, {"query": "Sum it", "should_trigger": True}]
+    assert before < {case.id for case in read_json(skill, more).cases}
+
+
+def test_files_are_found_in_skills_and_workspaces(skill: Path, tmp_path: Path) -> None:
+    evals = skill / "evals"
+    read_json(skill, [{"prompt": "a", "assertions": ["x"]}])
+    (evals / "files" / "data.json").write_text("[]")
+    (evals / "link.json").symlink_to(tmp_path / "elsewhere.json")
+    (tmp_path / "elsewhere.json").write_text("[]")
+    ours = tmp_path / ".agent" / "evals" / "orders.yaml"
+    ours.parent.mkdir(parents=True)
+    ours.write_text(CASE)
+    hidden = tmp_path / ".agent" / "skills" / "other" / "evals" / "evals.json"
+    hidden.parent.mkdir(parents=True)
+    (hidden.parent.parent / "SKILL.md").write_text("---\nname: other\ndescription: d\n---\n")
+    hidden.write_text("[]")
+    (linked := tmp_path / "linked").mkdir()
+    (linked / "csv-tools").symlink_to(skill)
+    (linked / "loop").symlink_to(linked)
+    expected = (evals / "evals.json",)
+    assert find_files(skill) == find_files(evals) == find_files(tmp_path / "skills") == expected
+    assert {*find_files(tmp_path)} == {ours, hidden, *expected, linked / "csv-tools" / "evals" / "evals.json"}
+    assert find_files(ours) == (ours,)
+    assert find_files(linked) == (linked / "csv-tools" / "evals" / "evals.json",)
+    with pytest.raises(EvalError, match="no such file"):
+        find_files(tmp_path / "nothing")
+
+
+def test_a_fifo_is_not_waited_for(skill: Path) -> None:
+    fifo = skill / "evals" / "evals.json"
+    os.mkfifo(fifo)
+    assert find_files(skill) == ()
+    with pytest.raises(EvalError, match="not a regular file"):
+        read_set(fifo)
+
+
+def test_nothing_of_a_file_reaches_a_terminal_as_it_is(skill: Path) -> None:
+    bad = {"prompt": "\x1b[31mred", "assertions": ["x"], "skill": "a\x1b]0;b\nc", "files": ["\x1b[2J"]}
+    good = {key: part for key, part in bad.items() if key != "files"}
+    found = read_json(skill, [bad, good])
+    (case,) = found.cases
+    assert "\x1b" not in "".join([*found.skipped, case.name, case.skill, case.id])
+    assert "\n" not in case.skill
+    with pytest.raises(EvalError) as caught:
+        read(skill / "evals" / "x.yaml", '"\\e[31mred": 1\ncases: []\n')
+    assert "\x1b" not in str(caught.value)
+
+
+_WORDS = [
+    "evals", "cases", "prompt", "query", "should_trigger", "assertions", "files", "id", "expected_skill",
+    "version", "skill", "defaults", "request", "turns", "expect", "skills", "calls", "answer", "contains",
+    "text", "kind",
+    "replies", "script", "rubric", "limits", "tags", "name", "all", "order",
+]  # fmt: skip
+_JSON: Any = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(_WORDS) | st.text(max_size=5), inner, max_size=5)
+    ),
+    max_leaves=25,
+)
+_CASE = st.fixed_dictionaries({"request": st.text(), "expect": _JSON}, optional={"id": _JSON, "files": _JSON})
+_FILE = st.fixed_dictionaries(
+    {},
+    optional={"version": st.just(1), "defaults": _JSON, "cases": st.lists(_CASE), "evals": st.lists(_JSON)},
+)
+
+
+@example(value={"evals": [{"prompt": [{"type": []}], "assertions": None}]}, suffix=".json")
+@given(value=_JSON | _FILE | st.text(), suffix=st.sampled_from([".json", ".yaml"]))
+def test_any_file_is_read_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, value: object, suffix: str
+) -> None:
+    file = tmp_path_factory.getbasetemp() / f"any{suffix}"
+    text = value if isinstance(value, str) else json.dumps(value)
+    file.write_bytes(text.encode(errors="surrogatepass"))
+    with suppress(EvalError):
+        found = read_set(file)
+        assert msgspec.json.decode(msgspec.json.encode(found), type=EvalSet) == found
+        assert len({case.id.casefold() for case in found.cases}) == len(found.cases)
