@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -162,9 +161,12 @@ def test_one_proposal_of_a_message_is_measured(make_agent: MakeAgent) -> None:
 
 
 def test_a_person_is_asked_where_the_evals_cannot_be_run(
-    make_agent: MakeAgent, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    make_agent: MakeAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    def fail(**_: object) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("skills_agent.evals.proposals.TemporaryDirectory", fail)
     assert "Its evals could not be run: " in asked(make_agent, files(CHOICE), sandbox="off")
 
 
@@ -184,7 +186,7 @@ def test_what_was_measured_is_kept_with_the_question(make_agent: MakeAgent) -> N
     assert "with it: 1 of 1 run passed" in verdict["measured"]
 
 
-def test_an_edited_proposal_is_measured_anew(make_agent: MakeAgent) -> None:
+def test_what_was_measured_is_not_kept_of_an_edited_proposal(make_agent: MakeAgent) -> None:
     agent = make_agent([proposal(files=files(CHOICE)), "Done."], sandbox="off", **ON)
     agent.say("Learn it.")
     assert "with it: 1 of 1 run passed" in question(agent)
@@ -192,9 +194,7 @@ def test_an_edited_proposal_is_measured_anew(make_agent: MakeAgent) -> None:
     args = {"name": "rain-report", "reason": "x", "files": files(wrong)}
     agent.answer({"type": "edit", "edited_action": {"name": "propose_skill", "args": args}})
     assert all("measured" not in each for each in agent.values["verdicts"].values())
-    told = result(agent)
-    assert "is installed in .agent/skills/rain-report" in told
-    assert "Its evals, of what the person made of it:\nwith it: 0 of 1 run passed" in told
+    assert "is installed in .agent/skills/rain-report" in result(agent)
 
 
 @pytest.mark.slow
