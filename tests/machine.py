@@ -25,9 +25,15 @@ Plain = partial(runner_here, "off")
 SANDBOX = sandbox_here().isolation("require", os.environ["PATH"])
 
 needs_bwrap = pytest.mark.skipif(SANDBOX.level is None, reason=SANDBOX.reason)
-needs_shell = pytest.mark.skipif(
-    find_spec("skills_agent.shell") is None, reason="the extra shell is not installed"
-)
+
+
+def needs_part(name: str) -> pytest.MarkDecorator:
+    """Mark a test of the core that uses a part of extras/: it is skipped where that was taken away."""
+    is_absent = find_spec(f"skills_agent.{name}") is None
+    return pytest.mark.skipif(is_absent, reason=f"the part {name} is not installed")
+
+
+needs_shell = needs_part("shell")
 needs_installer = pytest.mark.skipif(
     shutil.which("uv") is None and find_spec("pip") is None, reason="there is no uv and no pip here"
 )

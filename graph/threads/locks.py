@@ -46,7 +46,7 @@ class ThreadLocks(Protocol):
     """Locks of threads that keep out other processes, and other objects of this protocol in this one.
 
     `build_graph(locks=...)` takes any. A lock must end with the process that holds it, however that ends.
-    tests/contracts/test_locks_contract.py says what every kind must do.
+    tests/contracts/lock_contract.py says what every kind must do.
     """
 
     def take(self, key: ThreadKey) -> Release:

@@ -15,19 +15,17 @@ import pytest
 from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.store.memory import InMemoryStore
-from langgraph.store.postgres import PostgresStore
 from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command
 
 from skills_agent.graph.threads.errors import JournalError
 from skills_agent.graph.threads.journals import FileJournal, StoreJournal
 from skills_agent.nodes.effects import Invocation, Journal, JournalEntry
-from skills_agent.server.postgres_journal import PostgresJournal
 from tests.agents import produced
 
 EFFECT = "d" * 64
 OTHER = "e" * 64
-KINDS = ["file", "memory store", "sqlite store", "postgres store", "postgres"]
+KINDS = ["file", "memory store", "sqlite store"]
 
 
 @pytest.fixture(params=KINDS)
@@ -36,16 +34,10 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]
         yield FileJournal(tmp_path / ".agent" / "journal.sqlite")
     elif request.param == "memory store":
         yield StoreJournal(InMemoryStore())
-    elif request.param == "sqlite store":
+    else:
         with SqliteStore.from_conn_string(str(tmp_path / "store.sqlite")) as store:
             store.setup()
             yield StoreJournal(store)
-    elif request.param == "postgres":
-        yield PostgresJournal(request.getfixturevalue("postgres_dsn"))
-    else:
-        with PostgresStore.from_conn_string(request.getfixturevalue("postgres_dsn")) as postgres:
-            postgres.setup()
-            yield StoreJournal(postgres)
 
 
 def run_of(journal: Journal, name: str = "run", *, thread: str = "t", kept: bool = False) -> Invocation:

@@ -79,7 +79,9 @@ def _database(ways: Sequence[Way], jobs: int) -> Iterator[str]:
         return
     with postgres_server("fsync = off", f"max_connections = {100 + 20 * jobs}") as dsn:
         # In a process of its own: this one forks, and must have no connection.
-        run_forked(scenario.set_up, dsn)
+        from tests.crash.postgres import set_up  # noqa: PLC0415 - of an extra
+
+        run_forked(set_up, dsn)
         yield dsn
 
 

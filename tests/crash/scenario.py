@@ -4,18 +4,15 @@ import asyncio
 import json
 import os
 import secrets
-import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.tools import BaseTool, tool
-from langgraph.checkpoint.postgres import PostgresSaver
-from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.types import Command, StateSnapshot
@@ -28,10 +25,9 @@ from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal
-from skills_agent.nodes.effects import JournalEntry
 from skills_agent.nodes.model_call import PromptRecords
-from skills_agent.server.postgres_journal import PostgresJournal
 from tests.agents import call, calls, write_skill
+from tests.crash.killing import AsyncKilling, Killing, KillingJournal
 from tests.crash.points import FILE, Points
 
 THREAD = "crash"
@@ -241,11 +237,13 @@ def _builder(place: Workspace, points: Points) -> Any:
         sandbox="off",
         require_approval_for=frozenset({"run"}),
     )
-    journal: Any = (
-        KillingPostgresJournal(place.dsn)
-        if place.dsn
-        else KillingFileJournal(state_folder(settings) / JOURNAL_FILE, partial(make_state_folder, settings))
+    journal: Any = KillingFileJournal(
+        state_folder(settings) / JOURNAL_FILE, partial(make_state_folder, settings)
     )
+    if place.dsn:
+        from tests.crash.postgres import KillingPostgresJournal  # noqa: PLC0415 - of an extra
+
+        journal = KillingPostgresJournal(place.dsn)
     journal.points = points
     model = FreshIds(REPLIES, points)
     return wire(Services(Host(settings, model=model, tools=[_note(place, points)], journal=journal)))
@@ -263,73 +261,16 @@ def _note(place: Workspace, points: Points) -> BaseTool:
     return note
 
 
-class _KillingJournal:
-    """Kill points around every write of a journal."""
-
-    points: Points
-
-    def put(self, entry: JournalEntry, **how: Any) -> None:
-        with self.points.around(f"journal {entry.status}"):
-            cast("Any", super()).put(entry, **how)
-
-
-class KillingFileJournal(_KillingJournal, FileJournal):
+class KillingFileJournal(KillingJournal, FileJournal):
     """A file, as the agent keeps for threads in SQLite."""
 
 
-class KillingPostgresJournal(_KillingJournal, PostgresJournal):
-    """A table, as the agent keeps for threads in PostgreSQL, written in one step with a look at the lock."""
-
-
-SLOW = 0.04
-"""Seconds that a checkpoint takes where durability is `async`: the steps run ahead of what is stored, as they
-do on a slow disk, and what a kill then loses is more than the last step."""
-
-
-class _Killing:
-    """Kill points around every write of a checkpointer."""
-
-    points: Points
-    is_slow: bool
-
-    def put(self, *args: Any) -> Any:
-        with self.points.around("put"):
-            time.sleep(SLOW * self.is_slow)
-            return cast("Any", super()).put(*args)
-
-    def put_writes(self, *args: Any) -> None:
-        with self.points.around("put_writes"):
-            cast("Any", super()).put_writes(*args)
-
-
-class _AsyncKilling:
-    points: Points
-    is_slow: bool
-
-    async def aput(self, *args: Any) -> Any:
-        with self.points.around("put"):
-            await asyncio.sleep(SLOW * self.is_slow)
-            return await cast("Any", super()).aput(*args)
-
-    async def aput_writes(self, *args: Any) -> None:
-        with self.points.around("put_writes"):
-            await cast("Any", super()).aput_writes(*args)
-
-
-class KillingSqlite(_Killing, SqliteSaver):
+class KillingSqlite(Killing, SqliteSaver):
     """SQLite."""
 
 
-class KillingAsyncSqlite(_AsyncKilling, AsyncSqliteSaver):
+class KillingAsyncSqlite(AsyncKilling, AsyncSqliteSaver):
     """SQLite."""
-
-
-class KillingPostgres(_Killing, PostgresSaver):
-    """PostgreSQL."""
-
-
-class KillingAsyncPostgres(_AsyncKilling, AsyncPostgresSaver):
-    """PostgreSQL."""
 
 
 @contextmanager
@@ -338,6 +279,8 @@ def _saver(place: Workspace) -> Iterator[Any]:
         with KillingSqlite.from_conn_string(str(place.folder / "threads.sqlite")) as sqlite:
             yield sqlite
         return
+    from tests.crash.postgres import KillingPostgres  # noqa: PLC0415 - of an extra
+
     with KillingPostgres.from_conn_string(place.dsn) as postgres:
         yield postgres
 
@@ -348,11 +291,7 @@ async def _async_saver(place: Workspace) -> AsyncIterator[Any]:
         async with KillingAsyncSqlite.from_conn_string(str(place.folder / "threads.sqlite")) as sqlite:
             yield sqlite
         return
+    from tests.crash.postgres import KillingAsyncPostgres  # noqa: PLC0415 - of an extra
+
     async with KillingAsyncPostgres.from_conn_string(place.dsn) as postgres:
         yield postgres
-
-
-def set_up(dsn: str) -> None:
-    """Make the tables of a database."""
-    with PostgresSaver.from_conn_string(dsn) as saver:
-        saver.setup()
