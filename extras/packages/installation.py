@@ -166,11 +166,13 @@ def install(
         backups = [
             keep(target.folder / each.name, each.found, each.before, at) for each in todo if each.found
         ]
-        put = {
-            each.name: Copy(each.skill.folder, each.skill.digest, each.found) for each in todo if each.skill
+        copies = {
+            each.name: Copy(each.skill.folder, each.skill.digest, each.found)
+            if each.skill
+            else Copy(None, "", each.found)
+            for each in todo
         }
-        remove = {each.name: each.found for each in todo if each.skill is None}
-        target.commit(draft, put, remove, None if after == lock else after)
+        target.commit(draft, copies, None if after == lock else after)
     return tuple(backups)
 
 

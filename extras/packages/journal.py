@@ -18,10 +18,10 @@ from skills_agent.skills.confined import opened_folder, sync_folder
 
 
 class Put(msgspec.Struct, frozen=True):
-    """One skill that is put in place."""
+    """One skill that is put in place, or removed."""
 
     digest: str
-    """Of its copy."""
+    """Of its copy; empty for a removal."""
     before: str
     """What is there now, as `Target.found` says it."""
 
@@ -34,8 +34,6 @@ class Decision(msgspec.Struct, frozen=True):
     inode: int
     put: Mapping[str, Put]
     """By name."""
-    remove: Mapping[str, str]
-    """What is there now, by name."""
     lock: str
     """SHA-256 of the new skills.lock in the draft; empty where that stays as it is."""
 
@@ -65,12 +63,8 @@ class Journal:
     def write(self, decision: Decision) -> None:
         """Keep a decision: from here on it will be done. Raises OSError, and then nothing is decided."""
         make_own(self._file.parent)
-        with self._draft.open("wb") as file:
-            file.write(msgspec.json.encode(decision))
-            file.flush()
-            os.fsync(file.fileno())
+        self._draft.write_bytes(msgspec.json.encode(decision))
         self._draft.replace(self._file)
-        sync(self._file.parent)
 
     def clear(self) -> None:
         """Note that all is done, or that nothing was decided."""

@@ -1,4 +1,4 @@
-"""Two calls of the system that Python lacks: exchange two names in one step, and flush one file system."""
+"""A call of the system that Python lacks: exchange two names in one step."""
 
 import ctypes
 import errno
@@ -31,16 +31,3 @@ def exchange(one: Path, other: Path) -> bool:
     if failed and code not in _CANNOT:
         raise OSError(code, os.strerror(code), str(other))
     return not failed
-
-
-def flush(descriptor: int) -> None:
-    """Put what was written to the file system of an open file on the disk. Raises OSError.
-
-    One call for any number of files: fsync for each of a thousand takes seconds.
-    """
-    library: Any = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(library, "syncfs"):
-        os.sync()
-    elif library.syncfs(descriptor):
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))

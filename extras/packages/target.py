@@ -23,9 +23,9 @@ from typing import Final, NamedTuple
 
 from skills_agent.packages.backups import Backups
 from skills_agent.packages.errors import PackageError
-from skills_agent.packages.journal import Decision, Journal, Put, sync
+from skills_agent.packages.journal import Decision, Journal, Put
 from skills_agent.packages.lock import LOCK_FILE, SkillsLock
-from skills_agent.packages.swap import exchange, flush
+from skills_agent.packages.swap import exchange
 from skills_agent.skills import posix
 from skills_agent.skills.confined import opened_folder
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError, list_contents, read_digest
@@ -40,11 +40,12 @@ _FOLDER: Final = flags("O_RDONLY", "O_DIRECTORY", "O_CLOEXEC", "O_NOFOLLOW")
 
 
 class Copy(NamedTuple):
-    """A skill of a draft that is to be installed."""
+    """A skill of a draft that is to be installed, or one that is to be removed."""
 
-    folder: Path
+    folder: Path | None
+    """None: what is there is removed."""
     digest: str
-    """What was shown; a copy that is another one by now is not installed."""
+    """What was shown; a copy that is another one by now is not installed. Empty for a removal."""
     before: str
     """What there is in its place, as `Target.found` said it."""
 
@@ -83,26 +84,12 @@ class Target:
         except SnapshotError as error:
             return error.reason
 
-    def _reason(self, error: OSError) -> str:
-        """Say what failed, and where, if that is not in the folder: what is half done is kept elsewhere."""
-        reason, place = error.strerror or str(error), error.filename
-        is_elsewhere = (
-            isinstance(place, str)
-            and Path(place).is_absolute()
-            and not Path(place).is_relative_to(self.folder)
-        )
-        return f"{place}: {reason}" if is_elsewhere else reason
-
     def settle(self) -> None:
-        """Finish what an interrupted command left; costs two looks where there is nothing.
+        """Finish what an interrupted command left; costs one look where there is nothing.
 
         Raises PackageError.
         """
-        try:
-            is_settled = not os.path.lexists(self._work) and self._journal.read() is None
-        except OSError as error:
-            raise PackageError(f"Cannot install into {self.folder}: {self._reason(error)}.") from error
-        if not is_settled:
+        if os.path.lexists(self._work):
             with self.exclusive():
                 pass
 
@@ -112,7 +99,6 @@ class Target:
 
         Raises PackageError.
         """
-        missing = [each for each in (self.folder, *self.folder.parents) if not each.exists()]
         with self.exclusive():
             draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=self._make_work()))
             descriptor = os.open(draft, _FOLDER)
@@ -123,67 +109,51 @@ class Target:
             os.close(descriptor)
             with suppress(PackageError), self.exclusive():  # which removes what nobody holds
                 pass
-            with suppress(OSError):
-                for folder in missing:
-                    folder.rmdir()
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Keep other programs out; what an interrupted one left is finished first. Raises PackageError."""
-        descriptor = -1
         try:
-            descriptor = self._locked()
-            self._recover()
-            yield
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with opened_folder(self.folder) as descriptor:
+                posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX)
+                try:
+                    self._recover()
+                    yield
+                finally:
+                    with suppress(OSError):
+                        self._work.rmdir()
         except OSError as error:
-            raise PackageError(f"Cannot install into {self.folder}: {self._reason(error)}.") from error
-        finally:
-            if descriptor >= 0:
-                with suppress(OSError):
-                    self._work.rmdir()
-                os.close(descriptor)
+            place = f"{error.filename}: " if error.filename else ""
+            reason = f"{place}{error.strerror or error}"
+            raise PackageError(f"Cannot install into {self.folder}: {reason}.") from error
 
-    def commit(
-        self, draft: Path, put: Mapping[str, Copy], remove: Mapping[str, str], lock: SkillsLock | None
-    ) -> None:
-        """Install copies of a draft by their names, remove what was found of others, and write the lock.
+    def commit(self, draft: Path, todo: Mapping[str, Copy], lock: SkillsLock | None) -> None:
+        """Put copies of a draft in place by their names, remove what was found of others, and write the lock.
 
         All of it, or nothing. `None` leaves the lock as it is. To be called within `exclusive`. Raises
         PackageError and OSError while nothing has been changed.
         """
         new = draft / _NEW
         new.mkdir()
-        for name, copy in put.items():
+        for name, copy in todo.items():
+            if copy.folder is None:
+                continue
             copy.folder.rename(new / name)
             if not self._is(new / name, copy.digest):
                 raise PackageError(f"The copy of {name} was changed while it was shown; look at it again.")
         written = lock.text().encode() if lock is not None else b""
         if written:
             (draft / LOCK_FILE).write_bytes(written)
-        with opened_folder(draft) as descriptor:
-            flush(descriptor)
-            inode = os.fstat(descriptor).st_ino
         decision = Decision(
             draft=draft.name,
-            inode=inode,
-            put={name: Put(copy.digest, copy.before) for name, copy in put.items()},
-            remove=remove,
+            inode=draft.lstat().st_ino,
+            put={name: Put(copy.digest, copy.before) for name, copy in todo.items()},
             lock=hashlib.sha256(written).hexdigest() if written else "",
         )
         self._journal.write(decision)
         self._finish(decision)
         self._journal.clear()
-
-    def _locked(self) -> int:
-        """Open the folder, made where it is missing, and lock it; return its descriptor."""
-        while True:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.folder, _FOLDER)
-            posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX)
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(descriptor), self.folder.lstat()):
-                    return descriptor
-            os.close(descriptor)  # another program has removed the folder, empty as it was, and made it anew
 
     def _make_work(self) -> Path:
         with suppress(FileExistsError):
@@ -208,13 +178,11 @@ class Target:
         draft = self._work / decision.draft
         if _is_folder(self._work) and _is_folder(draft) and draft.lstat().st_ino == decision.inode:
             for name, put in decision.put.items():
-                self._put(name, draft / _NEW / name, put)
-            for name, before in decision.remove.items():
-                if before and self.found(name) == before:
+                if put.digest:
+                    self._put(name, draft / _NEW / name, put)
+                elif put.before and self.found(name) == put.before:
                     self._put_aside(self.folder / name, draft)
-            sync(self.folder)
             self._put_lock(draft / LOCK_FILE, decision.lock)
-            sync(self.folder)
 
     def _put(self, name: str, copy: Path, put: Put) -> None:
         if not self._is(copy, put.digest):

@@ -57,7 +57,7 @@ def test_the_warnings_are_shown_also_where_nobody_is_asked(cli: CommandLine) -> 
     assert "Nothing to do" in install(cli)
     done = cli.run("skills", "install", "./shared", "--to", "user")
     assert (done.code, "nobody is here to say yes" in done.err) == (1, True)
-    assert not (cli.home / ".agent").exists()
+    assert not any((cli.home / ".agent").glob("skills/*"))
 
 
 def test_of_several_skills_some_have_to_be_named(cli: CommandLine) -> None:
@@ -66,7 +66,7 @@ def test_of_several_skills_some_have_to_be_named(cli: CommandLine) -> None:
     done = cli.run("skills", "install", "./shared", "--yes")
     assert done.code == 2
     assert "./shared has 2 skills: rain, snow. Say which: --skill NAME (repeatable), or --all." in done.err
-    assert not (cli.workspace / ".agent").exists()
+    assert not any((cli.workspace / ".agent").glob("skills/*"))
     done = cli.run("skills", "install", "./shared", "--skill", "snwo", "--yes")
     assert (done.code, "did you mean snow?" in done.err) == (1, True)
     assert cli.run("skills", "install", "./shared", "--skill", "snow", "--all").code == 2

@@ -134,7 +134,7 @@ def test_a_signature_of_another_skill_or_version_is_refused(
         assert refused.err.startswith(
             "error: greet is refused: its signature does not count, for it is not of these bytes"
         )
-    assert not (cli.workspace / ".agent").exists()
+    assert not any((cli.workspace / ".agent").glob("skills/*"))
 
 
 def test_a_manifest_that_is_copied_to_a_skill_in_place_vouches_for_nothing(
@@ -156,7 +156,7 @@ def test_a_required_signature_is_one_that_counts(cli: CommandLine, alice: Publis
     assert "a signature is required, and it is not signed" in alice.install().err
     alice.sign()
     assert "nobody here vouches for the key" in alice.install().err
-    assert not (cli.workspace / ".agent").exists()
+    assert not any((cli.workspace / ".agent").glob("skills/*"))
     alice.allow()
     assert alice.install().code == 0
     assert cli.run("skills", "verify").code == 0
@@ -237,7 +237,7 @@ def test_a_key_that_expired_or_was_revoked_installs_nothing(cli: CommandLine, al
     alice.allow()
     (alice.settings / "revoked_signers").write_text(alice.public)
     assert "is revoked" in alice.install().err
-    assert not (cli.workspace / ".agent").exists()
+    assert not any((cli.workspace / ".agent").glob("skills/*"))
     (alice.settings / "revoked_signers").unlink()
     alice.install()
     (alice.settings / "revoked_signers").write_text(alice.public)

@@ -108,19 +108,6 @@ def test_only_the_name_of_a_skill_is_removed(installs: Installs, name: str) -> N
     assert installs.shared.exists()
 
 
-def test_an_empty_draft_leaves_nothing(installs: Installs) -> None:
-    with installs.target.draft():
-        assert (installs.folder / INSTALLING).is_dir()
-    assert not installs.folder.exists()
-
-
-def test_a_folder_without_skills_stays_when_nothing_was_installed(installs: Installs) -> None:
-    installs.folder.mkdir()
-    with installs.target.draft():
-        pass
-    assert installs.folder.is_dir()
-
-
 def test_a_read_only_skill_is_replaced_and_removed(installs: Installs) -> None:
     installs.write("greet", "one")
     installs.install()
@@ -148,7 +135,7 @@ def test_a_state_folder_that_cannot_be_used_is_named(installs: Installs, tmp_pat
     with pytest.raises(
         PackageError, match=f"Cannot install into {installs.folder}: {state}.*: Not a directory"
     ):
-        Target(installs.folder, state).settle()
+        Target(installs.folder, state).draft().__enter__()
 
 
 def test_a_target_that_is_a_link_is_refused(installs: Installs, tmp_path: Path) -> None:
@@ -212,7 +199,9 @@ def test_a_decision_about_another_draft_of_that_name_is_forgotten(installs: Inst
     digest = Target(draft / "new", installs.state).found("evil")
     other = draft.lstat().st_ino + 1
     Journal(installs.state, installs.folder).write(
-        Decision("draft-x", other, {"evil": Put(digest, "")}, {"greet": installs.target.found("greet")}, "")
+        Decision(
+            "draft-x", other, {"evil": Put(digest, ""), "greet": Put("", installs.target.found("greet"))}, ""
+        )
     )
     installs.target.settle()
     assert installs.versions() == {"greet": "one"}
