@@ -3,32 +3,31 @@
 import re
 import subprocess
 import sys
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
+from email.message import Message
 from pathlib import Path
 from time import monotonic
 from typing import Final, NamedTuple
 
 from skills_agent.skills.network import markdown
 from skills_agent.skills.network.addresses import IsAllowed, is_public
-from skills_agent.skills.network.get import CHUNK_BYTES, MAX_REDIRECTS, FetchError, Way, following, get
+from skills_agent.skills.network.get import MAX_REDIRECTS, Answer, FetchError, Way, following, get
 from skills_agent.skills.network.hosts import MAX_SHOWN, Url, parse_url
 from skills_agent.skills.text import clean_text, normalize_line_ends, one_line
 
 SECONDS: Final = 30.0
 """For everything: name, connection, redirects, and the last byte."""
 MAX_BYTES: Final = 2_000_000
-"""Of a page, as it arrives and unpacked; what is beyond is left out, and said."""
+"""Of a page; what is beyond is left out, and said."""
 CONVERT_SECONDS: Final = 20.0
 _HEADERS: Final = (
     ("Accept", "text/markdown, text/html;q=0.9, text/plain;q=0.9, */*;q=0.5"),
-    ("Accept-Encoding", "gzip"),
+    ("Accept-Encoding", "identity"),
 )
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT: Final = re.compile(
     r"text/.*|application/(?:.*\+)?(?:json|xml|yaml|x-yaml|javascript|toml|x-ndjson|sql|x-sh)"
 )
-_CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
 
 
 class Page(NamedTuple):
@@ -38,11 +37,11 @@ class Page(NamedTuple):
     """Where it was in the end."""
     status: int
     kind: str
-    """Its media type, in lower case; empty where the server says none."""
+    """Its media type, in lower case; empty where it leads elsewhere."""
     text: str
     """Cleaned; of HTML its Markdown. Empty where it leads elsewhere."""
     size: int
-    """Bytes that were read, unpacked."""
+    """Bytes that were read."""
     is_cut: bool
     """Whether there was more."""
     leads_to: str = ""
@@ -65,24 +64,15 @@ def fetch(
     way = Way(environment or {}, is_allowed, monotonic() + seconds)
     place = parse_url(url)
     for _ in range(MAX_REDIRECTS + 1):
-        answer = _read(place, way)
-        if not answer.location:
-            return _page(place, answer)
-        leads_to = following(place, answer.location)
+        with get(place, way, _HEADERS) as answer:
+            if not answer.location:
+                return _page(place, answer)
+            status, leads_to = answer.status, following(place, answer.location)
         is_weaker = place.scheme == "https" and leads_to.scheme == "http"
         if leads_to.target.host != place.target.host or is_weaker or not _is_usual(place, leads_to):
-            return Page(str(place), answer.status, "", "", 0, is_cut=False, leads_to=str(leads_to))
+            return Page(str(place), status, "", "", 0, is_cut=False, leads_to=str(leads_to))
         place = leads_to
     raise FetchError(str(place), f"it redirects more than {MAX_REDIRECTS} times")
-
-
-class _Read(NamedTuple):
-    status: int
-    kind: str
-    charset: str
-    location: str
-    body: bytes
-    is_cut: bool
 
 
 def _is_usual(place: Url, leads_to: Url) -> bool:
@@ -91,56 +81,27 @@ def _is_usual(place: Url, leads_to: Url) -> bool:
     return ports[0] == ports[1] or ports == (80, 443)
 
 
-def _read(place: Url, way: Way) -> _Read:
-    with get(place, way, _HEADERS) as answer:
-        kind, _, parameters = answer.headers.get("content-type", "").partition(";")
-        charset = _CHARSET.search(parameters)
-        packed = answer.headers.get("content-encoding", "").lower() in {"gzip", "x-gzip"}
-        pieces = _unpacked(answer.pieces) if packed else answer.pieces
-        body, is_cut = (b"", False) if answer.location else _body(pieces)
-        kind, encoding = kind.strip().lower(), charset[1] if charset else ""
-        return _Read(answer.status, kind, encoding, answer.location, body, is_cut)
-
-
-def _body(chunks: Iterable[bytes]) -> tuple[bytes, bool]:
+def _page(place: Url, answer: Answer) -> Page:
     body = bytearray()
-    for chunk in chunks:
-        body += chunk
+    for piece in answer.pieces:
+        body += piece
         if len(body) > MAX_BYTES:
-            return bytes(body[:MAX_BYTES]), True
-    return bytes(body), False
-
-
-def _unpacked(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Unpack gzip in small pieces: a few kilobytes can stand for gigabytes."""
-    unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)
-    for chunk in chunks:
-        rest = chunk
-        while rest:
-            try:
-                yield unpacker.decompress(rest, CHUNK_BYTES)
-            except zlib.error as error:
-                raise OSError(f"its gzip is broken ({error})") from error
-            rest = unpacker.unconsumed_tail
-
-
-def _page(place: Url, answer: _Read) -> Page:
-    kind = answer.kind or ("text/plain" if b"\0" not in answer.body else "")
-    if not (kind in _HTML or _TEXT.fullmatch(kind)):
-        raise FetchError(str(place), f"it is no text ({one_line(kind, MAX_SHOWN) or 'unknown'})")
-    text = _decoded(answer)
+            break
+    said = Message()  # which reads such a header
+    said["Content-Type"] = answer.headers.get(
+        "content-type", "text/plain" if b"\0" not in body else "application/octet-stream"
+    )
+    kind, raw = said.get_content_type(), bytes(body[:MAX_BYTES])
+    if not (kind in _HTML or _TEXT.fullmatch(kind)) or "content-encoding" in answer.headers:
+        raise FetchError(str(place), f"it is no text ({one_line(kind, MAX_SHOWN)})")
+    try:
+        text = raw.decode(said.get_content_charset("utf-8"), errors="replace")
+    except LookupError:  # of text, `bytes.decode` knows all encodings
+        text = raw.decode("utf-8", errors="replace")
     if kind in _HTML:
         text = _markdown(place, text)
     text = clean_text(normalize_line_ends(text)).text
-    return Page(str(place), answer.status, kind, text, len(answer.body), answer.is_cut)
-
-
-def _decoded(answer: _Read) -> str:
-    """Decode by what the server says, else as UTF-8; `bytes.decode` knows encodings of text alone."""
-    try:
-        return answer.body.decode(answer.charset or "utf-8", errors="replace")
-    except LookupError:
-        return answer.body.decode("utf-8", errors="replace")
+    return Page(str(place), answer.status, kind, text, len(raw), is_cut=len(body) > MAX_BYTES)
 
 
 def _markdown(place: Url, html: str) -> str:

@@ -104,9 +104,7 @@ class HostPattern(NamedTuple):
 
     def permits(self, target: Target) -> bool:
         """Return whether a connection goes to one of these hosts."""
-        if target.port not in (PORTS.values() if self.port is None else (self.port,)):
-            return False
-        return target.host.endswith(f".{self.host}") if self.below else target.host == self.host
+        return self.takes_in(self.of(target))
 
     @classmethod
     def of(cls, target: Target) -> Self:
@@ -133,7 +131,7 @@ class HostPattern(NamedTuple):
 
     def may_mean(self, target: Target) -> bool:
         """Return whether a connection may go there: for bans, so without a port every port counts."""
-        return self.permits(target) if self.port else self.permits(target._replace(port=PORTS["https"]))
+        return self.touches(self.of(target))
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
