@@ -26,7 +26,6 @@ from skills_agent.skills.sources.fetched import (
     ListedFile,
     Listing,
     cause_of,
-    is_silence,
     is_skill_file,
     raising_os_errors,
 )
@@ -187,8 +186,8 @@ class _RemotePlace:
                 continue
             try:
                 self.listing.files[path] = self._looked_at(file.key[0])
-            except OSError as error:  # the reader will report the file
-                self.listing.failures += is_silence(error)
+            except (FileNotFoundError, PermissionError):  # the reader will report the file
+                continue
 
     def _looked_at(self, name: str) -> ListedFile:
         # Some clients say FileNotFoundError of any failure.

@@ -17,8 +17,6 @@ from threading import Lock
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from msgspec.structs import replace
-
 from skills_agent.skills.confined import OutsideRootError, parts_of
 from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
@@ -31,10 +29,8 @@ MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 """Clients that only know whole files hold one in memory: no larger one is asked for."""
 MAX_FILES: Final = 20_000
 MAX_FOLDERS: Final = 2_000
-_MAX_FAILURES: Final = 3
-"""Folders without an answer before the rest is not tried."""
-_MAX_REPORTED: Final = 20
-"""Findings of one kind that are reported one by one."""
+_MAX_REPORTED: Final = 50
+"""Findings; a place may have any number of them."""
 
 
 class ListedFile(NamedTuple):
@@ -56,30 +52,28 @@ class Listing:
         self.files: dict[str, ListedFile] = {}
         self.is_full = False
         """Whether there are more files than are listed."""
-        self.failures = 0
-        """Parts of the place that did not answer."""
         self._place = place
         self._quoted = quoted
-        self._diagnostics: dict[str, dict[str, Diagnostic]] = {}
+        self.diagnostics: dict[tuple[str, str], Diagnostic] = {}
         """By code and message: each is reported once."""
 
     def walk(self, root: str, entries_of: Callable[[str], Iterable[ListedFile | str]]) -> None:
-        """Add the files of a folder and of those in it; raises OSError where the first cannot be listed.
+        """Add the files of a folder and of those in it. Raises OSError where a folder does not answer.
 
-        `entries_of` lists the files and the names of the folders in a folder.
+        `entries_of` lists the files and the names of the folders in a folder. One that answers "no" is
+        reported; of the first that is an error, too.
         """
         waiting = deque([(root, 0)])
         names = {root.rstrip("/")}
-        while waiting and not self.is_full and self.failures < _MAX_FAILURES:
+        while waiting and not self.is_full:
             folder, depth = waiting.popleft()
             try:
                 entries = list(entries_of(folder))
-            except OSError as error:
+            except (FileNotFoundError, PermissionError) as error:
                 if not depth:
                     raise
                 relative = inside(root, folder)
                 self.report("folder-unreadable", f"{relative} cannot be read: {cause_of(error)}.")
-                self.failures += is_silence(error)
                 continue
             for folder in self._add_entries(root, entries):
                 name = folder.rstrip("/")
@@ -132,18 +126,8 @@ class Listing:
 
     def report(self, code: str, message: str, path: str = "") -> None:
         """Add a diagnostic, about the place where no path is named."""
-        self._diagnostics.setdefault(code, {})[message] = diagnostic(
-            Finding(code, message), path or self._place
-        )
-
-    def diagnostics(self) -> Iterator[Diagnostic]:
-        """Yield what was reported, of each code a bounded number."""
-        for _, reports in sorted(self._diagnostics.items()):
-            messages = sorted(reports)
-            yield from (reports[message] for message in messages[:_MAX_REPORTED])
-            if len(messages) > _MAX_REPORTED:
-                more = len(messages) - _MAX_REPORTED
-                yield replace(reports[messages[-1]], message=f"There are {more:,} more of these.")
+        if len(self.diagnostics) < _MAX_REPORTED:
+            self.diagnostics[code, message] = diagnostic(Finding(code, message), path or self._place)
 
 
 class _Look(NamedTuple):
@@ -261,15 +245,13 @@ class FetchedSource(ABC):
         except OSError as error:
             return self._stand_in(now, f"The source cannot be reached: {cause_of(error)}.")
         look = self._arrange(listing)
-        if listing.failures:
-            return self._stand_in(now, "A part of the source cannot be reached.", look)
         self._latest_whole = (now, look)
         return look
 
-    def _stand_in(self, now: float, why: str, part: _Look | None = None) -> _Look:
-        """Return the last look that showed everything while it is young enough, else what there is."""
+    def _stand_in(self, now: float, why: str) -> _Look:
+        """Return the last look at a place that answered, while it is young enough."""
         if self._latest_whole is None or now - self._latest_whole[0] >= self.keep_seconds:
-            return part or _Look(Scan((), (diagnostic(Finding("source-unreachable", why), self.place),)))
+            return _Look(Scan((), (diagnostic(Finding("source-unreachable", why), self.place),)))
         look = self._latest_whole[1]
         message = f"{why} Its skills are shown as they were last seen."
         report = diagnostic(Finding("source-unreachable", message), self.place)
@@ -292,7 +274,8 @@ class FetchedSource(ABC):
             matches.append(SkillEntry(path, folder_name, file.stamp, file.size or 0))
             skills[path] = relative
         matches.sort(key=attrgetter("path"))
-        return _Look(Scan(tuple(matches), tuple(listing.diagnostics())), files, skills)
+        reports = [listing.diagnostics[key] for key in sorted(listing.diagnostics)]
+        return _Look(Scan(tuple(matches), tuple(reports)), files, skills)
 
 
 def is_skill_file(relative: str) -> bool:
@@ -306,11 +289,6 @@ def inside(root: str, name: str) -> str | None:
     if not base:
         return name.removeprefix("/")
     return name[len(base) + 1 :] if name.startswith(f"{base}/") else None
-
-
-def is_silence(error: OSError) -> bool:
-    """Return whether a place gave no answer; that something is not there, or not for us, is one."""
-    return not isinstance(error, FileNotFoundError | PermissionError)
 
 
 def missing(name: str) -> FileNotFoundError:

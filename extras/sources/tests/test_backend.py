@@ -71,12 +71,12 @@ def test_nothing_is_kept_of_a_backend_that_does_not_answer(backend: FolderBacken
     assert codes(source) == ["source-unreachable"]
 
 
-def test_a_folder_that_cannot_be_listed_hides_no_other(backend: FolderBackend) -> None:
+def test_what_does_not_answer_in_part_has_not_answered(backend: FolderBackend) -> None:
     backend.failing = {"/skills/a"}
     source = BackendSource(backend, "sandbox")
 
-    assert folders(source) == ["b"]
-    assert codes(source) == ["folder-unreadable"]
+    assert folders(source) == []
+    assert codes(source) == ["source-unreachable"]
 
 
 def test_a_file_that_is_refused_is_an_os_error(backend: FolderBackend) -> None:

@@ -161,7 +161,7 @@ def test_a_folder_that_fails_hides_no_skill_that_was_seen_before(tmp_path: Path,
 
     assert folders(source) == ["a", "b"]
     assert codes(source) == ["source-unreachable"]
-    assert folders(RemoteSource(f"{web.url}/skills/", "other")) == ["a", "c"]
+    assert folders(RemoteSource(f"{web.url}/skills/", "other")) == []
 
 
 def test_nobody_waits_for_a_place_that_hangs_and_its_late_answer_is_used(web: WebFolder) -> None:

@@ -239,10 +239,7 @@ def test_a_thousand_bad_items_are_a_short_report() -> None:
         store.put((*ALICE, "bad"), f"{number}.md", {})
     source = StoreSource(store, ALICE)
 
-    reported = source.scan().diagnostics
-
-    assert len(reported) == 21
-    assert "980 more" in " ".join(each.message for each in reported)
+    assert len(source.scan().diagnostics) == 50
 
 
 names = st.one_of(
