@@ -2,15 +2,14 @@
 
     ./folder  /folder  ~/folder                       a folder of skills, or of one
     ./x.zip  x.skill  x.tar.gz                        an archive
-    owner/repo  owner/repo/path@ref  owner/repo#ref   a repository of GitHub
-    https://github.com/owner/repo/tree/ref/path       the same; of GitLab https://host/group/repo/-/tree/ref/path
-    git+https://host/x.git@ref#path  ssh://...  git@host:owner/repo    a repository of any host
+    owner/repo  owner/repo/path@ref                   a repository of GitHub
+    https://github.com/owner/repo/tree/ref/path       the same, as a browser shows it; GitLab's, too
+    https://host/x.git@ref#path  ssh://...  git@host:owner/repo@ref#path   a repository of any host
     https://host/x.zip                                an archive
     https://host[/path]                               a site with /.well-known/agent-skills/
 
-`proposal:THREAD` stands in locks alone (proposal.py): there is nothing to fetch.
-
-The order of the rules is that of `npx skills` 1.7, where it has one: what its users type means the same here.
+`git+` before a URL says that it is a repository. `proposal:THREAD` stands in locks alone (proposal.py): there
+is nothing to fetch.
 """
 
 import os
@@ -18,25 +17,29 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
-from skills_agent.packages.credentials import without_secrets
 from skills_agent.packages.errors import OfferError
+from skills_agent.skills.network.hosts import split_authority
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 
 Kind = Literal["folder", "archive", "git", "url", "well-known", "proposal"]
 
-_PROPOSAL: Final = "proposal:"
 ARCHIVES: Final = (".zip", ".skill", ".tar.gz", ".tgz")
+_PROPOSAL: Final = "proposal:"
 _MAX: Final = 2_000
-_SCP: Final = re.compile(r"(?P<user>[\w.-]+)@(?P<host>[\w.-]+):(?P<path>[\w./~-]+)")
-_OWNER: Final = re.compile(r"(?P<owner>[A-Za-z0-9][\w-]*)/(?P<repo>[\w.-]+?)(?:\.git)?(?P<path>(?:/[^@#]+)?)")
-_GITHUB: Final = frozenset({"github.com", "www.github.com"})
-_TREE: Final = re.compile(r"/(?P<repo>[\w.-]+/[\w.-]+?)(?:\.git)?(?:/tree/(?P<ref>[^/]+)(?P<path>/.*)?)?/?")
-_GITLAB_TREE: Final = re.compile(r"/(?P<repo>[\w./-]+?)/-/tree/(?P<ref>[^/]+)(?P<path>/.*)?")
+_TAIL: Final = r"(?:@(?P<ref>[^@#]*))?(?:#(?P<path>.*))?"
+_SCP: Final = re.compile(rf"(?P<place>[\w.-]+@(?P<host>[\w.-]+):[\w./~-]+){_TAIL}")
+_SHORT: Final = re.compile(rf"(?P<repo>[A-Za-z0-9][\w-]*/[\w.-]+?)(?:\.git)?(?:/(?P<inner>[^@#]+))?{_TAIL}")
+_GIT: Final = re.compile(rf"(?:git\+)?(?P<place>(?:https?|ssh|file)://[^/]*/[^@#]*){_TAIL}")
+_GITHUB: Final = re.compile(r"https?://(?:www\.)?github\.com/(?P<repo>[\w.-]+/[\w.-]+?)(?:\.git)?/?")
+_TREE: Final = re.compile(
+    r"(?P<host>https?://[^/]+)/(?P<repo>[\w./-]+?)(?:\.git)?/(?:-/)?tree/(?P<ref>[^/]+)(?P<path>/.*)?"
+)
+_SECRET: Final = re.compile(r"(?i)(?P<scheme>[a-z0-9+.-]+)://[^/?#]*@")
 _REF: Final = re.compile(r"[\w][\w./+-]*")
-_GIT_SCHEMES: Final = frozenset({"git+https", "git+http", "git+ssh", "git+file", "ssh", "git"})
+_FORMS: Final = "write a folder, an archive, owner/repo or a URL"
 
 
 @dataclass(frozen=True)
@@ -44,16 +47,16 @@ class Address:
     """A place of skills, taken apart."""
 
     text: str
-    """As it stands in the lock: what was typed, without a password, and of HTTP without a user."""
+    """As it was typed, and as it stands in the lock."""
     kind: Kind
     place: str
-    """The folder or the file as an absolute path; the URL to ask, with its secrets."""
+    """The folder or the file as an absolute path; the URL to ask."""
     ref: str = ""
     """A branch, a tag or a commit of a repository."""
     path: str = ""
     """A folder within; relative, with `/`; empty for all of it."""
-    typed: str = field(default="", compare=False)
-    """The place that a person typed, and that led here: its host may be a private one. Empty: nobody did."""
+    is_typed: bool = field(default=False, compare=False)
+    """Whether a person typed it on this machine: its host may be a private one."""
 
     @property
     def is_near(self) -> bool:
@@ -63,35 +66,19 @@ class Address:
 
 def parse_address(text: str, base: Path) -> Address:
     """Take apart what a person typed; relative paths are those of `base`. Raises OfferError."""
-    address = _taken_apart(text, base)
-    return replace(address, typed=address.place)
-
-
-def _taken_apart(text: str, base: Path) -> Address:
-    shown = _shown(without_secrets(text))
     if not text.strip() or len(text) > _MAX or text.startswith("-") or not text.isprintable():
-        raise OfferError(shown or "An empty text", "write a folder, an archive, owner/repo or a URL")
-    if text.startswith(("/", "./", "../", "~")) or text in {".", ".."}:
-        return _local(text, base)
-    scheme, separator, _ = text.partition("://")
-    if separator:
-        return _url(f"{scheme.lower()}{text[len(scheme) :]}", scheme.lower())
-    if match := _SCP.fullmatch(text.partition("#")[0]):
-        rest = text.partition("#")[2]
-        return Address(text, "git", match[0], *_ref_and_path(text, rest, ""))
-    if os.path.exists(base / text.partition("#")[0]):  # noqa: PTH110 - False also for too long a name
-        return _local(text, base)
-    plain, _, ref = text.partition("#")
-    if "/" in plain:
-        plain, at, tag = plain.partition("@")
-        if match := _OWNER.fullmatch(plain):
-            url = f"https://github.com/{match['owner']}/{match['repo']}.git"
-            return Address(
-                text, "git", url, _checked_ref(text, tag if at else ref), _checked_path(text, match["path"])
-            )
-    elif plain.endswith(ARCHIVES):
-        raise OfferError(shown, "there is no such file")
-    raise OfferError(shown, "write a folder, an archive, owner/repo or a URL")
+        raise OfferError(_shown(_SECRET.sub("...", text)) or "An empty text", _FORMS)
+    secret = _SECRET.match(text)
+    if secret and ("http" in secret["scheme"].lower() or ":" in secret[0].partition("://")[2]):
+        reason = "a password or a token belongs in a credential helper of git, and in no address"
+        raise OfferError(f"{secret['scheme']}://...", reason)
+    address = _taken_apart(text, base)
+    if ".." in address.path.split("/"):
+        raise OfferError(_shown(text), "its path leads out of the repository")
+    if address.ref and (not _REF.fullmatch(address.ref) or ".." in address.ref):
+        raise OfferError(_shown(text), f"{_shown(address.ref)} is no branch, tag or commit")
+    inner = "/".join(each for each in address.path.split("/") if each not in {"", "."})
+    return replace(address, path=inner, is_typed=True)
 
 
 def proposal_address(thread: str) -> Address:
@@ -108,14 +95,19 @@ def portable(address: Address, folder: Path) -> str:
     return relative if relative.startswith("..") else f"./{relative}"
 
 
-def pinned(address: Address, resolved: str) -> str:
-    """Return an address that means exactly what `address` was resolved to: a commit, or a URL."""
-    if address.kind != "git":
-        return resolved
-    place, path = without_secrets(address.place), address.path
-    if "://" not in place:  # user@host:path
-        return f"{place}#{resolved}:{path}"
-    return f"git+{place}@{resolved}{'#' * bool(path)}{path}"
+def _taken_apart(text: str, base: Path) -> Address:
+    if text.startswith(("/", "./", "../", "~")) or text in {".", ".."}:
+        return _local(text, base)
+    if "://" in text:
+        return _url(text)
+    if match := _SCP.fullmatch(text):
+        return Address(text, "git", match["place"], match["ref"] or "", match["path"] or "")
+    if os.path.exists(base / text):  # noqa: PTH110 - False also for too long a name
+        return _local(text, base)
+    if match := _SHORT.fullmatch(text):
+        url = f"https://github.com/{match['repo']}.git"
+        return Address(text, "git", url, match["ref"] or "", match["inner"] or match["path"] or "")
+    raise OfferError(_shown(text), "there is no such file" if text.endswith(ARCHIVES) else _FORMS)
 
 
 def _local(text: str, base: Path) -> Address:
@@ -134,71 +126,27 @@ def _local(text: str, base: Path) -> Address:
     return Address(text, "archive", str(place))
 
 
-def _url(text: str, scheme: str) -> Address:
-    shown = without_secrets(text)
-    parts = _parts(shown, scheme)
-    if scheme in _GIT_SCHEMES or parts.path.endswith(".git") or ".git@" in parts.path:
-        return _git_url(text, shown)
-    if scheme not in {"https", "http"}:
-        raise OfferError(_shown(shown), f"nothing is fetched by {scheme}")
-    if match := (_TREE if parts.hostname in _GITHUB else _GITLAB_TREE).fullmatch(parts.path):
-        host = "github.com" if parts.hostname in _GITHUB else parts.netloc
-        user, at, _ = text.partition("://")[2].partition("/")[0].rpartition("@")
-        url = f"{scheme}://{user}{at}{host}/{match['repo']}.git"
-        ref = match["ref"] or parts.fragment
-        return Address(shown, "git", url, _checked_ref(shown, ref), _checked_path(shown, match["path"] or ""))
-    if parts.path.endswith(ARCHIVES):
-        return Address(shown, "url", text.partition("#")[0])
-    return Address(shown, "well-known", text)
-
-
-def _parts(shown: str, scheme: str) -> SplitResult:
-    """Take a URL without secrets apart. Raises OfferError, which shows nothing of what cannot be read."""
+def _url(text: str) -> Address:
     try:
-        parts = urlsplit(shown)
-        host, _ = parts.hostname or "", parts.port
+        parts = urlsplit(text)
+        if parts.scheme not in {"file", "git+file"}:
+            split_authority(parts.netloc.rpartition("@")[2])
     except ValueError as error:
-        reason = "its host cannot be read; in a password, write / and @ as %2F and %40"
-        raise OfferError(f"{_shown(scheme)}://...", reason) from error
-    if not host and scheme != "git+file":
-        raise OfferError(_shown(shown), "it names no host")
-    if parts.netloc.startswith("-") or host.startswith("-"):
-        raise OfferError(_shown(shown), "a host does not begin with a hyphen")
-    return parts
-
-
-def _git_url(text: str, shown: str) -> Address:
-    plain, _, path = text.removeprefix("git+").partition("#")
-    head, at, ref = plain.rpartition("@")
-    if at and "/" in head.partition("://")[2]:  # the `@` of a user stands before the first slash
-        plain = head
-    else:
-        ref = ""
-    if shown != text and "http" not in plain.partition("://")[0]:
-        raise OfferError(_shown(shown), "a password is sent by HTTPS alone; ssh takes a key")
-    return Address(shown, "git", plain, *_ref_and_path(shown, path, ref))
-
-
-def _ref_and_path(text: str, fragment: str, ref: str) -> tuple[str, str]:
-    """Read `#path`, `#ref` and `#ref:path`: what follows a repository's URL."""
-    first, colon, second = fragment.partition(":")
-    if colon:
-        return _checked_ref(text, first), _checked_path(text, second)
-    return (_checked_ref(text, ref), _checked_path(text, first)) if ref else (_checked_ref(text, first), "")
+        raise OfferError(_shown(text), "its host cannot be read") from error
+    if match := _TREE.fullmatch(text):
+        place = f"{match['host'].replace('//www.', '//')}/{match['repo']}.git"
+        return Address(text, "git", place, match["ref"], match["path"] or "")
+    if match := _GITHUB.fullmatch(text):
+        return Address(text, "git", f"https://github.com/{match['repo']}.git")
+    match = _GIT.fullmatch(text)
+    if match and (text.startswith(("git+", "ssh:")) or match["place"].endswith(".git")):
+        return Address(text, "git", match["place"], match["ref"] or "", match["path"] or "")
+    if parts.scheme not in {"https", "http"}:
+        raise OfferError(_shown(text), f"nothing is fetched by {parts.scheme}")
+    if parts.path.endswith(ARCHIVES):
+        return Address(text, "url", text.partition("#")[0])
+    return Address(text, "well-known", text)
 
 
 def _shown(text: str) -> str:
     return cut(visible_line(text), 200)
-
-
-def _checked_ref(text: str, ref: str) -> str:
-    if ref and (not _REF.fullmatch(ref) or ".." in ref):
-        raise OfferError(_shown(text), f"{_shown(ref)} is no branch, tag or commit")
-    return ref
-
-
-def _checked_path(text: str, path: str) -> str:
-    parts = [each for each in path.split("/") if each not in {"", "."}]
-    if ".." in parts:
-        raise OfferError(_shown(text), "its path leads out of the repository")
-    return "/".join(parts)

@@ -2,7 +2,7 @@
 
 Where a person typed a host, just that one may be a private address, and be spoken to without TLS if that was
 typed, too. Redirects, and what an index names, lead to `https://` at public addresses alone. The metadata
-service of a cloud is out of reach in any case. Credentials go to their own scheme, host and port alone.
+service of a cloud is out of reach in any case.
 """
 
 import hashlib
@@ -17,7 +17,6 @@ from typing import Final, NamedTuple
 
 from skills_agent.packages.address import Address
 from skills_agent.packages.archive import offer_of_archive
-from skills_agent.packages.credentials import split_credentials, without_secrets
 from skills_agent.packages.errors import OfferError
 from skills_agent.packages.offer import Offer, Wanted
 from skills_agent.skills.errors import NetworkError
@@ -32,8 +31,6 @@ from skills_agent.skills.network.addresses import (
 )
 from skills_agent.skills.network.get import MAX_REDIRECTS, Answer, FetchError, Way, following, get
 from skills_agent.skills.network.hosts import Target, Url, UrlError, parse_url
-from skills_agent.skills.text import cut
-from skills_agent.skills.visible import visible_line
 
 SECONDS: Final = 300.0
 """For everything that one address leads to."""
@@ -55,14 +52,12 @@ class Downloaded(NamedTuple):
 class Site:
     """What may be asked while one address is fetched."""
 
-    def __init__(self, address: Address, package: str = "") -> None:
-        """Take the host that a person typed from an address; errors name the package. Raises OfferError."""
-        self._package = package or address.text
+    def __init__(self, address: Address) -> None:
+        """Take the host of an address, if a person typed it. Raises OfferError."""
+        self._package = address.text
         self._end = monotonic() + SECONDS
-        typed, self._authorization = split_credentials(address.typed)
-        self._typed: Url | None = None
-        if typed.startswith(("https://", "http://")):
-            self._typed = self._parsed(typed)
+        is_host = address.is_typed and address.place.startswith(("https://", "http://"))
+        self._typed = self._parsed(address.place) if is_host else None
 
     def refused(self, reason: str) -> OfferError:
         """Return the error that says why nothing comes of this address."""
@@ -73,8 +68,7 @@ class Site:
         with self._answer(url) as (place, answer):
             if answer.status in _GONE:
                 return None
-            pieces = self._checked(place, answer, max_bytes)
-            return Downloaded(str(place), b"".join(pieces))
+            return Downloaded(str(place), b"".join(self._checked(place, answer, max_bytes)))
 
     def save(self, url: str, file: Path, max_bytes: int) -> str:
         """Write what a URL gives into a new file, and return its SHA-256. Raises OfferError."""
@@ -85,37 +79,19 @@ class Site:
                 copy.write(piece)
         return digest.hexdigest()
 
-    def archive(self, url: str, wanted: Wanted) -> Offer:
-        """Fetch an archive, and offer its skills. Raises PackageError."""
-        file = wanted.into / "archive"
-        self.save(url, file, wanted.limits.max_bytes)
-        offer = offer_of_archive(file, wanted, without_secrets(url))
-        file.unlink()
-        return offer
-
-    def is_typed(self, place: Url) -> bool:
-        """Return whether a place is at the scheme, the host and the port that a person typed."""
-        typed = self._typed
-        return typed is not None and (place.scheme, place.target) == (typed.scheme, typed.target)
-
-    def check(self, url: str) -> Pin | None:
-        """Return where others may ask for a URL; None: wherever its name leads. Raises OfferError."""
-        place = self._parsed(split_credentials(url).url)
-        allowed = self._addresses_for(place)
-        return None if self.is_typed(place) else self.check_target(place.target, allowed)
-
-    def check_target(self, target: Target, is_allowed: IsAllowed = is_public) -> Pin:
+    def pin(self, target: Target, is_allowed: IsAllowed = is_public) -> Pin:
         """Return where a host is, if that is allowed. Raises OfferError."""
         try:
             found = resolve(target, is_allowed=is_allowed, seconds=_RESOLVE_SECONDS)
         except AddressRefusedError as error:
-            raise self.refused(f"{str(error).rstrip('.')}{self._advice}") from error
+            raise self.refused(f"{str(error).rstrip('.')}{self.advice}") from error
         except HostUnknownError:  # behind a proxy nobody here knows names, and ssh may know others
             return Pin(target, (NOWHERE,))
         return Pin(target, tuple(str(place[0]) for *_, place in found))
 
     @property
-    def _advice(self) -> str:
+    def advice(self) -> str:
+        """Return what a person can do about a host that nobody typed; empty for one that somebody did."""
         if self._typed:
             return ""
         command = f"skills-agent skills install {shlex.quote(self._package)} --dry-run"
@@ -123,21 +99,20 @@ class Site:
 
     @contextmanager
     def _answer(self, url: str) -> Iterator[tuple[Url, Answer]]:
-        place = self._parsed(split_credentials(url).url)
+        place = self._parsed(url)
         for _ in range(MAX_REDIRECTS + 1):
             way = Way(os.environ, self._addresses_for(place), self._end)
             try:
-                with get(place, way, self._headers(place)) as answer:
+                with get(place, way, _HEADERS) as answer:
                     if not answer.location:
                         yield place, answer
                         return
-                    leads_to = following(place, answer.location)
+                    place = following(place, answer.location)
             except FetchError as error:
                 raise self.refused(f"{error.url}: {error.reason}") from error
             except NetworkError as error:
-                advice = self._advice if isinstance(error, AddressRefusedError) else ""
+                advice = self.advice if isinstance(error, AddressRefusedError) else ""
                 raise self.refused(f"{str(error).rstrip('.')}{advice}") from error
-            place = leads_to
         raise self.refused(f"it redirects more than {MAX_REDIRECTS} times")
 
     def _checked(self, place: Url, answer: Answer, max_bytes: int) -> Iterator[bytes]:
@@ -150,16 +125,12 @@ class Site:
                 raise self.refused(f"{place} has more than {max_bytes:,} bytes")
             yield piece
 
-    def _headers(self, place: Url) -> tuple[tuple[str, str], ...]:
-        if self._authorization and self.is_typed(place):
-            return (*_HEADERS, ("Authorization", self._authorization))
-        return _HEADERS
-
     def _addresses_for(self, place: Url) -> IsAllowed:
-        if self.is_typed(place):
+        typed = self._typed
+        if typed is not None and (place.scheme, place.target) == (typed.scheme, typed.target):
             return is_no_metadata
         if place.scheme != "https":
-            raise self.refused(f"{place} is no https://, and is not what was typed{self._advice}")
+            raise self.refused(f"{place} is no https://, and is not what was typed{self.advice}")
         return is_public
 
     def _parsed(self, url: str) -> Url:
@@ -171,9 +142,9 @@ class Site:
 
 def from_url(wanted: Wanted) -> Offer:
     """Offer the skills of an archive at a URL. Raises PackageError."""
-    site = Site(wanted.address)
-    url = split_credentials(wanted.address.place).url
-    return site.archive(url, wanted)
+    site, url, file = Site(wanted.address), wanted.address.place, wanted.into / "archive"
+    site.save(url, file, wanted.limits.max_bytes)
+    return offer_of_archive(file, wanted, url)
 
 
 def is_no_metadata(address: str) -> bool:
@@ -185,8 +156,3 @@ def is_no_metadata(address: str) -> bool:
     mapped = getattr(parsed, "ipv4_mapped", None) or parsed
     is_special = mapped.is_link_local or mapped.is_multicast or mapped.is_unspecified
     return not is_special and str(mapped) not in _METADATA
-
-
-def shown(text: str, limit: int = 120) -> str:
-    """Return what a server wrote as people can read it: on one line, nothing hidden, bounded."""
-    return cut(visible_line(text), limit)

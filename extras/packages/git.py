@@ -1,151 +1,234 @@
-"""Skills of a git repository: find the commit that a branch or a tag means, fetch it alone, read its files.
+"""Skills of a git repository: one commit is fetched into a bare repository of ours, and its objects are read.
 
-A commit of 40 or 64 digits is always just that commit, whatever a branch of that name means.
+No work tree is made by `git`: no filter, attribute (`export-ignore`, `eol`) or hook has a say, whatever the
+repository holds. The configuration of the user counts, with proxies and credential helpers; what might run or
+reach something else is turned off by options, which count more. Redirects are not followed.
 """
 
+import os
 import re
-from typing import Final
+import shlex
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from time import monotonic
+from typing import IO, Final, NamedTuple
 
+from skills_agent.packages.address import Address
+from skills_agent.packages.entries import Entry, Kind, write_entries
 from skills_agent.packages.errors import OfferError
-from skills_agent.packages.git_program import Git, GitFailedError, Remote, sentence
-from skills_agent.packages.git_tree import SkillsTree
 from skills_agent.packages.offer import Offer, Wanted
 from skills_agent.packages.origins import check_host
-from skills_agent.skills.format.rules import is_spec_name
+from skills_agent.packages.staging import stage
+from skills_agent.skills.network.addresses import Pin
+from skills_agent.skills.scripts.programs import find_program
+from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_SHORT: Final = re.compile(r"[0-9a-f]{4,63}")
-_HEADS: Final = "refs/heads/"
-_TAGS: Final = "refs/tags/"
-_MAX_REFS: Final = 20_000_000
-"""Bytes of a list of branches and tags."""
-_FETCH: Final = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
-_REFUSALS: Final = (
-    "not our ref",
-    "unadvertised object",
-    "does not support shallow",
-    "remote ref",
-    "no such remote ref",
+SECONDS: Final = 300.0
+"""For all that is asked of one repository."""
+_MAX_LISTING: Final = 30_000_000
+"""Bytes of the list of files: some 300,000 of them."""
+_MAX_ERROR: Final = 20_000
+_PIECE: Final = 1 << 20
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+_KINDS: Final[dict[bytes, Kind]] = {b"120000": "link", b"100755": "exec"}
+_KEPT: Final = ("GIT_SSH_COMMAND", "GIT_SSL_", "GIT_CONFIG_", "GIT_ASKPASS")
+"""Variables of the user that count; others would lead `git` to another repository."""
+_FIXED: Final = {
+    "GIT_ALLOW_PROTOCOL": "https:http:ssh:file",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "LC_ALL": "C",
+}
+_OPTIONS: Final = (
+    f"core.hooksPath={os.devnull}",
+    "core.fsmonitor=false",
+    "core.bigFileThreshold=16m",  # larger files are written as they come, not held in memory
+    "transfer.fsckObjects=true",
+    "fetch.fsckObjects=true",
+    "transfer.unpackLimit=1",
+    "fetch.unpackLimit=1",
+    "transfer.bundleURI=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "http.followRedirects=false",
+    "http.lowSpeedLimit=1000",
+    "http.lowSpeedTime=60",
 )
-"""What servers say that do not send a commit by its name alone."""
+_SSH: Final = "ssh -oBatchMode=yes -oForwardAgent=no -oClearAllForwardings=yes -oPermitLocalCommand=no"
+_SSH_PORT: Final = 22
+_LIMITED: Final = 'ulimit -f "$0"; exec "$@"'
+"""No file that a program writes is larger, in 512 bytes."""
+_FAULTS: Final = ("fatal:", "error:", "ERROR:")
+_MEANS: Final = (
+    (
+        "invalid index-pack output",
+        "its repository sends more than {most:,} bytes; the setting is max_snapshot_bytes",
+    ),
+    ("find remote ref", "it has no such branch, tag or commit; a skill of that name is --skill NAME"),
+    ("redirect", "it leads elsewhere now, which is not followed: name where it is"),
+    ("error: 30", "it leads elsewhere now, which is not followed: name where it is"),
+    ("could not read Username", "it is not there, or asks for credentials: use ssh or a credential helper"),
+    ("Authentication failed", "it is not there, or asks for credentials: use ssh or a credential helper"),
+    (
+        "Host key verification",
+        "ssh does not know the key of its host: connect to it once, and look at the key",
+    ),
+)
+"""What `git` says, and what that means. The first is said where the limit ended the program that writes."""
 
 
 def from_git(wanted: Wanted) -> Offer:
     """Offer the skills of a repository, at one commit. Raises PackageError."""
-    tree, commit = fetch_tree(wanted)
-    return offer_of_tree(tree, commit, wanted)
-
-
-def offer_of_tree(tree: SkillsTree, commit: str, wanted: Wanted) -> Offer:
-    """Offer the skills of a commit that was fetched. Raises PackageError."""
+    address, limits = wanted.address, wanted.limits
+    if wanted.resolved and not _COMMIT.fullmatch(wanted.resolved):
+        raise OfferError(address.text, f"{cut(visible_line(wanted.resolved), 80)} is no commit")
+    git = Git(address, wanted.into / "git", check_host(address))
+    git.run("init", "--bare", "--quiet", "--template=", ".")
+    # A name of 40 digits is a commit to git, whatever a branch of that name means.
+    fetched = f"+{wanted.resolved or address.ref or 'HEAD'}:refs/wanted"
+    options = ("--depth=1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
+    git.run("fetch", "--quiet", *options, "--", address.place, fetched, most=limits.max_bytes)
+    commit = git.run("rev-parse", "--verify", "refs/wanted^{commit}").decode().strip()
+    paths = ("--", address.path) if address.path else ()
+    listing = git.run("ls-tree", "-r", "-l", "-z", "--full-tree", commit, *paths, most=_MAX_LISTING)
+    files = _of_skills([_listed(line) for line in listing.split(b"\0") if line])
+    if len(files) > limits.max_files or sum(each.size for each in files) > limits.max_bytes:
+        bound = f"{limits.max_files:,} files or {limits.max_bytes:,} bytes"
+        raise OfferError(address.text, f"its skills have more than {bound}: name a folder in it")
+    tree = wanted.into / "tree"
     try:
-        tree.write(wanted.address.path, wanted.limits)
-        return Offer(wanted.address, tree.stage(wanted), commit)
-    except GitFailedError as error:
-        raise OfferError(wanted.address.text, sentence(error.said)) from error
+        (tree / address.path if files else tree).mkdir(parents=True)
+        with tempfile.TemporaryFile() as ids, tempfile.TemporaryFile() as blobs:
+            ids.writelines(each.id + b"\n" for each in files if each.mode != b"160000")
+            ids.seek(0)
+            most = 2 * limits.max_bytes + 100 * len(files)
+            git.run("cat-file", "--batch", most=most, given=ids, output=blobs)
+            blobs.seek(0)
+            unwritten = write_entries(_entries(files, blobs), tree, address.text, limits)
+    except OSError as error:
+        raise OfferError(address.text, error.strerror or str(error)) from error
+    return Offer(address, stage(tree, wanted, unwritten), commit)
 
 
-def file_of(tree: SkillsTree, path: str, limit: int, wanted: Wanted) -> bytes | None:
-    """Return one file of a commit that was fetched; None where there is none. Raises OfferError."""
-    try:
-        return tree.read(path, limit)
-    except GitFailedError as error:
-        raise OfferError(wanted.address.text, sentence(error.said)) from error
+class Git:
+    """`git`, with a bare repository of ours."""
+
+    def __init__(self, address: Address, folder: Path, pin: Pin | None) -> None:
+        """Name a folder to be made, and the one place where it is asked. Raises OfferError without `git`."""
+        program, elsewhere = find_program("git", os.environ.get("PATH"), Path.cwd())
+        if program is None:
+            reason = elsewhere or "it is not installed"
+            raise OfferError(address.text, f"the program git is needed for that, and {reason.rstrip('.')}")
+        folder.mkdir()
+        self._package = address.text
+        self._folder = folder
+        self._end = monotonic() + SECONDS
+        options = list(_OPTIONS)
+        user = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        user |= {name: value for name, value in os.environ.items() if name.startswith(_KEPT)}
+        self._environment = {"GIT_SSH_COMMAND": _SSH, **user, **_FIXED, "GIT_DIR": str(folder.resolve())}
+        if pin and ":" not in pin.target.host:  # an address of IPv6 is no name
+            host, port = pin.target
+            options.append(f"http.curloptResolve={pin.target}:{','.join(pin.addresses)}")  # since git 2.37
+            key = host if port == _SSH_PORT else f"[{host}]:{port}"
+            way = shlex.join([f"-oHostName={pin.addresses[0]}", f"-oHostKeyAlias={key}"])
+            self._environment["GIT_SSH_COMMAND"] += f" {way}"
+        self._command = [program, *(part for option in options for part in ("-c", option))]
+
+    def run(
+        self,
+        *arguments: str,
+        most: int = 1_000_000,
+        given: IO[bytes] | None = None,
+        output: IO[bytes] | None = None,
+    ) -> bytes:
+        """Return what a command prints, or write it to `output`. Raises OfferError.
+
+        No file that it writes is larger than `most` bytes.
+        """
+        with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as errors:
+            process = subprocess.Popen(  # noqa: S603 - our own arguments; what others name stands after `--`
+                ["/bin/sh", "-c", _LIMITED, str(most // 512 + 1), *self._command, *arguments],
+                stdin=given or subprocess.DEVNULL,
+                stdout=output or printed,
+                stderr=errors,
+                cwd=self._folder,
+                env=self._environment,
+                start_new_session=True,  # ssh finds no terminal to ask at
+            )
+            try:
+                code = process.wait(max(self._end - monotonic(), 0))
+            except subprocess.TimeoutExpired as error:
+                raise OfferError(self._package, f"it takes longer than {SECONDS:g} seconds") from error
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)  # and what it started
+                    process.wait()
+            if code == -signal.SIGXFSZ:
+                raise OfferError(self._package, "it has more files than can be looked at")
+            if code:
+                errors.seek(0)
+                said = errors.read(_MAX_ERROR).decode(errors="replace")
+                raise OfferError(self._package, _sentence(said).format(most=most))
+            printed.seek(0)
+            return printed.read()
 
 
-def fetch_tree(wanted: Wanted) -> tuple[SkillsTree, str]:
-    """Fetch a commit, and return what it holds, of which nothing is written yet, with its full name."""
-    address = wanted.address
-    remote = Remote.of(address.place, check_host(address, address.text))
-    folder = wanted.into / "git"
-    folder.mkdir()
-    git = Git(remote, folder, address.text, wanted.limits.max_bytes)
-    try:
-        commit = _Refs(git).fetch(address.ref, wanted.resolved)
-    except GitFailedError as error:
-        raise OfferError(address.text, sentence(error.said)) from error
-    return SkillsTree(git, commit, wanted.into / "tree", address.text), commit
+class _File(NamedTuple):
+    """One file of a commit."""
+
+    mode: bytes
+    """`100644`, `100755`; of a link `120000`, of a submodule `160000`."""
+    id: bytes
+    size: int
+    path: str
+    """What is not UTF-8 in it is a lone surrogate."""
 
 
-class _Refs:
-    """The branches and tags of a repository, and the commits that they mean."""
-
-    def __init__(self, git: Git) -> None:
-        self._git = git
-        self._url = git.remote.url
-
-    def fetch(self, ref: str, resolved: str) -> str:
-        """Fetch the commit that a ref means, or the one it once meant, and return its name."""
-        if resolved and not _COMMIT.fullmatch(resolved):
-            raise self._git.refused(f"{_shown(resolved)} is no commit")
-        wanted = resolved or ref
-        if _COMMIT.fullmatch(wanted):
-            return self._fetched(wanted, f"+{_HEADS}*:{_HEADS}*", f"+{_TAGS}*:{_TAGS}*")
-        name, commit = self._looked_up(ref)
-        return self._fetched(commit, f"+{name}:refs/wanted") if name else commit
-
-    def _looked_up(self, ref: str) -> tuple[str, str]:
-        """Return the full name of a ref, and its commit."""
-        patterns = [ref, f"{ref}^{{}}"] if ref else ["HEAD"]
-        found = self._advertised(*patterns)
-        if not ref:
-            if "HEAD" not in found:
-                raise self._git.refused("it has no commit yet, or no default branch: name a branch")
-            return "HEAD", found["HEAD"]
-        names = [
-            each
-            for each in (f"{_HEADS}{ref}", f"{_TAGS}{ref}", ref * ref.startswith("refs/"))
-            if each in found
-        ]
-        commits = {name: found.get(f"{name}^{{}}", found[name]) for name in names}
-        if len(set(commits.values())) > 1:
-            reason = f"{ref} is a branch and a tag there: write refs/heads/{ref} or refs/tags/{ref}"
-            raise self._git.refused(reason)
-        if names:
-            return names[0], commits[names[0]]
-        if _SHORT.fullmatch(ref):
-            return "", self._completed(ref)
-        # `npx skills` takes owner/repo@name for a skill.
-        hint = f"; for a skill of that name, write --skill {ref}" if is_spec_name(ref) else ""
-        raise self._git.refused(f"it has no branch, tag or commit named {_shown(ref)}{hint}")
-
-    def _advertised(self, *patterns: str) -> dict[str, str]:
-        listing = self._git.run("ls-remote", "--quiet", "--", self._url, *patterns, max_output=_MAX_REFS)
-        lines = (line.split("\t", 1) for line in listing.decode(errors="replace").splitlines())
-        return {name: commit for commit, name in lines if _COMMIT.fullmatch(commit)}
-
-    def _completed(self, short: str) -> str:
-        """Return the commit that begins so: all there are have to be fetched to know."""
-        self._git.init("")
-        self._git.run(*_FETCH, "--", self._url, f"+{_HEADS}*:{_HEADS}*", f"+{_TAGS}*:{_TAGS}*")
-        try:
-            return self._commit(short)
-        except GitFailedError as error:
-            reason = f"it has no branch, tag or commit named {_shown(short)}"
-            if "ambiguous" in error.said:
-                reason = f"{short} is the beginning of more than one commit: write more of it"
-            raise self._git.refused(reason) from error
-
-    def _fetched(self, commit: str, *instead: str) -> str:
-        """Fetch a commit alone, or all of the refs `instead` from a server that does not do that."""
-        self._git.init(commit)
-        try:
-            self._git.run(*_FETCH, "--depth=1", "--", self._url, commit)
-        except GitFailedError as error:
-            if not any(each in error.said for each in _REFUSALS):
-                raise
-            self._git.run(*_FETCH, "--", self._url, *instead)
-        try:
-            return self._commit(commit)
-        except GitFailedError as error:
-            raise self._git.refused(f"its commit {commit[:12]} is gone, or is none") from error
-
-    def _commit(self, name: str) -> str:
-        done = self._git.run("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
-        return done.decode().strip()
+def _listed(line: bytes) -> _File:
+    facts, _, path = line.partition(b"\t")
+    mode, _, name, size = facts.split()
+    return _File(mode, name, 0 if size == b"-" else int(size), os.fsdecode(path))
 
 
-def _shown(ref: str) -> str:
-    return cut(visible_line(ref), 80)
+def _of_skills(files: list[_File]) -> list[_File]:
+    """Return what is in folders with a SKILL.md: the rest of a repository may be large, and odd."""
+    places = [PurePosixPath(each.path) for each in files]
+    tops = {each.parent for each in places if each.name.upper() == SKILL_FILE.upper()}
+    return [each for each, place in zip(files, places, strict=True) if not tops.isdisjoint(place.parents)]
+
+
+def _entries(files: Iterable[_File], blobs: IO[bytes]) -> Iterator[Entry]:
+    """Read files from what `cat-file --batch` prints."""
+    for mode, name, size, path in files:
+        if mode == b"160000":
+            yield Entry(path, "file", fault="it is a submodule, which is not fetched")
+            continue
+        if blobs.readline() != b"%s blob %d\n" % (name, size):
+            raise OSError(f"{visible_line(path)} is not in the repository")
+        end = blobs.tell() + size
+        yield Entry(path, _KINDS.get(mode, "file"), _pieces(blobs, end))
+        blobs.seek(end + 1)
+
+
+def _pieces(file: IO[bytes], end: int) -> Iterator[bytes]:
+    while piece := file.read(min(_PIECE, end - file.tell())):
+        yield piece
+
+
+def _sentence(said: str) -> str:
+    """Return the reason that `git` gave, on one line."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    first = next((each for each, line in enumerate(lines) if line.startswith(_FAULTS)), -1)
+    told = lines[first].partition(": ")[2] if first >= 0 else (lines or ["it failed"])[-1]
+    if "Could not read from remote" in told and first > 0:  # ssh said why, on the line before
+        told = lines[first - 1]
+    told = cut(visible_line(told), 300).rstrip(".").replace("{", "{{").replace("}", "}}")
+    means = next((reason for words, reason in _MEANS if words in told), "")
+    return f"{means} ({told})" if means else f"git says: {told}"

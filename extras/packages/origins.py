@@ -1,7 +1,7 @@
 """Where an address is from, typed by a person or named by a lock or an index; and what it may reach for that.
 
-What somebody else's file names may be at no address of this machine or its network. `Address.typed` says it;
-downloads ask it (download.py), and here a repository does, and a lock.
+What somebody else's file names may be at no address of this machine or its network. `Address.is_typed` says
+it; downloads ask it (download.py), and here a repository does, and a lock.
 """
 
 from collections.abc import Collection, Iterable
@@ -12,31 +12,27 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from skills_agent.packages.address import Address, parse_address
-from skills_agent.packages.credentials import without_secrets
-from skills_agent.packages.download import Site, shown
+from skills_agent.packages.download import Site
 from skills_agent.packages.journal import is_own, make_own
 from skills_agent.skills.network.addresses import Pin
 from skills_agent.skills.network.hosts import PORTS, Target
 
-_SSH: Final = 22
+_PORTS: Final = {**PORTS, "ssh": 22}
 _HOSTS: Final = "hosts"
 """The file with what was typed, in a folder of the user's state."""
 
 
-def check_host(address: Address, package: str) -> Pin | None:
+def check_host(address: Address) -> Pin | None:
     """Return where git may ask for a repository; None: wherever the address that was typed leads.
 
     Raises OfferError for an address that nobody typed and that is no public one.
     """
-    place, typed = address.place, address.typed
-    if place == typed or (place.startswith("file:") and typed.startswith(("file:", "/"))):
+    if address.is_typed:
         return None
-    site = Site(address, package)
-    if place.startswith(("https://", "http://")):
-        return site.check(place)
-    if (target := _target_of_ssh(place)) is None:
-        raise site.refused(f"{shown(address.text)} is reached neither by https nor by ssh")
-    return site.check_target(target)
+    site, (scheme, target) = Site(address), _reached(address)
+    if scheme not in {"https", "ssh"} or target is None:
+        raise site.refused(f"it is reached neither by https nor by ssh{site.advice}")
+    return site.pin(target)
 
 
 def parse_locked(text: str, base: Path, hosts: Collection[str] | None) -> Address:
@@ -46,7 +42,7 @@ def parse_locked(text: str, base: Path, hosts: Collection[str] | None) -> Addres
     """
     address = parse_address(text, base)
     is_typed = hosts is None or address.is_near or _host_of(address) in hosts
-    return address if is_typed else replace(address, typed="")
+    return replace(address, is_typed=is_typed)
 
 
 def typed_hosts(state: Path) -> frozenset[str]:
@@ -60,7 +56,7 @@ def typed_hosts(state: Path) -> frozenset[str]:
 
 def note_typed(state: Path, addresses: Iterable[Address]) -> None:
     """Note the hosts of addresses that the user typed: locks may name them from now on."""
-    new = {_host_of(each) for each in addresses if each.typed and not each.is_near} - typed_hosts(state)
+    new = {_host_of(each) for each in addresses if each.is_typed and not each.is_near} - typed_hosts(state)
     if lines := "".join(f"{each}\n" for each in sorted(new - {""})):
         with suppress(OSError):
             make_own(state / "typed")
@@ -70,18 +66,14 @@ def note_typed(state: Path, addresses: Iterable[Address]) -> None:
 
 def _host_of(address: Address) -> str:
     """Return scheme, host and port of an address; empty for a place without."""
-    place = without_secrets(address.place)
-    if target := _target_of_ssh(place):
-        return f"ssh://{target}"
-    parts = urlsplit(place)
-    port = parts.port or PORTS.get(parts.scheme, 0)
-    return f"{parts.scheme}://{Target(parts.hostname, port)}" if parts.hostname else ""
+    scheme, target = _reached(address)
+    return f"{scheme}://{target}" if target else ""
 
 
-def _target_of_ssh(place: str) -> Target | None:
-    scheme, separator, _ = place.partition("://")
-    if not separator:  # git@host:owner/repo
-        user, at, rest = place.partition("@")
-        return Target(rest.partition(":")[0].lower(), _SSH) if at and user else None
+def _reached(address: Address) -> tuple[str, Target | None]:
+    place = address.place
+    if "://" not in place:  # git@host:owner/repo
+        place = f"ssh://{place.replace(':', '/', 1)}"
     parts = urlsplit(place)
-    return Target(parts.hostname or "", parts.port or _SSH) if scheme == "ssh" else None
+    port = parts.port or _PORTS.get(parts.scheme, 0)
+    return parts.scheme, Target(parts.hostname, port) if parts.hostname else None

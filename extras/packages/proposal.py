@@ -17,7 +17,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, Field, StringConstraints
 
 from skills_agent.packages.address import proposal_address
-from skills_agent.packages.entry_names import EntryNames
+from skills_agent.packages.entries import EntryNames
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.installation import Change, change_to, install
 from skills_agent.packages.lock import LockedSkill, Proposed, read_lock
@@ -96,7 +96,7 @@ def draft(
         raise _refused(name, error.strerror or str(error)) from error
     _check(folder, name)
     wanted = Wanted(proposal_address(""), into, frozenset({name}), target.limits)
-    (skill,) = stage(into / "tree", wanted, is_ours=True)
+    (skill,) = stage(into / "tree", wanted)
     change = change_to(target, skill, before)
     if change.kind == "same" and (before is None or before.proposed is None):
         raise _refused(name, "it is just like this already")

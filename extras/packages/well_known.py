@@ -1,44 +1,34 @@
-"""Skills of a site that lists them: Agent Skills discovery, draft 0.2.0, and 0.1.0 before it.
+"""Skills of a site that lists them: Agent Skills discovery, draft 0.2.0.
 
-0.2.0: `.well-known/agent-skills/index.json` with `$schema`; each skill is one SKILL.md or one archive, with
-a digest. 0.1.0: `.well-known/skills/index.json` without `$schema`; each skill is a list of files, without
-digests. Source: github.com/cloudflare/agent-skills-discovery-rfc, and `npx skills` 1.7.
+`.well-known/agent-skills/index.json`: each skill of it is one SKILL.md or one archive, with a digest.
+Source: github.com/cloudflare/agent-skills-discovery-rfc.
 
 A site is asked at the path that was typed alone: `https://host/team` has nothing of `https://host`.
 """
 
-import json
 import re
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Annotated, Any, Final
-from urllib.parse import quote, urljoin
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urljoin
 
 import msgspec
 
-from skills_agent.packages.archive import offer_of_archive
-from skills_agent.packages.credentials import split_credentials, without_secrets
-from skills_agent.packages.download import Downloaded, Site, shown
-from skills_agent.packages.entry_names import EntryNames
+from skills_agent.packages.archive import ARCHIVE_HEADS, offer_of_archive
+from skills_agent.packages.download import Site
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.offer import Listed, Offer, OfferedSkill, Wanted
 from skills_agent.packages.staging import stage
-from skills_agent.packages.tar_archive import GZIP_MAGIC
-from skills_agent.packages.zip_archive import ZIP_MAGIC
 from skills_agent.skills.errors import list_names
 from skills_agent.skills.format.rules import is_spec_name
 from skills_agent.skills.sources.walk import SKILL_FILE
+from skills_agent.skills.text import cut
+from skills_agent.skills.visible import visible_line
 
 SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 MAX_INDEX: Final = 4_000_000
 MAX_ENTRIES: Final = 2_000
 MAX_FETCHED: Final = 100
 """Skills that are fetched without being named."""
-MAX_FILES: Final = 1_000
-"""Of one skill that is a list of files: each is a request."""
-_ARCHIVE_HEADS: Final = (*ZIP_MAGIC, GZIP_MAGIC)
-_FOLDERS: Final = ("agent-skills", "skills")
-_DIGEST: Final = re.compile(r"(?:sha256:)?(?P<hex>[0-9a-fA-F]{64})")
+_INDEX: Final = "/.well-known/agent-skills/index.json"
 _PINNED: Final = re.compile(r"(?P<url>https?://[^#]+)#sha256=(?P<digest>[0-9a-f]{64})")
 
 
@@ -46,193 +36,108 @@ class _Entry(msgspec.Struct, frozen=True):
     """A skill of an index. What it holds beyond that is for others."""
 
     name: str
+    type: Literal["skill-md", "archive"]
+    url: str
+    digest: Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
     description: str = ""
-    type: str = ""
-    url: str = ""
-    digest: str = ""
-    sha256: str = ""
-    files: Annotated[list[Any], msgspec.Meta(max_length=MAX_FILES)] = []
+
+
+class _Index(msgspec.Struct, frozen=True):
+    schema: Literal["https://schemas.agentskills.io/discovery/0.2.0/schema.json"] = msgspec.field(
+        name="$schema"
+    )
+    skills: Annotated[list[Any], msgspec.Meta(max_length=MAX_ENTRIES)]
 
 
 def from_well_known(wanted: Wanted) -> Offer:
     """Offer the skills that a site lists. Raises PackageError."""
-    return _WellKnown(wanted).offer()
-
-
-class _WellKnown:
-    def __init__(self, wanted: Wanted) -> None:
-        self._wanted = wanted
-        self._site = Site(wanted.address)
-
-    def offer(self) -> Offer:
-        wanted = self._wanted
-        if pinned := _PINNED.fullmatch(wanted.resolved):
-            skills = [self._artifact(pinned["url"], pinned["digest"], _one(wanted.names), 0)]
-        else:
-            skills = self._of_index(*self._index())
-        return Offer(wanted.address, tuple(sorted(skills, key=lambda each: each.name)))
-
-    def _index(self) -> tuple[str, dict[str, Any]]:
-        places = (
-            [self._wanted.resolved] if self._wanted.resolved else list(_places(self._wanted.address.place))
-        )
-        for place in places:
-            found = self._site.read(place, MAX_INDEX)
-            if found is not None:
-                return found.url, self._parsed(found)
-        looked = " and ".join(without_secrets(each) for each in places)
-        raise self._site.refused(f"there is no list of skills: nothing is at {looked}")
-
-    def _parsed(self, found: Downloaded) -> dict[str, Any]:
+    site = Site(wanted.address)
+    if pinned := _PINNED.fullmatch(wanted.resolved):
+        name = next(iter(wanted.names)) if len(wanted.names) == 1 else ""
+        skill = _fetched(site, wanted, name, pinned["url"], pinned["digest"], 0)
+        return Offer(wanted.address, (skill,))
+    url, entries = _index(site, wanted)
+    listed = [Listed(name, entries[name].description) for name in sorted(entries)]
+    names = wanted.among(listed).names or entries.keys()
+    if missing := sorted(names - entries.keys()):
+        raise site.refused(f"there is no {missing[0]} in its list: it has {list_names(sorted(entries))}")
+    if len(names) > MAX_FETCHED:
+        raise site.refused(f"it lists {len(names):,} skills: name those that you want (--skill)")
+    skills: list[OfferedSkill] = []
+    reasons: list[PackageError] = []
+    for number, name in enumerate(sorted(names)):
+        entry = entries[name]
         try:
-            index = json.loads(found.body)
-        except (ValueError, RecursionError) as error:
-            raise self._site.refused(f"{found.url} is no JSON, so it lists no skills") from error
-        if not isinstance(index, dict) or not isinstance(index.get("skills"), list):
-            raise self._site.refused(f"{found.url} lists no skills")
-        schema = index.get("$schema")
-        if schema is not None and schema != SCHEMA:
-            reason = f"{found.url} is of a format that is unknown here ({shown(str(schema))})"
-            raise self._site.refused(f"{reason}; a newer skills-agent may know it")
-        if len(index["skills"]) > MAX_ENTRIES:
-            raise self._site.refused(f"{found.url} lists more than {MAX_ENTRIES:,} skills")
-        return index
+            digest = entry.digest.removeprefix("sha256:")
+            skills.append(_fetched(site, wanted, name, _joined(site, url, entry.url), digest, number))
+        except PackageError as error:
+            reasons.append(error)
+    wanted.pass_over(reasons, skills)
+    return Offer(wanted.address, tuple(skills))
 
-    def _of_index(self, url: str, index: dict[str, Any]) -> list[OfferedSkill]:
-        entries = self._entries(url, index["skills"])
-        listed = [Listed(name, entries[name].description) for name in sorted(entries)]
-        names = self._wanted.among(listed).names or entries.keys()
-        if missing := sorted(names - entries.keys()):
-            offered = f"it has {list_names(sorted(entries))}" if entries else "it has none"
-            raise self._site.refused(f"there is no {missing[0]} in its list: {offered}")
-        if not names:
-            raise self._site.refused(f"{url} lists no skills")
-        if len(names) > MAX_FETCHED:
-            raise self._site.refused(f"it lists {len(names):,} skills: name those that you want (--skill)")
-        reach = self._new if "$schema" in index else self._old
-        skills: list[OfferedSkill] = []
-        reasons: list[PackageError] = []
-        for number, name in enumerate(sorted(names)):
-            try:
-                skills.append(reach(url, entries[name], number))
-            except PackageError as error:
-                reasons.append(error)
-        self._wanted.pass_over(reasons, skills)
-        return skills
 
-    def _entries(self, url: str, listed: list[Any]) -> dict[str, _Entry]:
-        entries: dict[str, _Entry] = {}
-        faults: list[str] = []
-        for each in listed:
-            try:
-                entry = msgspec.convert(each, _Entry)
-            except msgspec.ValidationError as error:
-                faults.append(f"{url} has an entry that cannot be read ({error})")
-                continue
-            if not is_spec_name(entry.name):
-                faults.append(f"{url} lists {shown(entry.name)}, which is no name of a skill")
-            elif entries.setdefault(entry.name, entry) is not entry:
-                raise self._site.refused(f"{url} lists {entry.name} twice")
-        if not self._wanted.names:
-            self._wanted.pass_over(map(self._site.refused, faults), entries)
-        return entries
+def _index(site: Site, wanted: Wanted) -> tuple[str, dict[str, _Entry]]:
+    """Return where the list is, and what it has by name."""
+    place = wanted.address.place.partition("#")[0].partition("?")[0].rstrip("/")
+    place = place if place.endswith("/index.json") else place + _INDEX
+    found = site.read(place, MAX_INDEX)
+    if found is None:
+        raise site.refused(f"there is no list of skills: nothing is at {place}")
+    try:
+        listed = msgspec.json.decode(found.body, type=_Index).skills
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise site.refused(f"{found.url} lists no skills as it is known here ({_shown(error)})") from error
+    entries: dict[str, _Entry] = {}
+    faults: list[str] = []
+    for each in listed:
+        try:
+            entry = msgspec.convert(each, _Entry)
+        except msgspec.ValidationError as error:
+            faults.append(f"{found.url} has an entry that cannot be read ({_shown(error)})")
+            continue
+        if not is_spec_name(entry.name):
+            faults.append(f"{found.url} lists {_shown(entry.name)}, which is no name of a skill")
+        elif entries.setdefault(entry.name, entry) is not entry:
+            raise site.refused(f"{found.url} lists {entry.name} twice")
+    if not wanted.names:
+        wanted.pass_over(map(site.refused, faults), entries)
+    if not entries:
+        raise site.refused(f"{found.url} lists no skills")
+    return found.url, entries
 
-    def _new(self, index: str, entry: _Entry, number: int) -> OfferedSkill:
-        if entry.type not in {"skill-md", "archive"}:
-            kind = shown(entry.type) or "nothing"
-            raise self._site.refused(f"{entry.name} is of the kind {kind}, which is unknown here")
-        digest = self._digest(entry.name, entry.digest or entry.sha256)
-        if not entry.url or not digest:
-            raise self._site.refused(f"{entry.name} is listed without a url or a digest")
-        return self._artifact(self._joined(index, entry.url), digest, entry.name, number)
 
-    def _artifact(self, url: str, digest: str, name: str, number: int) -> OfferedSkill:
-        """Fetch one SKILL.md or one archive; which of them, its first bytes say."""
-        wanted = self._inner(number)
-        file = wanted.into / "download"
-        found = self._site.save(url, file, wanted.limits.max_bytes)
-        if found != digest:
-            reason = f"{shown(url)} is not what its digest says: it has {found[:12]} instead of {digest[:12]}"
-            raise self._site.refused(reason)
-        with file.open("rb") as opened:
-            head = opened.read(4)
-        resolved = f"{url}#sha256={digest}"
-        if head.startswith(_ARCHIVE_HEADS):
-            offer = offer_of_archive(file, wanted)
-            return self._checked(offer.skills, name)._replace(resolved=resolved)
-        folder = wanted.into / "tree" / (name or "skill")
+def _fetched(site: Site, wanted: Wanted, name: str, url: str, digest: str, number: int) -> OfferedSkill:
+    """Fetch one SKILL.md or one archive; which of them, its first bytes say."""
+    into = wanted.into / f"skill-{number}"
+    into.mkdir()
+    inner = wanted._replace(into=into, names=frozenset(), resolved="", choose=None, skip=None)
+    file = into / "download"
+    found = site.save(url, file, wanted.limits.max_bytes)
+    if found != digest:
+        reason = f"{_shown(url)} is not what its digest says: it has {found[:12]} instead of {digest[:12]}"
+        raise site.refused(reason)
+    with file.open("rb") as opened:
+        is_archive = opened.read(4).startswith(ARCHIVE_HEADS)
+    if is_archive:
+        first, *others = offer_of_archive(file, inner).skills
+    else:
+        folder = into / "tree" / (name or "skill")
         folder.mkdir(parents=True)
         file.rename(folder / SKILL_FILE)
-        offered = self._checked(stage(wanted.into / "tree", wanted), name)
-        return offered._replace(resolved=resolved, path="")
-
-    def _old(self, index: str, entry: _Entry, number: int) -> OfferedSkill:
-        """Fetch a skill that is a list of files; their URLs are below the index."""
-        wanted = self._inner(number)
-        folder = wanted.into / "tree" / entry.name
-        names = EntryNames(wanted.address.text)
-        left = wanted.limits.max_bytes
-        if not entry.files:
-            raise self._site.refused(f"{entry.name} is listed without files")
-        for path in entry.files:
-            if not isinstance(path, str):
-                raise self._site.refused(f"the files of {entry.name} cannot be read")
-            names.add(path)
-            url = urljoin(index, quote(f"{entry.name}/{path}"))
-            found = self._site.read(url, left)
-            if found is None:
-                raise self._site.refused(f"{entry.name} is listed with {shown(path)}, which is not there")
-            left -= len(found.body)
-            _write(folder / path, found.body)
-        offered = self._checked(stage(wanted.into / "tree", wanted), entry.name)
-        return offered._replace(path="", resolved=index)
-
-    def _digest(self, name: str, said: object) -> str:
-        if not said:
-            return ""
-        match = _DIGEST.fullmatch(said) if isinstance(said, str) else None
-        if match is None:
-            raise self._site.refused(f"the digest of {name} is none: {shown(str(said))}")
-        return match["hex"].lower()
-
-    def _joined(self, index: str, url: str) -> str:
-        try:
-            return urljoin(index, url)
-        except ValueError as error:
-            raise self._site.refused(f"{shown(url)} is no URL") from error
-
-    def _inner(self, number: int) -> Wanted:
-        into = self._wanted.into / f"skill-{number}"
-        into.mkdir()
-        address = self._wanted.address
-        return self._wanted._replace(
-            into=into, names=frozenset(), resolved="", address=address, choose=None, skip=None
-        )
-
-    def _checked(self, skills: Iterable[OfferedSkill], name: str) -> OfferedSkill:
-        first, *others = skills
-        if others or (name and first.name != name):
-            held = list_names([first.name, *(each.name for each in others)])
-            raise self._site.refused(f"its list says {name or 'one skill'}, and what is there holds {held}")
-        return first
+        first, *others = (each._replace(path="") for each in stage(into / "tree", inner))
+    if others or (name and first.name != name):
+        held = list_names([first.name, *(each.name for each in others)])
+        raise site.refused(f"its list says {name or 'one skill'}, and what is there holds {held}")
+    return first._replace(resolved=f"{url}#sha256={digest}")
 
 
-def _one(names: Iterable[str]) -> str:
-    only = list(names)
-    return only[0] if len(only) == 1 else ""
+def _joined(site: Site, index: str, url: str) -> str:
+    try:
+        return urljoin(index, url)
+    except ValueError as error:
+        raise site.refused(f"{_shown(url)} is no URL") from error
 
 
-def _places(place: str) -> Iterator[str]:
-    """Yield where the index of a site may be."""
-    url = split_credentials(place).url.partition("#")[0].partition("?")[0]
-    if url.endswith("/index.json"):
-        yield url
-        return
-    for folder in _FOLDERS:
-        yield f"{url.rstrip('/')}/.well-known/{folder}/index.json"
-
-
-def _write(file: Path, content: bytes) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("xb") as copy:
-        copy.write(content)
+def _shown(said: object) -> str:
+    """Return what a server wrote as people can read it: on one line, nothing hidden, bounded."""
+    return cut(visible_line(str(said)), 120)

@@ -1,5 +1,8 @@
 """A folder of installed skills and a place that they come from, for tests of installing."""
 
+import io
+import zipfile
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +15,17 @@ from skills_agent.packages.offer import Wanted
 from skills_agent.packages.target import Target
 
 AT = datetime(2026, 11, 23, tzinfo=UTC)
+
+SKILL = b"---\nname: greet\ndescription: Greets. Use when greeting.\n---\nSay hello.\n"
+
+
+def plain_zip(files: Mapping[str, bytes]) -> bytes:
+    """Return a zip of files by their paths."""
+    raw = io.BytesIO()
+    with zipfile.ZipFile(raw, "w") as archive:
+        for path, content in files.items():
+            archive.writestr(path, content)
+    return raw.getvalue()
 
 
 class Installs:

@@ -16,7 +16,6 @@ from threading import Event, Thread
 import pytest
 
 from skills_agent.packages.address import parse_address
-from skills_agent.packages.download import is_no_metadata
 from skills_agent.packages.errors import OfferError
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.offer import Offer, Wanted
@@ -128,31 +127,6 @@ def test_errors_of_a_server_are_said(serve: Serve, tmp_path: Path) -> None:
         server = serve(lambda _, status=status: answer(b"PK", status=status))  # type: ignore[misc]
         with pytest.raises(OfferError, match=f"answers with HTTP {status[:3]}"):
             ask(f"{server.url}/x.zip", tmp_path)
-
-
-def test_credentials_go_to_their_own_server_alone(serve: Serve, tmp_path: Path) -> None:
-    server = serve(of_pages({"/x.zip": answer(zipped())}))
-    offer = ask(f"http://me:s3cret@127.0.0.1:{server.port}/x.zip", tmp_path)
-    assert b"authorization: basic bwu6cznjcmv0" in server.requests[0].lower()
-    assert "s3cret" not in offer.resolved + offer.address.text
-
-
-def test_credentials_are_not_sent_to_another_origin(
-    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another port of the same host is another origin; that it may be asked at all is changed here."""
-    monkeypatch.setattr("skills_agent.packages.download.Site._addresses_for", lambda *_: is_no_metadata)
-    other = serve(of_pages({"/x.zip": answer(zipped())}))
-    server = serve(lambda _: answer(b"", f"Location: {other.url}/x.zip", status="302 X"))
-    ask(f"http://me:s3cret@127.0.0.1:{server.port}/x.zip", tmp_path)
-    assert b"authorization" in server.requests[0].lower()
-    assert b"authorization" not in other.requests[0].lower()
-
-
-def test_no_error_shows_credentials(tmp_path: Path) -> None:
-    with pytest.raises(OfferError) as refused:
-        ask("http://me:s3cret@127.0.0.1:1/x.zip", tmp_path)
-    assert "s3cret" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

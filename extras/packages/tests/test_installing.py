@@ -41,7 +41,7 @@ def test_a_link_that_leads_out_of_a_skill_is_refused(tmp_path: Path) -> None:
     skill = make_skill(tmp_path / "shared")
     (tmp_path / "private").write_text("key")
     (skill / "leak").symlink_to(tmp_path / "private")
-    with pytest.raises(EntryError, match="leak: it is a link that leads out"):
+    with pytest.raises(EntryError, match="leak: it leads out"):
         offered("./shared", tmp_path)
 
 

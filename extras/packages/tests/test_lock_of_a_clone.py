@@ -16,7 +16,7 @@ HOSTS = ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "2130706433", 
 ADDRESSES = [
     *(f"{scheme}://{{host}}:{{port}}/{path}" for scheme in ("http", "https") for path in ("x.zip", "skills")),
     *(f"git+{scheme}://{{host}}:{{port}}/x.git" for scheme in ("http", "https", "ssh")),
-    *("git://{host}:{port}/x.git", "https://{host}:{port}/x.git", "ssh://git@{host}:{port}/x.git"),
+    *("https://{host}:{port}/x.git", "ssh://git@{host}:{port}/x.git"),
 ]
 COMMANDS = [("update", "--check"), ("update", "--yes"), ("install", "--locked", "--yes")]
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from extras.packages.tests.archives import SKILL, plain_zip
-from extras.packages.tests.installs import Installs
+from extras.packages.tests.installs import SKILL, Installs, plain_zip
 from skills_agent.packages.address import parse_address
 from skills_agent.packages.errors import EntryError
 from skills_agent.packages.fetch import fetch

@@ -1,6 +1,5 @@
 """Packing skills: anybody gets the same bytes; what changes meanwhile, or cannot be installed, is refused."""
 
-import fcntl
 import hashlib
 import os
 import subprocess
@@ -14,8 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extras.packages.tests.archives import skill
-from skills_agent.packages import zip_writing
 from skills_agent.packages.address import Address
 from skills_agent.packages.archive import offer_of_archive
 from skills_agent.packages.errors import EntryError
@@ -23,8 +20,12 @@ from skills_agent.packages.manifest import MANIFEST_FILE, Manifest, read_manifes
 from skills_agent.packages.offer import Offer, Wanted
 from skills_agent.packages.packing import Packed, PackError, UnfitError, pack
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError, list_contents, read_digest
-from tests.forked import run_forked
-from tests.waiting import until
+from tests.git_server import SKILL
+
+
+def skill(name: str = "greet", text: str = "Say hello.") -> bytes:
+    return SKILL.format(name=name, text=text).encode()
+
 
 FILES = {
     "SKILL.md": skill(),
@@ -138,30 +139,6 @@ def test_locale_and_hash_seed_do_not_count(tmp_path: Path, locale: str) -> None:
 
 
 AS_COMMAND = [sys.executable, "-c", "from skills_agent.graph.cli.start import start; start()"]
-_BY_ITSELF = """
-import importlib.util, sys
-spec = importlib.util.spec_from_file_location("zip_writing", sys.argv[1])
-zips = importlib.util.module_from_spec(spec)
-sys.modules["zip_writing"] = zips
-spec.loader.exec_module(zips)
-one, two = zips.Stored("g/a", 0o100644, 3, [b"x", b"yz"]), zips.Stored("g/\\u00e9", 0o100755, 0, [])
-with open(sys.argv[2], "xb+") as file:
-    zips.write_stored(file, [one, two])
-"""
-
-
-@pytest.mark.slow
-def test_the_version_of_python_does_not_count(tmp_path: Path) -> None:
-    beside = Path(sys.base_prefix).resolve().parent.glob("*3.1[1-9]*/bin/python3")
-    pythons = [sys.executable, *sorted(map(str, beside))]
-    written = {}
-    for number, python in enumerate(pythons):
-        file = tmp_path / str(number)
-        subprocess.run([python, "-I", "-c", _BY_ITSELF, zip_writing.__file__, file], check=True)
-        written[python] = file.read_bytes()
-    if len(written) < 3:
-        pytest.skip("there is one version of Python here")
-    assert len(set(written.values())) == 1
 
 
 def test_evals_are_a_part_of_the_skill_as_in_its_folder(tmp_path: Path) -> None:
@@ -236,69 +213,34 @@ def test_two_skills_of_one_name_are_refused(tmp_path: Path) -> None:
         pack([write(tmp_path / "a"), write(tmp_path / "b")], tmp_path / "all.zip")
 
 
-@pytest.mark.parametrize("name", ["con", "x.", "a:b", "caf\u00e9", "A B.md", "x\u202ey"])
-def test_a_name_that_could_not_be_installed_is_refused(tmp_path: Path, name: str) -> None:
-    folder = write(
-        tmp_path, FILES | {f"references/{name}": b"x", "references/cafe\u0301": b"x", "A b.md": b"x"}
-    )
+def spoiled(name: str, target: str = "") -> Callable[[Path], object]:
+    """Return what puts a file into a skill, or a link."""
+
+    def spoil(folder: Path) -> None:
+        place = folder / name
+        place.symlink_to(target) if target else place.write_bytes(b"x")
+
+    return spoil
+
+
+SPOILED: dict[str, Callable[[Path], object]] = {
+    "a name that could not be installed": spoiled("references/con"),
+    "two names that are one": spoiled("references/cafe\u0301.md"),
+    "a link that leads out": spoiled("leak", "/etc/passwd"),
+    "a link to itself": spoiled("loop", "loop"),
+    "a link to its folder": spoiled("references/loop", "."),
+    "a link to it by way of another": spoiled("references/loop", "../scripts/../references"),
+    "what is no file": lambda folder: os.mkfifo(folder / "pipe"),
+}
+
+
+@pytest.mark.parametrize("case", SPOILED)
+def test_what_could_not_be_installed_is_refused(tmp_path: Path, case: str) -> None:
+    folder = write(tmp_path)
+    SPOILED[case](folder)
     with pytest.raises(EntryError):
         packed(folder)
-
-
-def test_what_leads_out_or_is_no_file_is_refused(tmp_path: Path) -> None:
-    folder = write(tmp_path)
-    (folder / "leak").symlink_to("/etc/passwd")
-    with pytest.raises(PackError, match="greet/leak is not packed: it leads out"):
-        packed(folder)
-    (folder / "leak").unlink()
-    os.mkfifo(folder / "pipe")
-    with pytest.raises(PackError, match="greet/pipe"):
-        packed(folder)
-    (folder / "pipe").unlink()
     assert [each.name for each in tmp_path.iterdir()] == ["greet"]
-
-
-@pytest.mark.parametrize(
-    ("path", "target"),
-    [("loop", "loop"), ("references/loop", "."), ("references/loop", "../scripts/../references")],
-)
-def test_a_link_that_leads_back_to_itself_is_refused(tmp_path: Path, path: str, target: str) -> None:
-    folder = write(tmp_path)
-    (folder / path).symlink_to(target)
-    with pytest.raises(PackError, match=f"greet/{path} is not packed: it .* itself"):
-        packed(folder)
-
-
-def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
-    folder = write(tmp_path)
-    drafts = {name: tmp_path / f".packing-{name * 16}" for name in "abc"}
-    for each in (*drafts.values(), tmp_path / ".packing-list"):
-        each.write_bytes(b"x")
-    drafts["c"].unlink()
-    drafts["c"].symlink_to(tmp_path / ".packing-list")
-    with drafts["b"].open("rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # somebody is at it
-        packed(folder)
-    left = {each.name for each in tmp_path.iterdir() if each.name.startswith(".packing-")}
-    assert left == {drafts["b"].name, drafts["c"].name, ".packing-list"}
-
-
-@pytest.mark.slow
-def test_a_kill_leaves_what_the_next_removes_and_no_half_archive(tmp_path: Path) -> None:
-    folder = write(tmp_path, FILES | {"big": bytes(150_000_000)})
-    program = (
-        "import sys; from pathlib import Path; from skills_agent.packages.packing import pack\n"
-        "pack([Path(sys.argv[1])], Path(sys.argv[2]))"
-    )
-    file = tmp_path / "greet.skill"
-    process = subprocess.Popen([sys.executable, "-c", program, str(folder), str(file)])
-    until(lambda: any(tmp_path.glob(".packing-*")) or process.poll() is not None)
-    process.kill()
-    process.wait()
-    assert not file.exists()
-    assert len(list(tmp_path.glob(".packing-*"))) == 1
-    packed(folder)
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["greet", "greet.skill"]
 
 
 def test_an_archive_that_is_there_stays_without_force(tmp_path: Path) -> None:
@@ -330,50 +272,6 @@ def test_an_archive_has_an_ending_by_which_it_is_installed(tmp_path: Path) -> No
 def test_a_skill_over_the_limits_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="more than 3 files"):
         packed(write(tmp_path), limits=ContentLimits(max_files=3))
-
-
-def _same_size_and_time(folder: Path) -> None:
-    file = folder / "a b.md"
-    before = file.stat()
-    file.write_bytes(b"y" * before.st_size)
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-
-CHANGES: dict[str, Callable[[Path], Any]] = {
-    "same size and time": _same_size_and_time,
-    "longer": lambda folder: (folder / "scripts/run.sh").write_bytes(b"echo more and more\n"),
-    "added": lambda folder: (folder / "new.md").write_bytes(b""),
-    "removed": lambda folder: (folder / "SKILL.md").unlink(),
-    "mode": lambda folder: (folder / "scripts/run.sh").chmod(0o644),
-    "evals": lambda folder: write(folder.parent, {"evals/x": b""}),
-}
-
-
-@pytest.mark.parametrize("case", CHANGES)
-def test_a_file_that_is_changed_while_it_is_packed_is_refused(tmp_path: Path, case: str) -> None:
-    """In a fork, at the moment when the archive is opened: everything has been read once by then."""
-    folder = write(tmp_path, FILES | {"a b.md": b"x" * 100})
-
-    def pack_with_a_change() -> None:
-        done = False
-
-        def hook(event: str, arguments: tuple[Any, ...]) -> None:
-            nonlocal done
-            if event == "open" and not done and ".packing-" in str(arguments[0]):
-                done = True
-                CHANGES[case](folder)
-
-        sys.addaudithook(hook)
-        try:
-            packed(folder)
-        except (PackError, SnapshotError) as error:
-            assert "chang" in str(error) or "No such file" in str(error)  # noqa: PT017 - in a fork
-        else:
-            raise AssertionError("it was packed")
-        assert done
-
-    assert run_forked(pack_with_a_change) == 0
-    assert [each.name for each in tmp_path.iterdir()] == ["greet"]
 
 
 NAMES = st.text("abAB\u00e9._- 1/\u4f60", min_size=1, max_size=12)

@@ -1,4 +1,4 @@
-"""Sites that list their skills, in three formats, and what such lists may try."""
+"""Sites that list their skills, and what such lists may try."""
 
 import hashlib
 import io
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skills_agent.packages.address import parse_address
-from skills_agent.packages.errors import EntryError, OfferError, PackageError
+from skills_agent.packages.errors import OfferError, PackageError
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.offer import Offer, Wanted
 from skills_agent.packages.well_known import MAX_ENTRIES, SCHEMA
@@ -21,7 +21,7 @@ from tests.web_server import WebFolder, serving
 
 Skip = Callable[[PackageError], None]
 GREET = SKILL.format(name="greet", text="Hello.").encode()
-NEW, OLD = ".well-known/agent-skills", ".well-known/skills"
+NEW = ".well-known/agent-skills"
 
 
 def packed(name: str = "greet") -> bytes:
@@ -109,28 +109,14 @@ def test_what_was_resolved_is_fetched_without_the_list(site: Site) -> None:
         site.ask("", "greet", resolved=first.resolved)
 
 
-@pytest.mark.parametrize("field", ["digest", "sha256"])
-@pytest.mark.parametrize("prefix", ["sha256:", ""])
-def test_a_digest_counts_however_it_is_written(site: Site, field: str, prefix: str) -> None:
-    listed = entry()
-    del listed["digest"]
-    site.put(f"{NEW}/greet.md", GREET)
-    site.lists({**listed, field: prefix + sha(GREET)})
-    assert site.ask().skills
-    site.lists({**listed, field: prefix + sha(b"other")})
-    with pytest.raises(OfferError, match="is not what its digest says"):
-        site.ask()
-
-
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"digest": ""}, "without a url or a digest"),
-        ({"digest": "sha256:00"}, "the digest of greet is none"),
-        ({"digest": "md5:" + "0" * 32}, "the digest of greet is none"),
-        ({"url": ""}, "without a url or a digest"),
-        ({"type": "npm"}, "of the kind npm, which is unknown"),
-        ({"type": ""}, "of the kind nothing"),
+        ({"digest": ""}, "cannot be read"),
+        ({"digest": "sha256:" + "0" * 64}, "is not what its digest says"),
+        ({"digest": "md5:" + "0" * 32}, "cannot be read"),
+        ({"url": ""}, "is not what its digest says"),
+        ({"type": "npm"}, "cannot be read"),
         ({"name": "../up"}, "no name of a skill"),
         ({"name": "wave"}, "its list says wave, and what is there holds"),
         ({"name": 3}, "cannot be read"),
@@ -166,7 +152,7 @@ def test_an_unknown_format_is_not_read(site: Site) -> None:
         f"{NEW}/index.json",
         {"$schema": "https://schemas.agentskills.io/discovery/9/x\u202e", "skills": [entry()]},
     )
-    with pytest.raises(OfferError, match="a format that is unknown here") as refused:
+    with pytest.raises(OfferError, match="lists no skills as it is known here") as refused:
         site.ask()
     assert str(refused.value).isprintable()
 
@@ -183,7 +169,7 @@ def test_lists_are_bounded(site: Site) -> None:
     with pytest.raises(OfferError, match="name those that you want"):
         site.ask()
     site.lists(*([entry()] * (MAX_ENTRIES + 1)))
-    with pytest.raises(OfferError, match=r"lists more than 2,000"):
+    with pytest.raises(OfferError, match="length <= 2000"):
         site.ask()
     site.lists(entry(), entry())
     with pytest.raises(OfferError, match="lists greet twice"):
@@ -209,41 +195,3 @@ def test_a_path_is_asked_at_that_path_alone(site: Site) -> None:
     assert site.ask(f"/team/{NEW}/index.json").skills
     with pytest.raises(OfferError, match="there is no list of skills"):
         site.ask("/other")
-
-
-# --- 0.1.0, and the other 0.2.0 ---
-
-
-def test_a_list_of_files_is_fetched_file_by_file(site: Site) -> None:
-    site.put(f"{OLD}/index.json", {"skills": [{"name": "greet", "files": ["SKILL.md", "a b/c#d.md"]}]})
-    site.put(f"{OLD}/greet/SKILL.md", GREET)
-    site.put(f"{OLD}/greet/a b/c#d.md", b"x")
-    [skill] = site.ask().skills
-    assert sorted(skill.files) == ["SKILL.md", "a b/c#d.md"]
-    assert skill.resolved == f"{site.web.url}/{OLD}/index.json"
-    assert site.ask("", "greet", resolved=skill.resolved).skills[0].digest == skill.digest
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        ["SKILL.md", "../../../etc/passwd"],
-        ["SKILL.md", "/etc/passwd"],
-        ["SKILL.md", "skill.md"],
-        ["SKILL.md", "con"],
-        ["SKILL.md", "https://example.invalid/x"],
-        ["SKILL.md", "gone"],
-        ["SKILL.md"] * 2,
-        [],
-        ["x"],
-        [3],
-        "SKILL.md",
-        ["SKILL.md"] + [f"{number}" for number in range(1_001)],
-    ],
-)
-def test_files_that_are_none_are_refused(site: Site, files: Any) -> None:
-    site.put(f"{OLD}/index.json", {"skills": [{"name": "greet", "files": files}]})
-    site.put(f"{OLD}/greet/SKILL.md", GREET)
-    site.put(f"{OLD}/greet/x", b"x")
-    with pytest.raises((EntryError, OfferError)):
-        site.ask()
