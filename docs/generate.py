@@ -63,9 +63,10 @@ def commands() -> Iterator[str]:
 
 
 def options() -> Iterator[str]:
-    """Yield the table of the options that several commands share."""
+    """Yield the table of the options of all commands, and of those that several share."""
     every = Counter(option for _, command in _commands_of(cli) for option in _options_of(command).items())
-    shared = [option for option, count in every.most_common() if count >= _SHARED]
+    shared = [*_options_of(cli).items()]
+    shared += [option for option, count in every.most_common() if count >= _SHARED]
     yield from _table(("option", "what it does"), ([f"`{name}`", text] for name, text in shared))
 
 

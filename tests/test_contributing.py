@@ -11,6 +11,10 @@ pytestmark = pytest.mark.slow
 
 PROJECT = Path(__file__).resolve().parent.parent
 PARTS = ("graph", "nodes", "skills", "state")
+DRAW = """
+from skills_agent.graph import build_graph
+print(build_graph().compile().get_graph().draw_mermaid(), end="")
+"""
 
 
 class Copy:
@@ -113,7 +117,7 @@ def rest(state: AgentState, runtime: Runtime[Context]) -> AgentUpdate:
     label = 'AfterSummarize = Literal["a skill is asked for", "no skill asked for"]\n'
     copy.edit(routes, label, '\n\ndef after_rest(state: AgentState) -> str:\n    return "rested"\n')
     copy.edit("README.md", "    turn --> decide\n", "    discover -- tired --> rest\n    rest --> decide\n")
-    copy.write("docs/graph.mmd", copy.run("-m", "skills_agent.graph.cli.main", "graph"))
+    copy.write("docs/graph.mmd", copy.run("-c", DRAW))
 
     answer = copy.run("-m", "skills_agent.graph.cli.main", "ask", "What can you do?", "--model", "offline")
 

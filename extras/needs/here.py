@@ -193,7 +193,7 @@ class Machine:
         if names := [name for name in servers if not self._is_configured(name)]:
             remedies.append(f"an MCP server {' and '.join(names)} in the setting mcp_servers")
         if len(names) < len(servers):
-            remedies.append("skills-agent skills doctor, which says how each MCP server stands")
+            remedies.append("skills-agent doctor, which says how each MCP server stands")
         return remedies
 
     def _installers(self, programs: Sequence[str]) -> Iterator[str]:

@@ -97,7 +97,7 @@ class RunStarted(RunResumed):
             return "no skills yet: put folders with a SKILL.md under .agent/skills, or pass --skills-dir"
         sources = f" from {count(self.sources, 'source')}" if self.sources else ""
         names = f", asked for: {', '.join(self.skills)}" if self.skills else ""
-        more = f", {count(self.problems, 'problem')}: skills-agent skills list --all" if self.problems else ""
+        more = f", {count(self.problems, 'problem')}: skills-agent doctor" if self.problems else ""
         return f"{count(self.known, 'skill')}{sources} (catalog {self.catalog:.12}){names}{more}"
 
 

@@ -1,84 +1,94 @@
 """skills-agent ask: one question, one answer."""
 
+import io
+import select
 import sys
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.skills.errors import UnknownSkillError
+from skills_agent.skills.text import count
 
-EXAMPLES = """\b
-Examples:
-  skills-agent ask "How many rows has orders.csv?"
-  skills-agent ask "/csv-report total amount by region in orders.csv" --yes run
-  skills-agent ask "Summarise the log" --skills-dir ~/my-skills --model openai:gpt-5-mini
-  cat orders.csv | skills-agent ask "Which region sold most?"
-  skills-agent ask -c "And the least?"
-  cat question.txt | skills-agent ask - --json
-"""
+EXAMPLES: Final = options.examples(
+    'ask "How many rows has orders.csv?"',
+    'ask "/csv-report total amount by region in orders.csv" --yes run',
+    'ask "Summarise the log" --skills-dir ~/my-skills --model openai:gpt-5-mini',
+    'ask -c "And the least?"',
+    "ask - --json < question.txt",
+)
+MAX_PIPED: Final = 100_000
+"""Characters of what is piped in: about 25,000 tokens."""
+_PATIENCE: Final = 3
+"""Seconds until something must have come: a program may have left a pipe open that it never writes to."""
 
 
 @click.command(epilog=EXAMPLES)
 @click.argument("question")
-@click.option("--skill", "skills", metavar="NAME", multiple=True, help="Load this skill first. Repeatable.")
 @options.thread
 @options.newest
-@click.option(
-    "--request-id",
-    "request_id",
-    metavar="ID",
-    help="With --thread: an id of this question. Sent again with it, it is the same turn, not a second one.",
-)
-@options.one_turn
-def ask(
-    question: str,
-    *,
-    skills: tuple[str, ...],
-    thread: str | None,
-    newest: bool,
-    request_id: str | None,
-    as_json: bool,
-    **chosen: Any,
-) -> None:
+@options.agent
+@options.as_json
+def ask(question: str, *, thread: str | None, newest: bool, as_json: bool, **chosen: Any) -> None:
     """Ask QUESTION and print the answer (`-` reads the question from stdin).
 
-    What is piped in beside a question is attached to it: a short text as it is, all else as a file.
-    Each step is printed as it happens. Calls that do more than read need an approval: on a
-    terminal you are asked; elsewhere the run stops with exit code 3 and prints the command that
-    resumes it.
+    /SKILL-NAME at the beginning loads that skill first. Text that is piped in beside a question is attached
+    to it. Each step is printed as it happens. Calls that do more than read need an approval: on a terminal
+    you are asked; elsewhere the run stops with exit code 3 and prints the command that resumes it.
     """
-    from skills_agent.graph.cli.attached import read_piped, with_attached
-
-    piped = b"" if question == "-" else read_piped()
+    piped = "" if question == "-" else _piped()
     text = sys.stdin.read() if question == "-" else question
     if not text.strip():
         raise click.UsageError("the question is empty")
-    if request_id is not None and not (request_id and thread):
-        raise click.UsageError("--request-id is an id of a question of a thread: name that with --thread")
 
-    from skills_agent.graph.cli.progress import Progress
-    from skills_agent.graph.cli.thread import open_thread, person_says, print_turn, run_once
+    from skills_agent.graph.cli.thread import open_thread, run_once, says, unknown_name
 
     with open_thread(thread, newest=newest, quiet=as_json, **chosen) as current:
-        if text.lstrip().startswith("/"):  # A plain question needs no chat.
-            from skills_agent.graph.cli.chat import unknown_command
+        if fault := unknown_name(current, text):
+            raise click.UsageError(fault)
+        current.progress.did("thread", current.name)
+        if current.interrupts:
+            current.progress.did(
+                "note", "the open question of this thread is dropped: you said something new"
+            )
+        run_once(current, says(text, _attached(piped)))
 
-            if fault := unknown_command(current, text):
-                raise click.UsageError(fault)
-        try:
-            for name in skills:
-                current.registry.refresh().find(name)
-        except UnknownSkillError as error:
-            raise click.UsageError(str(error)) from error
-        progress = Progress({}, quiet=as_json)
-        progress.did("thread", current.name)
-        said = person_says(with_attached(text, piped, current.workspace), skills, request_id)
-        if turn := current.earlier_turn(said):
-            if turn.is_over:
-                current.look_back(turn)
-                print_turn(current)
-                return
-        elif current.interrupts:
-            progress.did("note", "the open question of this thread is dropped: you said something new")
-        run_once(current, said)
+
+def _piped() -> str:
+    """Return the text that is piped in; nothing on a terminal.
+
+    Where nothing comes at all, a line on stderr says that the question is asked without it. Raises UsageError
+    for what is too long, or no text.
+    """
+    if sys.stdin is None or sys.stdin.isatty():
+        return ""
+    if not _has_begun():
+        click.echo(
+            f"Nothing came on stdin in {_PATIENCE} s: the question is asked without it (none: < /dev/null).",
+            err=True,
+        )
+        return ""
+    piped = sys.stdin.buffer.read(4 * MAX_PIPED + 1)
+    try:
+        text = piped.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text or len(text) > MAX_PIPED:
+        raise click.UsageError(
+            f"stdin is no text, or has more than {MAX_PIPED:,} characters: save it in the workspace, and "
+            "name the file in the question"
+        )
+    return text if text.strip() else ""
+
+
+def _has_begun() -> bool:
+    try:
+        descriptor = sys.stdin.fileno()
+    except io.UnsupportedOperation:  # a host put something else there, which has all that it will have
+        return True
+    return bool(select.select([descriptor], [], [], _PATIENCE)[0])
+
+
+def _attached(piped: str) -> str:
+    lines = count(len(piped.splitlines()), "line")
+    return piped and f"\n\nFrom stdin ({lines}, to the end of this message):\n\n{piped}"

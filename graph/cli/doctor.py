@@ -1,9 +1,9 @@
-"""skills-agent skills doctor and lint: is a skill used, and is it well written? Imports no LangGraph."""
+"""skills-agent doctor: is a skill used, what works on this machine, what is kept. Imports no LangGraph."""
 
 import os
-from contextlib import suppress
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -22,46 +22,23 @@ if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick
     from skills_agent.skills.library.registry import Registry
     from skills_agent.skills.scripts.programs import Program
 
-
-@click.command(
-    epilog="Exit codes: 0 no errors (there may be warnings), 1 errors.\n\n"
-    + options.examples("skills lint my-skills/csv-report", "skills lint my-skills --json")
-)
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, path_type=Path))
-@click.option("--spec", is_flag=True, help="Fields that only some clients know are errors, too.")
-@options.as_json
-def lint(folder: Path, spec: bool, as_json: bool) -> None:
-    """Check the skill in DIR, or every skill below it, against agentskills.io/specification."""
-    from skills_agent.skills.format.lint import lint as lint_folder
-
-    report = lint_folder(folder, spec=spec)
-    errors, warnings = report.count("error"), report.count("warning")
-    if as_json:
-        counts = {"errors": errors, "warnings": warnings}
-        print_json({"skills": report.skills, **counts, "findings": report.findings})
-    else:
-        for diagnostic in report.findings:
-            click.echo(diagnostic_line(diagnostic))
-        click.echo(
-            f"{count(len(report.skills), 'skill')}, {count(errors, 'error')}, {count(warnings, 'warning')}"
-        )
-    if errors:
-        raise click.exceptions.Exit(1)
+_ISOLATION: Final = {
+    None: "are refused: a sandbox is required",
+    "controlled": "run WITHOUT a sandbox, with all rights of this user",
+    "bwrap": "run in a sandbox (bubblewrap)",
+}
 
 
 @click.command(
     epilog=options.examples(
-        "skills doctor",
-        "skills doctor --kept",
-        "skills doctor --remove unused",
-        "skills doctor --remove 'home/notes@*'",
+        "doctor", "doctor --kept", "doctor --remove unused", "doctor --remove 'home/notes@*'"
     )
 )
 @click.option("--kept", is_flag=True, help="Show homes of skills, packages and snapshots, and their sizes.")
 @click.option(
     "--remove", metavar="NAME", help="Remove what --kept names so (`*` is a part), or what is unused."
 )
-@click.option("--yes", is_flag=True, help="Do not ask before removing.")
+@options.unasked
 @options.folders
 @options.as_json
 def doctor(
@@ -99,7 +76,6 @@ def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) 
     servers = _server_states(settings)
     lacking = _lacking(settings, registry, {state.name: state.reason for state in servers if state.fault})
     shown, open_threads = shown_settings(settings), _open_threads(settings)
-    looks = sandbox_here().pending_looks(state_folder(settings))
     if as_json:
         print_json(
             {
@@ -111,7 +87,6 @@ def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) 
                 "programs": [program._asdict() for program in programs],
                 "missing": lacking,
                 "isolation": isolation._asdict(),
-                "pending_looks": looks,
                 "shell": {"offered": not no_shell, "reason": no_shell},
                 "open_threads": open_threads,
                 "state_folder": str(state_folder(settings)),
@@ -121,51 +96,34 @@ def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) 
         return
     click.echo("Sources, the strongest last")
     table(list(map(_source_row, checkup.sources)), empty="  none: skills are turned off (enable_skills)")
-    print_section("Untrusted, in place of others", map(line_of, in_place.values()))
-    print_section("Trusted by who signed them", (line_of(f"{name}: {who}") for name, who in signed.items()))
-    shadowed = [entry_text(entry) for entry in checkup.shadowed if entry.name not in in_place]
-    print_section("Shadowed: a stronger source has a skill of that name", shadowed)
-    print_section("Skipped", map(entry_text, checkup.skipped))
-    repairs = [diagnostic for entry in checkup.repaired for diagnostic in entry.diagnostics]
-    print_section("Repaired: used, though not as written", map(diagnostic_line, repairs))
-    print_section("Requirements", map(diagnostic_line, checkup.requirements))
-    print_section("Passed over", map(diagnostic_line, checkup.diagnostics))
-    print_section("MCP servers", map(_server_text, servers))
-    print_section("Programs that scripts want", map(_program_line, programs))
-    print_section("Skills that need what is not here", (f"{name}: {text}" for name, text in lacking.items()))
-    words = {
-        None: "are refused: a sandbox is required",
-        "controlled": "run WITHOUT a sandbox, with all rights of this user",
-        "bwrap": "run in a sandbox (bubblewrap)",
+    sections: dict[str, Iterable[str]] = {
+        "Untrusted, in place of others": map(line_of, in_place.values()),
+        "Trusted by who signed them": (line_of(f"{name}: {who}") for name, who in signed.items()),
+        "Shadowed: a stronger source has a skill of that name": (
+            _entry_text(entry) for entry in checkup.shadowed if entry.name not in in_place
+        ),
+        "Skipped": map(_entry_text, checkup.skipped),
+        "Repaired: used, though not as written": (
+            diagnostic_line(each) for entry in checkup.repaired for each in entry.diagnostics
+        ),
+        "Requirements": map(diagnostic_line, checkup.requirements),
+        "Passed over": map(diagnostic_line, checkup.diagnostics),
+        "MCP servers": map(_server_text, servers),
+        "Programs that scripts want": map(_program_line, programs),
+        "Skills that need what is not here": (f"{name}: {text}" for name, text in lacking.items()),
+        f"Scripts {_ISOLATION[isolation.level]}": [line_of(isolation.reason)],
+        f"The shell (run_command) is {'not offered' if no_shell else 'offered'}": [
+            line_of(no_shell) or "it runs like scripts"
+        ],
+        "Threads and grants are kept in": [line_of(str(state_folder(settings)))],
+        "Threads that wait or were cut off": (
+            line_of(f"{name} ({status}): skills-agent resume {name}") for name, status in open_threads.items()
+        ),
     }
-    click.echo(f"\nScripts {words[isolation.level]}\n  {line_of(isolation.reason)}")
-    if isolation.level == "bwrap" and (repository := repository_elsewhere(settings.workspace)):
-        told = f"They see no git repository: {repository} is outside of the workspace"
-        click.echo(f"  {line_of(told)}")
-    if looks:
-        runs = count(looks, "run")
-        click.echo(f"  {runs} cut off with the agent: what was made is looked at when it starts next")
-    shell = f"is not offered\n  {line_of(no_shell)}" if no_shell else "is offered, and runs like scripts"
-    click.echo(f"\nThe shell (run_command) {shell}")
-    click.echo(f"\nThreads and grants are kept in\n  {line_of(str(state_folder(settings)))}")
-    waits = [f"{name} ({status}): skills-agent resume {name}" for name, status in open_threads.items()]
-    print_section("Threads that wait or were cut off (all: skills-agent resume --all)", map(line_of, waits))
+    for title, lines in sections.items():
+        print_section(title, lines)
     click.echo("\nSettings: name, value, where from")
     table([(f"  {each.name}", value_text(each.value), each.origin) for each in shown])
-
-
-def repository_elsewhere(workspace: Path) -> str:
-    """Return where git keeps the repository of a workspace, if not in it: scripts see the workspace alone."""
-    for folder in (workspace, *workspace.parents):
-        git = folder / ".git"
-        if os.path.isdir(git):  # noqa: PTH112 - that of Path raises where it may not look
-            return "" if folder == workspace else str(git)
-        if os.path.isfile(git):  # noqa: PTH113 - of a worktree, or a submodule
-            with suppress(OSError):
-                _, _, named = git.read_text(encoding="utf-8", errors="replace").strip().partition("gitdir: ")
-                place = (folder / named).resolve()
-                return "" if place.is_relative_to(workspace.resolve()) else str(place)
-    return ""
 
 
 def _lacking(settings: Settings, registry: "Registry", unreachable: dict[str, str]) -> dict[str, str]:
@@ -283,7 +241,7 @@ def _source_row(source: "SourceState") -> tuple[str, ...]:
     return f"  {source.label}", trust, content if source.exists else "no such folder", source.folder or ""
 
 
-def entry_text(entry: CatalogEntry) -> str:
+def _entry_text(entry: CatalogEntry) -> str:
     """Return a skill that is not shown, and why, as two lines."""
     return f"{line_of(entry.name)} ({entry.status}) {line_of(entry.path)}\n    {line_of(entry.reason)}"
 

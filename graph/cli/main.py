@@ -6,42 +6,36 @@ Exit codes: 0 done, 1 our error, 2 wrong usage, 3 waiting for an approval, 130 i
 import errno
 import os
 import sys
+from collections.abc import Mapping
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Final
 
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from skills_agent.graph.cli.lazy import Commands, LazyGroup
-from skills_agent.graph.cli.options import examples
-from skills_agent.graph.cli.printing import Output, print_error, print_json, print_warnings
+from skills_agent.graph.cli.lazy import LazyGroup
+from skills_agent.graph.cli.options import Invocation, everywhere, examples
+from skills_agent.graph.cli.printing import print_error, print_json, print_warnings
 from skills_agent.graph.cli.signals import INTERRUPTED
 from skills_agent.graph.hooks import Command
 from skills_agent.skills.errors import SkillsAgentError
 
-_COMMANDS: Final[Commands] = {
-    "ask": Command("skills_agent.graph.cli.ask:ask", "Ask a question and print the answer."),
-    "resume": Command(
-        "skills_agent.graph.cli.resume:resume", "Go on with a thread that waits for an answer or was cut off."
-    ),
-    "chat": Command("skills_agent.graph.cli.chat:chat", "Talk with the agent until /quit or Ctrl-D."),
-    "threads": Command(
-        "skills_agent.graph.cli.threads:threads",
-        "See earlier conversations, go on from a step of one, remove old ones.",
-    ),
-    "runs": Command(
-        "skills_agent.graph.cli.runs:runs", "See the record of every run, and whether anybody changed it."
-    ),
-    "grants": Command("skills_agent.graph.cli.grants:grants", "See and revoke what you decided in a thread."),
-    "trust": Command(
-        "skills_agent.graph.cli.trust:trust", "Vouch for what came with a project, as it is now."
-    ),
-    "skills": Command("skills_agent.graph.cli.skills:skills", "List, search, check and begin skills."),
-    "eval": "evals",
-    "studio": Command("skills_agent.graph.cli.studio:studio", "Open the agent in LangGraph Studio."),
-    "graph": Command(
-        "skills_agent.graph.cli.graph:graph", "Print the graph that every run follows, as a Mermaid diagram."
-    ),
+
+def _command(name: str, text: str) -> Command:
+    return Command(f"skills_agent.graph.cli.{name}:{name}", text)
+
+
+_COMMANDS: Final[Mapping[str, Command]] = {
+    "ask": _command("ask", "Ask a question and print the answer."),
+    "resume": _command("resume", "Go on with a thread that waits for an answer or was cut off."),
+    "chat": _command("chat", "Talk with the agent until /quit or Ctrl-D."),
+    "threads": _command("threads", "See earlier conversations, go on from a step of one, remove old ones."),
+    "runs": _command("runs", "See the record of every run, and whether anybody changed it."),
+    "trust": _command("trust", "Vouch for what came with a project, as it is now."),
+    "skills": _command("skills", "List, search, check and begin skills."),
+    "doctor": _command("doctor", "Show what works here and what does not, all settings, and what is kept."),
+    "studio": _command("studio", "Open the agent in LangGraph Studio."),
 }
 """In the order in which a newcomer needs them, with what the list says: to make it imports none."""
 
@@ -50,24 +44,47 @@ _USAGE: Final = 2
 """The exit code of click for a command that is written wrongly."""
 
 
+class _Root(LazyGroup):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the options of all commands from anywhere before `--`: click reads them before a command."""
+        names = {name for option in everywhere for name in option.opts}
+        end = args.index("--") if "--" in args else len(args)
+        front, rest, words = [], [], iter(args[:end])
+        for word in words:
+            name, has_value, _ = word.partition("=")
+            if name not in names:
+                rest.append(word)
+            elif has_value:
+                front.append(word)
+            elif (value := next(words, None)) is not None:
+                front += [word, value]
+            else:
+                raise click.BadOptionUsage(name, f"Option {name!r} requires an argument.", ctx)
+        return super().parse_args(ctx, [*front, *rest, *args[end:]])
+
+
 @click.group(
-    cls=LazyGroup,
+    cls=_Root,
     late=_COMMANDS,
+    params=[*everywhere],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog=examples(
+    epilog="--workspace and --skills-dir may stand behind a command, too.\n\n"
+    + examples(
         'ask "How many rows has orders.csv?"',
-        'ask "Total per region in orders.csv" --skill csv-report --yes run',
+        'ask "/csv-report total per region in orders.csv" --yes run',
         "skills list",
         "ask -h",
     ),
 )
 @click.version_option(package_name="skills-agent", prog_name="skills-agent", message="%(prog)s %(version)s")
-def cli() -> None:
+@click.pass_obj
+def cli(invocation: Invocation, workspace: Path | None, skills_dirs: tuple[Path, ...]) -> None:
     """Ask an agent that works with skills: folders with a SKILL.md, scripts and references.
 
     Without a key it answers with the offline model; set OPENAI_API_KEY (and OPENAI_BASE_URL) for
     a language model. Conversations are kept as threads in your own folder, ~/.local/state/skills-agent.
     """
+    invocation.workspace, invocation.skills_dirs = workspace, skills_dirs
 
 
 def main() -> None:
@@ -94,9 +111,9 @@ def _open_closed_streams() -> None:
 
 
 def _exit_code() -> int:
-    output = Output()
+    invocation = Invocation()
     try:
-        return int(cli.main(prog_name="skills-agent", standalone_mode=False, obj=output) or 0)
+        return int(cli.main(prog_name="skills-agent", standalone_mode=False, obj=invocation) or 0)
     except click.Abort:
         return INTERRUPTED
     except NoArgsIsHelpError as error:  # a group without a command: click has its help in the error
@@ -105,41 +122,37 @@ def _exit_code() -> int:
     except click.ClickException as error:
         context = error.ctx if isinstance(error, click.UsageError) else None
         hint = f" (see: {context.command_path} -h)" if context else ""
-        _print_error(error.format_message() + hint, "usage" if error.exit_code == _USAGE else "error", output)
+        code = "usage" if error.exit_code == _USAGE else "error"
+        _print_error(error.format_message() + hint, code, invocation)
         return error.exit_code
     except SkillsAgentError as error:
-        _print_error(str(error), error.code, output)
+        _print_error(str(error), error.code, invocation)
         return 1
     except OSError as error:  # a full disk, a file that may not be read
         if error.strerror is None:
             raise
-        return _failed(error, output)
+        _print_error(_os_error_text(error), "os-error", invocation)
+        return 1
 
 
-def _failed(error: OSError, output: Output) -> int:
+def _os_error_text(error: OSError) -> str:
     if error.filename:
-        text = f"{error.filename}: {error.strerror}"
-    elif isinstance(error, FileNotFoundError):
-        text = "The current folder is gone: change to one that is there."
-    else:
-        text = str(error.strerror)
-    if error.errno in _FULL and not error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, FileNotFoundError):
+        return "The current folder is gone: change to one that is there."
+    if error.errno in _FULL:
         # Python would try once more to write what the full disk did not take, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    _print_error(text, "os-error", output)
-    return 1
+    return str(error.strerror)
 
 
-def _print_error(text: str, code: str, output: Output) -> None:
+def _print_error(text: str, code: str, invocation: Invocation) -> None:
     """Print an error on stderr; where one JSON value is promised and none was printed, that is the error."""
     words = sys.argv[1:]
-    if "--json" in words[: words.index("--") if "--" in words else None] and not output.has_json:
+    if "--json" in words[: words.index("--") if "--" in words else None] and not invocation.has_json:
         print_json({"error": {"code": code, "message": text}})
     print_error(text)
 
 
 if __name__ == "__main__":
-    from skills_agent.graph.cli.garbage import searched_late
-
-    with searched_late():
-        main()
+    main()

@@ -1,18 +1,30 @@
-"""What several commands share: options, and the examples under their help."""
+"""What several commands share: where they work, options, and the examples under their help."""
 
 import re
 import shlex
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Final, TypeVar
 
 import click
 
-from skills_agent.skills.policy.risk import RISKS, Approval, Risk
+from skills_agent.skills.policy.risk import RISKS, Risk
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
-_THREAD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_THREAD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass
+class Invocation:
+    """One run of the command line; it is the object of click's context."""
+
+    workspace: Path | None = None
+    skills_dirs: tuple[Path, ...] = ()
+    has_json: bool = False
+    """The one JSON value was printed."""
 
 
 def examples(*commands: str) -> str:
@@ -39,46 +51,53 @@ def thread_id(ctx: click.Context, param: click.Parameter, value: str | None) -> 
     return value
 
 
-def shell_command(*words: str, workspace: Path | None, checkpointer: str | None) -> str:
-    """Return a command of ours for the shell that the person is in; a password is never in it."""
-    from skills_agent.graph.threads.opened import find_postgres
-
+def shell_command(*words: str, workspace: Path | None) -> str:
+    """Return a command of ours for the shell that the person is in."""
     elsewhere = [] if workspace in (None, Path.cwd()) else ["--workspace", str(workspace)]
-    if checkpointer and (found := find_postgres()) and (dsn := found.without_password(checkpointer)):
-        elsewhere += ["--checkpointer", dsn]
     return shlex.join(["skills-agent", *words, *elsewhere])
 
 
 FOLDER = click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
 
-workspace = click.option(
-    "--workspace",
-    type=FOLDER,
-    metavar="DIR",
-    help="The folder where the agent works, with .agent/ in it. [default: current folder]",
+everywhere: Final = (
+    click.Option(
+        ["--workspace"],
+        type=FOLDER,
+        metavar="DIR",
+        help="The folder where the agent works, with .agent/ in it. [default: current folder]",
+    ),
+    click.Option(
+        ["--skills-dir", "skills_dirs"],
+        type=FOLDER,
+        metavar="DIR",
+        multiple=True,
+        help="Also use this folder of skills, or this skill. Repeatable.",
+    ),
 )
-checkpointer = click.option(
-    "--checkpointer",
-    metavar="DSN",
-    help="Keep threads in a database: postgresql://user@host/name. [default: a file of yours]",
-)
-skills_dirs = click.option(
-    "--skills-dir",
-    "skills_dirs",
-    type=FOLDER,
-    metavar="DIR",
-    multiple=True,
-    help="Also use this folder of skills, or this skill. Repeatable.",
-)
+"""Options of all commands, which stand before a command or behind it."""
+
+
+def _given(*names: str) -> Callable[[Decorated], Decorated]:
+    def decorate(command: Decorated) -> Decorated:
+        @wraps(command)
+        def run(*args: Any, **more: Any) -> Any:
+            invocation = click.get_current_context().ensure_object(Invocation)
+            return command(*args, **{name: getattr(invocation, name) for name in names}, **more)
+
+        return run  # type: ignore[return-value]
+
+    return decorate
+
+
+workspace = _given("workspace")
+"""Passes `--workspace` on as `workspace`."""
+folders = _given("workspace", "skills_dirs")
+"""Passes `--workspace` and each `--skills-dir` on."""
+
 model = click.option(
     "--model",
     metavar="NAME",
     help="The model: offline, or <provider>:<model>. [default: openai with a key, else offline]",
-)
-system_prompt = click.option(
-    "--system-prompt",
-    metavar="TEXT",
-    help="Add this to the agent's instructions. Kept with the thread.",
 )
 yes = click.option(
     "--yes",
@@ -88,16 +107,8 @@ yes = click.option(
     help=f"Do not ask about calls of these kinds, separated by commas: {', '.join(RISKS[1:])}.",
 )
 unasked = click.option("--yes", is_flag=True, help="Do not ask.")
-approval = click.option(
-    "--approval",
-    type=click.Choice(get_args(Approval)),
-    help="For a call that needs an approval: ask, deny it, or fail the run. [default: ask]",
-)
 as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON value and nothing else: an error, too."
-)
-show_secrets = click.option(
-    "--show-secrets", is_flag=True, help="With --json: leave secrets in what is printed."
 )
 thread = click.option(
     "--thread", callback=thread_id, metavar="ID", help="Continue this thread, or begin one of this name."
@@ -107,23 +118,6 @@ newest = click.option(
 )
 
 
-def choices(command: Decorated) -> Decorated:
-    """Add the options of `open_thread`."""
-    for option in (checkpointer, workspace, approval, yes, system_prompt, model, skills_dirs):
-        command = option(command)
-    return command
-
-
-def one_turn(command: Decorated) -> Decorated:
-    """Add what `ask` and `resume` print, and the options of `open_thread`."""
-    return choices(as_json(show_secrets(command)))
-
-
-def database(command: Decorated) -> Decorated:
-    """Add the options of `open_threads`."""
-    return workspace(checkpointer(command))
-
-
-def folders(command: Decorated) -> Decorated:
-    """Add the options that say where skills are."""
-    return workspace(skills_dirs(command))
+def agent(command: Decorated) -> Decorated:
+    """Add the options of `open_thread` beside the thread's name."""
+    return folders(model(yes(command)))

@@ -6,13 +6,14 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from skills_agent.graph.cli.options import Invocation
 from skills_agent.skills.text import one_line
 from skills_agent.skills.visible import Kind, visible
 
@@ -33,6 +34,21 @@ def shown(text: str, kind: Kind = "program") -> str:
 def echo(text: str = "", kind: Kind = "program") -> None:
     """Print untrusted text for a person."""
     click.echo(shown(text, kind))
+
+
+def print_markdown(text: str) -> None:
+    """Print the untrusted Markdown of a model: what it says is all there, and addresses are not behind words.
+
+    HTML is text here: Rich would leave it out.
+    """
+    from markdown_it import MarkdownIt
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    markdown = Markdown("", hyperlinks=False)
+    plain = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+    markdown.parsed = plain.parse(shown(text, "prose"))
+    Console(highlight=False).print(markdown)
 
 
 def page(text: str, workspace: Path) -> None:
@@ -64,18 +80,10 @@ def local_time(when: object) -> str:
         return "unknown time"
 
 
-@dataclass
-class Output:
-    """What a command has printed; it is the object of click's context."""
-
-    has_json: bool = False
-
-
 def print_json(value: Any) -> None:
     """Print one JSON value, records included; ASCII, so that it passes every pipe unharmed."""
-    context = click.get_current_context(silent=True)
-    if context and isinstance(context.obj, Output):
-        context.obj.has_json = True
+    if context := click.get_current_context(silent=True):
+        context.ensure_object(Invocation).has_json = True
     click.echo(json.dumps(value, indent=2, default=_plain))
 
 
@@ -106,19 +114,17 @@ def is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def ask_for_yes(question: str) -> None:
-    """Return when a person says yes. Raises ClickException for a no, and Abort for Ctrl-C."""
-    if not click.confirm(question):
-        raise click.ClickException("nothing was done.")
-
-
 def confirm(question: str, *, yes: bool) -> None:
-    """Return when a person says yes, or has said so before. Raises Abort, and ClickException for nobody."""
+    """Return when a person says yes, or has said so before.
+
+    Raises ClickException for a no and where nobody can be asked, and Abort for Ctrl-C.
+    """
     if yes:
         return
     if not is_terminal():
-        raise click.ClickException("nobody is here to say yes. Look at it, then add --yes.")
-    ask_for_yes(question)
+        raise click.ClickException(f"{question} Nobody is here to say yes. Look at it, then add --yes.")
+    if not click.confirm(question):
+        raise click.ClickException("nothing was done.")
 
 
 def table(rows: Sequence[Sequence[str]], *, header: Sequence[str] = (), empty: str = "") -> None:

@@ -28,14 +28,15 @@ _IN_PROGRESS: Final = frozenset({"call_started", "approval_asked"})
 
 
 class Progress:
-    """Follows the stream of one invocation: prints one line an event, and gathers `verdicts` by call.
+    """Follows the streams of a thread: prints one line an event, and gathers the verdicts of its turn.
 
     On a terminal, what is being done and the newest words of the model stand below, beside a spinner.
     """
 
-    def __init__(self, verdicts: dict[str, VerdictRecord], *, quiet: bool = False) -> None:
+    def __init__(self, verdicts: Mapping[str, VerdictRecord], *, quiet: bool = False) -> None:
         """Print nothing at all where it is quiet, for machines."""
-        self._verdicts = verdicts
+        self.verdicts = dict(verdicts)
+        """The last one on every call, by its id."""
         self._console = Console(highlight=False, quiet=quiet)
         self._work = Text()
         self._speech = ""
@@ -71,19 +72,20 @@ class Progress:
     def did(self, node: str, text: str) -> None:
         """Say what was done. The text is untrusted."""
         self._speech = ""
-        room = self._room() if self._console.is_terminal else MAX_LINE
-        line = Text.assemble((f"{node:<{NODE_COLUMN}} ", "bold cyan"), line_of(text, room))
-        self._console.print(line, soft_wrap=True)
+        self._print(node, text)
 
     def _show_output(self, event: Mapping[str, Any]) -> None:
         """Print what a program prints, line by line; the text is untrusted."""
-        head = f"{event.get('node') or '':<{NODE_COLUMN}} "
         skipped = f"[{event.get('skipped'):,} characters skipped]" if event.get("skipped") else ""
         of = f"{event['command']} " if event.get("command") else ""
         for each in filter(None, [skipped, *str(event.get("output")).splitlines()]):
-            room = (self._room() if self._console.is_terminal else MAX_LINE) - len(of) - 2
-            line = Text.assemble((head, "bold cyan"), (f"{of}| ", "dim"), (line_of(each, room), "dim"))
-            self._console.print(line, soft_wrap=True)
+            self._print(str(event.get("node") or ""), each, f"{of}| ")
+
+    def _print(self, node: str, text: str, before: str = "") -> None:
+        room = (self._room() if self._console.is_terminal else MAX_LINE) - len(before)
+        line = Text(line_of(text, room), style="dim" if before else "")
+        head = Text.assemble((f"{node:<{NODE_COLUMN}} ", "bold cyan"), (before, "dim"), line)
+        self._console.print(head, soft_wrap=True)
 
     def _room(self) -> int:
         return max(self._console.width - NODE_COLUMN - 4, 20)
@@ -91,26 +93,25 @@ class Progress:
     def _show_event(self, event: Mapping[str, Any]) -> None:
         kind = str(event.get("type"))  # a host's tools stream what they like
         name = kind.removeprefix(PREFIX)
-        if name == "call_output" and name != kind:
+        if name == kind or name in _IN_PROGRESS:
+            return
+        if name == "call_output":
             self._show_output(event)
-        elif name != kind and name not in _IN_PROGRESS:
+        else:
             self.did(str(event["node"]), events.line_of({**event, "type": name}))
 
-    def _keep_words(self, message: object) -> None:
-        """Leave on the screen what the model said beside its calls: the question is about these."""
-        if isinstance(message, AIMessage) and message.tool_calls and str(message.text).strip():
-            for line in shown(str(message.text).strip(), "prose").splitlines():
-                # Each line is marked: none can pass for a question of ours.
-                self._console.print(Text.assemble((f"{'':<{NODE_COLUMN}} | ", "dim"), line), soft_wrap=True)
-
     def _take_update(self, node: str, update: Mapping[str, Any]) -> None:
-        for message in update.get("messages", []) if node == "decide" and is_terminal() else []:
-            self._keep_words(message)
         if node in {"gate", "approve"}:
-            self._verdicts.update(update.get("verdicts") or {})
-        for message in update.get("messages", []) if node == "act" else []:
+            self.verdicts.update(update.get("verdicts") or {})
+        for message in update.get("messages", []):
+            if node == "decide" and is_terminal() and isinstance(message, AIMessage) and message.tool_calls:
+                # What the model said beside its calls stays: the question is about these. Each line is
+                # marked: none can pass for a question of ours.
+                for line in shown(str(message.text).strip(), "prose").splitlines():
+                    self._console.print(Text(f"{'':<{NODE_COLUMN}} | {line}"), soft_wrap=True)
             # The event of a failed call has its text, but for a program's, which may be long.
-            if isinstance(message, ToolMessage) and (message.status != "error" or outcome_of(message)):
+            is_result = node == "act" and isinstance(message, ToolMessage)
+            if is_result and (message.status != "error" or outcome_of(message)):
                 self.did(node, f"{message.name}: {excerpt(str(message.text)) or 'no output'}")
 
 

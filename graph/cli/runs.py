@@ -1,15 +1,110 @@
-"""skills-agent runs: what was asked, judged, approved and done, from the audit."""
+"""skills-agent runs: what was asked, judged, approved and done, from the audit. Imports no LangGraph."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
 
 import click
+import msgspec
 
-from skills_agent.graph.audit.log import Record, Verification
+from skills_agent.graph.audit import events
+from skills_agent.graph.audit.log import MOST, Record, RunLog, Verification, read, without_repetitions
 from skills_agent.graph.audit.redaction import redaction_of
-from skills_agent.graph.cli import options, run_records
+from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, local_time, print_json, table
+from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.errors import list_first
+from skills_agent.skills.errors import DetailedError, SkillsAgentError
+from skills_agent.skills.text import count
+
+RunOutcome = Literal["done", "cut short", "waiting", "failed", "superseded", "unfinished", "forked"]
+"""`superseded`: a new message came while it waited or was cut off; `unfinished`: under way, or cut off."""
+
+_TOKENS: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
+
+
+class UnknownRunError(DetailedError, SkillsAgentError):
+    """No record of that run is kept in the workspace."""
+
+    sentence = "There is no record of {run!r} here. Records: {records}."
+    run: str
+    records: str
+
+
+class RunRecord(NamedTuple):
+    """The record of one turn of a thread."""
+
+    run: str
+    events: Sequence[Record]
+    """At least one, in order."""
+    is_last: bool
+    """Whether its thread has no later one."""
+
+    @property
+    def beginning(self) -> Record:
+        """Return the event that says who asked what; empty where it is not in the file."""
+        return next(iter([*self._of("run_started"), *self._of("thread_forked")]), {})
+
+    @property
+    def outcome(self) -> RunOutcome:
+        """Return what the run came to, as its last events tell."""
+        if ended := self._of("run_ended"):
+            return "cut short" if ended[-1].get("outcome") == "cut short" else "done"
+        if not self.is_last:
+            return "superseded"
+        if self.events[-1].get("type") == "run_failed":
+            return "failed"
+        if len(self._of("thread_forked", "state_updated")) == len(self.events):
+            return "forked"
+        # A call that was cut off may be asked about again: its newest event counts.
+        newest = {
+            event.get("call_id"): event.get("type")
+            for event in self._of("approval_asked", "approval_answered", "call_ended")
+        }
+        return "waiting" if "approval_asked" in newest.values() else "unfinished"
+
+    def as_json(self) -> Record:
+        """Return the run as one line of a list."""
+        models = self._of("model_called")
+        return {
+            "run": self.run,
+            "thread": self.events[0].get("thread"),
+            "time": self.events[0].get("time"),
+            "caller": self.beginning.get("caller"),
+            "outcome": self.outcome,
+            "request": self.beginning.get("request", ""),
+            "skills": [event.get("skill") for event in self._of("skill_loaded")],
+            "calls": len(self._of("call_ended")),
+            "refused": sum(event.get("decision") == "deny" for event in self._of("call_judged")),
+            **{name: sum(_number(event.get(name)) for event in models) for name in _TOKENS},
+        }
+
+    def story(self) -> str:
+        """Return the run as a person reads it. All of it is untrusted."""
+        summary = self.as_json()
+        lines = [
+            f"Run {self.run}: {self.outcome}, {local_time(summary['time'])}{self._caller_text()}",
+            f"Asked: {self.beginning.get('request', '(the beginning is not in the record)')}",
+            "",
+        ]
+        for event in self.events:
+            clock = local_time(event.get("time"))[-8:]
+            lines.append(f"{clock}  {event.get('node', '')!s:<9} {events.line_of(event)}")
+        cached = summary["cache_read_tokens"]
+        tokens = f"{summary['input_tokens']} + {summary['output_tokens']} tokens"
+        tokens += f", {cached} of them cached" if cached else ""
+        calls = count(summary["calls"], "call")
+        return "\n".join([*lines, "", f"{calls}, {summary['refused']} refused, {tokens}"])
+
+    def _caller_text(self) -> str:
+        try:
+            return ", " + msgspec.convert(self.beginning, events.RunStarted).caller_text()
+        except (msgspec.ValidationError, UnicodeEncodeError):  # half a character is no text
+            return ""
+
+    def _of(self, *kinds: str) -> list[Record]:
+        return [event for event in self.events if event.get("type") in kinds]
 
 
 @click.group()
@@ -23,14 +118,22 @@ def runs() -> None:
 @options.as_json
 def list_runs(thread: str | None, workspace: Path | None, as_json: bool) -> None:
     """List runs, newest first: a run is one turn of a thread."""
-    lines = [
-        run.as_json() for run in run_records.read_runs(run_records.open_log(Settings.load(workspace)), thread)
-    ]
+    log = log_of(Settings.load(workspace))
+    lines = [run.as_json() for name in _files(log, thread) for run in reversed(_runs(log, name))]
     if as_json:
         print_json(lines)
         return
-    header = ("RUN", "WHEN", "OUTCOME", "CALLS", "REFUSED", "BY", "REQUEST")
-    table(list(map(_row, lines)), header=header, empty="No runs are recorded here yet.")
+    table(
+        [
+            (
+                *(line["run"], local_time(line["time"]), line["outcome"], str(line["calls"])),
+                *(str(line["refused"]), str(line["caller"] or "-"), str(line["request"])),
+            )
+            for line in lines
+        ],
+        header=("RUN", "WHEN", "OUTCOME", "CALLS", "REFUSED", "BY", "REQUEST"),
+        empty="No runs are recorded here yet.",
+    )
 
 
 @runs.command("show", epilog=options.examples("runs show t-1f2e3d4c.1"))
@@ -40,15 +143,16 @@ def list_runs(thread: str | None, workspace: Path | None, as_json: bool) -> None
 def show_run(run: str, workspace: Path | None, as_json: bool) -> None:
     """Show what happened in RUN, in order."""
     settings = Settings.load(workspace)
-    log = run_records.open_log(settings)
-    record = redaction_of(settings).whole(run_records.find_run(log, run))
-    if run_records.is_changed(log, run):
+    log, name = log_of(settings), folder_name(run.rpartition(".")[0])
+    found = next((record for record in _runs(log, name) if record.run == run), None)
+    if found is None:
+        known = [each.run for name in log.threads() for each in reversed(_runs(log, name))]
+        raise UnknownRunError(run, list_first(known, "skills-agent runs list"))
+    record = redaction_of(settings).whole(found)
+    if log.verify(name).faults:
         thread = line_of(str(record.events[0].get("thread")))
         click.echo(f"warning: this record was changed; see skills-agent runs verify {thread}", err=True)
-    if as_json:
-        print_json(list(record.events))
-    else:
-        echo(record.story())
+    print_json(list(record.events)) if as_json else echo(record.story())
 
 
 @runs.command("verify", epilog=options.examples("runs verify", "runs verify t-1f2e3d4c"))
@@ -61,34 +165,55 @@ def verify_runs(thread: str | None, workspace: Path | None, as_json: bool) -> No
     What it cannot find: somebody who writes the whole rest of a file and its head anew. Keep the heads that
     --json prints on another machine, and compare.
     """
-    threads = run_records.verify_threads(run_records.open_log(Settings.load(workspace)), thread)
+    log = log_of(Settings.load(workspace))
+    threads = {_thread(log, name): log.verify(name) for name in _files(log, thread)}
     if as_json:
         print_json(threads)
     elif not threads:
         click.echo("No runs are recorded here yet.")
-    else:
-        for name, each in threads.items():
-            click.echo("\n".join(_verification_lines(name, each)))
+    for name, each in ({} if as_json else threads).items():
+        for line in _verification_lines(each):
+            click.echo(f"{line_of(name)}: {line}")
     if any(verification.faults for verification in threads.values()):
         raise click.exceptions.Exit(1)
 
 
-def _row(line: Record) -> tuple[str, ...]:
-    counts = str(line["calls"]), str(line["refused"])
-    return (
-        line["run"],
-        local_time(line["time"]),
-        line["outcome"],
-        *counts,
-        str(line["caller"] or "-"),
-        str(line["request"]),
-    )
-
-
-def _verification_lines(thread: str, verification: Verification) -> Iterator[str]:
-    name, torn = line_of(thread), verification.torn
+def _verification_lines(verification: Verification) -> Iterator[str]:
+    torn = verification.torn
     if not verification.faults:
         note = f" A killed process left {torn} bytes of a line at its end." if torn else ""
-        yield f"{name}: {verification.lines} lines, as they were written.{note}"
+        yield f"{verification.lines} lines, as they were written.{note}"
     for fault in verification.faults:
-        yield f"{name}: {f'line {fault.line}' if fault.line else 'the file'} {line_of(fault.text)}."
+        yield f"{f'line {fault.line}' if fault.line else 'the file'} {line_of(fault.text)}."
+
+
+def log_of(settings: Settings) -> RunLog:
+    """Return the audit of a workspace; nothing is made."""
+    return RunLog(settings.audit_folder, settings.workspace)
+
+
+def _files(log: RunLog, thread: str | None) -> list[str]:
+    names = log.threads()
+    if thread is None:
+        return names
+    if folder_name(thread) not in names:
+        known = [_thread(log, name) for name in names]
+        raise UnknownRunError(thread, list_first(known, "skills-agent runs list"))
+    return [folder_name(thread)]
+
+
+def _thread(log: RunLog, name: str) -> str:
+    first = next(filter(None, map(read, log.lines(name))), None)
+    return str(first.get("thread") or name) if first else name.partition(".")[0]
+
+
+def _runs(log: RunLog, name: str) -> list[RunRecord]:
+    runs: dict[str, list[Record]] = {}
+    for record in without_repetitions(filter(None, map(read, log.lines(name)))):
+        runs.setdefault(str(record.get("run")), []).append(record)
+    last = next(reversed(runs), None)
+    return [RunRecord(run, records, run == last) for run, records in runs.items()]
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and 0 <= value < MOST else 0

@@ -103,7 +103,7 @@ def ending_on_sigterm(command: str) -> Iterator[None]:
     def end(number: int, frame: FrameType | None) -> NoReturn:
         del number, frame
         _write(f"{farewell(TERMINATED, command)}\n")
-        raise click.exceptions.Exit(TERMINATED)
+        raise SystemExit(TERMINATED)  # prompt_toolkit lets nothing else out of a handler
 
     before = signal.signal(signal.SIGTERM, end)
     try:

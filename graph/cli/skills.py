@@ -1,22 +1,17 @@
-"""skills-agent skills: list, show, search and begin skills. Imports no LangGraph."""
+"""skills-agent skills: list, show, search, check and begin skills. Imports no LangGraph."""
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 from msgspec import structs
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.doctor import (
-    diagnostic_line,
-    entry_text,
-    signer_of,
-    untrusted_in_place,
-)
-from skills_agent.graph.cli.lazy import Commands, LazyGroup
+from skills_agent.graph.cli.doctor import diagnostic_line, signer_of, untrusted_in_place
+from skills_agent.graph.cli.lazy import LazyGroup
 from skills_agent.graph.cli.printing import echo, line_of, print_json, print_section, table
 from skills_agent.graph.hooks import Command
 from skills_agent.graph.settings import Settings, registry_of
@@ -32,9 +27,13 @@ from skills_agent.skills.visible import visible_line
 if TYPE_CHECKING:
     from skills_agent.skills.search.words import Term
 
-_KNOWN = ("model_invocable", "user_invocable", "argument_hint", "requires", "trusted")
+_KNOWN: Final = (
+    *("description", "version", "model_invocable", "user_invocable", "argument_hint", "requires"),
+    "trusted",
+)
 """What discovery knows of a skill, for `list --json`."""
-_TEMPLATE = """\
+_MAX_HITS: Final = 5
+_TEMPLATE: Final = """\
 ---
 name: {name}
 description: "{description}"
@@ -45,32 +44,11 @@ description: "{description}"
 TODO: say here, step by step, what to do. Only this text is read when the skill is loaded: put detail that
 is not always needed into `references/`, programs into `scripts/`, and name the file where it is needed.
 """
-
-
-_LATE: Final[Commands] = {
-    "install": "packages",
-    "pack": "packages",
-    "serve": "mcp",
-    "sync": "packages",
-    "verify": "packages",
-    "outdated": "packages",
-    "update": "packages",
-    "sign": "packages",
-    "rollback": "packages",
-    "uninstall": "packages",
+_LATE: Final[Mapping[str, Command]] = {
     "stats": Command(
         "skills_agent.graph.cli.stats:stats",
         "Show how often skills were offered, loaded and used, and what they cost.",
     ),
-    "triggers": "evals",
-    "lint": Command(
-        "skills_agent.graph.cli.doctor:lint", "Check skills against agentskills.io/specification."
-    ),
-    "doctor": Command(
-        "skills_agent.graph.cli.doctor:doctor",
-        "Show where skills are from, what is wrong with them, and all settings.",
-    ),
-    "needs": "needs",
 }
 
 
@@ -79,59 +57,44 @@ def skills() -> None:
     """List, search, check and begin skills."""
 
 
-@skills.command("list", epilog=options.examples("skills list", "skills list --all --json"))
-@click.option("--all", "everything", is_flag=True, help="Also list shadowed and skipped skills, and why.")
+@skills.command("list", epilog=options.examples("skills list", "skills list --json"))
 @options.folders
 @options.as_json
-def list_skills(
-    *,
-    everything: bool,
-    workspace: Path | None,
-    skills_dirs: tuple[Path, ...],
-    as_json: bool,
-) -> None:
+def list_skills(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
     """List skills with their source, who may load them, what they require, and their description."""
     settings = Settings.load(workspace)
-    registry = registry_of(settings, skills_dirs)
-    catalog = registry.refresh()
-    in_place = untrusted_in_place(settings, catalog)
-    unmet = _unmet(catalog)
+    catalog = registry_of(settings, skills_dirs).refresh()
+    in_place, unmet = untrusted_in_place(settings, catalog), _unmet(catalog)
     if as_json:
-        more = {
-            (each.source, each.path): {
-                "description": each.description,
-                "note": in_place.get(each.name, ""),
-                "version": each.version,
-                "unmet": unmet.get(each.path, []),
-                **{key: getattr(each, key) for key in _KNOWN},
-            }
-            for each in catalog.skills
-        }
-        unused: dict[str, Any] = {
-            "description": None,
-            "note": "",
-            "version": None,
-            "unmet": [],
-            **dict.fromkeys(_KNOWN),
-        }
-        entries = [entry for entry in catalog.entries if everything or entry.status == "shown"]
-        print_json([structs.asdict(each) | more.get((each.source, each.path), unused) for each in entries])
+        entries = {(each.source, each.path): each for each in catalog.entries if each.status == "shown"}
+        print_json(
+            [
+                structs.asdict(entries[each.source, each.path])
+                | {key: getattr(each, key) for key in _KNOWN}
+                | {"note": in_place.get(each.name, ""), "unmet": unmet.get(each.path, [])}
+                for each in catalog.skills
+            ]
+        )
         return
     places = (folder / ".agent" / "skills" for folder in (settings.workspace, settings.home))
     here, home = (visible_line(str(place)) for place in places)
-    rows = [
-        (each.name, each.source, f"{_marks(each)}{first_sentence(each.description)}")
-        for each in catalog.skills
-    ]
     table(
-        rows,
+        [
+            (each.name, each.source, f"{_marks(each)}{first_sentence(each.description)}")
+            for each in catalog.skills
+        ],
         empty=f"No skills yet. Put folders with a SKILL.md under {here} (this project) or {home} (all your "
         "projects), or begin one: skills-agent skills new NAME",
     )
     print_section("Untrusted", map(line_of, in_place.values()))
     names = {each.path: each.name for each in catalog.skills}
     print_section("Not met", (line_of(f"{names[path]}: {' '.join(texts)}") for path, texts in unmet.items()))
-    _print_problems(catalog, everything=everything)
+    if skipped := sum(entry.status == "skipped" for entry in catalog.entries):
+        noun = "skill was" if skipped == 1 else "skills were"
+        click.echo(f"\n{skipped} {noun} skipped. Why: skills-agent doctor", err=True)
+    for found in catalog.diagnostics:
+        if found.code == "source-unreachable":
+            click.echo(f"\nSkills may be missing. {line_of(found.message)}", err=True)
 
 
 def _unmet(catalog: Catalog) -> dict[str, list[str]]:
@@ -159,6 +122,52 @@ def _marks(skill: SkillMetadata) -> str:
     return f"({said}) " if said else ""
 
 
+@skills.command("show", epilog=options.examples("skills show csv-report"))
+@click.argument("name")
+@options.folders
+@options.as_json
+def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
+    """Show the instructions and the files of skill NAME (or NAME@SOURCE)."""
+    settings = Settings.load(workspace)
+    registry = registry_of(settings, skills_dirs)
+    catalog = registry.refresh()
+    metadata = catalog.find(name)
+    skill = registry.load(metadata.ref)
+    ref = metadata.ref._replace(digest=skill.digest)
+    listing, needed, unmet = (
+        registry.resources(ref),
+        registry.needs(ref),
+        _unmet(catalog).get(metadata.path, []),
+    )
+    if as_json:
+        print_json(
+            structs.asdict(metadata)
+            | {"metadata": dict(metadata.metadata), "digest": skill.digest, "unmet": unmet}
+            | {"needs": [structs.asdict(need) for need in needed], "resources": listing.resources}
+            | {"diagnostics": skill.diagnostics, "instructions": skill.instructions}
+        )
+        return
+    missing = _not_here(settings, needed, ref, trusted=metadata.trusted)
+    fields = ("name", "description", "source", "path", "version", "author", "license", "compatibility")
+    facts = [
+        *((field, getattr(metadata, field)) for field in fields),
+        ("allowed-tools", " ".join(metadata.allowed_tools or ())),
+        ("use", _marks(metadata).strip(" ()")),
+        ("not met", " ".join(unmet)),
+        ("trust", _trust_text(settings, catalog, metadata)),
+        ("digest", skill.digest),
+        ("plugin", registry.plugin_note(ref)),
+        ("has", _files_text(listing)),
+        ("files", ", ".join(resource.path for resource in listing.resources)),
+        ("needs", ", ".join(need.name for need in needed)),
+        ("not here", f"{missing}. See: skills-agent skills needs {name}" if missing else ""),
+    ]
+    table([(label, value) for label, value in facts if value])
+    for diagnostic in skill.diagnostics:
+        click.echo(diagnostic_line(diagnostic))
+    echo(f"\n{_written(registry, skill).strip()}")
+
+
 def _files_text(listing: ResourceListing) -> str:
     """Count the files by what they are: `2 scripts, 1 reference`."""
     counts = Counter[str](each.type for each in listing.resources)
@@ -176,48 +185,6 @@ def _trust_text(settings: Settings, catalog: Catalog, skill: SkillMetadata) -> s
     signer = signer_of(settings, skill)
     signed = f"; trusted: signed by {signer}" if signer else ""
     return f"source {'trusted' if skill.trusted else 'not trusted'}{signed}{shadows}"
-
-
-@skills.command("show", epilog=options.examples("skills show csv-report"))
-@click.argument("name")
-@options.folders
-@options.as_json
-def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
-    """Show the instructions and the files of skill NAME (or NAME@SOURCE)."""
-    settings = Settings.load(workspace)
-    registry = registry_of(settings, skills_dirs)
-    catalog = registry.refresh()
-    metadata = catalog.find(name)
-    skill = registry.load(metadata.ref)
-    ref = metadata.ref._replace(digest=skill.digest)
-    listing, needed = registry.resources(ref), registry.needs(ref)
-    resources = listing.resources
-    if as_json:
-        known = {**structs.asdict(metadata), "metadata": dict(metadata.metadata), "digest": skill.digest}
-        known |= {"needs": [structs.asdict(need) for need in needed]}
-        known |= {"unmet": _unmet(catalog).get(metadata.path, [])}
-        read = {"resources": resources, "diagnostics": skill.diagnostics, "instructions": skill.instructions}
-        print_json(known | read)
-        return
-    missing = _not_here(settings, needed, ref, trusted=metadata.trusted)
-    fields = ("name", "description", "source", "path", "version", "author", "license", "compatibility")
-    facts = [
-        *((field, getattr(metadata, field)) for field in fields),
-        ("allowed-tools", " ".join(metadata.allowed_tools or ())),
-        ("use", _marks(metadata).strip(" ()")),
-        ("not met", " ".join(_unmet(catalog).get(metadata.path, ()))),
-        ("trust", _trust_text(settings, catalog, metadata)),
-        ("digest", skill.digest),
-        ("plugin", registry.plugin_note(ref)),
-        ("has", _files_text(listing)),
-        ("files", ", ".join(resource.path for resource in resources)),
-        ("needs", ", ".join(need.name for need in needed)),
-        ("not here", f"{missing}. See: skills-agent skills needs {name}" if missing else ""),
-    ]
-    table([(label, value) for label, value in facts if value])
-    for diagnostic in skill.diagnostics:
-        click.echo(diagnostic_line(diagnostic))
-    echo(f"\n{_written(registry, skill).strip()}")
 
 
 def _not_here(settings: Settings, needed: Sequence[Need], ref: SkillRef, *, trusted: bool) -> str:
@@ -239,60 +206,52 @@ def _written(registry: Registry, skill: Skill) -> str:
     return registry.read_bytes(ref, Path(ref.path).name).decode("utf-8", "replace")
 
 
-@skills.command("new", epilog=options.examples("skills new invoice-check"))
-@click.argument("name")
-@click.option(
-    "--dir",
-    "folder",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Make the skill's folder in this one. [default: .agent/skills]",
+@skills.command(
+    "new", epilog=options.examples("skills new invoice-check", "skills new ../mine/invoice-check")
 )
+@click.argument("folder", metavar="NAME", type=click.Path(path_type=Path))
 @options.workspace
-def new_skill(name: str, folder: Path | None, workspace: Path | None) -> None:
-    """Begin skill NAME: a SKILL.md to fill in, and folders for scripts, references and assets."""
+def new_skill(folder: Path, workspace: Path | None) -> None:
+    """Begin skill NAME: a SKILL.md to fill in, and folders for scripts, references and assets.
+
+    It is made in .agent/skills of the workspace; or where NAME says so, as a path.
+    """
+    name = folder.name
     if not is_spec_name(name):
         rule = f"lowercase letters and digits with single hyphens between, at most {MAX_NAME} characters"
         raise click.UsageError(f"{name!r} is no name for a skill: use {rule}.")
-    place = Settings.load(workspace).workspace
-    made = (folder or place / ".agent" / "skills") / name
-    if folder is None and not is_beneath(place, made):  # a repository can bring links
-        raise click.ClickException(
-            f"{made.parent} leads out of the workspace. Name the folder you mean: --dir"
-        )
+    if folder == Path(name):
+        place = Settings.load(workspace).workspace
+        folder = place / ".agent" / "skills" / name
+        if not is_beneath(place, folder):  # a repository can bring links
+            raise click.ClickException(
+                f"{folder.parent} leads out of the workspace. Name the folder that you mean: DIR/{name}"
+            )
     text = _TEMPLATE.format(name=name, description=NEW_DESCRIPTION, title=name.replace("-", " ").capitalize())
     try:
-        made.mkdir(parents=True)
-        for part in ("scripts", "references", "assets"):
-            (made / part).mkdir()
-        (made / "SKILL.md").write_text(text, encoding="utf-8")
+        for part in ("", "scripts", "references", "assets"):
+            (folder / part).mkdir(parents=True)
+        (folder / "SKILL.md").write_text(text, encoding="utf-8")
     except FileExistsError as error:
-        raise click.ClickException(f"{made} exists already. Choose another name.") from error
+        raise click.ClickException(f"{folder} exists already. Choose another name.") from error
     except OSError as error:
-        raise click.ClickException(f"Cannot make {made}: {error.strerror}.") from error
-    where = visible_line(str(made))
+        raise click.ClickException(f"Cannot make {folder}: {error.strerror}.") from error
+    where = visible_line(str(folder))
     echo(f"Made {where}. Say in {where}/SKILL.md what the skill does and when to use it: then it is used.")
-    echo(f"To check it: skills-agent skills lint {visible_line(shlex.quote(str(made)))}")
+    echo(f"To check it: skills-agent skills lint {visible_line(shlex.quote(str(folder)))}")
 
 
-@skills.command("search", epilog=options.examples('skills search "totals from a spreadsheet" --limit 3'))
+@skills.command("search", epilog=options.examples('skills search "totals from a spreadsheet"'))
 @click.argument("query")
-@click.option("--limit", type=click.IntRange(min=1), default=5, show_default=True, help="Show only the best.")
 @options.folders
 @options.as_json
-def search_skills(
-    query: str,
-    limit: int,
-    workspace: Path | None,
-    skills_dirs: tuple[Path, ...],
-    as_json: bool,
-) -> None:
+def search_skills(query: str, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
     """Find skills for QUERY, in plain words; the best comes first, with the words that it has, and where.
 
     A score of 1.3 or more is a good match, one near 0 is chance.
     """
     catalog = registry_of(Settings.load(workspace), skills_dirs).refresh()
-    hits = [(hit, _matched(catalog.terms(query, hit.skill))) for hit in catalog.search(query, limit)]
+    hits = [(hit, _matched(catalog.terms(query, hit.skill))) for hit in catalog.search(query, _MAX_HITS)]
     if as_json:
         keys = ("name", "source", "path", "description")
         print_json(
@@ -320,16 +279,27 @@ def _matched(terms: "Iterable[Term]") -> dict[str, list[str]]:
     return matched
 
 
-def _print_problems(catalog: Catalog, *, everything: bool) -> None:
-    hidden = [entry for entry in catalog.entries if entry.status != "shown"]
-    if everything:
-        print_section("Not shown", map(entry_text, hidden))
-        findings = [diagnostic for diagnostic in catalog.diagnostics if diagnostic.severity != "info"]
-        print_section("Findings", map(diagnostic_line, findings))
-    elif skipped := sum(entry.status == "skipped" for entry in hidden):
-        noun = "skill was" if skipped == 1 else "skills were"
-        click.echo(f"\n{skipped} {noun} skipped. Why: skills-agent skills list --all", err=True)
-    if not everything:
-        for found in catalog.diagnostics:
-            if found.code == "source-unreachable":
-                click.echo(f"\nSkills may be missing. {line_of(found.message)}", err=True)
+@skills.command(
+    epilog="Exit codes: 0 no errors (there may be warnings), 1 errors.\n\n"
+    + options.examples("skills lint my-skills/csv-report", "skills lint my-skills --json")
+)
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, path_type=Path))
+@click.option("--spec", is_flag=True, help="Fields that only some clients know are errors, too.")
+@options.as_json
+def lint(folder: Path, spec: bool, as_json: bool) -> None:
+    """Check the skill in DIR, or every skill below it, against agentskills.io/specification."""
+    from skills_agent.skills.format.lint import lint as lint_folder
+
+    report = lint_folder(folder, spec=spec)
+    errors, warnings = report.count("error"), report.count("warning")
+    if as_json:
+        counts = {"errors": errors, "warnings": warnings}
+        print_json({"skills": report.skills, **counts, "findings": report.findings})
+    else:
+        for diagnostic in report.findings:
+            click.echo(diagnostic_line(diagnostic))
+        click.echo(
+            f"{count(len(report.skills), 'skill')}, {count(errors, 'error')}, {count(warnings, 'warning')}"
+        )
+    if errors:
+        raise click.exceptions.Exit(1)

@@ -10,7 +10,7 @@ import click
 from skills_agent.graph.audit.log import Record, read, without_repetitions
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import line_of, print_json, print_section, table
-from skills_agent.graph.cli.run_records import open_log
+from skills_agent.graph.cli.runs import log_of
 from skills_agent.graph.settings import Settings, registry_of
 
 _COLUMNS: Final = ("offered", "loaded", "used", "tokens")
@@ -30,7 +30,7 @@ def stats(*, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: boo
     every prompt that had them.
     """
     settings = Settings.load(workspace)
-    log, counts, damaged = open_log(settings), dict[str, Counter[str]](), 0
+    log, counts, damaged = log_of(settings), dict[str, Counter[str]](), 0
     for name in log.threads():
         lines = log.lines(name)
         records = [record for record in map(read, lines) if record]

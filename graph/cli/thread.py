@@ -1,55 +1,47 @@
-"""One thread at the command line: open it, invoke the graph in it, and print the result."""
+"""One thread at the command line: open it, take a turn in it, and print what came of it."""
 
+import re
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import Any, Final
 
 import click
 from langchain_core.messages import HumanMessage
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
-from langgraph.types import Command, Interrupt, StateSnapshot
+from langgraph.types import Command, Interrupt
 
-from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.build import wire
-from skills_agent.graph.cli.approval import ask_person, is_for_words, make_answer, question_text
-from skills_agent.graph.cli.garbage import imports_done
+from skills_agent.graph.cli.approval import Question, ask_person, make_answer
 from skills_agent.graph.cli.options import shell_command
-from skills_agent.graph.cli.printing import echo, is_terminal, print_json
+from skills_agent.graph.cli.printing import echo, is_terminal, print_json, print_markdown
 from skills_agent.graph.cli.progress import STREAM_MODES, Progress
 from skills_agent.graph.cli.signals import INTERRUPTED, draining, ending_on_sigterm, exit_code_of, leave
 from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.machine import sandbox_here
 from skills_agent.graph.models.errors import ModelError
-from skills_agent.graph.models.provider import default_model
-from skills_agent.graph.places import process_environment, state_folder
+from skills_agent.graph.places import state_folder
 from skills_agent.graph.serialisation import strict_saver
 from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import config_of, is_eval_thread, open_database, options_of
 from skills_agent.graph.threads.errors import DatabaseError, ThreadError, UnknownThreadError
-from skills_agent.graph.threads.requests import Turn, request_in, turn_of
 from skills_agent.graph.threads.thread import ThreadStatus, status_of
 from skills_agent.nodes.asking import REFUSED, AskedAttempt
-from skills_agent.nodes.question import contents_of
-from skills_agent.skills.errors import DetailedError, SkillsAgentError
-from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.policy.question import whole
-from skills_agent.skills.policy.risk import Approval, Risk
+from skills_agent.skills.errors import DetailedError, SkillsAgentError, SkillSkippedError, UnknownSkillError
+from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.policy.risk import Risk
 from skills_agent.skills.policy.verdict import AnswerRefusedError, ApprovalNeededError
 from skills_agent.skills.scripts.choice import OwnRunner
 from skills_agent.skills.visible import visible_line
 from skills_agent.state.context import Context
 from skills_agent.state.endings import fault_of
-from skills_agent.state.records import VerdictRecord, active_skills
+from skills_agent.state.records import active_skills
 from skills_agent.state.schema import AgentInput
 from skills_agent.state.transcript import last_ai
 
@@ -58,6 +50,7 @@ GraphInput = AgentInput | Command[Any] | None
 
 WAITING: Final = 3
 """Exit code of a turn that waits for an approval."""
+_NAME: Final = re.compile(r"/(?P<name>[^\s/]+)(?=\s|$)")
 
 
 class TurnError(DetailedError, SkillsAgentError):
@@ -68,10 +61,6 @@ class TurnError(DetailedError, SkillsAgentError):
     cause: Exception
     command: str
 
-    def as_json(self) -> dict[str, str]:
-        """Return what `--json` says of it."""
-        return {"status": "error", "error": str(self.cause), "resume": self.command}
-
 
 class IncompleteAnswerError(DetailedError, SkillsAgentError):
     """A turn ended with an answer that is not whole; what there is of it was printed."""
@@ -81,77 +70,42 @@ class IncompleteAnswerError(DetailedError, SkillsAgentError):
     fault: str
 
 
-@dataclass
 class OpenThread:
     """An open thread: invoke the graph in it, and read its state as the last invocation left it."""
 
-    name: str
-    agent: CompiledAgent
-    options: Mapping[str, Any]
-    """What is kept with the thread: its skill folders, model and system prompt."""
-    services: Services
-    saver: BaseCheckpointSaver[Any]
-    """Of all threads of the database."""
-    command: Callable[..., str]
-    """Returns a command for the same workspace and database, from its words."""
-    quiet: bool
-    """With `--json`: no progress is shown, nobody is asked, and one JSON object is printed."""
-    redaction: Redaction | None = None
-    """Takes secrets out of that object; None: the person wants them in it."""
-    control: RunControl = field(default_factory=RunControl)
-    """A signal drains an invocation by it: running scripts end, and no node begins."""
-    context: Context = field(default_factory=Context)
-    config: RunnableConfig = field(init=False)
-    snapshot: StateSnapshot = field(init=False)
-    seconds: float = 0.0
-    """How long the agent worked on this turn in this command; a person's time to answer is not in it."""
-    steps: int = 0
-    """What nodes wrote in this command: where there is more than one, the first is stored."""
-    verdicts: dict[str, VerdictRecord] = field(init=False)
-    """The last verdict on every call of this turn, as far as this command has seen it."""
-
-    def __post_init__(self) -> None:
-        self.config = config_of(self.name, self.options)
-        self.snapshot = self.agent.get_state(self.config)
-        self.verdicts = dict(self.snapshot.values.get("verdicts") or {})
+    def __init__(
+        self,
+        name: str,
+        agent: CompiledAgent,
+        services: Services,
+        options: Mapping[str, Any],
+        *,
+        command: Callable[..., str],
+        quiet: bool,
+    ) -> None:
+        """Read the thread. `options` are kept with it; `command` makes a command for the same workspace."""
+        self.name = name
+        self.agent = agent
+        self.services = services
+        self.command = command
+        self.quiet = quiet
+        """With `--json`: no progress is shown, nobody is asked, and one JSON object is printed."""
+        self.control = RunControl()
+        """A signal drains an invocation by it: running scripts end, and no node begins."""
+        self.config = config_of(name, options)
+        self.snapshot = agent.get_state(self.config)
+        self.is_stored = self.snapshot.created_at is not None
+        self.progress = Progress(self.snapshot.values.get("verdicts") or {}, quiet=quiet)
 
     @property
-    def model(self) -> str:
-        """Return the name of the model that answers here."""
-        settings = self.agent.services.settings
-        return self.context.model or settings.model or default_model(process_environment())
-
-    def use_model(self, name: str) -> None:
-        """Let a model answer from the next turn on, and keep it with the thread.
-
-        Raises ModelError for one that the operator does not allow, or that cannot be asked.
-        """
-        context = Context(model=name)
-        self.services.models.choose(context)
-        self.context = context
-        self.options = {**self.options, "model": name}
-        self.config = config_of(self.name, self.options)
-
-    @property
-    def workspace(self) -> Path:
-        """Return the folder where the agent works."""
-        return self.services.settings.workspace
-
-    @property
-    def registry(self) -> Registry:
-        """Return the skills of this thread's sources."""
-        return self.services.library.shared
+    def catalog(self) -> Catalog:
+        """Return the skills of this thread's sources, as they are now."""
+        return self.services.library.shared.refresh()
 
     @property
     def status(self) -> ThreadStatus:
         """Return whether the thread is done, waits for a person, or was cut off."""
         return status_of(self.snapshot)
-
-    @property
-    def answer_fault(self) -> IncompleteAnswerError | None:
-        """Return what to say of an answer that is not whole."""
-        fault = fault_of(last_ai(self.snapshot.values.get("messages") or []))
-        return IncompleteAnswerError(fault) if fault and self.status == "done" else None
 
     @property
     def interrupts(self) -> Sequence[Interrupt]:
@@ -163,35 +117,56 @@ class OpenThread:
         """Return the names of the loaded skills."""
         return sorted(active_skills(self.snapshot.values.get("skills_loaded")))
 
+    @property
+    def answer_fault(self) -> IncompleteAnswerError | None:
+        """Return what to say of an answer that is not whole."""
+        fault = fault_of(last_ai(self.snapshot.values.get("messages") or []))
+        return IncompleteAnswerError(fault) if fault and self.status == "done" else None
+
+    @property
+    def resume_command(self) -> str:
+        """Return the command that finishes this thread's turn, for the shell the person is in."""
+        return self.command("resume", self.name)
+
+    @property
+    def approve_command(self) -> str:
+        """Return the command that approves the open calls."""
+        words = [word for attempt in self._attempts for word in ("--attempt", str(attempt))]
+        return self.command("resume", self.name, "--approve", *words)
+
+    @property
+    def _attempts(self) -> list[int]:
+        """Return which attempts of calls that were cut off the open questions are about."""
+        asked = (AskedAttempt.of(interrupt.value) for interrupt in self.interrupts)
+        return sorted({of.attempt for of in asked if of})
+
     def invoke(self, graph_input: GraphInput) -> None:
         """Let the agent work until it has an answer or a question."""
-        began = monotonic()
         if isinstance(graph_input, dict):
-            self.verdicts.clear()
-            self.seconds = 0.0
+            self.progress.verdicts.clear()
         try:
-            progress = Progress(self.verdicts, quiet=self.quiet)
             with (
-                draining(self.control, self.resume_command()),
-                progress.spinner(),
+                draining(self.control, self.resume_command),
+                self.progress.spinner(),
                 # A drained invocation is one that is not finished: its steps are kept.
                 suppress(GraphDrained),
             ):
                 parts: Iterator[Any] = self.agent.stream(
                     graph_input,
                     self.config,
-                    context=self.context,
+                    context=Context(),
                     stream_mode=list(STREAM_MODES),
                     durability="sync",
                     version="v2",
                     control=self.control,
                 )
+                writes = 0
                 for part in parts:
-                    progress.take(part)
-                    self.steps += part["type"] == "updates"
+                    self.progress.take(part)
+                    writes += part["type"] == "updates"
+                    self.is_stored |= writes > 1  # where there is a second step, the first one is stored
         finally:
             self.snapshot = self.agent.get_state(self.config)
-            self.seconds += monotonic() - began
 
     def as_json(self) -> dict[str, Any]:
         """Return the thread for a machine, with the command that answers its open question."""
@@ -202,50 +177,24 @@ class OpenThread:
             "answer": values.get("answer") or "",
             "loaded": self.loaded,
             "usage": values.get("usage"),
-            "calls": list(self.verdicts.values()),
+            "calls": list(self.progress.verdicts.values()),
         }
         if self.answer_fault:
             facts |= {"status": "incomplete", "error": str(self.answer_fault)}
         if self.interrupts:
             questions = [{"id": interrupt.id, **interrupt.value} for interrupt in self.interrupts]
-            facts |= {"interrupt": questions[0], "interrupts": questions}
-            facts["resume"] = self.approve_command()
+            facts |= {"interrupt": questions[0], "interrupts": questions, "resume": self.approve_command}
         return facts
 
     def print_facts(self, facts: Mapping[str, Any]) -> None:
         """Print one JSON object, which says so (`redacted`) if secrets were taken out of it."""
-        if self.redaction is None:
-            print_json(facts)
-            return
-        # With these a machine goes on; no password is ever in them.
+        # With these a machine goes on.
         kept = {name: facts[name] for name in ("thread", "resume") if name in facts}
-        shown = {**self.redaction.whole(facts), **kept}
+        shown = {**self.services.audit.redaction.whole(facts), **kept}
         print_json({**shown, "redacted": True} if shown != facts else shown)
 
-    def view(self, tool: str, args: Mapping[str, Any]) -> str:
-        """Return all of a call that a person has to look at before it runs, uncut."""
-        policy = self.services.policy
-        return whole(contents_of(policy.grammar.call(tool, args), policy))
-
-    def earlier_turn(self, said: AgentInput) -> Turn | None:
-        """Return the turn of a request that was sent before; None for a new one. Raises RequestIdError."""
-        request = request_in(said)
-        return turn_of(request, self.snapshot, is_done=self.status == "done") if request else None
-
-    def look_back(self, turn: Turn) -> None:
-        """See the thread as a turn left it that is over."""
-        values = turn.values(self.snapshot.values)
-        self.snapshot = self.snapshot._replace(values=values, next=(), tasks=(), interrupts=())
-        self.verdicts.clear()
-
-    @property
-    def attempts(self) -> list[int]:
-        """Return which attempts of calls that were cut off the open questions are about."""
-        asked = (AskedAttempt.of(interrupt.value) for interrupt in self.interrupts)
-        return sorted({of.attempt for of in asked if of})
-
     def resume_input(
-        self, decision: Mapping[str, Any] | list[Any] | None, attempts: Collection[int] = ()
+        self, decision: dict[str, Any] | list[Any] | None, attempts: Collection[int] = ()
     ) -> GraphInput:
         """Return the input that goes on: with one decision for all open calls, or one for each.
 
@@ -257,43 +206,51 @@ class OpenThread:
         if decision is None:
             return None
         if self.status == "unfinished":
-            command = self.resume_command()
-            raise ThreadError(f"Thread {self.name} has no open question: it was cut off. To go on: {command}")
-        self._check_attempts(decision, attempts)
-        return make_answer(self.interrupts, decision)
-
-    def _check_attempts(self, decision: Mapping[str, Any] | list[Any], attempts: Collection[int]) -> None:
-        """Refuse an answer to another attempt, and a second approval that does not say of which one it is.
-
-        A command that is typed again would run a call once more after each crash.
-        """
-        asked = self.attempts
+            raise ThreadError(
+                f"Thread {self.name} has no open question: it was cut off. To go on: {self.resume_command}"
+            )
+        asked = self._attempts
         if attempts and sorted(set(attempts)) != asked:
             of = f"attempt {', '.join(map(str, asked))} of a call" if asked else "no call that was cut off"
             raise ThreadError(
                 f"The open question of thread {self.name} is about {of}. Read it, and answer again: "
-                f"{self.resume_command()}"
+                f"{self.resume_command}"
             )
+        # A command that is typed again would run a call once more after each crash.
         decisions = decision if isinstance(decision, list) else [decision]
         is_approved = any(isinstance(each, dict) and each.get("type") != "reject" for each in decisions)
         if is_approved and not attempts and max(asked, default=1) > 1:
-            raise click.UsageError(f"say which attempt is answered: {self.approve_command()}")
-
-    def approve_command(self) -> str:
-        """Return the command that approves the open calls."""
-        words = [word for attempt in self.attempts for word in ("--attempt", str(attempt))]
-        return self.resume_command("--approve", *words)
-
-    def resume_command(self, *answer: str) -> str:
-        """Return the command that finishes this thread's turn, for the shell the person is in."""
-        return self.command("resume", self.name, *answer)
+            raise click.UsageError(f"say which attempt is answered: {self.approve_command}")
+        return make_answer(self.interrupts, decision)
 
 
-def person_says(
-    text: str | list[str | dict[str, str]], skills: Sequence[str] = (), request_id: str | None = None
-) -> AgentInput:
-    """Return the input for something that a person says; the skills are loaded first."""
-    return AgentInput(messages=[HumanMessage(content=text, id=request_id)], skills=list(skills))
+def says(text: str, attached: str = "") -> AgentInput:
+    """Return the input for something that a person says.
+
+    What is attached is in a block of its own: it is no word of the person, and names no skill to load.
+    """
+    blocks: list[str | dict[Any, Any]] = [{"type": "text", "text": each} for each in (text, attached)]
+    return AgentInput(messages=[HumanMessage(content=blocks if attached else text)])
+
+
+def unknown_name(thread: OpenThread, text: str, commands: Sequence[str] = ()) -> str:
+    """Say that a text begins with `/NAME` and nothing usable has that name; empty for any other text."""
+    match = _NAME.match(text)
+    if match is None or match["name"] == "unload":  # The graph does it, in any client.
+        return ""
+    from difflib import get_close_matches
+
+    catalog = thread.catalog
+    try:
+        catalog.find(match["name"])
+    except SkillSkippedError as error:
+        return str(error)
+    except UnknownSkillError:
+        names = [*commands, *(f"/{skill.name}" for skill in catalog.skills if skill.user_invocable)]
+        near = " or ".join(get_close_matches(match[0], names))
+        what = "command and no skill" if commands else "skill"
+        return f"There is no {what} {match[0]!r} here.{f' Did you mean {near}?' if near else ''}"
+    return ""
 
 
 @contextmanager
@@ -303,68 +260,59 @@ def open_thread(
     must_exist: bool = False,
     newest: bool = False,
     quiet: bool = False,
-    show_secrets: bool = False,
     workspace: Path | None = None,
-    checkpointer: str | None = None,
     skills_dirs: Sequence[Path] = (),
     model: str | None = None,
-    system_prompt: str | None = None,
-    approval: Approval | None = None,
     yes: frozenset[Risk] = frozenset(),
 ) -> Iterator[OpenThread]:
-    """Open a thread, or begin one, with the options it was started with; explicit ones win.
+    """Open a thread, or begin one, with the skill folders and the model that are kept with it; others win.
 
-    With `newest` it is the one that moved last. Its skill folders, model and system prompt are stored;
-    `approval` and `yes` never are. Raises UnknownThreadError, SettingsError, ModelError, and TurnError where
-    the database goes away.
+    With `newest` it is the one that moved last. `yes` is never kept. Raises UnknownThreadError,
+    SettingsError, ModelError, and TurnError where the database goes away.
     """
-    if show_secrets and not quiet:
-        raise click.UsageError("--show-secrets goes with --json")
     if newest and name:
         raise click.UsageError("--continue takes the newest thread, and --thread another one: leave out one")
-    settings = Settings.load(workspace, checkpointer=checkpointer)
+    settings = Settings.load(workspace)
     thread: OpenThread | None = None
-    stored: Mapping[str, Any] | None = None
     try:
         with open_database(settings) as database:
             if newest:
-                name, must_exist = _newest(database.saver), True
+                name, must_exist = _newest(thread_ids(database.saver)), True
             stored = options_of(strict_saver(database.saver, {}, name), name) if name else None
             if must_exist and stored is None:
                 raise UnknownThreadError(name or "", thread_ids(database.saver))
-            chosen = {
-                "skills_dirs": [str(folder) for folder in skills_dirs],
-                "model": model,
-                "system_prompt": system_prompt,
-            }
+            chosen = {"skills_dirs": [str(folder) for folder in skills_dirs], "model": model}
             options = {**(stored or {}), **{option: value for option, value in chosen.items() if value}}
-            services = Services(Host(_apply_options(settings, options, approval), yes=yes))
-            services.models.choose(Context())
-            imports_done()
-            _finish_looks(services)
-            graph = wire(services)
-            name = name or f"t-{secrets.token_hex(4)}"
-            thread = OpenThread(
-                name=name,
-                agent=graph.compile(checkpointer=database.saver, store=database.store, name="skills-agent"),
-                options=options,
-                services=services,
-                saver=database.saver,
-                command=partial(shell_command, workspace=settings.workspace, checkpointer=checkpointer),
-                quiet=quiet,
-                redaction=None if show_secrets else services.audit.redaction,
+            services = Services(
+                Host(
+                    replace(
+                        settings,
+                        skills_dirs=(*settings.skills_dirs, *map(Path, options.get("skills_dirs", ()))),
+                        model=options.get("model") or settings.model,
+                    ),
+                    yes=yes,
+                )
             )
+            services.models.choose(Context())
+            _finish_looks(services)
+            agent = wire(services).compile(
+                checkpointer=database.saver, store=database.store, name="skills-agent"
+            )
+            command = partial(shell_command, workspace=settings.workspace)
+            name = name or f"t-{secrets.token_hex(4)}"
+            thread = OpenThread(name, agent, services, options, command=command, quiet=quiet)
             yield thread
     except DatabaseError as error:
-        is_kept = thread is not None and (
-            stored is not None or thread.steps > 1 or thread.snapshot.created_at is not None
-        )
-        if thread is None or not is_kept:
+        if thread is None or not thread.is_stored:
             raise
-        failure = TurnError(error, thread.resume_command())
+        failure = TurnError(error, thread.resume_command)
         if quiet:
-            thread.print_facts({"thread": thread.name, **failure.as_json()})
+            thread.print_facts({"thread": thread.name, **_failed(failure)})
         raise failure from error
+
+
+def _failed(error: TurnError) -> dict[str, str]:
+    return {"status": "error", "error": str(error.cause), "resume": error.command}
 
 
 def _finish_looks(services: Services) -> None:
@@ -374,22 +322,12 @@ def _finish_looks(services: Services) -> None:
         runner.finish_looks()
 
 
-def _newest(saver: BaseCheckpointSaver[Any]) -> str:
+def _newest(names: Sequence[str]) -> str:
     # What eval cases left is nobody's conversation.
-    names = [name for name in thread_ids(saver) if not is_eval_thread(name)]
-    if not names:
+    name = next((name for name in names if not is_eval_thread(name)), None)
+    if name is None:
         raise ThreadError('There is no thread to go on with here. Begin one: skills-agent ask "QUESTION"')
-    return names[0]
-
-
-def _apply_options(settings: Settings, options: Mapping[str, Any], approval: Approval | None) -> Settings:
-    return replace(
-        settings,
-        skills_dirs=(*settings.skills_dirs, *map(Path, options.get("skills_dirs", ()))),
-        model=options.get("model") or settings.model,
-        system_prompt=options.get("system_prompt") or settings.system_prompt,
-        approval=approval or settings.approval,
-    )
+    return name
 
 
 def take_turn(thread: OpenThread, graph_input: GraphInput) -> None:
@@ -402,46 +340,43 @@ def take_turn(thread: OpenThread, graph_input: GraphInput) -> None:
         if graph_input is not None or not thread.interrupts:
             thread.invoke(graph_input)
         while thread.interrupts and is_terminal() and not thread.quiet and not thread.control.drain_requested:
-            with ending_on_sigterm(thread.resume_command()):
-                answer = ask_person(thread.interrupts, thread.view, thread.workspace)
+            with ending_on_sigterm(thread.resume_command):
+                answer = ask_person(thread.interrupts, thread.services)
             if answer is None:
                 return
             thread.invoke(answer)
     except ModelError as error:
-        raise TurnError(error, thread.resume_command()) from error
+        raise TurnError(error, thread.resume_command) from error
     except ApprovalNeededError as error:
-        raise TurnError(error, thread.resume_command("--approval", "ask")) from error
+        raise TurnError(error, f"SKILLS_AGENT_APPROVAL=ask {thread.resume_command}") from error
     except (OSError, SystemExit):
         # Whoever read the output is gone (`| head -1`; rich exits then), or its disk is full.
         if thread.status == "unfinished":
-            click.echo(f"The turn was cut off. To go on: {thread.resume_command()}", err=True)
+            click.echo(f"The turn was cut off. To go on: {thread.resume_command}", err=True)
         raise
     except KeyboardInterrupt:
-        leave(INTERRUPTED, thread.resume_command())
+        leave(INTERRUPTED, thread.resume_command)
     code = exit_code_of(thread.control)
     if code and thread.status == "unfinished":
-        leave(code, thread.resume_command())
+        leave(code, thread.resume_command)
 
 
 def run_once(thread: OpenThread, graph_input: GraphInput) -> None:
-    """Take one turn and print its result; with `--json`, also that of a turn that stopped on an error."""
+    """Take one turn and print its result; with `--json`, also that of a turn that stopped on an error.
+
+    Raises AnswerRefusedError where an answer was not taken: the question is open again.
+    """
     try:
         take_turn(thread, graph_input)
-        if isinstance(graph_input, Command):
-            _check_answered(thread)
+        for question in (each.value for each in thread.interrupts if isinstance(graph_input, Command)):
+            if fault := question.get(REFUSED):
+                raise AnswerRefusedError(fault, question, {})
     except SkillsAgentError as error:
         if thread.quiet:
-            failure = error if isinstance(error, TurnError) else TurnError(error, thread.resume_command())
-            thread.print_facts({**thread.as_json(), **failure.as_json()})
+            failure = error if isinstance(error, TurnError) else TurnError(error, thread.resume_command)
+            thread.print_facts({**thread.as_json(), **_failed(failure)})
         raise
     print_turn(thread)
-
-
-def _check_answered(thread: OpenThread) -> None:
-    """Raise AnswerRefusedError where the answer was not taken: the question is open again."""
-    for question in (interrupt.value for interrupt in thread.interrupts):
-        if fault := question.get(REFUSED):
-            raise AnswerRefusedError(fault, question, {})
 
 
 def print_turn(thread: OpenThread) -> None:
@@ -449,31 +384,26 @@ def print_turn(thread: OpenThread) -> None:
 
     Raises IncompleteAnswerError where the answer is not whole.
     """
+    answer = (thread.snapshot.values.get("answer") or "").strip() or "(The model gave no text.)"
     if thread.quiet:
         thread.print_facts(thread.as_json())
     elif thread.interrupts:
-        questions = "\n".join(map(question_text, thread.interrupts))
-        command, does = visible_line(thread.approve_command()), "run"
-        if all(map(is_for_words, thread.interrupts)):
-            command, does = visible_line(f"{thread.resume_command('--answer')} TEXT"), "answer"
-        click.echo(f"\n{questions}\n\nTo {does} it: {command}")
+        questions = [*map(Question, thread.interrupts)]
+        does, command = "run", thread.approve_command
+        if all(question.is_for_words for question in questions):
+            does, command = "answer", f"{thread.resume_command} --message TEXT"
+        texts = "\n".join(question.text() for question in questions)
+        click.echo(f"\n{texts}\n\nTo {does} it: {visible_line(command)}")
+    elif is_terminal():
+        from skills_agent.graph.cli.transcript import cost_text
+
+        click.echo()
+        print_markdown(answer)
+        if usage := thread.snapshot.values.get("usage"):
+            click.secho(f"\n{cost_text(usage['this_turn'])}", dim=True)
     else:
-        answer = (thread.snapshot.values.get("answer") or "").strip()
-        _print_answer(thread, answer or "(The model gave no text.)")
+        echo(f"\n{answer}", "prose")
     if thread.interrupts:
         raise click.exceptions.Exit(WAITING)
     if thread.answer_fault:
         raise thread.answer_fault
-
-
-def _print_answer(thread: OpenThread, answer: str) -> None:
-    if not is_terminal():
-        echo(f"\n{answer}", "prose")
-        return
-    from skills_agent.graph.cli.answer import print_markdown
-    from skills_agent.graph.cli.transcript import cost_text
-
-    click.echo()
-    print_markdown(answer)
-    if usage := thread.snapshot.values.get("usage"):
-        click.secho(f"\n{cost_text(usage['this_turn'])}, {thread.seconds:.1f} s", dim=True)

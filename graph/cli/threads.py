@@ -1,22 +1,13 @@
 """skills-agent threads: see earlier conversations, go on from a step of one, and remove old ones."""
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.garbage import imports_done
-from skills_agent.graph.cli.printing import (
-    ask_for_yes,
-    echo,
-    is_terminal,
-    local_time,
-    print_json,
-    table,
-)
+from skills_agent.graph.cli.printing import confirm, echo, local_time, print_json, table
 from skills_agent.graph.threads.database import is_eval_thread
 from skills_agent.graph.threads.errors import AgeError, list_first
 from skills_agent.skills.text import count
@@ -33,14 +24,12 @@ def threads() -> None:
 
 
 @threads.command("list", epilog=options.examples("threads list --json"))
-@click.option("--evals", "with_evals", is_flag=True, help="Also list the threads of eval cases.")
-@options.database
+@options.workspace
 @options.as_json
-def list_threads(with_evals: bool, as_json: bool, **database: Any) -> None:
-    """List threads, newest first: when, turns, status, and the first question."""
-    with open_threads(**database) as opened:
-        every = _shown(opened, opened.list())
-        summaries = [each for each in every if with_evals or not is_eval_thread(each.thread)]
+def list_threads(workspace: Path | None, as_json: bool) -> None:
+    """List threads, newest first: when, turns, status, and the first question; none of eval cases."""
+    with open_threads(workspace) as opened:
+        summaries = [each for each in _shown(opened, opened.list()) if not is_eval_thread(each.thread)]
     if as_json:
         print_json([summary._asdict() for summary in summaries])
         return
@@ -52,8 +41,6 @@ def list_threads(with_evals: bool, as_json: bool, **database: Any) -> None:
         header=("THREAD", "WHEN", "TURNS", "STATUS", "FIRST QUESTION"),
         empty='No threads yet. Begin one: skills-agent ask "QUESTION"',
     )
-    if hidden := len(every) - len(summaries):
-        click.echo(f"Not listed: {count(hidden, 'thread')} of eval cases (--evals).")
 
 
 @threads.command(
@@ -61,13 +48,13 @@ def list_threads(with_evals: bool, as_json: bool, **database: Any) -> None:
 )
 @click.argument("thread", callback=options.thread_id)
 @click.option("--steps", is_flag=True, help="Show instead which nodes ran, and what each step changed.")
-@options.database
+@options.workspace
 @options.as_json
-def show_thread(thread: str, steps: bool, as_json: bool, **database: Any) -> None:
-    """Show what was said and done in THREAD: calls, decisions, results, skills, plan and costs."""
+def show_thread(thread: str, steps: bool, workspace: Path | None, as_json: bool) -> None:
+    """Show what was said and done in THREAD: calls, your decisions, results, skills, plan and costs."""
     from skills_agent.graph.cli.transcript import as_text, steps_text
 
-    with open_threads(**database) as opened:
+    with open_threads(workspace) as opened:
         if steps:
             listed = _shown(opened, opened.steps(thread))
             value = {"thread": thread, "steps": [step.as_json() for step in listed]}
@@ -78,31 +65,26 @@ def show_thread(thread: str, steps: bool, as_json: bool, **database: Any) -> Non
     print_json(value) if as_json else echo(text)
 
 
-@threads.command(
-    "fork",
-    epilog=options.examples("threads fork t-1f2e3d4c --at 7 --without-skill csv-report"),
-)
+@threads.command("revoke", epilog=options.examples("threads revoke t-1f2e3d4c call-0-1"))
 @click.argument("thread", callback=options.thread_id)
-@click.option("--at", "at", metavar="STEP", required=True, help="A number of `threads show THREAD --steps`.")
-@click.option(
-    "--without-skill",
-    "without",
-    metavar="NAME",
-    multiple=True,
-    help="Unload a skill in the fork. Repeatable.",
-)
-@click.option("--as", "new", callback=options.thread_id, metavar="ID", help="Name the new thread.")
-@options.database
+@click.argument("decision", metavar="ID")
+@options.workspace
+def revoke(thread: str, decision: str, workspace: Path | None) -> None:
+    """Revoke what you granted with the decision ID of THREAD: it is asked about again."""
+    from skills_agent.graph.cli.thread import open_thread
+    from skills_agent.graph.threads.threads import Threads
+
+    with open_thread(thread, must_exist=True, workspace=workspace) as current:
+        Threads(current.agent).revoke(thread, decision)
+    echo(f"Revoked {decision} in {thread}.")
+
+
+@threads.command("fork", epilog=options.examples("threads fork t-1f2e3d4c --at 7"))
+@click.argument("thread", callback=options.thread_id)
+@click.option("--at", metavar="STEP", required=True, help="A number of `threads show THREAD --steps`.")
+@options.workspace
 @options.as_json
-def fork(
-    thread: str,
-    *,
-    at: str,
-    without: tuple[str, ...],
-    new: str | None,
-    as_json: bool,
-    **database: Any,
-) -> None:
+def fork(thread: str, *, at: str, workspace: Path | None, as_json: bool) -> None:
     """Make a new thread of THREAD as it was after a step; THREAD stays as it is.
 
     Nothing runs yet. Calls without an answer at that step run only after they were judged again: by the
@@ -110,96 +92,56 @@ def fork(
     """
     from skills_agent.graph.cli.transcript import fork_text
 
-    with open_threads(**database) as opened:
-        made = _shown(opened, opened.fork(thread, at, new=new, without_skills=without))
+    with open_threads(workspace) as opened:
+        made = _shown(opened, opened.fork(thread, at))
     is_done = made.status == "done"
     words = ("ask", "QUESTION", "--thread", made.thread) if is_done else ("resume", made.thread)
-    command = options.shell_command(*words, **database)
+    command = options.shell_command(*words, workspace=workspace)
     print_json({**made._asdict(), "resume": command}) if as_json else echo(fork_text(made, command))
 
 
 @threads.command(
-    "prune",
-    epilog=options.examples("threads prune --older-than 30d --dry-run", "threads prune --keep 20 --yes"),
+    "delete", epilog=options.examples("threads delete t-1f2e3d4c", "threads delete --older-than 30d --yes")
 )
-@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the N newest threads.")
-@click.option("--older-than", metavar="AGE", help="Remove threads that did not move for 12h, 30d, 8w.")
-@click.option("--dry-run", is_flag=True, help="Say what would go.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@options.database
+@click.argument("names", metavar="[THREAD]...", nargs=-1)
+@click.option("--older-than", metavar="AGE", help="Those that are done and did not move for 12h, 30d, 8w.")
+@options.unasked
+@options.workspace
 @options.as_json
-def prune(
-    *, keep: int | None, older_than: str | None, dry_run: bool, yes: bool, as_json: bool, **database: Any
+def delete(
+    names: tuple[str, ...], older_than: str | None, yes: bool, workspace: Path | None, as_json: bool
 ) -> None:
-    """Remove old threads.
+    """Delete each THREAD whole, also when it waits or was cut off; or those that are old.
 
-    Threads that wait for you, were cut off or run now stay. With --keep and --older-than a thread goes that
-    is both. Records under .agent/runs stay.
+    Records under .agent/runs stay.
     """
-    if keep is None and older_than is None:
-        raise click.UsageError("say what stays: --keep N, or --older-than 30d")
-    with open_threads(**database) as opened:
-        try:
-            pruned = opened.prune(keep=keep, older_than=older_than, dry_run=True)
-        except AgeError as error:
-            raise click.UsageError(f"--older-than: {error}") from error
-        names = f"{count(len(pruned.threads), 'thread')}: {list_first(pruned.threads, '--json')}"
-        if pruned.threads and not dry_run:
-            _remove(opened, pruned.threads, f"Remove {names}?", yes=yes)
-    if as_json:
-        print_json({**pruned._asdict(), "dry_run": dry_run})
-        return
-    echo(f"{'Would remove' if dry_run else 'Removed'} {names if pruned.threads else 'nothing'}.")
-    if pruned.kept_open:
-        kept = list_first(pruned.kept_open, "--json")
-        echo(f"Not done, so kept: {kept}. One of them: skills-agent threads delete THREAD")
+    if bool(names) == bool(older_than):
+        raise click.UsageError("say which: THREAD..., or --older-than 30d")
+    with open_threads(workspace) as opened:
+        if older_than:
+            try:
+                names = opened.prune(older_than=older_than, dry_run=True).threads
+            except AgeError as error:
+                raise click.UsageError(f"--older-than: {error}") from error
+        for name in names:
+            opened.check(name)
+        listed = f"{count(len(names), 'thread')}: {list_first(names, '--json')}" if names else "nothing"
+        if names:
+            confirm(f"Remove {listed}?", yes=yes)
+        opened.delete(*names)
+        opened.compact()
+    print_json({"threads": list(names)}) if as_json else echo(f"Removed {listed}.")
 
 
-@threads.command("unload", epilog=options.examples("threads unload t-1f2e3d4c csv-report"))
-@click.argument("thread", callback=options.thread_id)
-@click.argument("skill", metavar="NAME")
-@options.database
-def unload(thread: str, skill: str, **database: Any) -> None:
-    """Take the skill NAME out of THREAD; no model is asked."""
-    with open_threads(**database) as opened:
-        opened.unload(thread, skill)
-    echo(f"Unloaded {skill} in {thread}.")
-
-
-@threads.command("delete", epilog=options.examples("threads delete t-1f2e3d4c"))
-@click.argument("thread", callback=options.thread_id)
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@options.database
-@options.as_json
-def delete(thread: str, yes: bool, as_json: bool, **database: Any) -> None:
-    """Delete THREAD whole, also when it waits or was cut off. Records under .agent/runs stay."""
-    with open_threads(**database) as opened:
-        opened.check(thread)
-        _remove(opened, [thread], f"Delete thread {thread}?", yes=yes)
-    print_json({"threads": [thread]}) if as_json else echo(f"Removed thread {thread}.")
-
-
-def open_threads(
-    workspace: Path | None = None, checkpointer: str | None = None, *, create: bool = False
-) -> AbstractContextManager["Threads"]:
-    """Open the threads of a workspace, or of the database that the command line names."""
+def open_threads(workspace: Path | None = None) -> AbstractContextManager["Threads"]:
+    """Open the threads of a workspace; where there are none, nothing is made."""
     from skills_agent.graph.settings import Settings
     from skills_agent.graph.threads.threads import Threads
 
-    imports_done()
-    return Threads.open(Settings.load(workspace, checkpointer=checkpointer), create=create)
+    return Threads.open(Settings.load(workspace), create=False)
 
 
 def _shown(opened: "Threads", value: T) -> T:
     """Return what a thread keeps, in clear, without secrets."""
     shown: T = opened.graph.services.audit.redaction.whole(value)
     return shown
-
-
-def _remove(opened: "Threads", threads: Sequence[str], question: str, *, yes: bool) -> None:
-    if not yes:
-        if not is_terminal():
-            raise click.UsageError("nobody can be asked here: say --yes, or --dry-run to see what would go")
-        ask_for_yes(question)
-    opened.delete(*threads)
-    opened.compact()

@@ -82,8 +82,9 @@ def _summary_lines(record: ThreadRecord) -> Iterator[str]:
     if record.plan:
         yield plan_text(record.plan)
     if record.grants:
-        decisions = (f"{grant['tool']}: {grant['decision']} ({holds_for(grant)})" for grant in record.grants)
-        yield f"Your decisions: {', '.join(decisions)}"
+        yield "Your decisions:"
+        for grant in record.grants:
+            yield f"  {grant['id']}  {grant['tool']}: {grant['decision']} ({_holds_for(grant)})"
     if record.usage:
         yield f"Cost: {cost_text(record.usage['thread'])}"
 
@@ -101,7 +102,7 @@ def _skill(skill: LoadedSkill) -> str:
     return f"{skill['name']} ({skill['source']}{', unloaded' if skill['unloaded'] else ''})"
 
 
-def holds_for(grant: GrantRecord) -> str:
+def _holds_for(grant: GrantRecord) -> str:
     """Say for which calls a decision holds."""
     if grant["revoked"]:
         return "revoked"

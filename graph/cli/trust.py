@@ -1,7 +1,8 @@
 """skills-agent trust: the workspaces and folders of skills that you vouch for. Imports no LangGraph."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -9,7 +10,7 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table, value_text
 from skills_agent.graph.places import trust_file_of
 from skills_agent.graph.settings import Settings, content_limits, workspace_file
-from skills_agent.skills.policy.trust import TrustedPath, TrustList
+from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.sources.directory import STANDARD_FOLDERS
 
 
@@ -40,24 +41,27 @@ def trust() -> None:
 @trust.command("add")
 @click.argument("folder", metavar="[DIR]", required=False, type=options.FOLDER)
 @options.workspace
-@options.as_json
-def add(folder: Path | None, workspace: Path | None, as_json: bool) -> None:
+def add(folder: Path | None, workspace: Path | None) -> None:
     """Trust the skill in DIR, or every skill below it, as it is now.
 
     Without DIR: the workspace, with its file of settings and all its skills.
     """
     settings = Settings.load_own(workspace)
     trusted = _trust_list(settings)
-    if folder not in (None, settings.workspace.resolve()):
-        added = trusted.add(folder, project=settings.workspace.resolve())
-        _report(added, _added(trusted), as_json=as_json)
-        return
-    config, values = workspace_file(settings)
-    folders = [settings.workspace / name for name in STANDARD_FOLDERS]
-    folders += settings.in_workspace(values.get("skills_dirs", ()))
-    added = trusted.add(*folders, project=settings.workspace, config=config)
-    _report(added, _added(trusted), as_json=as_json)
-    for name, value in {} if as_json else values.items():
+    project = settings.workspace.resolve()
+    values: Mapping[str, Any] = {}
+    if folder not in (None, project):
+        added = trusted.add(folder, project=project)
+    else:
+        config, values = workspace_file(settings)
+        folders = [settings.workspace / name for name in STANDARD_FOLDERS]
+        folders += settings.in_workspace(values.get("skills_dirs", ()))
+        added = trusted.add(*folders, project=settings.workspace, config=config)
+    for each in added:
+        plugin = trusted.plugin_of(each) if Path(each.path).is_dir() else None
+        whole = f" with its plugin, {line_of(str(plugin))}," if plugin else ""
+        echo(f"Trusted {line_of(each.path)}{whole} as it is now ({each.digest[:12]}).")
+    for name, value in values.items():
         echo(f"  {name} = {value_text(value)}")
 
 
@@ -66,15 +70,12 @@ def add(folder: Path | None, workspace: Path | None, as_json: bool) -> None:
 def list_trusted(as_json: bool) -> None:
     """List trusted skills and files of settings, and whether each is unchanged."""
     trusted = _trust_list(Settings.load_own())
-    rows = [
-        (each, "unchanged" if trusted.is_unchanged(each) else "changed: not trusted")
-        for each in trusted.paths()
-    ]
+    states = {each: "unchanged" if trusted.is_unchanged(each) else "changed" for each in trusted.paths()}
     if as_json:
-        print_json([{**each._asdict(), "state": state.partition(":")[0]} for each, state in rows])
+        print_json([{**each._asdict(), "state": state} for each, state in states.items()])
         return
     table(
-        [(each.digest[:12], state, each.path) for each, state in rows],
+        [(each.digest[:12], state, each.path) for each, state in states.items()],
         empty="Nothing is trusted beside the sources that are. To trust this workspace: skills-agent trust",
     )
 
@@ -82,32 +83,15 @@ def list_trusted(as_json: bool) -> None:
 @trust.command("revoke")
 @click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
 @options.workspace
-@options.as_json
-def revoke(folder: Path | None, workspace: Path | None, as_json: bool) -> None:
+def revoke(folder: Path | None, workspace: Path | None) -> None:
     """Stop trusting DIR (without it: the workspace) and what is in it."""
     settings = Settings.load_own(workspace)
     place = folder or settings.workspace
     ended = _trust_list(settings).revoke(place)
-    if not ended and not as_json:
+    if not ended:
         raise click.ClickException(f"{place} is not trusted. What is: skills-agent trust list")
-    _report(ended, lambda each: f"{line_of(each.path)} is not trusted any more.", as_json=as_json)
-
-
-def _added(trusted: TrustList) -> Callable[[TrustedPath], str]:
-    def sentence(each: TrustedPath) -> str:
-        plugin = trusted.plugin_of(each) if Path(each.path).is_dir() else None
-        whole = f" with its plugin, {line_of(str(plugin))}," if plugin else ""
-        return f"Trusted {line_of(each.path)}{whole} as it is now ({each.digest[:12]})."
-
-    return sentence
-
-
-def _report(paths: Iterable[TrustedPath], sentence: Callable[[TrustedPath], str], *, as_json: bool) -> None:
-    if as_json:
-        print_json([each._asdict() for each in paths])
-        return
-    for each in paths:
-        echo(sentence(each))
+    for each in ended:
+        echo(f"{line_of(each.path)} is not trusted any more.")
 
 
 def _trust_list(settings: Settings) -> TrustList:

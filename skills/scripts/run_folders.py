@@ -141,7 +141,7 @@ def full_home_text(request: ScriptRequest, size: str) -> str:
     """Return what to do about a kept home that is over its limit."""
     return (
         f"the kept home of {request.skill}, {request.home}, holds {size}. "
-        f"To empty it: skills-agent skills doctor --remove 'home/{request.skill}@*'"
+        f"To empty it: skills-agent doctor --remove 'home/{request.skill}@*'"
     )
 
 

@@ -131,7 +131,7 @@ def test_a_folder_that_holds_too_much_is_refused_with_the_way_out(
     with pytest.raises(ScriptError, match="script_kept_bytes") as refusal:
         make_runner(kept_bytes=1 << 20).run(request)
     if where == "home":
-        assert "skills-agent skills doctor --remove 'home/demo@*'" in str(refusal.value)
+        assert "skills-agent doctor --remove 'home/demo@*'" in str(refusal.value)
     assert not (place / "work/started").exists()
     assert make_runner(kept_bytes=4 << 20).run(request).exit_code == 0
 
@@ -147,7 +147,7 @@ def test_a_run_that_fills_the_home_says_that_the_next_is_refused(
     make_runner: MakeRunner, place: Path
 ) -> None:
     result = make_runner(kept_bytes=1 << 20).run(request_for(place, "head -c 2000000 /dev/zero > ~/big"))
-    assert any("skills doctor --remove 'home/demo@*'" in notice for notice in result.notices)
+    assert any("doctor --remove 'home/demo@*'" in notice for notice in result.notices)
 
 
 @pytest.mark.parametrize("folder", ["$HOME", "$TMPDIR", "$SKILL_SCRATCH", "."])

@@ -2,11 +2,8 @@
 
 from pathlib import Path
 
-import click
 import pytest
 
-from skills_agent.graph.cli.lazy import ExtraMissingError, LazyGroup
-from skills_agent.graph.hooks import Command
 from tests.graph.cli.command_line import CommandLine
 
 EXTRA = """\
@@ -58,7 +55,7 @@ def test_a_command_of_an_extra_runs_and_is_listed_last(cli: CommandLine, tmp_pat
         assert (done.code, done.err) == (0, "")
         assert said in done.out
     listed = cli.run_process("-h", PYTHONPATH=path).out
-    assert listed.index("  graph ") < listed.index("  forecast  Say what the weather will be.")
+    assert listed.index("  studio ") < listed.index("  forecast  Say what the weather will be.")
     assert "Find skills for bad weather." in cli.run_process("skills", "-h", PYTHONPATH=path).out
 
 
@@ -78,13 +75,3 @@ def test_an_extra_that_cannot_be_imported_is_one_line(cli: CommandLine, tmp_path
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("error: The extra weather is installed and cannot be used: No module named")
     assert done.err.count("\n") == 1
-
-
-def test_a_known_command_says_which_extra_it_is_missing() -> None:
-    group = LazyGroup(
-        "skills", late={"thunder": "weather", "list": Command("builtins:list", "")}, path="skills"
-    )
-    assert "thunder" not in group.list_commands(click.Context(group))
-    with pytest.raises(ExtraMissingError) as error:
-        group.main(["thunder"], standalone_mode=False)
-    assert (error.value.command, error.value.extra) == ("skills thunder", "weather")

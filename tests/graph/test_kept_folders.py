@@ -152,7 +152,7 @@ def test_a_full_home_is_refused_before_the_script_runs(make_agent: MakeAgent, sk
     first, second = agent.tool_messages("run_script")
     assert "The next script is refused: the kept home of counter" in first.text
     assert second.text.startswith("Not run: the kept home of counter, ")
-    assert "skills-agent skills doctor --remove 'home/counter@*'" in second.text
+    assert "skills-agent doctor --remove 'home/counter@*'" in second.text
 
 
 DEEP = """
@@ -227,7 +227,7 @@ def ran(cli: CommandLine) -> None:
 
 def kept(cli: CommandLine) -> Path:
     """Return the folder of the one home that doctor names."""
-    shown = cli.run("skills", "doctor", "--kept", "--json").value["kept"]
+    shown = cli.run("doctor", "--kept", "--json").value["kept"]
     (folder,) = (each["folder"] for each in shown if each["name"] == "home/rain-gauge@configured")
     return Path(folder)
 
@@ -236,21 +236,21 @@ def test_doctor_names_a_home_and_empties_it(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
     ran(cli)
     home = kept(cli)
-    assert "home/rain-gauge@configured" in cli.run("skills", "doctor", "--kept").out
-    assert cli.run("skills", "doctor", "--remove", "home/rain-gauge@*").code == 2  # nobody to ask
-    assert cli.run("skills", "doctor", "--remove", "home/rain@*", "--yes").code == 2  # nothing is named so
-    unused = cli.run("skills", "doctor", "--remove", "unused", "--yes", "--json").value["removed"]
+    assert "home/rain-gauge@configured" in cli.run("doctor", "--kept").out
+    assert cli.run("doctor", "--remove", "home/rain-gauge@*").code == 1  # nobody to ask
+    assert cli.run("doctor", "--remove", "home/rain@*", "--yes").code == 2  # nothing is named so
+    unused = cli.run("doctor", "--remove", "unused", "--yes", "--json").value["removed"]
     assert "home/rain-gauge@configured" not in unused
     assert (home / "one").exists()
-    done = cli.run("skills", "doctor", "--remove", "home/rain-gauge@*", "--yes")
-    assert done.out.startswith("Removed 1 thing, ")
+    done = cli.run("doctor", "--remove", "home/rain-gauge@*", "--yes")
+    assert done.code == 0
     assert list(home.iterdir()) == []
 
 
 def test_doctor_asks_before_it_removes(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
     ran(cli)
-    asked = cli.on_terminal("skills", "doctor", "--remove", "home/*", answers=[("Remove 1 thing", "n\n")])
+    asked = cli.on_terminal("doctor", "--remove", "home/*", answers=[("Remove 1 thing", "n\n")])
     assert asked.code != 0
     assert (kept(cli) / "one").exists()
 
@@ -267,7 +267,7 @@ def test_to_empty_a_home_removes_nothing_that_a_link_in_it_leads_to(tmp_path: Pa
     (home / "dark").mkdir()
     (home / "dark/link").symlink_to(mine)
     (home / "dark").chmod(0)
-    assert cli.run("skills", "doctor", "--remove", "home/*", "--yes").code == 0
+    assert cli.run("doctor", "--remove", "home/*", "--yes").code == 0
     assert list(home.iterdir()) == []
     assert (mine / "kept").exists()
     assert mine.stat().st_mode & 0o777 == 0o755

@@ -139,8 +139,7 @@ COMMANDS = {
     "resume": ("resume", "rain", "--approve"),
     "ask": ("ask", "Again?", "--thread", "rain"),
     "chat": ("chat", "--thread", "rain"),
-    "grants": ("grants", "list", "rain"),
-    "revoke": ("grants", "revoke", "rain", "call-1"),
+    "revoke": ("threads", "revoke", "rain", "call-1"),
     "fork": ("threads", "fork", "rain", "--at", "2"),
 }
 
@@ -154,7 +153,7 @@ def assert_refused(cli: CommandLine, named: str) -> None:
     listed = {each["thread"]: each for each in cli.run("threads", "list", "--json").value}
     assert (listed["rain"]["status"], listed["good"]["status"]) == ("unreadable", "done")
     assert named in listed["rain"]["question"]
-    pruned = cli.run("threads", "prune", "--older-than", "1h", "--keep", "1", "--dry-run", "--json").value
+    pruned = cli.run("threads", "delete", "--older-than", "1h", "--yes", "--json").value
     assert "rain" not in pruned["threads"]
     assert cli.run("threads", "delete", "rain", "--yes").code == 0
     assert [each["thread"] for each in cli.run("threads", "list", "--json").value] == ["good"]

@@ -120,15 +120,13 @@ def test_a_link_is_not_read_as_agents_md(server: OpenAIServer, workspace: Path, 
     assert "TOP SECRET" not in system_message(server, settings)
 
 
-def test_the_command_line_adds_one_and_keeps_it_with_the_thread(
-    server: OpenAIServer, cli: CommandLine
-) -> None:
+def test_the_command_line_takes_it_from_the_settings(server: OpenAIServer, cli: CommandLine) -> None:
     asked = ["--model", "openai:m", "--thread", "t"]
     environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}
-    cli.run("ask", "Hello.", *asked, "--system-prompt", "Speak French.", **environment)
+    cli.run("ask", "Hello.", *asked, **environment, SKILLS_AGENT_SYSTEM_PROMPT="Speak French.")
     cli.run("ask", "And now?", *asked, **environment)
     texts = [request.body["messages"][0]["content"] for request in server.requests]
-    assert ["Speak French." in text for text in texts] == [True, True]
+    assert ["Speak French." in text for text in texts] == [True, False]
 
 
 def test_a_host_is_asked_for_its_text_once_a_model_call(workspace: Path) -> None:

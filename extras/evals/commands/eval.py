@@ -118,9 +118,7 @@ def evaluate(
     models = models_of(settings, head, anew=is_new) if head.partial else NO_MODELS
     folder = _folder(settings.workspace, head, is_new=is_new)
     words = ["--yes", ",".join(sorted(yes))] if yes else []
-    again = shell_command(
-        "eval", "--resume", head.id, *words, workspace=settings.workspace, checkpointer=None
-    )
+    again = shell_command("eval", "--resume", head.id, *words, workspace=settings.workspace)
     stop = Stop()
     with folder.held(), open_database(settings) as database, draining(stop, again):
         folder.finish(CUT_OFF)

@@ -17,13 +17,13 @@ def test_doctor_says_which_servers_can_be_reached_and_which_tools_are_not_offere
         "gone": {"url": "http://someone:a-password@127.0.0.1:9/mcp"},
     }
     variables = {"SKILLS_AGENT_MCP_SERVERS": json.dumps(servers)}
-    told = cli.run("skills", "doctor", "--json", **variables)
+    told = cli.run("doctor", "--json", **variables)
     strange, gone = told.value["mcp_servers"]
     assert (strange["name"], strange["tools"], strange["fault"]) == ("strange", 12, "")
     assert "first: there is another tool of that name before it" in strange["faults"]
     assert "it cannot be reached" in gone["fault"]
     assert "a-password" not in told.out
-    text = cli.run("skills", "doctor", **variables).out
+    text = cli.run("doctor", **variables).out
     assert "reachable, 12 tools" in text
     assert "not offered: bomb: its schema is larger" in text
 
@@ -32,7 +32,7 @@ def test_doctor_counts_no_server_that_is_not_there_as_a_need_that_is_met(cli: Co
     requires = '{"openclaw": {"requires": {"mcp": ["gone"]}}}'
     write_skill(cli.workspace / ".agent" / "skills", "of-gone", f"Uses it.\nmetadata: {requires}", "Do it.")
     servers = {"gone": {"command": "false", "connect_timeout": 60}}
-    told = cli.run("skills", "doctor", "--json", SKILLS_AGENT_MCP_SERVERS=json.dumps(servers))
+    told = cli.run("doctor", "--json", SKILLS_AGENT_MCP_SERVERS=json.dumps(servers))
     assert "gone (configured, but it cannot be reached" in told.value["missing"]["of-gone"]
 
 
@@ -55,6 +55,5 @@ def test_the_list_of_skills_says_which_server_could_not_be_asked_for_its_own(cli
     assert "csv-report" in told.out
     (line,) = [each for each in told.errors.splitlines() if each]
     assert line.startswith("Skills may be missing. MCP server gone: it cannot be reached")
-    assert "MCP server gone" in cli.run("skills", "list", "--all", **variables).out
     assert isinstance(cli.run("skills", "list", "--json", **variables).value, list)
     assert "missing" not in cli.run("skills", "list").err

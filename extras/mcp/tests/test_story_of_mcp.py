@@ -213,7 +213,7 @@ def test_a_skill_that_needs_a_server_says_that_it_cannot_be_reached(
     reached, not_reached = [message.text for message in agent.tool_messages("load_skill")]
     assert "MCP server" not in reached
     assert "quiet (configured, but it cannot be reached" in not_reached
-    assert "skills-agent skills doctor" in not_reached
+    assert "skills-agent doctor" in not_reached
 
 
 @pytest.mark.slow

@@ -88,9 +88,7 @@ def test_a_server_that_cannot_be_reached_is_missing_and_why(tmp_path: Path) -> N
     here = replace(machine(tmp_path, servers=["rube"]), unreachable=lambda: {"rube": "it is gone."})
     missing = here.missing([Need("server", "rube")], REF, trusted=True)
     assert texts(missing) == ["rube (configured, but it is gone)"]
-    assert here.remedies(missing, REF) == [
-        "skills-agent skills doctor, which says how each MCP server stands"
-    ]
+    assert here.remedies(missing, REF) == ["skills-agent doctor, which says how each MCP server stands"]
 
 
 def test_what_only_the_author_can_tell_is_not_missing(tmp_path: Path) -> None:

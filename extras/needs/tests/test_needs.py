@@ -57,11 +57,11 @@ def test_show_and_doctor_name_what_is_missing(cli: CommandLine, draw: Path) -> N
     shown = cli.run("skills", "show", "draw", "--skills-dir", str(cli.skills)).out
     missing = "DRAW_KEY (variable), nobody_has_this (Python package)"
     assert f"not here       {missing}. See: skills-agent skills needs draw\n" in shown
-    told = cli.run("skills", "doctor", "--json", "--skills-dir", str(cli.skills)).value
+    told = cli.run("doctor", "--json", "--skills-dir", str(cli.skills)).value
     assert told["missing"]["draw"].startswith(
         f"{missing}. What would help: skills-agent skills needs draw --"
     )
-    doctor = cli.run("skills", "doctor", "--skills-dir", str(cli.skills)).out
+    doctor = cli.run("doctor", "--skills-dir", str(cli.skills)).out
     assert f"Skills that need what is not here\n  draw: {missing}." in doctor
 
 
@@ -218,13 +218,13 @@ def test_nothing_is_approved_for_all_skills_without_needs(cli: CommandLine) -> N
 
 def kept(cli: CommandLine) -> dict[str, Any]:
     """Return what doctor says of the one environment that is kept."""
-    shown = cli.run("skills", "doctor", "--kept", "--json").value["kept"]
+    shown = cli.run("doctor", "--kept", "--json").value["kept"]
     (found,) = (each for each in shown if each["name"].startswith("packages/"))
     return dict(found)
 
 
 def remove(cli: CommandLine, name: str) -> list[str]:
-    removed: list[str] = cli.run("skills", "doctor", "--remove", name, "--yes", "--json").value["removed"]
+    removed: list[str] = cli.run("doctor", "--remove", name, "--yes", "--json").value["removed"]
     return removed
 
 

@@ -89,7 +89,7 @@ def test_trust_goes_by_the_signer_until_that_is_removed(cli: CommandLine, alice:
     alice.allow()
     assert is_trusted(cli)
     assert f"trusted: signed by {ALICE}" in cli.run("skills", "show", "greet").out
-    assert f"Trusted by who signed them\n  greet: {ALICE}" in cli.run("skills", "doctor").out
+    assert f"Trusted by who signed them\n  greet: {ALICE}" in cli.run("doctor").out
     assert f"trusted: signed by {ALICE}" in cli.run("ask", "go", "--model", asking(cli)).out
     alice.allow('valid-before="20200101"')
     assert not is_trusted(cli)
@@ -100,7 +100,7 @@ def test_trust_goes_by_the_signer_until_that_is_removed(cli: CommandLine, alice:
     alice.allowed.unlink()
     assert not is_trusted(cli)
     assert ALICE not in cli.run("skills", "show", "greet").out
-    assert ALICE not in cli.run("skills", "doctor").out
+    assert ALICE not in cli.run("doctor").out
 
 
 def test_what_a_signature_is_not_of_is_not_trusted(cli: CommandLine, alice: Publisher) -> None:

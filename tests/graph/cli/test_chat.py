@@ -1,74 +1,172 @@
-"""skills-agent chat, with lines from a pipe."""
+"""skills-agent chat, with lines from a pipe and with keys on a terminal."""
 
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.output import DummyOutput
 
+from skills_agent.graph.cli.prompt import MAX_CHARACTERS, TextPrompt
 from tests.agents import call, calls
-from tests.graph.cli.command_line import LOAD, RUN, CommandLine, Finished
+from tests.graph.cli.command_line import LOAD, READY, RUN, CommandLine, Finished
 
-PLAN = calls(
-    call("update_plan", goal="Talk", steps=[{"id": "1", "title": "Greet", "status": "completed"}],
-         assumptions=[], constraints=[])
-)  # fmt: skip
+WRITE = calls(call("write_file", path="note.txt", content="draft"))
+LINES = "\n".join(f"line {number}" for number in range(200))
+ENTER, ESCAPE, CTRL_C, CTRL_D, UP = "\r", "\x1b", "\x03", "\x04", "\x1b[A"
+END = (READY, CTRL_D)
+QUESTION = "\r\n? "
+
+
+def said(cli: CommandLine, thread: str) -> list[str]:
+    messages = cli.run("threads", "show", thread, "--json").value["messages"]
+    return [each["text"] for each in messages if each["role"] == "user"]
 
 
 @pytest.fixture(scope="module")
 def talk(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """Have one conversation in which everything is said once."""
     cli = CommandLine(tmp_path_factory.mktemp("chat"))
-    lines = [
-        "/help", "/plan", "Hello", "/plan", "/rain-gauge how much?", "/skills", "/frobnicate now",
-        "/usage", "/model", "/etc/hosts is a path", "/quit", "never said",
-    ]  # fmt: skip
-    model = cli.script(PLAN, "Hello yourself.", "It rained.", "So it is.")
-    folder = str(cli.write_skill())
-    return cli.run("chat", "--skills-dir", folder, "--model", model, stdin="\n".join(lines))
+    lines = ["/help", "Hello", "/rain-gauge how much?", "/skills", "/skils now", "/etc/hosts is a path"]
+    model = cli.script("Hello yourself.", "It rained.", "So it is.")
+    chosen = ("--skills-dir", str(cli.write_skill()), "--model", model)
+    return cli.run("chat", *chosen, stdin="\n".join([*lines, "/quit", "never said"]))
 
 
 def test_a_conversation_goes_on_until_quit(talk: Finished) -> None:
-    assert talk.code == 0
-    assert talk.err == ""
-    for answer in ("\nHello yourself.\n", "\nIt rained.\n", "\nSo it is.\n"):
-        assert answer in talk.out
+    assert (talk.code, talk.err) == (0, "")
+    assert all(f"\n{answer}\n" in talk.out for answer in ("Hello yourself.", "It rained.", "So it is."))
     assert "never said" not in talk.out
 
 
-def test_a_skill_is_activated_by_its_name(talk: Finished) -> None:
-    assert "asked for by the user" in talk.out
-    listed = [line.split()[:2] for line in talk.out.splitlines()]
-    assert ["*", "rain-gauge"] in listed
+def test_a_skill_is_loaded_by_its_name_and_an_unknown_one_is_not_sent_to_the_model(talk: Finished) -> None:
+    assert ["*", "rain-gauge"] in [line.split()[:2] for line in talk.out.splitlines()]
+    assert "'/skils'" in talk.out
+    assert "/skills?" in talk.out
 
 
-def test_an_unknown_command_is_not_sent_to_the_model(talk: Finished) -> None:
-    assert "no command and no skill '/frobnicate'" in talk.out
+def test_a_skill_is_taken_out_of_the_thread_without_a_model(cli: CommandLine) -> None:
+    chosen = ("--thread", "t", "--skills-dir", str(cli.skills), "--model", cli.script("Loaded."))
+    assert cli.run("chat", *chosen, stdin="/rain-gauge go\n/unload rain-gauge\n").code == 0
+    (skill,) = cli.run("threads", "show", "t", "--json").value["skills"]
+    assert skill["unloaded"]
 
 
 def test_a_chat_goes_on_with_the_newest_thread(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
     cli.run("ask", "First?", "--thread", "first", "--model", cli.script("One.", "Two."))
-    assert cli.run("chat", "-c", stdin="Second?\n/skils\n").out.startswith("thread first.")
-    assert "Did you mean /skills?" in cli.run("chat", "-c", stdin="/skils\n").out
-    messages = cli.run("threads", "show", "first", "--json").value["messages"]
-    assert [each["text"] for each in messages] == ["First?", "One.", "Second?", "Two."]
+    assert cli.run("chat", "-c", stdin="Second?\n").out.startswith("thread first.")
+    assert said(cli, "first") == ["First?", "Second?"]
 
 
-def test_an_open_question_ends_a_chat_without_a_person(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)
-    folder, model = str(cli.write_skill()), cli.script(LOAD, RUN, "544 mm.")
-    done = cli.run(
-        "chat", "--thread", "rain", "--skills-dir", folder, "--model", model, stdin="Rain?\nMore?\n"
-    )
-    assert done.code == 3
-    assert "skills-agent resume rain --approve" in done.out
+def test_an_open_question_ends_a_chat_without_a_person(cli: CommandLine) -> None:
+    chosen = ("--skills-dir", str(cli.skills), "--model", cli.script(LOAD, RUN, "544 mm."))
+    done = cli.run("chat", "--thread", "rain", *chosen, stdin="Rain?\nMore?\n")
+    assert (done.code, "skills-agent resume rain --approve" in done.out) == (3, True)
     assert cli.run("resume", "rain", "--approve").out.endswith("544 mm.\n")
 
 
-def test_a_talk_that_outgrows_the_window_says_that_earlier_turns_were_summed_up(tmp_path: Path) -> None:
+def test_a_talk_that_outgrows_the_window_goes_on(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
     model = cli.script(*(f"Reply {number}." for number in range(6)))
     lines = "".join(f"Line {number}: {'rain and ' * 300}\n" for number in range(6))
     done = cli.run("chat", "--model", model, stdin=lines, SKILLS_AGENT_CONTEXT_WINDOW="6000")
+    assert (done.code, "\nReply 5.\n" in done.out, "summed up" in done.out) == (0, True, True)
+
+
+@pytest.fixture
+def keys() -> Iterator[PipeInput]:
+    with create_pipe_input() as pipe, create_app_session(pipe, DummyOutput()):
+        yield pipe
+
+
+@pytest.mark.parametrize(
+    ("typed", "text"),
+    [
+        (f"\x1b[200~{LINES}\x1b[201~", LINES),
+        (f"one{ESCAPE}{ENTER}two", "one\ntwo"),
+        (f"one\\{ENTER}two", "one\ntwo"),
+    ],
+)
+def test_what_is_typed_or_pasted_is_one_message(keys: PipeInput, typed: str, text: str) -> None:
+    keys.send_text(f"{typed}{ENTER}next{ENTER}")
+    prompt = TextPrompt()
+    assert prompt.read("> ") == text
+    assert prompt.read("> ") == "next", "what is typed ahead is the next message"
+
+
+def test_ctrl_c_drops_a_text_and_ctrl_d_ends(keys: PipeInput) -> None:
+    prompt = TextPrompt()
+    keys.send_text(f"half{CTRL_C}")
+    with pytest.raises(KeyboardInterrupt):
+        prompt.read("> ")
+    assert prompt.dropped == "half"
+    keys.send_text(CTRL_D)
+    with pytest.raises(EOFError):
+        prompt.read("> ")
+
+
+def test_what_was_typed_comes_back_in_the_next_chat(keys: PipeInput, tmp_path: Path) -> None:
+    pasted = f"\x1b[200~{'x' * (MAX_CHARACTERS + 1)}\x1b[201~"
+    keys.send_text(f"first\\{ENTER}line two{ENTER} hidden{ENTER}{pasted}{ENTER}")
+    prompt = TextPrompt(tmp_path / "history")
+    for _ in range(3):
+        prompt.read("> ")
+    keys.send_text(f"{UP}{ENTER}")
+    assert TextPrompt(tmp_path / "history").read("> ") == "first\nline two"
+
+
+@pytest.mark.slow
+def test_a_chat_on_a_terminal_has_what_was_typed_before_and_ends_with_ctrl_d(cli: CommandLine) -> None:
+    chosen = ["--thread", "talk", "--model", cli.script("Read.", "Again.")]
+    pasted = (READY, f"\x1b[200~{LINES}\x1b[201~\r")
+    done = cli.on_terminal(
+        "chat", *chosen, answers=[pasted, ("Read.", "/unl"), ("take a skill out", CTRL_C), END]
+    )
+    again = cli.on_terminal(
+        "chat", "--thread", "talk", answers=[(READY, UP), ("199", "\r"), ("Again.", ""), END]
+    )
+    assert (done.code, again.code, said(cli, "talk"), "WARNING" in done.out) == (0, 0, [LINES, LINES], False)
+    (history,) = cli.state.rglob("chat-history")
+    assert history.parent.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("leave", "code"), [(signal.SIGTERM, 143), (CTRL_C, 130)], ids=["SIGTERM", "Ctrl-C"])
+def test_a_signal_at_the_prompt_leaves_the_terminal_as_it_was_and_says_how_to_go_on(
+    cli: CommandLine, leave: str | signal.Signals, code: int
+) -> None:
+    chosen = ["--thread", "talk", "--model", "offline"]
+    typed = [(READY, f"half{CTRL_C}"), (READY, leave)]
+    done = cli.on_terminal("chat", *chosen, answers=typed)
+    _, _, end = done.out.rpartition("\x1b[?2004l")
+    assert (done.code, end.endswith("; to go on: skills-agent chat --thread talk\r\n")) == (code, True)
+
+
+@pytest.mark.slow
+def test_the_arguments_of_a_call_stand_there_to_be_edited(cli: CommandLine) -> None:
+    """A comma at the end is a fault; without it, two characters become one, and Enter is taken."""
+    to_the_end = "\x1b[1;5F"
+    mended = f'{to_the_end}\x7f\x1b[A\x1b[F\x7f\x7f!"\r'
+    typed = [
+        (READY, "Note it\r"), (QUESTION, "e\n"), ("draft", f"{to_the_end},\r"), ("not JSON", ""),
+        ("draft", mended), ("tokens", ""), END,
+    ]  # fmt: skip
+    done = cli.on_terminal("chat", "--model", cli.script(WRITE, "Done."), answers=typed)
     assert done.code == 0
-    assert "\nReply 5.\n" in done.out
-    assert "summed up (extractive)\n" in done.out
+    assert (cli.workspace / "note.txt").read_text() == "draf!"
+
+
+@pytest.mark.slow
+def test_what_is_typed_before_a_question_is_no_answer_to_it(cli: CommandLine) -> None:
+    """The first line would approve the call; the second Enter would end the editing of its arguments."""
+    typed = [
+        (READY, "Note it\r\r"), (QUESTION, "e\n"), ("draft", CTRL_C), ("? ", "r\n"), ("Not done.", ""), END,
+    ]  # fmt: skip
+    cli.on_terminal("chat", "--model", cli.script(WRITE, "Not done."), answers=typed)
+    asked = [("", "a\n"), (QUESTION, "r\n")]
+    done = cli.on_terminal("ask", "Note", "--model", cli.script(WRITE, "Not done."), answers=asked)
+    assert "Not done." in done.out
+    assert not (cli.workspace / "note.txt").exists()

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.threads.errors import ForkError
 from skills_agent.graph.threads.threads import Threads
 from tests.agents import call, calls
 from tests.graph.cli.command_line import LOAD, RAIN_SKILL, CommandLine
@@ -185,23 +186,20 @@ def test_calls_that_were_approved_in_the_old_thread_are_asked_about_again(
     assert all(len(each) == 1 for each in answers(cli, made["thread"]).values())
 
 
-def test_a_skill_can_be_left_out_of_a_fork(cli: CommandLine) -> None:
-    step = of_turn(cli, 1)[-1]
-    made = fork(cli, step["number"], "--without-skill", "rain-gauge")
-    assert state(cli, made["thread"])["skills_loaded"]["rain-gauge"]["unloaded"]
-    assert not state(cli, "rain", step["checkpoint"])["skills_loaded"]["rain-gauge"]["unloaded"]
-    said = cli.run("ask", "Again?", "--thread", made["thread"], "--json").value
-    assert said["loaded"] == []
-
-
 def test_a_question_about_a_left_out_skill_is_asked_no_more(
     cli: CommandLine, stamped: Callable[[], tuple[int, int]]
 ) -> None:
-    made = fork(cli, after(cli, "gate")["number"], "--without-skill", "rain-gauge")
-    finished = cli.run("resume", made["thread"], "--yes", "run", "--json").value
-    assert finished["status"] == "done"
-    assert stamped() == (0, 0)
-    assert all(len(each) == 1 for each in answers(cli, made["thread"]).values())
+    step = after(cli, "gate")
+    with Threads.open(Settings.load(cli.workspace)) as threads:
+        made = threads.fork("rain", step["number"], without_skills=["rain-gauge"]).thread
+        for refused in ({"without_skills": ["x"]}, {"new": "rain"}):
+            with pytest.raises(ForkError):
+                threads.fork("rain", step["number"], **refused)
+    assert state(cli, made)["skills_loaded"]["rain-gauge"]["unloaded"]
+    assert not state(cli, "rain", step["checkpoint"])["skills_loaded"]["rain-gauge"]["unloaded"]
+    finished = cli.run("resume", made, "--yes", "run", "--json").value
+    assert (finished["status"], finished["loaded"], stamped()) == ("done", [], (0, 0))
+    assert all(len(each) == 1 for each in answers(cli, made).values())
 
 
 @pytest.mark.parametrize(
@@ -209,11 +207,6 @@ def test_a_question_about_a_left_out_skill_is_asked_no_more(
     [
         (("fork", "rai", "--at", "1"), "There is no thread 'rai' here. Threads: "),
         (("fork", "rain", "--at", "999"), "Thread rain has no step '999'. To see them: "),
-        (
-            ("fork", "rain", "--at", "0", "--without-skill", "x"),
-            "Skill 'x' is not loaded at this step. Loaded: none",
-        ),
-        (("fork", "rain", "--at", "0", "--as", "rain"), "There is a thread 'rain' already"),
         (("show", "rai", "--steps"), "There is no thread 'rai' here. Threads: "),
     ],
 )

@@ -1,4 +1,4 @@
-"""skills doctor --kept: what the copies of loaded skills weigh, and which of them no thread uses."""
+"""doctor --kept: what the copies of loaded skills weigh, and which of them no thread uses."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ def loaded(tmp_path: Path) -> CommandLine:
 
 
 def snapshots(cli: CommandLine) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = cli.run("skills", "doctor", "--kept", "--json").value["kept"]
+    found: list[dict[str, Any]] = cli.run("doctor", "--kept", "--json").value["kept"]
     return found
 
 
@@ -40,7 +40,7 @@ def make_old(cli: CommandLine) -> None:
 
 
 def remove(cli: CommandLine, name: str = "unused") -> list[str]:
-    removed: list[str] = cli.run("skills", "doctor", "--remove", name, "--yes", "--json").value["removed"]
+    removed: list[str] = cli.run("doctor", "--remove", name, "--yes", "--json").value["removed"]
     return removed
 
 
@@ -52,14 +52,14 @@ def clear(cli: CommandLine) -> list[str]:
 def test_doctor_tells_sizes_and_what_is_used(loaded: CommandLine) -> None:
     (snapshot,) = snapshots(loaded)
     assert (snapshot["note"], snapshot["used"]) == ("rain-gauge", True)
-    text = loaded.run("skills", "doctor", "--kept").out
+    text = loaded.run("doctor", "--kept").out
     assert snapshot["name"] in text
     assert f"{snapshot['bytes']:,} bytes" in text
 
 
 def test_where_nothing_is_kept_nothing_is_removed(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
-    assert "0 things" in cli.run("skills", "doctor", "--kept").out
+    assert cli.run("doctor", "--kept", "--json").value["kept"] == []
     assert clear(cli) == []
 
 
@@ -71,7 +71,7 @@ def test_clear_keeps_what_a_thread_has_loaded(loaded: CommandLine) -> None:
 
 def test_clear_keeps_what_a_fork_needs_when_its_origin_is_deleted(loaded: CommandLine) -> None:
     step = loaded.run("threads", "show", "rain", "--steps", "--json").value["steps"][-1]["number"]
-    assert loaded.run("threads", "fork", "rain", "--at", str(step), "--as", "copy").code == 0
+    assert loaded.run("threads", "fork", "rain", "--at", str(step)).code == 0
     assert loaded.run("threads", "delete", "rain", "--yes").code == 0
     assert clear(loaded) == []
 

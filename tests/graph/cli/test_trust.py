@@ -39,7 +39,7 @@ def clone(tmp_path: Path) -> CommandLine:
 
 
 def settings_of(cli: CommandLine, **variables: str) -> dict[str, Any]:
-    settings: dict[str, Any] = cli.run("skills", "doctor", "--json", **variables).value["settings"]
+    settings: dict[str, Any] = cli.run("doctor", "--json", **variables).value["settings"]
     return settings
 
 
@@ -51,7 +51,7 @@ def test_a_cloned_repository_runs_nothing_by_its_own_word(clone: CommandLine) ->
         "DEPLOY_KEY": "a-key-of-the-person",
     }
     for said in ({}, variables):
-        done = clone.run("ask", "hello", "--approval", "ask", **said)
+        done = clone.run("ask", "hello", **said)
         assert done.code == 0
         assert not (clone.workspace / "ran.txt").exists()
         (line,) = [each for each in done.errors.splitlines() if CONFIG in each]
@@ -120,8 +120,9 @@ def test_trust_covers_the_skills_in_folders_that_the_settings_name(clone: Comman
     clone.write(CONFIG, '{"skills_dirs": ["team"]}')
     assert f"Trusted {clone.workspace / 'team/alpha'} as it is now" in clone.run("trust").out
     clone.write(CONFIG, '{"skills_dirs": [".agent/skills", "."]}')
-    paths = [Path(each["path"]).name for each in clone.run("trust", ".", "--json").value]
-    assert sorted(paths) == ["alpha", "config.json", "rain-gauge"]
+    assert clone.run("trust", ".").code == 0
+    paths = [Path(each["path"]).name for each in clone.run("trust", "list", "--json").value]
+    assert {"alpha", "config.json", "rain-gauge"} == {*paths}
 
 
 def test_trust_in_a_workspace_vouches_for_no_other(clone: CommandLine) -> None:
@@ -171,7 +172,7 @@ def test_a_workspace_has_no_say_in_the_list_of_what_is_trusted(clone: CommandLin
 def test_doctor_shows_every_setting_and_no_secret(clone: CommandLine) -> None:
     clone.write(CONFIG, '{"max_model_calls": 3}')
     dsn = "postgresql://agent:hunter2@db/agent"
-    done = clone.run("skills", "doctor", SKILLS_AGENT_CHECKPOINTER=dsn)
+    done = clone.run("doctor", SKILLS_AGENT_CHECKPOINTER=dsn)
     assert "hunter2" not in done.out
     rows = {line.split()[0]: line for line in done.out.partition("Settings")[2].splitlines()[1:]}
     assert rows.keys() == settings_of(clone).keys()
@@ -195,13 +196,6 @@ def test_a_program_gets_the_same_layers_and_a_warning(
     assert not (clone.workspace / "ran.txt").exists()
 
 
-def test_an_option_is_said_after_what_a_workspace_tightens(clone: CommandLine) -> None:
-    clone.write(CONFIG, '{"approval": "fail"}')
-    ask = ["ask", "Rain?", "--model", "scripted:replies.json"]
-    assert clone.run(*ask).code == 1
-    assert clone.run(*ask, "--approval", "ask").code == 3
-
-
 def test_the_name_of_a_workspace_cannot_steer_the_terminal_or_speak(tmp_path: Path) -> None:
     """The attack: a folder of a repository whose name has more lines than one."""
     cli = CommandLine(tmp_path)
@@ -213,7 +207,7 @@ def test_the_name_of_a_workspace_cannot_steer_the_terminal_or_speak(tmp_path: Pa
     for command in (
         ["ask", "Rain?", "--model", model, "--thread", "t"],
         ["resume", "t"],
-        ["skills", "doctor"],
+        ["doctor"],
         ["skills", "list"],
         ["skills", "new", "tide"],
         ["trust"],
@@ -226,6 +220,32 @@ def test_the_name_of_a_workspace_cannot_steer_the_terminal_or_speak(tmp_path: Pa
         assert "\nerror: all is well" not in done.out + done.err, command
     shutil.rmtree(odd / ".agent")
     assert "\x1b" not in cli.run("skills", "list", *here, SKILLS_AGENT_BUNDLED_SKILLS="false").out
+
+
+def test_trust_in_a_skill_names_the_plugin_that_it_covers(clone: CommandLine) -> None:
+    plugin = clone.workspace / "vendor" / "tools"
+    skill = write_skill(plugin / "skills", "deploy", "Deploys.", "Read ${CLAUDE_PLUGIN_ROOT}/help.md.")
+    for name in ("plugin.json", "help.md"):
+        (plugin / name).write_text("{}")
+    assert f"{plugin}," in clone.run("trust", str(skill)).out
+    assert clone.run("trust", "list", "--json").value[0]["state"] == "unchanged"
+    (plugin / "help.md").write_text("[]")
+    assert clone.run("trust", "list", "--json").value[0]["state"] == "changed"
+
+
+def test_trust_in_a_skill_ends_with_a_change_and_is_revoked_with_its_folder(clone: CommandLine) -> None:
+    folder = clone.workspace / SKILL
+    assert clone.run("trust", str(folder)).code == 0
+    assert (clone.home / ".config" / "skills-agent" / "trust.json").is_file()
+    asked = clone.run("ask", "Rain?", "--model", clone.script(LOAD, RUN, "544 mm."))
+    assert (asked.code, "from a trusted source (project)" in asked.out) == (3, True)
+    (folder / "scripts" / "add_up.py").write_text("print('evil')\n")
+    asked = clone.run("ask", "Rain?", "--model", clone.script(LOAD, RUN, "544 mm."))
+    assert (asked.code, "untrusted source (project)" in asked.out) == (3, True)
+    assert [each["state"] for each in clone.run("trust", "list", "--json").value] == ["changed"]
+    assert clone.run("trust", "revoke", str(folder.parent)).code == 0
+    assert clone.run("trust", "list", "--json").value == []
+    assert clone.run("trust", str(clone.write("docs/x", "").parent)).code == 1
 
 
 def test_honest_settings_of_a_project_need_no_trust(clone: CommandLine) -> None:

@@ -45,8 +45,8 @@ def test_a_hidden_skill_is_said_in_the_list_and_by_the_doctor(cli: CommandLine) 
     (shown,) = [entry for entry in listed if entry["name"] == "csv-report"]
     assert shown["note"] == HIDES
     assert cli.run("skills", "list").out.count(HIDES) == 1
-    assert cli.run("skills", "doctor").out.count("hides csv-report of") == 1
-    assert cli.run("skills", "doctor", "--json").value["untrusted"] == [HIDES]
+    assert cli.run("doctor").out.count("hides csv-report of") == 1
+    assert cli.run("doctor", "--json").value["untrusted"] == [HIDES]
     assert cli.run("chat", stdin="/skills\n").out.count(HIDES) == 1
 
 

@@ -1,91 +1,115 @@
-"""What the command line says of itself, and of mistakes."""
+"""What the command line says of itself and of mistakes, and what a process of it does to begin."""
 
 import json
 import re
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from skills_agent.graph.cli.main import cli as command
 from tests.graph.cli.command_line import CommandLine
 
+IMPORTED = (
+    "import sys\n"
+    "from skills_agent.graph.cli.main import main\n"
+    "sys.argv = ['skills-agent', *{words}]\n"
+    "try: main()\n"
+    "finally: print('IMPORTED', *sorted(set({names}) & set(sys.modules)))\n"
+)
+SLOW = (
+    *("langgraph", "langchain_core", "langchain_openai", "openai", "pydantic", "rich", "prompt_toolkit"),
+    *("skills_agent.skills.library.snapshots", "skills_agent.sources.store"),
+)
 
-@pytest.fixture(scope="module")
-def cli(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
-    return CommandLine(tmp_path_factory.mktemp("usage"))
+
+@pytest.fixture
+def cli(tmp_path: Path) -> CommandLine:
+    return CommandLine(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "text"),
+    ("words", "code", "fact"),
     [
-        (["ask", "  "], "the question is empty"),
-        (["ask"], "Missing argument 'QUESTION'"),
-        (["ask", "x", "--yes", "run,everything"], "there is no kind 'everything'; kinds: read, run"),
-        (["ask", "x", "--thread", "../x"], "use letters, digits"),
-        (["ask", "x", "--skills-dir", "nowhere"], "'nowhere' does not exist"),
-        (["resume", "t-1", "--message", "no"], "--message goes with --reject"),
-        (["resume", "t-1", "--reject", "--approve"], "--approve and --reject are two answers"),
-        (["frobnicate"], "No such command 'frobnicate'"),
-        (["skils"], "Did you mean 'skills'?"),
-        (["doctor"], "Did you mean 'skills doctor'?"),
-        (["verify"], "Did you mean 'runs verify' or 'skills verify'?"),
-        (["skills", "lst"], "Did you mean 'list'?"),
-        (["skills", "new", "Not_A_Name"], "lowercase letters and digits"),
+        (["ask", "  "], 2, "empty"),
+        (["ask"], 2, "QUESTION"),
+        (["ask", "x", "--yes", "run,everything"], 2, "'everything'; kinds: read, run"),
+        (["ask", "x", "--thread", "../x"], 2, "letters, digits"),
+        (["ask", "x", "--skills-dir", "nowhere"], 2, "'nowhere'"),
+        (["ask", "x", "--workspace"], 2, "requires an argument"),
+        (["ask", "x", "-c", "--thread", "t"], 2, "--continue"),
+        (["ask", "-c", "x"], 1, "skills-agent ask"),
+        (["ask", "x", "--model", "openai:gpt-5-mini"], 1, "OPENAI_API_KEY"),
+        (["resume", "t-1", "--approve", "--message", "no"], 2, "--message"),
+        (["resume", "t-1", "--reject", "--always", "skill"], 2, "--always"),
+        (["resume", "t-1", "--attempt", "1"], 2, "--attempt"),
+        (["resume", "--approve"], 1, "No thread waits"),
+        (["frobnicate"], 2, "'frobnicate'"),
+        (["skils"], 2, "'skills'"),
+        (["lint"], 2, "'skills lint'"),
+        (["skills", "lst"], 2, "'list'"),
+        (["skills", "lint", "nowhere"], 2, "'nowhere'"),
+        (["skills", "new", "Not_A_Name"], 2, "lowercase letters and digits"),
+        (["skills", "show", "nothing"], 1, "Known skills"),
+        (["threads", "show", "nobody"], 1, "'nobody'"),
+        (["threads", "delete"], 2, "--older-than"),
+        (["threads", "delete", "--older-than", "30 days"], 2, "30d"),
+        (["threads", "delete", "nobody", "--yes"], 1, "'nobody'"),
+        (["trust", "revoke"], 1, "trust list"),
     ],
 )
-def test_wrong_usage_is_one_line_and_exit_code_2(cli: CommandLine, arguments: list[str], text: str) -> None:
-    done = cli.run(*arguments)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("error: ")
-    assert text in done.err
-    assert done.err.count("\n") == 1
+def test_a_mistake_is_one_line_with_its_exit_code(
+    cli: CommandLine, words: list[str], code: int, fact: str
+) -> None:
+    done = cli.run(*words)
+    assert (done.code, done.out, done.err[:7], done.err.count("\n")) == (code, "", "error: ", 1)
+    assert fact in done.err
 
 
-@pytest.mark.parametrize("group", ["", "skills", "threads", "runs", "grants"])
+@pytest.mark.parametrize("group", ["", "skills", "threads", "runs"])
 def test_a_group_without_a_command_prints_its_help(cli: CommandLine, group: str) -> None:
     words = group.split()
     assert cli.run(*words) == cli.run(*words, "--help")
     assert (cli.run(*words).code, cli.run(*words).err) == (0, "")
 
 
-def test_an_unknown_variable_of_the_environment_names_the_setting_that_is_near(cli: CommandLine) -> None:
-    done = cli.run("skills", "list", SKILLS_AGENT_SKILL_ROOTS="/x")
-    assert done.code == 1
-    assert "Unknown setting skill_roots (from environment variable SKILLS_AGENT_SKILL_ROOTS)" in done.err
-    assert "Did you mean skills_dirs?" in done.err
+def test_options_of_all_commands_stand_before_a_command_or_behind_it(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    (other := tmp_path / "other").mkdir()
+    chosen = ["--workspace", str(other), f"--skills-dir={cli.write_skill()}"]
+    before = cli.run(*chosen, "skills", "list", "--json")
+    assert before == cli.run("skills", "list", *chosen, "--json")
+    assert "rain-gauge" in before.out
+    assert cli.run("skills", "new", "tide", *chosen).code == 0
+    assert (other / ".agent" / "skills" / "tide").is_dir()
+    assert cli.run("ask", "--model", "offline", "--", "--workspace").code == 0
 
 
-def test_an_unknown_thread_is_an_error_that_names_the_known_ones(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)  # of its own: other tests make threads in the shared one
-    cli.run("ask", "Hello?", "--thread", "hello", "--model", cli.script("Hello."))
-    for command in (["resume", "nobody"], ["threads", "show", "nobody"]):
-        done = cli.run(*command)
-        assert (done.code, done.out) == (1, "")
-        assert done.err == "error: There is no thread 'nobody' here. Threads: hello.\n"
-
-
-def test_a_bad_config_file_is_one_line(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)
-    cli.write_users_settings("max_model_call = 3")
-    for command in (["ask", "x"], ["skills", "list"]):
-        done = cli.run(*command)
-        assert (done.code, done.out) == (1, "")
-        assert done.err.startswith("error: Unknown setting max_model_call")
-        assert "Did you mean max_model_calls?" in done.err
-        assert done.err.count("\n") == 1
-
-
-def test_a_model_without_its_key_is_one_line(cli: CommandLine) -> None:
-    done = cli.run("ask", "x", "--model", "openai:gpt-5-mini")
-    assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("error: The model openai:gpt-5-mini needs a key: set OPENAI_API_KEY")
+@pytest.mark.parametrize(
+    ("file", "variables", "facts"),
+    [
+        ("max_model_call = 3", {}, ["max_model_call ", "max_model_calls?"]),
+        ("", {"SKILLS_AGENT_SKILL_ROOTS": "/x"}, ["SKILLS_AGENT_SKILL_ROOTS", "skills_dirs?"]),
+    ],
+)
+def test_an_unknown_setting_names_the_one_that_is_near(
+    cli: CommandLine, file: str, variables: dict[str, str], facts: list[str]
+) -> None:
+    cli.write_users_settings(file)
+    for words in (["ask", "x"], ["skills", "list"]):
+        done = cli.run(*words, **variables)
+        assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+        assert all(fact in done.err for fact in facts)
 
 
 @pytest.mark.parametrize(
     ("words", "code"),
     [
         (["skills", "show", "nope"], "unknown-skill"),
-        (["grants", "list"], "usage"),
+        (["threads", "show"], "usage"),
         (["ask", "x", "--model", "nope"], "model-unknown"),
     ],
 )
@@ -96,18 +120,11 @@ def test_with_json_an_error_is_one_json_value_too(cli: CommandLine, words: list[
     assert cli.run(*words).out == ""
 
 
-def test_with_json_a_turn_that_failed_is_one_json_value(cli: CommandLine) -> None:
-    done = cli.run("ask", "x", "--model", cli.script(), "--json")
-    assert (done.code, json.loads(done.out)["thread"][:2]) == (1, "t-")
-
-
-def test_threads_that_cannot_be_kept_are_one_line(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)
+def test_threads_that_cannot_be_kept_are_one_line(cli: CommandLine) -> None:
     cli.run("ask", "x", "--model", cli.script("y"))
     (cli.state / "threads.sqlite").write_text("this is no database, and long enough to be one" * 20)
     done = cli.run("ask", "x")
-    assert done.code == 1
-    assert done.err.startswith("error: Cannot keep threads in")
+    assert (done.code, done.err[:31]) == (1, "error: Cannot keep threads in /")
 
 
 def test_the_version_is_that_of_the_package(cli: CommandLine) -> None:
@@ -116,15 +133,91 @@ def test_the_version_is_that_of_the_package(cli: CommandLine) -> None:
 
 def test_click_is_known_to_the_command_line_alone() -> None:
     project = Path(__file__).parents[3]
-    files = [
-        path
-        for folder in ("graph", "nodes", "skills", "state", "extras")
-        for path in (project / folder).rglob("*.py")
-    ]
-    users = [
-        path for path in files if re.search(r"^\s*(import|from) click\b", path.read_text(), re.MULTILINE)
-    ]
-    assert {path.parent for path in users if "tests" not in path.parts} == {
-        project / "graph" / "cli",
-        *(project / "extras").glob("*/commands"),
-    }
+    parts = ("graph", "nodes", "skills", "state", "extras")
+    files = [path for part in parts for path in (project / part).rglob("*.py") if "tests" not in path.parts]
+    users = {each.parent for each in files if re.search(r"(?m)^\s*(import|from) click\b", each.read_text())}
+    assert users == {project / "graph" / "cli", *(project / "extras").glob("*/commands")}
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["skills", "list"], (*SLOW, "skills_agent.skills.search.words", "sqlite3")),
+        (["skills", "search", "totals of a table"], SLOW),
+        (["skills", "lint", "."], SLOW),
+        (["doctor"], SLOW),
+        (["trust", "list"], SLOW),
+        (["runs", "list"], SLOW),
+        (["-h"], (*SLOW, "msgspec", "skills_agent.graph.settings", "skills_agent.graph.cli.ask")),
+        (["chat", "--model", "offline"], ("prompt_toolkit",)),
+    ],
+    ids=str,
+)
+@pytest.mark.variants
+def test_a_command_imports_nothing_slow_that_it_does_not_need(
+    cli: CommandLine, words: list[str], names: tuple[str, ...]
+) -> None:
+    program = IMPORTED.format(words=words, names=names)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=cli.workspace,
+        env=cli.environment({}),
+        input="Hello\n",
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines()[-1] == "IMPORTED", done.stderr
+
+
+def test_the_list_of_commands_has_all_of_them(cli: CommandLine) -> None:
+    rows = [line.split()[:1] for line in cli.run("-h").out.splitlines()]
+    names = command.list_commands(command.make_context("x", [], obj=None, resilient_parsing=True))
+    assert {"ask", "threads", "skills", "doctor"} <= {*names}
+    assert all([name] in rows for name in names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "code", "told"),
+    [
+        ("ask Hello? --model offline <&-", 0, ""),
+        ("ask - <&-", 2, "empty"),
+        ("skills list >&- 2>&-", 0, ""),
+        ("skills list > /dev/full", 1, "error: No space left on device"),
+        ("ask Hello? --model offline > /dev/full", 1, "error: No space left on device"),
+    ],
+)
+def test_a_stream_that_is_closed_or_full_is_no_traceback(
+    cli: CommandLine, line: str, code: int, told: str
+) -> None:
+    done = in_a_shell(cli, line)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
+    assert told in done.stderr
+    assert done.stderr.count("\n") <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["skills list", "ask Hello?", 'chat --workspace "$OLDPWD" < /dev/null'])
+def test_a_current_folder_that_is_gone_is_a_sentence(cli: CommandLine, line: str) -> None:
+    done = in_a_shell(cli, line, before="mkdir gone; cd gone; rmdir ../gone;")
+    assert (done.returncode, done.stderr[:29]) == (1, "error: The current folder is ")
+
+
+@pytest.mark.slow
+def test_a_turn_whose_reader_went_away_says_how_to_go_on(cli: CommandLine) -> None:
+    done = in_a_shell(cli, "ask Hello? --model offline --thread cut | head -1")
+    assert done.stderr.endswith("skills-agent resume cut\n")
+    assert "Offline model" in in_a_shell(cli, "resume cut").stdout
+
+
+def in_a_shell(cli: CommandLine, line: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    program = f"{before} '{sys.executable}' -m skills_agent.graph.cli.main {line}"
+    return subprocess.run(
+        ["bash", "-c", program],
+        cwd=cli.workspace,
+        env=cli.environment({}),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )

@@ -253,17 +253,19 @@ main()
 def test_processes_with_other_clocks_go_on_with_one_thread(
     cli: CommandLine, kind: str, request: pytest.FixtureRequest
 ) -> None:
-    where = ["--checkpointer", request.getfixturevalue("postgres_dsn")] if kind == "postgres" else []
+    where = {}
+    if kind == "postgres":
+        where = {"SKILLS_AGENT_CHECKPOINTER": request.getfixturevalue("postgres_dsn")}
     script = cli.script("one", "two", "three")
     for number, late in enumerate([0, HOUR, 2 * HOUR]):
-        asked = ["ask", f"q{number}", "--thread", "t", "--model", script, *where]
+        asked = ["ask", f"q{number}", "--thread", "t", "--model", script]
         subprocess.run(
             [sys.executable, "-c", PROGRAM, str(late), *asked],
-            env=cli.environment({}),
+            env=cli.environment(where),
             cwd=cli.workspace,
             check=True,
             capture_output=True,
         )
-    shown = cli.run("threads", "show", "t", "--json", *where).value
+    shown = cli.run("threads", "show", "t", "--json", **where).value
     said = [message["text"] for message in shown["messages"]]
     assert said == ["q0", "one", "q1", "two", "q2", "three"]
