@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes import prompt
 from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.answer_tries import ask_in_form
 from skills_agent.nodes.model_call import ModelRequests, Steps
 from skills_agent.nodes.reply import MAX_TRIES, as_arrived
+from skills_agent.skills.text import escape_markup
 from skills_agent.state.budget import MAX_SAME_REFUSALS
 from skills_agent.state.call_ids import with_own_ids
 from skills_agent.state.context import Context
@@ -35,7 +35,7 @@ def answer(state: AgentState, runtime: Runtime[Context], *, requests: ModelReque
     answered = repair(messages, f"Not run: {reason}.") or messages
     known = {id(each) for each in messages}
     skills = requests.shown_skills(state, runtime)
-    note = prompt.last_word_text(reason)
+    note = _last_word_text(reason)
 
     def own(reply: AIMessage, transcript: Sequence[AnyMessage]) -> AIMessage:
         is_given = requests.form and requests.form.read(reply).structured is not None
@@ -71,3 +71,11 @@ def _without_calls(message: AIMessage, reason: str) -> AIMessage:
     final = AIMessage(text, id=message.id, name=message.name, usage_metadata=message.usage_metadata)
     final.response_metadata = message.response_metadata
     return as_arrived(final)
+
+
+def _last_word_text(reason: str) -> str:
+    """Return the note for the last model call of a turn that has to stop."""
+    return (
+        f"[No tool can be called any more: {escape_markup(reason)}. Answer now as well as you can from what "
+        "is above, and say that the work stopped there and why.]"
+    )

@@ -21,7 +21,7 @@ from langchain_core.messages import (
 
 from skills_agent.state.call_ids import portable_id, with_ids
 from skills_agent.state.endings import NOTE
-from skills_agent.state.transcript import SYNTHETIC, is_synthetic
+from skills_agent.state.transcript import SYNTHETIC, is_synthetic, note_of
 
 NO_TEXT: Final = "[This message has no text.]"
 BEFORE_A_REPLY: Final = "[Nothing was said before this reply.]"
@@ -226,3 +226,16 @@ def _is_plain(block: str | Mapping[str, Any]) -> bool:
 def _is_system(message: AnyMessage) -> bool:
     kind = message.type
     return kind == "system" or (kind == "chat" and getattr(message, "role", "") in _SYSTEM_ROLES)
+
+
+def with_notes(messages: Sequence[AnyMessage], note: str) -> list[AnyMessage]:
+    """Return messages with what the agent said at the end of each that a reply answers, and of the last.
+
+    A reply keeps the note that it was asked for with, so that every later prompt begins with the same bytes.
+    """
+    shown: list[AnyMessage] = []
+    for message in (*messages, None):
+        said = note if message is None else note_of(message) if isinstance(message, AIMessage) else ""
+        shown = with_words(shown, said) if said else shown
+        shown += [message] if message else []
+    return shown

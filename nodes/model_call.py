@@ -42,6 +42,7 @@ from skills_agent.nodes.reply import (
     with_strict_calls,
     without_calls_of,
 )
+from skills_agent.nodes.schemas import lean_schema, load_skill_schema, strict_schema
 from skills_agent.nodes.timeouts import Beat, beating, beating_in_loop
 from skills_agent.nodes.wrapped_models import ModelRunnable, changed_inside, with_tools
 from skills_agent.skills.library.catalog import Catalog
@@ -369,7 +370,7 @@ class ModelRequests:
         listing = catalog.listing(self.catalog_budget, left_out)
         names = [each.name for each in catalog.loadable(left_out)]
         is_offered = len(left_out) < len(catalog.skills)
-        load_skill = prompt.load_skill_schema(catalog, names) if is_offered else None
+        load_skill = load_skill_schema(catalog, names) if is_offered else None
         return ShownCatalog(listing, prompt.catalog_text(listing), load_skill)
 
     def _bind(
@@ -386,7 +387,7 @@ class ModelRequests:
             ]
             tokens = sum(map(self._tokens_of, names))
             if load_skill and is_strict:
-                load_skill = prompt.strict_schema(load_skill)
+                load_skill = strict_schema(load_skill)
             # First, as the last tool is to carry a breakpoint.
             first = [*(self.form.tools.values() if self.form else ()), *([load_skill] if load_skill else [])]
             tools = [*first, *tools]
@@ -418,7 +419,7 @@ class ModelRequests:
             return tool
         schema = convert_to_openai_tool(tool)
         function = schema["function"]
-        parameters = {"type": "object", "properties": {}} | prompt.lean_schema(function["parameters"])
+        parameters = {"type": "object", "properties": {}} | lean_schema(function["parameters"])
         return {**schema, "function": {**function, "parameters": parameters}}
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 
-from skills_agent.nodes.conversation import conversation, part_system, with_words
+from skills_agent.nodes.conversation import conversation, part_system, with_notes
 from skills_agent.skills.format.instructions import cut, fill_in
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.listing import CatalogListing, shortened
@@ -37,7 +37,6 @@ from skills_agent.state.transcript import (
     is_synthetic,
     last_human,
     marks_of,
-    note_of,
     typed_text,
 )
 
@@ -66,14 +65,10 @@ MAX_FOUND = 3
 MAX_FOUND_TEXT = 300
 """Characters of the description of each."""
 
-MAX_TWINS = 500
-"""Characters that say which names several sources have."""
-
 FOLLOW = "Now do what the user asked, by these instructions."
 """Ends a receipt: a small real model loaded the skill again where nothing stood behind its instructions."""
 
 _LOADING = frozenset({LOAD_SKILL, UNLOAD_SKILL})
-_LEAN = frozenset({"type", "description", "enum", "required"})
 
 _CLOSING = re.compile(r"<(?=\s*/\s*skill)", re.IGNORECASE)
 """Where instructions would end the element that they stand in."""
@@ -201,19 +196,6 @@ def render(
         line = "These skills were loaded earlier and are still active."
         start.append(HumanMessage("\n".join([line, *rest])))
     return [*start, *before, *with_notes(expanded, note)]
-
-
-def with_notes(messages: Sequence[AnyMessage], note: str) -> list[AnyMessage]:
-    """Return messages with what the agent said at the end of each that a reply answers, and of the last.
-
-    A reply keeps the note that it was asked for with, so that every later prompt begins with the same bytes.
-    """
-    shown: list[AnyMessage] = []
-    for message in (*messages, None):
-        said = note if message is None else note_of(message) if isinstance(message, AIMessage) else ""
-        shown = with_words(shown, said) if said else shown
-        shown += [message] if message else []
-    return shown
 
 
 def _receipt(message: AnyMessage, texts: dict[str, list[str]]) -> AnyMessage:
@@ -390,14 +372,6 @@ def plan_text(plan: PlanRecord) -> str:
     return "\n".join(lines)
 
 
-def last_word_text(reason: str) -> str:
-    """Return the note for the last model call of a turn that has to stop."""
-    return (
-        f"[No tool can be called any more: {escape_markup(reason)}. Answer now as well as you can from what "
-        "is above, and say that the work stopped there and why.]"
-    )
-
-
 def too_large(state: AgentState, tokens: int, model: str, window: int) -> AIMessage:
     """Return the answer for a prompt that has more tokens than the model's window."""
     request = last_human(state["messages"])
@@ -415,85 +389,6 @@ def too_large(state: AgentState, tokens: int, model: str, window: int) -> AIMess
         id=f"too-large-{state['usage']['turn']}-{len(state['messages'])}",
         additional_kwargs=dict(SYNTHETIC),
     )
-
-
-def load_skill_schema(catalog: Catalog, names: Sequence[str]) -> dict[str, Any]:
-    """Return the schema of load_skill for skills of these names.
-
-    It has no field that no skill here needs: small models fill in every one that there is. Nor a list of the
-    names: where they stand among the tools, a small model calls them as tools. `source` is there
-    where several sources have skills of one name, `arguments` where a skill says that it takes some.
-    """
-    properties: dict[str, Any] = {"name": {"type": "string"}}
-    known = frozenset(names)
-    listed = [each for each in catalog.skills if each.name in known]
-    twins = {
-        each.name: (each.source, *hidden)
-        for each in listed
-        if (hidden := catalog.hidden_by(each.name, each.source))
-    }
-    if twins:
-        of = "; ".join(f"{name}: {', '.join(sources)}" for name, sources in twins.items())
-        properties["source"] = {
-            "type": "string",
-            "description": one_line(f"Only for a skill that is there twice ({of})", MAX_TWINS),
-        }
-    if any(each.argument_hint or each.arguments for each in listed):
-        properties["arguments"] = {"type": "string", "description": "For a skill that takes arguments"}
-    return {
-        "type": "function",
-        "function": {
-            "name": LOAD_SKILL,
-            "description": "Load the instructions of a skill.",
-            "parameters": {"type": "object", "properties": properties, "required": ["name"]},
-        },
-    }
-
-
-def lean_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a JSON schema of arguments with what a model needs to fill it in.
-
-    Alternatives of null, defaults, bounds and titles cost half of the tokens of our tools, and the tool holds
-    them against a call anyway. What describes a type of ours, and not an argument, is for programmers.
-    """
-    kept = {key: value for key, value in schema.items() if key in _LEAN}
-    other = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
-    if len(other) == 1:
-        kept |= lean_schema(other[0])
-    elif other:
-        kept["anyOf"] = [lean_schema(each) for each in other]
-    if "items" in schema:
-        items = lean_schema(schema["items"])
-        kept["items"] = {
-            key: items[key] for key in items if key != "description" or "properties" not in items
-        }
-    if "properties" in schema:
-        kept["properties"] = {name: lean_schema(each) for name, each in schema["properties"].items()}
-    return kept
-
-
-def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool's schema as OpenAI wants it beside a form of the answer: strict, all properties required.
-
-    langchain-openai makes all other tools so, and refuses to send one that is not. What may be left out is
-    null there.
-    """
-    function = schema["function"]
-    parameters = function["parameters"]
-    properties = {
-        name: each if name in parameters["required"] else _or_null(each)
-        for name, each in parameters["properties"].items()
-    }
-    strict = {"properties": properties, "required": list(properties), "additionalProperties": False}
-    return {**schema, "function": {**function, "parameters": {**parameters, **strict}, "strict": True}}
-
-
-def _or_null(schema: Mapping[str, Any]) -> dict[str, Any]:
-    described = {key: schema[key] for key in schema if key == "description"}
-    return {
-        "anyOf": [{key: schema[key] for key in schema if key not in described}, {"type": "null"}],
-        **described,
-    }
 
 
 def _safe(text: str) -> str:

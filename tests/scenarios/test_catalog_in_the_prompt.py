@@ -12,7 +12,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.settings import make_registry
-from skills_agent.nodes import prompt
+from skills_agent.nodes.schemas import load_skill_schema
 from skills_agent.skills.sources import MemorySource
 from skills_agent.state.context import Context
 from tests.agents import call, calls, write_skill
@@ -192,7 +192,7 @@ def test_the_sources_of_a_name_that_is_there_twice_are_shown_and_of_no_other(
 
     def fields() -> dict[str, Any]:
         catalog = make_registry(settings).refresh()
-        schema = prompt.load_skill_schema(catalog, [each.name for each in catalog.skills])
+        schema = load_skill_schema(catalog, [each.name for each in catalog.skills])
         properties: dict[str, Any] = schema["function"]["parameters"]["properties"]
         return properties
 
