@@ -31,17 +31,6 @@ PREFIX: Final = "SKILLS_AGENT_"
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Offer = Literal["auto", "on", "off"]
 
-NoLess = Annotated[float, msgspec.Meta(ge=0)]
-
-
-class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a model costs, in USD per million tokens."""
-
-    input: NoLess = 0.0
-    output: NoLess = 0.0
-    cached: NoLess | None = None
-    """Of input that the provider's prompt cache had; None: as other input."""
-
 
 class OfExtra(NamedTuple):
     """Says which extra reads a setting: it has the exact type (the hook `settings`)."""

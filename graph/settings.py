@@ -50,7 +50,6 @@ from skills_agent.graph.setting_values import (
     Place,
     PlaceOrNone,
     Places,
-    Price,
     Seconds,
     ServerSetting,
     checked,
@@ -136,8 +135,6 @@ class Settings(Limits):
     set, else offline."""
     model_parameters: dict[str, Any] = field(default_factory=dict)
     """Passed to the provider's chat model: `{"temperature": 0}`."""
-    prices: dict[str, Price] = field(default_factory=dict)
-    """What models cost, in USD per million tokens ([evals](evals.md#running))."""
     system_prompt: str = ""
     """What is added to the agent's instructions, in its one system message."""
     agents_md: Literal["off", "on"] = "off"

@@ -3,10 +3,7 @@
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-import msgspec
-
 from skills_agent.graph.audit.redaction import MASK, Redaction
-from skills_agent.graph.setting_values import Price
 from skills_agent.graph.settings import Settings
 
 
@@ -35,6 +32,4 @@ def shown_settings(settings: Settings) -> list[ShownSetting]:
 
 
 def _shown_item(item: Any) -> Any:
-    if hasattr(item, "shown"):
-        return item.shown()
-    return msgspec.to_builtins(item) if isinstance(item, Price) else item
+    return item.shown() if hasattr(item, "shown") else item

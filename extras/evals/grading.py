@@ -8,9 +8,9 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from langchain_core.language_models import BaseChatModel
@@ -20,13 +20,11 @@ from skills_agent.evals.cases.case import EvalCase, Rubric
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.result import CheckResult, Vote
 from skills_agent.evals.cases.trajectory import Spent, Trajectory
-from skills_agent.evals.prices import price_of, spent_on
 from skills_agent.evals.recording import Recordings
 from skills_agent.graph.models.errors import ModelCallError, calling
 from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.provider import resolve_model
 from skills_agent.graph.places import process_environment
-from skills_agent.graph.setting_values import Price
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.text import cut, one_line
@@ -68,7 +66,6 @@ class _Verdict(msgspec.Struct):
 
 def make_grade(settings: Settings, name: str, kept: Recordings | None = None) -> Grade:
     """Return what grades the rubrics of a run. Raises ModelError for a model that cannot be asked."""
-    price = price_of(name, settings.prices)
     model: BaseChatModel | None = None
     if kept is None or not kept.is_played:
         model = resolve_model(name, environment=process_environment(), parameters=settings.model_parameters)
@@ -81,24 +78,17 @@ def make_grade(settings: Settings, name: str, kept: Recordings | None = None) ->
         chosen = (kept.model_of(case, name, 0) if kept else None) or model
         if chosen is None:
             raise EvalError(f"The grader {name} has no recording.")
-        return grade(case, trajectory, workspace, chosen, name, price)
+        return grade(case, trajectory, workspace, chosen, name)
 
     return grade_case
 
 
-def grade(
-    case: EvalCase,
-    trajectory: Trajectory,
-    workspace: Path,
-    model: BaseChatModel,
-    name: str,
-    price: Price | None = None,
-) -> Graded:
+def grade(case: EvalCase, trajectory: Trajectory, workspace: Path, model: BaseChatModel, name: str) -> Graded:
     """Return a result for each point of the rubric, by the majority of the votes, and what that took.
 
     Raises EvalError where a vote gives no verdict, and ModelCallError.
     """
-    spent = Spent(usd=0.0)
+    spent = Spent()
     rubric = case.expect.rubric
     if rubric is None or not rubric.points:
         return (), spent
@@ -110,7 +100,13 @@ def grade(
             began = time.monotonic()
             with calling(name):
                 reply = model.invoke(_prompt(rubric, data, number))
-            spent += spent_on(reply, time.monotonic() - began, price)
+            usage: Mapping[str, Any] = reply.usage_metadata or {}
+            spent += Spent(
+                seconds=round(time.monotonic() - began, 3),
+                model_calls=1,
+                input_tokens=usage.get("input_tokens", 0),
+                output_tokens=usage.get("output_tokens", 0),
+            )
             try:
                 votes.append(_vote(str(reply.text), rubric, number))
                 break

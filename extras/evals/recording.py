@@ -34,7 +34,6 @@ from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.eval_place import EVALS_FOLDER, safe_id
 from skills_agent.evals.laying import file_of
-from skills_agent.evals.prices import IN_PROCESS
 from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.models.provider import resolve_model
 from skills_agent.graph.places import process_environment
@@ -46,6 +45,8 @@ from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.visible import visible_line
 
 FOLDER: Final = "recordings"
+IN_PROCESS: Final = frozenset({"offline", "scripted"})
+"""Models that answer in this process, which nobody records."""
 _TOOLS: Final = "skills_agent_tools"
 """Keyword of a call: the tools as every provider is told of them."""
 _MAX_BYTES: Final = 256 << 20

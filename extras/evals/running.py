@@ -26,8 +26,7 @@ from skills_agent.evals.cases.result import Arm, CheckResult, EvalResult
 from skills_agent.evals.cases.run_folder import RUNS
 from skills_agent.evals.grading import Grade
 from skills_agent.evals.laying import fresh_place, lay, root_of
-from skills_agent.evals.prices import price_of, spent_of
-from skills_agent.evals.trajectories import digests_of, trajectory_of
+from skills_agent.evals.trajectories import digests_of, spent_of, trajectory_of
 from skills_agent.graph.build import wire
 from skills_agent.graph.machine import sandbox_here
 from skills_agent.graph.models.scripted import ScriptedChatModel
@@ -150,12 +149,11 @@ def _worked(
     snapshot = agent.get_state(config)
     files = {path: sha for path, sha in digests_of(workspace).items() if before.get(path) != sha}
     offered = [each.name for each in services.library.shared.refresh().skills if each.model_invocable]
-    price = price_of(result.model, services.settings.prices)
     result = structs.replace(
         result,
         outcome="passed",
         trajectory=trajectory_of(snapshot.values, offered, files, asked=is_choice),
-        spent=spent_of(snapshot.values, monotonic() - began, price),
+        spent=spent_of(snapshot.values, monotonic() - began),
     )
     if control.drain_reason == _LATE:
         late = f"It was given up after {case.seconds:g} seconds."

@@ -1,6 +1,5 @@
 """Run many eval cases: side by side, and so that a killed run can go on."""
 
-import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -81,23 +80,23 @@ def run_all(
     *,
     jobs: int,
     stop: Stop,
-    tokens: float = math.inf,
+    tokens: int | None = None,
     done: Collection[EvalResult] = (),
     tell: Callable[[EvalResult], None] = lambda _: None,
 ) -> str:
     """Run what has no result yet; keep each result as it comes, and tell of it. Return why it ended early.
 
-    No case begins when `tokens` are spent. A run that was stopped in the middle is not kept: it begins anew
-    when the run goes on.
+    No case begins when so many `tokens` are spent. A run that was stopped in the middle is not kept: it
+    begins anew when the run goes on.
     """
     waiting = iter(_waiting(folder.head, done))
-    spent = Spent(usd=0.0)
+    spent = Spent()
     running: set[Future[EvalResult | None]] = set()
     partial = ""
     with ThreadPoolExecutor(jobs, thread_name_prefix="eval") as pool:
         while True:
-            if spent.tokens >= tokens:
-                partial = f"its budget of {tokens:,.0f} tokens is spent"
+            if tokens is not None and spent.tokens >= tokens:
+                partial = f"its budget of {tokens:,} tokens is spent"
             while not partial and not stop.drain_requested and len(running) < jobs:
                 if (task := next(waiting, None)) is None:
                     break

@@ -14,6 +14,7 @@ from skills_agent.evals.cases.trajectory import (
     LoadedBy,
     LoadedSkill,
     MadeCall,
+    Spent,
     Trajectory,
 )
 from skills_agent.skills.confined import open_beneath
@@ -77,6 +78,18 @@ def trajectory_of(
         loaded=tuple(loaded),
         offered=tuple(offered),
         files=dict(files or {}),
+    )
+
+
+def spent_of(values: Mapping[str, Any], seconds: float) -> Spent:
+    """Return what a thread took, as its channel `usage` counts it."""
+    counts: Mapping[str, int] = (values.get("usage") or {}).get("thread") or {}
+    return Spent(
+        seconds=round(seconds, 3),
+        model_calls=counts.get("model_calls", 0),
+        input_tokens=counts.get("input_tokens", 0),
+        output_tokens=counts.get("output_tokens", 0),
+        cached_tokens=counts.get("cache_read_tokens") or 0,
     )
 
 

@@ -110,7 +110,6 @@ LOOSER: dict[str, Any] = {
     "enable_run_command": "on",
     "enable_propose_skill": True,
     "proposal_eval_seconds": 10**9,
-    "prices": {"*": [0, 0]},
     "read_images": True,
     "audit": "off",
     "audit_folder": "/tmp/evil",

@@ -25,7 +25,6 @@ _COSTS: Final[Mapping[str, Worth]] = {
     "tokens": lambda one, _: one.spent.tokens,
     "seconds": lambda one, _: one.spent.seconds,
     "calls": lambda one, _: len(one.trajectory.calls),
-    "usd": lambda one, _: one.spent.usd,
 }
 
 

@@ -58,7 +58,7 @@ class EvalResult(Frozen, frozen=True, kw_only=True):
     """Why there is no answer, for `error`, `timeout` and `refused`."""
     trajectory: Trajectory = Trajectory()
     spent: Spent = Spent()
-    grading: Spent = Spent(usd=0.0)
+    grading: Spent = Spent()
     """What the grader took, which is no part of `spent`."""
     thread: str = ""
     """`threads show` opens it."""

@@ -75,14 +75,6 @@ def bootstrap(differences: Sequence[float], seed: int, *, is_share: bool) -> Int
     return _interval(value, values[tail], values[-1 - tail], n)
 
 
-def smallest_visible(n: int, deviation: float = 0.5) -> float:
-    """Return the smallest mean difference whose interval would leave out 0, of `n` cases.
-
-    `deviation` is that of the differences of single cases: 0.5 where a quarter of them differ by one.
-    """
-    return _Z * deviation / math.sqrt(n)
-
-
 def pass_every(k: int, passed: int, runs: int) -> float:
     """Return how likely all of `k` runs pass, estimated of more (pass^k, Yao and others 2024)."""
     return math.comb(passed, k) / math.comb(runs, k)

@@ -2,27 +2,18 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from statistics import fmean, median, stdev
+from statistics import fmean, median
 from typing import Final
 
 from skills_agent.evals.cases.choices import choices_of
-from skills_agent.evals.cases.comparing import (
-    MIN_CASES,
-    Comparison,
-    compare_arms,
-    compare_runs,
-    deltas,
-    differences,
-)
+from skills_agent.evals.cases.comparing import compare_arms, compare_runs, deltas
 from skills_agent.evals.cases.notes import notes_before, notes_of
 from skills_agent.evals.cases.result import Arm, EvalResult, Outcome, RunHead
 from skills_agent.evals.cases.scored import ScoredRun
-from skills_agent.evals.cases.statistics import MIN_DISCORDANT, pass_every, smallest_visible, wilson
+from skills_agent.evals.cases.statistics import pass_every, wilson
 from skills_agent.evals.cases.summary import ArmSummary, CaseRow, Interval, Spread, Summary
 
 _NOTHING: Final = Interval(value=0.0, low=0.0, high=1.0, n=0)
-_MIN_DEVIATION: Final = 0.5
-"""Of the differences of single cases: that of few may be small by chance."""
 
 
 def summarise(
@@ -42,7 +33,6 @@ def summarise(
         cases=tuple(_rows(run, earlier)),
         before=earlier.head if earlier else None,
         notes=(*notes_of(run), *(notes_before(run, earlier) if earlier else ())),
-        visible=_visible(compared),
     )
 
 
@@ -51,7 +41,6 @@ def _arm(run: ScoredRun, model: str, arm: Arm) -> ArmSummary:
     results = [one for found in by_case.values() for one in found]
     scores = run.scores(model, arm, run.passed if arm == "with" else run.came_out)
     ended = [one for one in results if one.outcome != "error"] or results
-    prices = [one.spent.usd for one in ended if one.spent.usd is not None]
     every = [pass_every(len(found), round(sum(found)), len(found)) for found in scores.values()]
     return ArmSummary(
         model=model,
@@ -65,24 +54,12 @@ def _arm(run: ScoredRun, model: str, arm: Arm) -> ArmSummary:
         tokens=_spread([one.spent.tokens for one in ended]),
         calls=_spread([len(one.trajectory.calls) for one in ended]),
         seconds=_spread([one.spent.seconds for one in ended]),
-        usd=_spread(prices) if len(prices) == len(ended) else None,
         total=sum((one.spent for one in results[1:]), results[0].spent),
     )
 
 
 def _spread(values: Sequence[float]) -> Spread:
     return Spread(median=median(values), least=min(values), most=max(values))
-
-
-def _visible(compared: Sequence[Comparison]) -> float | None:
-    """Return what the smallest comparison of `passed` could show; of the arms, where there are two."""
-    passed = [each for each in compared if each.metric == "passed" and differences(each)]
-    found = [differences(each) for each in passed if each.name == passed[0].name]
-    fewest = min(found, key=len, default=())
-    if len(fewest) < MIN_CASES:
-        return None
-    by_interval = smallest_visible(len(fewest), max(_MIN_DEVIATION, stdev(fewest)))
-    return min(1.0, max(by_interval, MIN_DISCORDANT / len(fewest)))
 
 
 def _rows(run: ScoredRun, earlier: ScoredRun | None) -> Iterator[CaseRow]:

@@ -86,8 +86,6 @@ class ArmSummary(Frozen, frozen=True, kw_only=True):
     """This and what follows: of the runs that no error ended."""
     calls: Spread
     seconds: Spread
-    usd: Spread | None
-    """None: the price of one at least is not known."""
     total: Spent
 
 
@@ -98,7 +96,7 @@ class Delta(Frozen, frozen=True, kw_only=True):
     name: str
     """`with - without`, or `now - RUN`."""
     metric: str
-    """`passed`, `chosen`, `tokens`, `seconds`, `calls`, `usd`."""
+    """`passed`, `chosen`, `tokens`, `seconds`, `calls`."""
     value: float
     """Of shares the mean of the differences of the cases, of costs the median: these are skewed."""
     low: float
@@ -136,5 +134,3 @@ class Summary(Frozen, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     """Sentences that belong to the figures: what is too few, what changed between two runs, which part of a
     baseline has no counterpart."""
-    visible: float | None = None
-    """The smallest difference of `passed` that so many cases would show; None: fewer than six compared."""

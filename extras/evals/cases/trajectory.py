@@ -46,8 +46,6 @@ class Spent(Frozen, frozen=True, kw_only=True):
     output_tokens: int = 0
     cached_tokens: int = 0
     """Part of `input_tokens`."""
-    usd: float | None = None
-    """None: the price is not known."""
 
     @property
     def tokens(self) -> int:
@@ -55,16 +53,7 @@ class Spent(Frozen, frozen=True, kw_only=True):
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: "Spent") -> "Spent":
-        """Return the sum; a price that is not known stays so."""
-        known = self.usd is not None and other.usd is not None
-        return Spent(
-            seconds=self.seconds + other.seconds,
-            model_calls=self.model_calls + other.model_calls,
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cached_tokens=self.cached_tokens + other.cached_tokens,
-            usd=(self.usd or 0.0) + (other.usd or 0.0) if known else None,
-        )
+        return Spent(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
 
 
 class Trajectory(Frozen, frozen=True, kw_only=True):

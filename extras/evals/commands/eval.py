@@ -64,6 +64,9 @@ _LINE: Final = 200
     help="Exit with 1 where a metric is lower, as passed=0.9, f1=0.8. Repeatable.",
 )
 @click.option(
+    "--budget", type=click.IntRange(1), metavar="TOKENS", help="Begin no case when so many are spent."
+)
+@click.option(
     "--grader", metavar="MODEL", help="Grade rubrics with this model. [default: they are not graded]"
 )
 @click.option(
@@ -90,6 +93,7 @@ def evaluate(
     thresholds: tuple[str, ...],
     baseline: str | None,
     resumed: str | None,
+    budget: int | None,
     yes: frozenset[Risk],
     workspace: Path | None,
     html: Path | None,
@@ -102,11 +106,11 @@ def evaluate(
     Each case runs in a fresh workspace, and is a thread: `skills-agent threads show`. Exits with 0 where all
     cases pass (with --fail-under: where these hold), else with 1.
     """
+    from skills_agent.evals.cases.run_folder import RunFolder
     from skills_agent.evals.cases.summarise import summarise
     from skills_agent.evals.cases.thresholds import missed, parse_threshold
-    from skills_agent.evals.heads import CUT_OFF
     from skills_agent.evals.runs import Stop
-    from skills_agent.evals.setups import NO_MODELS, make_setup, models_of
+    from skills_agent.evals.setups import make_setup
     from skills_agent.graph.threads.database import open_database
 
     settings = Settings.load(workspace)
@@ -114,16 +118,18 @@ def evaluate(
     is_new = resumed is None
     head = _new_head(settings, chosen) if resumed is None else _old_head(settings, resumed, chosen)
     before = _run_before(settings.workspace, baseline, head.id) if baseline else None
-    # A whole run asks nobody: it needs no key.
-    models = models_of(settings, head, anew=is_new) if head.partial else NO_MODELS
-    folder = _folder(settings.workspace, head, is_new=is_new)
     words = ["--yes", ",".join(sorted(yes))] if yes else []
     again = shell_command("eval", "--resume", head.id, *words, workspace=settings.workspace)
-    stop = Stop()
-    with folder.held(), open_database(settings) as database, draining(stop, again):
-        folder.finish(CUT_OFF)
-        partial = _run(folder, make_setup(settings, folder.head, database, yes, models), stop, quiet=as_json)
-        folder.finish(partial)
+    stop, partial = Stop(), ""
+    if head.partial:
+        with open_database(settings) as database, draining(stop, again):
+            setup = make_setup(settings, head, database, yes, anew=is_new)  # a missing key leaves no run
+            folder = (RunFolder.create if is_new else _opened)(settings.workspace, head)
+            with folder.held():
+                partial = _run(folder, setup, stop, budget, quiet=as_json)
+                folder.finish(partial)
+    else:
+        folder = _opened(settings.workspace, head)
     summary = summarise(folder.head, folder.results(), (before.head, before.results()) if before else None)
     _report(summary, html, as_json=as_json)
     if code := exit_code_of(stop):
@@ -193,13 +199,13 @@ def _run_before(workspace: Path, run: str, now: str) -> "RunFolder":
     raise click.UsageError("no run here ran to its end yet: there is nothing to compare with")
 
 
-def _folder(workspace: Path, head: "RunHead", *, is_new: bool) -> "RunFolder":
+def _opened(workspace: Path, head: "RunHead") -> "RunFolder":
     from skills_agent.evals.cases.run_folder import RunFolder
 
-    return RunFolder.create(workspace, head) if is_new else RunFolder.open(workspace, head.id)
+    return RunFolder.open(workspace, head.id)
 
 
-def _run(folder: "RunFolder", setup: "Setup", stop: "Stop", *, quiet: bool) -> str:
+def _run(folder: "RunFolder", setup: "Setup", stop: "Stop", budget: int | None, *, quiet: bool) -> str:
     """Run what has no result yet, and say on stderr what came of each; return why it ended early."""
     from skills_agent.evals.runs import missing, run_all
 
@@ -214,7 +220,7 @@ def _run(folder: "RunFolder", setup: "Setup", stop: "Stop", *, quiet: bool) -> s
         outcome = click.style(f"{result.outcome:<8}", fg="green" if result.outcome == "passed" else "red")
         click.echo(f"{number}  {outcome}  {line_of(f'{result.case}  {result.model}', _LINE)}{arm}", err=True)
 
-    return run_all(folder, setup, jobs=_JOBS, stop=stop, done=done, tell=tell)
+    return run_all(folder, setup, jobs=_JOBS, stop=stop, tokens=budget, done=done, tell=tell)
 
 
 def _report(summary: "Summary", html: Path | None, *, as_json: bool) -> None:

@@ -157,8 +157,6 @@ def _notes(summary: Summary) -> Iterator[str]:
     partial = summary.head.partial
     if partial and not any(partial in each for each in summary.notes):
         yield f"This run is not whole: {partial}."
-    if summary.visible is not None:
-        yield f"A difference below {100 * summary.visible:.0f} points would not show with so many cases."
     if flaky := [row.case for row in summary.cases if row.flaky]:
         yield f"Flaky, passed in some of the runs only: {', '.join(flaky[:_MOST])}"
 
@@ -170,7 +168,7 @@ def _tables(summary: Summary) -> Iterator[Table]:
     if summary.arms:
         yield Table(
             "Results",
-            ("model", "arm", "cases", "passed", "calls", "tokens", "seconds", "USD"),
+            ("model", "arm", "cases", "passed", "calls", "tokens", "seconds"),
             [_arm_row(arm) for arm in summary.arms],
         )
     if summary.deltas:
@@ -183,7 +181,7 @@ def _tables(summary: Summary) -> Iterator[Table]:
 
 def _arm_row(arm: ArmSummary) -> tuple[str, ...]:
     cases = f"{arm.cases} x {arm.runs // arm.cases}" if arm.cases and arm.runs > arm.cases else str(arm.cases)
-    amounts = map(spread, (arm.calls, arm.tokens, arm.seconds, arm.usd))
+    amounts = map(spread, (arm.calls, arm.tokens, arm.seconds))
     return (arm.model, arm.arm, cases, share(arm.passed), *amounts)
 
 

@@ -125,6 +125,16 @@ def test_resume_goes_on_with_the_newest_run_that_was_cut_off(evals: CommandLine)
     assert evals.run("eval", "--resume").code == 1
 
 
+def test_a_budget_ends_the_run_and_resume_goes_on(evals: CommandLine) -> None:
+    write_cases(evals, CASES.replace("version: 1", "defaults: {repeat: 5}"))
+    spent = evals.run("eval", str(evals.skills), "--model", "offline", "--budget", "1", "--json")
+    assert spent.code == 1
+    assert spent.value["head"]["partial"] == "its budget of 1 tokens is spent"
+    assert len(results(evals)) < 10
+    evals.run("eval", "--resume")
+    assert len(results(evals)) == 10
+
+
 def test_a_changed_case_is_not_gone_on_with(evals: CommandLine) -> None:
     cut_off(evals)
     file = write_cases(evals, CASES.replace("expect: {answer: hello}", "expect: {answer: bye}"))
@@ -186,8 +196,6 @@ def test_a_model_without_a_key_is_one_sentence_before_any_case(evals: CommandLin
 
 
 def test_what_was_recorded_is_played_without_a_key(evals: CommandLine) -> None:
-    settings = '[prices."openai:m"]\ninput = 1000\noutput = 2000\n'
-    evals.write_users_settings(settings)
     write_cases(evals, CASES)
     with openai_server() as server:
         server.respond = lambda body: (
@@ -202,7 +210,7 @@ def test_what_was_recorded_is_played_without_a_key(evals: CommandLine) -> None:
     played = evals.run(*words, "--replay", "--json")
     assert played.code == 0
     (arm,) = played.value["arms"]
-    assert arm["total"]["usd"] == pytest.approx(2 * (11 * 1000 + 7 * 2000) / 1e6)
+    assert arm["total"]["input_tokens"] == 2 * 11
     files = [each.name for each in (evals.skills / "rain-gauge" / "evals" / "recordings").iterdir()]
     assert sorted(files) == ["rain-gauge.cases-hello.openai-m.jsonl", "rain-gauge.cases-rain.openai-m.jsonl"]
 
@@ -228,9 +236,7 @@ def test_the_threads_of_cases_are_none_to_go_on_with(evals: CommandLine) -> None
     done = evals.run("ask", "-c", "And?", "--model", evals.script("Hm."))
     assert done.code == 1
     assert "There is no thread to go on with" in done.err
-    assert "Not listed: 2 threads of eval cases (--evals)." in evals.run("threads", "list").out
     assert evals.run("threads", "list", "--json").value == []
-    assert len(evals.run("threads", "list", "--json", "--evals").value) == 2
 
 
 def test_a_persons_thread_may_be_called_like_one_of_a_case(evals: CommandLine) -> None:

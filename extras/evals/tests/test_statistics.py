@@ -12,7 +12,6 @@ from skills_agent.evals.cases.statistics import (
     holm,
     mcnemar,
     pass_every,
-    smallest_visible,
     wilson,
 )
 
@@ -106,11 +105,6 @@ def test_sums_of_thirds_that_are_nothing_are_nothing() -> None:
         interval = bootstrap(differences, 0, is_share=is_share)
         assert interval.value == 0.0
         assert interval.low < 0 < interval.high
-
-
-@pytest.mark.parametrize(("n", "visible"), [(20, 0.22), (80, 0.11)])
-def test_the_smallest_visible_difference_is_as_published(n: int, visible: float) -> None:
-    assert round(smallest_visible(n), 2) == visible
 
 
 def test_all_of_several_runs() -> None:

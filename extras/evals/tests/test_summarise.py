@@ -89,7 +89,7 @@ def test_a_result_counts_once() -> None:
 
 def test_a_run_without_results_is_a_summary_of_nothing() -> None:
     summary = summarise(head(cases(2)), [])
-    assert (summary.arms, summary.deltas, summary.cases, summary.visible) == ((), (), (), None)
+    assert (summary.arms, summary.deltas, summary.cases) == ((), (), ())
 
 
 # With and without.
@@ -167,7 +167,6 @@ def test_what_costs_less_is_better() -> None:
     tokens = delta(summary, "tokens")
     assert (tokens.value, tokens.losses, tokens.p, tokens.verdict) == (503.5, 8, 2 / 2**8, "worse")
     assert delta(summary, "seconds").verdict == "no difference shown"
-    assert not [each for each in summary.deltas if each.metric == "usd"]
 
 
 def test_one_case_that_costs_much_more_shows_nothing_of_the_others() -> None:
@@ -234,7 +233,6 @@ def test_an_edit_that_helps_is_better() -> None:
     assert summary.cases[0].rates == {"with": 1.0, "before": 0.0}
     assert summary.before is not None
     assert "Skills that changed since old: a." in summary.notes
-    assert summary.visible is not None
 
 
 def test_only_the_cases_that_both_have_are_compared() -> None:
@@ -362,7 +360,7 @@ def whole_runs(draw: st.DrawFn) -> tuple[RunHead, list[EvalResult]]:
                     repeat=repeat,
                     outcome=outcome,
                     chosen=draw(SKILL_SETS),
-                    spent=Spent(input_tokens=draw(st.integers(0, 9)), usd=draw(st.none() | st.just(0.5))),
+                    spent=Spent(input_tokens=draw(st.integers(0, 9))),
                 )
                 results.append(one)
     return head(many, arms=("with", "without")), results
