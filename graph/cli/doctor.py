@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import line_of, print_json, print_section, table, value_text
+from skills_agent.graph.cli.kept import list_kept, remove_kept
+from skills_agent.graph.cli.printing import echo, line_of, print_json, print_section, table, value_text
 from skills_agent.graph.places import process_environment, state_folder, trust_file_of
 from skills_agent.graph.settings import Settings, SettingsError, content_limits, registry_of
 from skills_agent.graph.shown_settings import shown_settings
-from skills_agent.skills.library.catalog import Catalog, CatalogEntry, in_place_text
+from skills_agent.skills.library.catalog import Catalog, in_place_text
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
 from skills_agent.skills.text import count
 
@@ -29,35 +30,28 @@ _ISOLATION: Final = {
 }
 
 
-@click.command(
-    epilog=options.examples(
-        "doctor", "doctor --kept", "doctor --remove unused", "doctor --remove 'home/notes@*'"
-    )
-)
-@click.option("--kept", is_flag=True, help="Show homes of skills, packages and snapshots, and their sizes.")
+@click.command(epilog=options.examples("doctor", "doctor --remove unused", "doctor --remove 'home/notes@*'"))
 @click.option(
-    "--remove", metavar="NAME", help="Remove what --kept names so (`*` is a part), or what is unused."
+    "--remove", metavar="NAME", help="Remove what is kept by this name (`*` is a part), or what is unused."
 )
 @options.unasked
 @options.folders
 @options.as_json
 def doctor(
     *,
-    kept: bool,
     remove: str | None,
     yes: bool,
     workspace: Path | None,
     skills_dirs: tuple[Path, ...],
     as_json: bool,
 ) -> None:
-    """Show sources, hidden and repaired skills, MCP servers, missing programs, the sandbox, all settings."""
+    """Show where skills are from and which are not used, what works here, all settings, and what is kept."""
     settings = Settings.load(workspace)
-    if kept or remove:
-        from skills_agent.graph.cli.kept import show_kept
-
-        show_kept(settings, remove, yes=yes, as_json=as_json)
-        return
-    _check(settings, skills_dirs, as_json=as_json)
+    if remove:
+        removed = remove_kept(settings, remove, yes=yes)
+        print_json({"removed": removed}) if as_json else echo(f"Removed {count(len(removed), 'thing')}.")
+    else:
+        _check(settings, skills_dirs, as_json=as_json)
 
 
 def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) -> None:
@@ -75,7 +69,7 @@ def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) 
     signed = {each.name: who for each in registry.refresh().skills if (who := signer_of(settings, each))}
     servers = _server_states(settings)
     lacking = _lacking(settings, registry, {state.name: state.reason for state in servers if state.fault})
-    shown, open_threads = shown_settings(settings), _open_threads(settings)
+    shown, open_threads, kept = shown_settings(settings), _open_threads(settings), list_kept(settings)
     if as_json:
         print_json(
             {
@@ -90,6 +84,7 @@ def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) 
                 "shell": {"offered": not no_shell, "reason": no_shell},
                 "open_threads": open_threads,
                 "state_folder": str(state_folder(settings)),
+                "kept": kept,
                 "settings": {each.name: {"value": each.value, "from": each.origin} for each in shown},
             }
         )
@@ -99,15 +94,17 @@ def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) 
     sections: dict[str, Iterable[str]] = {
         "Untrusted, in place of others": map(line_of, in_place.values()),
         "Trusted by who signed them": (line_of(f"{name}: {who}") for name, who in signed.items()),
-        "Shadowed: a stronger source has a skill of that name": (
-            _entry_text(entry) for entry in checkup.shadowed if entry.name not in in_place
+        "Skills that are not used": (
+            f"{line_of(each.name)} ({each.status}) {line_of(each.path)}\n    {line_of(each.reason)}"
+            for each in (*checkup.shadowed, *checkup.skipped)
+            if each.name not in in_place or each.status == "skipped"
         ),
-        "Skipped": map(_entry_text, checkup.skipped),
-        "Repaired: used, though not as written": (
+        "Used, though not as written": (
             diagnostic_line(each) for entry in checkup.repaired for each in entry.diagnostics
         ),
-        "Requirements": map(diagnostic_line, checkup.requirements),
-        "Passed over": map(diagnostic_line, checkup.diagnostics),
+        "Requirements, and what was passed over": map(
+            diagnostic_line, (*checkup.requirements, *checkup.diagnostics)
+        ),
         "MCP servers": map(_server_text, servers),
         "Programs that scripts want": map(_program_line, programs),
         "Skills that need what is not here": (f"{name}: {text}" for name, text in lacking.items()),
@@ -122,6 +119,8 @@ def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) 
     }
     for title, lines in sections.items():
         print_section(title, lines)
+    click.echo("\nKept, with the bytes that it takes")
+    table([(f"  {each['name']}", f"{each['bytes']:,}", each["note"]) for each in kept], empty="  nothing")
     click.echo("\nSettings: name, value, where from")
     table([(f"  {each.name}", value_text(each.value), each.origin) for each in shown])
 
@@ -239,11 +238,6 @@ def _source_row(source: "SourceState") -> tuple[str, ...]:
     content = ", ".join(f"{number} {status}" for number, status in counts if number) or "no skills"
     trust = "trusted" if source.trusted else "not trusted"
     return f"  {source.label}", trust, content if source.exists else "no such folder", source.folder or ""
-
-
-def _entry_text(entry: CatalogEntry) -> str:
-    """Return a skill that is not shown, and why, as two lines."""
-    return f"{line_of(entry.name)} ({entry.status}) {line_of(entry.path)}\n    {line_of(entry.reason)}"
 
 
 def _program_line(program: "Program") -> str:

@@ -1,10 +1,9 @@
 """skills-agent skills: list, show, search, check and begin skills. Imports no LangGraph."""
 
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 from msgspec import structs
@@ -20,12 +19,9 @@ from skills_agent.skills.format.rules import MAX_NAME, NEW_DESCRIPTION, is_spec_
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.listing import first_sentence
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.skill import Need, ResourceListing, Skill, SkillMetadata, SkillRef
+from skills_agent.skills.skill import Skill, SkillMetadata
 from skills_agent.skills.text import count
 from skills_agent.skills.visible import visible_line
-
-if TYPE_CHECKING:
-    from skills_agent.skills.search.words import Term
 
 _KNOWN: Final = (
     *("description", "version", "model_invocable", "user_invocable", "argument_hint", "requires"),
@@ -64,14 +60,14 @@ def list_skills(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: 
     """List skills with their source, who may load them, what they require, and their description."""
     settings = Settings.load(workspace)
     catalog = registry_of(settings, skills_dirs).refresh()
-    in_place, unmet = untrusted_in_place(settings, catalog), _unmet(catalog)
+    in_place = untrusted_in_place(settings, catalog)
     if as_json:
         entries = {(each.source, each.path): each for each in catalog.entries if each.status == "shown"}
         print_json(
             [
                 structs.asdict(entries[each.source, each.path])
                 | {key: getattr(each, key) for key in _KNOWN}
-                | {"note": in_place.get(each.name, ""), "unmet": unmet.get(each.path, [])}
+                | {"note": in_place.get(each.name, "")}
                 for each in catalog.skills
             ]
         )
@@ -87,27 +83,12 @@ def list_skills(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: 
         "projects), or begin one: skills-agent skills new NAME",
     )
     print_section("Untrusted", map(line_of, in_place.values()))
-    names = {each.path: each.name for each in catalog.skills}
-    print_section("Not met", (line_of(f"{names[path]}: {' '.join(texts)}") for path, texts in unmet.items()))
     if skipped := sum(entry.status == "skipped" for entry in catalog.entries):
         noun = "skill was" if skipped == 1 else "skills were"
         click.echo(f"\n{skipped} {noun} skipped. Why: skills-agent doctor", err=True)
     for found in catalog.diagnostics:
         if found.code == "source-unreachable":
             click.echo(f"\nSkills may be missing. {line_of(found.message)}", err=True)
-
-
-def _unmet(catalog: Catalog) -> dict[str, list[str]]:
-    """Say of each skill, by path, what it requires and is not here, or in no version that will do."""
-    if not any(skill.requires for skill in catalog.skills):
-        return {}
-    from skills_agent.skills.library.admission import requirement_findings
-
-    unmet: dict[str, list[str]] = {}
-    for finding in requirement_findings(catalog):
-        if finding.code != "requires-cycle":
-            unmet.setdefault(finding.path, []).append(finding.message)
-    return unmet
 
 
 def _marks(skill: SkillMetadata) -> str:
@@ -134,46 +115,30 @@ def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...],
     metadata = catalog.find(name)
     skill = registry.load(metadata.ref)
     ref = metadata.ref._replace(digest=skill.digest)
-    listing, needed, unmet = (
-        registry.resources(ref),
-        registry.needs(ref),
-        _unmet(catalog).get(metadata.path, []),
-    )
+    listing, needed = registry.resources(ref), registry.needs(ref)
     if as_json:
         print_json(
             structs.asdict(metadata)
-            | {"metadata": dict(metadata.metadata), "digest": skill.digest, "unmet": unmet}
+            | {"metadata": dict(metadata.metadata), "digest": skill.digest}
             | {"needs": [structs.asdict(need) for need in needed], "resources": listing.resources}
             | {"diagnostics": skill.diagnostics, "instructions": skill.instructions}
         )
         return
-    missing = _not_here(settings, needed, ref, trusted=metadata.trusted)
     fields = ("name", "description", "source", "path", "version", "author", "license", "compatibility")
     facts = [
         *((field, getattr(metadata, field)) for field in fields),
         ("allowed-tools", " ".join(metadata.allowed_tools or ())),
         ("use", _marks(metadata).strip(" ()")),
-        ("not met", " ".join(unmet)),
         ("trust", _trust_text(settings, catalog, metadata)),
         ("digest", skill.digest),
         ("plugin", registry.plugin_note(ref)),
-        ("has", _files_text(listing)),
         ("files", ", ".join(resource.path for resource in listing.resources)),
         ("needs", ", ".join(need.name for need in needed)),
-        ("not here", f"{missing}. See: skills-agent skills needs {name}" if missing else ""),
     ]
     table([(label, value) for label, value in facts if value])
     for diagnostic in skill.diagnostics:
         click.echo(diagnostic_line(diagnostic))
     echo(f"\n{_written(registry, skill).strip()}")
-
-
-def _files_text(listing: ResourceListing) -> str:
-    """Count the files by what they are: `2 scripts, 1 reference`."""
-    counts = Counter[str](each.type for each in listing.resources)
-    kinds = {"script": "script", "reference": "reference", "asset": "asset", "other": "other file"}
-    more = f", and {listing.omitted:,} more" if listing.omitted else ""
-    return ", ".join(count(counts[kind], noun) for kind, noun in kinds.items() if counts[kind]) + more
 
 
 def _trust_text(settings: Settings, catalog: Catalog, skill: SkillMetadata) -> str:
@@ -185,17 +150,6 @@ def _trust_text(settings: Settings, catalog: Catalog, skill: SkillMetadata) -> s
     signer = signer_of(settings, skill)
     signed = f"; trusted: signed by {signer}" if signer else ""
     return f"source {'trusted' if skill.trusted else 'not trusted'}{signed}{shadows}"
-
-
-def _not_here(settings: Settings, needed: Sequence[Need], ref: SkillRef, *, trusted: bool) -> str:
-    """Say what of a skill's needs this machine lacks; empty for nothing. Most skills need nothing."""
-    if not needed:
-        return ""
-    from skills_agent.graph.needs import machine_of
-
-    machine = machine_of(settings)
-    missing = machine.missing(needed, ref, trusted=trusted)
-    return machine.sentence(missing) if missing else ""
 
 
 def _written(registry: Registry, skill: Skill) -> str:
@@ -246,37 +200,22 @@ def new_skill(folder: Path, workspace: Path | None) -> None:
 @options.folders
 @options.as_json
 def search_skills(query: str, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
-    """Find skills for QUERY, in plain words; the best comes first, with the words that it has, and where.
+    """Find skills for QUERY, in plain words; the best comes first.
 
     A score of 1.3 or more is a good match, one near 0 is chance.
     """
-    catalog = registry_of(Settings.load(workspace), skills_dirs).refresh()
-    hits = [(hit, _matched(catalog.terms(query, hit.skill))) for hit in catalog.search(query, _MAX_HITS)]
+    hits = registry_of(Settings.load(workspace), skills_dirs).refresh().search(query, _MAX_HITS)
     if as_json:
         keys = ("name", "source", "path", "description")
-        print_json(
-            [
-                {**{key: getattr(hit.skill, key) for key in keys}, "score": hit.score, "matched": matched}
-                for hit, matched in hits
-            ]
-        )
+        print_json([{**{key: getattr(hit.skill, key) for key in keys}, "score": hit.score} for hit in hits])
         return
-    if not hits:
-        click.echo("No skill matches. All that there are: skills-agent skills list")
-    for hit, matched in hits:
-        skill = hit.skill
-        table([(skill.name, f"{hit.score:.2f}", skill.source, first_sentence(skill.description))])
-        for field, words in matched.items():
-            echo(f"    {field}: {', '.join(words)}")
-
-
-def _matched(terms: "Iterable[Term]") -> dict[str, list[str]]:
-    """Return the words that a skill has by the field that has them, and the neighbouring ones."""
-    matched: dict[str, list[str]] = {}
-    for term in terms:
-        for field in term.fields if len(term.words) == 1 else ["neighbours"] * bool(term.fields):
-            matched.setdefault(field, []).append(" ".join(term.words))
-    return matched
+    table(
+        [
+            (hit.skill.name, f"{hit.score:.2f}", hit.skill.source, first_sentence(hit.skill.description))
+            for hit in hits
+        ],
+        empty="No skill matches. All that there are: skills-agent skills list",
+    )
 
 
 @skills.command(

@@ -20,7 +20,7 @@ from skills_agent.skills.skill import Diagnostic, SkillMetadata
 
 if TYPE_CHECKING:  # what only a search needs is imported by it: `skills list` must answer at once
     from skills_agent.skills.search.vectors import FusedIndex
-    from skills_agent.skills.search.words import SearchIndex, Term
+    from skills_agent.skills.search.words import SearchIndex
 
 EntryStatus = Literal["shown", "shadowed", "skipped"]
 
@@ -155,10 +155,6 @@ class Catalog:
             (skill, match) for skill, match in matches if skill.model_invocable and skill.name not in left_out
         )
         return [skill for skill, match in islice(open_to_models, limit) if self._index.fits(query, match)]
-
-    def terms(self, query: str, skill: SkillMetadata) -> "list[Term]":
-        """Return where a skill of this catalog has the words, and the neighbouring words, of a query."""
-        return self._index.terms(query, self.skills.index(skill)) if self._index else []
 
     @cached_property
     def _index(self) -> "SearchIndex | FusedIndex | None":

@@ -227,7 +227,7 @@ def ran(cli: CommandLine) -> None:
 
 def kept(cli: CommandLine) -> Path:
     """Return the folder of the one home that doctor names."""
-    shown = cli.run("doctor", "--kept", "--json").value["kept"]
+    shown = cli.run("doctor", "--json").value["kept"]
     (folder,) = (each["folder"] for each in shown if each["name"] == "home/rain-gauge@configured")
     return Path(folder)
 
@@ -236,7 +236,7 @@ def test_doctor_names_a_home_and_empties_it(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
     ran(cli)
     home = kept(cli)
-    assert "home/rain-gauge@configured" in cli.run("doctor", "--kept").out
+    assert "home/rain-gauge@configured" in cli.run("doctor").out
     assert cli.run("doctor", "--remove", "home/rain-gauge@*").code == 1  # nobody to ask
     assert cli.run("doctor", "--remove", "home/rain@*", "--yes").code == 2  # nothing is named so
     unused = cli.run("doctor", "--remove", "unused", "--yes", "--json").value["removed"]

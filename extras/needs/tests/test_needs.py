@@ -218,7 +218,7 @@ def test_nothing_is_approved_for_all_skills_without_needs(cli: CommandLine) -> N
 
 def kept(cli: CommandLine) -> dict[str, Any]:
     """Return what doctor says of the one environment that is kept."""
-    shown = cli.run("doctor", "--kept", "--json").value["kept"]
+    shown = cli.run("doctor", "--json").value["kept"]
     (found,) = (each for each in shown if each["name"].startswith("packages/"))
     return dict(found)
 

@@ -265,8 +265,8 @@ def test_what_a_signer_signed_hides_no_skill_of_the_user_silently(cli: CommandLi
     alice.allow()
     alice.install()
     assert is_trusted(cli)
-    for command in (("list",), ("doctor",)):
-        assert "greet of project" in cli.run("skills", *command).out
+    for command in (("skills", "list"), ("doctor",)):
+        assert "greet of project" in cli.run(*command).out
     assert "hides greet of user" in cli.run("ask", "go", "--model", asking(cli)).out
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.threads import Threads
 from tests.graph.cli.command_line import LOAD, RAIN_SKILL, RUN, CommandLine
 
 CHANGED = RAIN_SKILL.replace("answer with its figures", "answer in INCHES")
@@ -25,45 +23,6 @@ def shown(cli: CommandLine) -> Any:
     return cli.run("threads", "show", "rain", "--json").value
 
 
-def told_of_change(cli: CommandLine) -> list[Any]:
-    """Return what the newest step knows of loaded skills that are different on disk."""
-    with Threads.open(Settings.load(cli.workspace)) as threads:
-        changed: list[Any] = threads.snapshot("rain").values["catalog"]["changed"]
-        return [(each["name"], each["change"]) for each in changed]
-
-
-def test_pin_keeps_the_text_of_the_thread_and_says_so(cli: CommandLine) -> None:
-    cli.write_skill(CHANGED)
-    said = cli.run("ask", "Again?", "--thread", "rain")
-    assert (said.code, said.err) == (0, "")
-    assert "discover  rain-gauge: changed on disk since this thread loaded it" in said.out
-    assert "loaded anew" not in said.out
-    assert "answer with its figures" in shown(cli)["skills"][0]["instructions"]
-    assert told_of_change(cli) == [("rain-gauge", "changed")]
-
-
-@pytest.mark.parametrize("on_change", ["pin", "refresh", "ask"])
-@pytest.mark.variants
-def test_a_deleted_skill_stays_loaded_and_is_told(cli: CommandLine, on_change: str) -> None:
-    shutil.rmtree(cli.skills / "rain-gauge")
-    said = cli.run("ask", "Again?", "--thread", "rain", SKILLS_AGENT_ON_CHANGE=on_change)
-    assert said.code == 0
-    assert "discover  rain-gauge: gone from disk; this thread keeps what it loaded" in said.out
-    assert "answer with its figures" in shown(cli)["skills"][0]["instructions"]
-    assert told_of_change(cli) == [("rain-gauge", "gone")]
-
-
-def test_refresh_loads_the_new_text_at_the_next_turn_and_says_what_changed(cli: CommandLine) -> None:
-    cli.write_skill(CHANGED)
-    said = cli.run("ask", "Again?", "--thread", "rain", SKILLS_AGENT_ON_CHANGE="refresh")
-    assert said.code == 0
-    assert "discover  rain-gauge: changed on disk since this thread loaded it" in said.out
-    assert "load      loaded rain-gauge from configured (" in said.out
-    assert "asked for by the operator" in said.out
-    (skill,) = shown(cli)["skills"]
-    assert ("answer in INCHES" in skill["instructions"], skill["asked_by"]) == (True, "operator")
-
-
 @pytest.mark.parametrize(("answer", "text"), [("--approve", "INCHES"), ("--reject", "its figures")])
 def test_ask_waits_for_a_person_who_answers_with_another_command(
     cli: CommandLine, answer: str, text: str
@@ -75,17 +34,6 @@ def test_ask_waits_for_a_person_who_answers_with_another_command(
     answered = cli.run("resume", "rain", answer, "--json", SKILLS_AGENT_ON_CHANGE="ask")
     assert (answered.code, answered.value["answer"]) == (0, "Second.")
     assert text in shown(cli)["skills"][0]["instructions"]
-
-
-def test_a_reload_loads_the_version_that_was_asked_about_also_when_the_folder_is_gone(
-    cli: CommandLine,
-) -> None:
-    cli.write_skill(CHANGED)
-    assert cli.run("ask", "Again?", "--thread", "rain", SKILLS_AGENT_ON_CHANGE="ask").code == 3
-    shutil.rmtree(cli.skills / "rain-gauge")
-    answered = cli.run("resume", "rain", "--approve", "--json", SKILLS_AGENT_ON_CHANGE="ask")
-    assert (answered.code, answered.value["loaded"]) == (0, ["rain-gauge"])
-    assert "INCHES" in shown(cli)["skills"][0]["instructions"]
 
 
 @pytest.mark.parametrize("how", ["changed", "gone"])

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.graph.cli.command_line import CommandLine, Finished
-from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer
+from tests.openai_server import KEY, Completion, OpenAIServer
 
 CUT = Completion("Norway, Sweden and", finish="length")
 FAULT = "The answer is not whole: it was cut off at the model's limit."
@@ -40,45 +40,12 @@ def test_json_says_that_an_answer_is_cut(server: OpenAIServer, run: Run) -> None
     assert done.value["answer"].startswith("Norway, Sweden and")
 
 
-def test_the_next_answer_of_the_thread_is_a_success_again(server: OpenAIServer, run: Run) -> None:
-    server.answers += [CUT, Completion("Denmark.")]
-    run("ask", "Which?", "--thread", "t-1")
-    done = run("ask", "And?", "--thread", "t-1", "--json")
-    assert (done.code, done.value["status"], done.value["answer"]) == (0, "done", "Denmark.")
-
-
 def test_a_chat_in_a_pipe_ends_with_an_error_where_an_answer_is_cut(server: OpenAIServer, run: Run) -> None:
     server.answers.append(CUT)
     done = run("chat", stdin="Which?\n")
     assert done.code == 1
     assert "Norway, Sweden and" in done.out
     assert FAULT in done.errors
-
-
-def test_a_filtered_answer_is_said_as_such(server: OpenAIServer, run: Run) -> None:
-    server.answers.append(Completion("", finish="content_filter"))
-    done = run("ask", "Which?")
-    assert done.code == 1
-    assert "[This answer was stopped by the provider's filter.]" in done.out
-
-
-@pytest.mark.parametrize("options", [[], ["--json"]])
-@pytest.mark.variants
-def test_a_connection_that_ends_in_a_call_asks_again_and_runs_nothing(
-    cli: CommandLine, server: OpenAIServer, run: Run, options: list[str]
-) -> None:
-    before = (cli.workspace / "rainfall.csv").read_text()
-    broken = Completion("Now I write.", [Call("write_file", PART, "c1")])
-    server.answers += [Cut(broken, -550, "chunked"), Completion("Done.")]
-    done = run("ask", "Tidy up.", "--yes", "write", *options)
-    assert done.code == 0
-    assert (cli.workspace / "rainfall.csv").read_text() == before
-    if options:
-        assert done.value["usage"]["this_turn"]["model_calls"] == 2
-        assert done.value["calls"] == []
-    else:
-        (line,) = [line for line in done.out.splitlines() if "broke off" in line]
-        assert line.startswith("decide    what was shown is withdrawn, the model is asked again in 0.5 s: ")
 
 
 def test_a_turn_whose_replies_all_break_off_is_an_error_and_can_be_resumed(
@@ -93,23 +60,3 @@ def test_a_turn_whose_replies_all_break_off_is_an_error_and_can_be_resumed(
     server.respond = lambda _: Completion("Done.")
     resumed = run("resume", "t-1", "--json")
     assert (resumed.code, resumed.value["answer"]) == (0, "Done.")
-
-
-@pytest.mark.parametrize("options", [[], ["--json"]])
-@pytest.mark.variants
-def test_a_resumed_turn_that_is_cut_runs_nothing_and_says_so(
-    cli: CommandLine, server: OpenAIServer, run: Run, options: list[str]
-) -> None:
-    before = (cli.workspace / "rainfall.csv").read_text()
-    server.answers += [
-        Completion(calls=[Call("write_file", {"path": "new.txt", "content": "x"}, "c1")]),
-        Completion(calls=[Call("write_file", PART, "c2")], finish="length"),
-        CUT,
-    ]
-    assert run("ask", "Tidy up.", "--thread", "t-1").code == 3
-    done = run("resume", "t-1", "--approve", "--yes", "write", *options)
-    assert done.code == 1
-    assert (cli.workspace / "new.txt").read_text() == "x"
-    assert (cli.workspace / "rainfall.csv").read_text() == before
-    refused = run("threads", "show", "t-1").out
-    assert "This call was cut off at the model's limit; nothing of it ran." in refused
