@@ -46,7 +46,7 @@ def publish(key: Path | None) -> None:
     Path(HERE, "archives").mkdir(exist_ok=True)
     for each in skills:
         each["archive"] = f"archives/{each['name']}-{each['version'] or '0'}.skill"
-        packed = _call("pack", f"skills/{each['path']}", "-o", each["archive"], "--force", "--json")
+        packed = _call("pack", f"skills/{each['path']}", "-o", each["archive"], "--json")
         each["sha256"] = packed["sha256"]
     _write(".well-known/agent-skills/index.json", {"$schema": SCHEMA, "skills": [_found(s) for s in skills]})
     _write(".claude-plugin/marketplace.json", _marketplace(skills))

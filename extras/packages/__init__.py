@@ -13,7 +13,7 @@ EXTRA: Final = Extra(
         ),
         "skills pack": Command(
             "skills_agent.packages.commands.pack:pack",
-            "Make an archive of skills that anybody can make again.",
+            "Make an archive of a skill that anybody can make again.",
         ),
         "skills verify": Command(
             "skills_agent.packages.commands.verify:verify",

@@ -1,6 +1,6 @@
-"""From folders of skills to an archive that anybody can make again, byte by byte.
+"""From the folder of a skill to an archive that anybody can make again, byte by byte.
 
-Layout: one folder a skill, named like it, as `.skill` files have it. Left out is what the digest leaves out,
+Layout: one folder, named like the skill, as `.skill` files have it. Left out is what the digest leaves out,
 and nothing else: a skill has one digest, wherever it comes from. (Anthropic's `package_skill.py` leaves out
 `evals/`.) Entries are stored and not deflated: what zlib makes of a text differs between its versions.
 """
@@ -10,9 +10,8 @@ import os
 import stat
 import tempfile
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import IO, Final, Literal, NamedTuple
 
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.manifest import MANIFEST_FILE, Manifest, read_manifest
@@ -27,7 +26,6 @@ from skills_agent.skills.library.contents import (
     list_contents,
     read_digests,
 )
-from skills_agent.skills.skill import Diagnostic
 from skills_agent.skills.sources.walk import SKILL_FILE
 
 ENDINGS: Final = (".skill", ".zip")
@@ -45,68 +43,54 @@ class PackError(DetailedError, PackageError):
     reason: str
 
 
-class UnfitError(PackError):
-    """A skill that breaks the rules."""
-
-    code = "pack-unfit"
-    findings: tuple[Diagnostic, ...]
-
-
-class PackedSkill(NamedTuple):
-    """A skill in an archive."""
-
-    name: str
-    digest: str
-    """As whoever installs it finds it."""
-    files: int
-    is_signed: bool
-    """Whether its manifest carries a signature, which its folder had."""
-    without: tuple[str, ...]
-    """What the folder has, and the archive has not, and somebody may miss."""
-
-
 class Packed(NamedTuple):
-    """An archive that was written."""
+    """An archive that was written, and the skill in it."""
 
     file: Path
     sha256: str
     size: int
-    skills: tuple[PackedSkill, ...]
-    """By name."""
+    name: str
+    digest: str
+    """Of the skill, as whoever installs it finds it."""
+    files: int
+    signature: Literal["kept", "lost", "none"]
+    """Whether the manifest carries one that its folder had; lost is that of other files."""
 
 
-def pack(
-    folders: Sequence[Path],
-    file: Path,
-    limits: ContentLimits = ContentLimits(),  # noqa: B008 - immutable
-    *,
-    force: bool = False,
-    allow_warnings: bool = False,
-) -> Packed:
-    """Write an archive of the skills in some folders. Raises PackageError, SnapshotError and OSError.
+def pack(folder: Path, file: Path, limits: ContentLimits = ContentLimits()) -> Packed:  # noqa: B008 - immutable
+    """Write an archive of a skill, in place of what is there. Raises PackageError, SnapshotError and OSError.
 
-    A skill with findings of `skills lint` is refused, warnings included unless they are allowed. Each is
-    copied first: a change meanwhile is in no archive. One that is there is replaced with `force` alone.
+    A skill with errors of `skills lint` is refused. It is copied first: a change meanwhile is in no archive.
     """
-    folders = sorted((folder.resolve() for folder in folders), key=lambda each: each.name)
-    _check_file(folders, file, force=force)
-    names = [each.name for each in folders]
-    if twice := next((each for each in names if names.count(each) > 1), ""):
-        raise PackError(twice, "two of the folders are named so")
+    folder = folder.resolve()
+    if not file.name.endswith(ENDINGS):
+        raise PackError(str(file), f"the name of an archive of skills ends in {' or '.join(ENDINGS)}")
+    if file.parent.resolve().is_relative_to(folder):
+        raise PackError(
+            str(file), f"it would lie in the skill {folder.name}, and be a part of it; say -o FILE"
+        )
+    _check_skill(folder)
+    if error := next((each for each in lint(folder).findings if each.severity == "error"), None):
+        raise PackError(folder.name, f"skills lint finds errors: {error.message.rstrip('.')}")
+    if not is_spec_name(folder.name):  # other validators take letters of other scripts
+        raise PackError(folder.name, f"it could not be installed: its name has to be {NAME_RULE}")
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     with tempfile.TemporaryDirectory() as place:
-        skills = [
-            _prepare(each, Path(place, each.name), limits, allow_warnings=allow_warnings) for each in folders
-        ]
+        copy = Path(place, folder.name)
+        digests = copy_skill(folder, copy, folder.name, limits)
+        before, manifest = read_manifest(copy), _manifest(copy, digests)
+        (copy / MANIFEST_FILE).write_bytes(manifest.content())
         try:
             with draft.open("xb+") as archive:
-                _write_zip(archive, [Path(place, each.name) for each in folders], limits)
+                _write_zip(archive, copy, limits)
                 archive.seek(0)
                 digest, size = hashlib.file_digest(archive, "sha256").hexdigest(), archive.tell()
             draft.replace(file)
         finally:
             draft.unlink(missing_ok=True)
-    return Packed(file, digest, size, tuple(skills))
+    had = before is not None and before.signature
+    signature: Literal["kept", "lost", "none"] = "kept" if manifest.signature else "lost" if had else "none"
+    return Packed(file, digest, size, manifest.name, manifest.digest, len(digests), signature)
 
 
 def manifest_of(folder: Path, limits: ContentLimits) -> Manifest:
@@ -114,37 +98,13 @@ def manifest_of(folder: Path, limits: ContentLimits) -> Manifest:
 
     Raises PackError and SnapshotError.
     """
-    if not (folder / SKILL_FILE).is_file():
-        raise PackError(str(folder), f"it has no {SKILL_FILE}; name the folder of a skill")
+    _check_skill(folder)
     return _manifest(folder, list(read_digests(folder, list_contents(folder, limits))))
 
 
-def _check_file(folders: Sequence[Path], file: Path, *, force: bool) -> None:
-    if not file.name.endswith(ENDINGS):
-        raise PackError(str(file), f"the name of an archive of skills ends in {' or '.join(ENDINGS)}")
-    if not force and os.path.lexists(file):
-        raise PackError(str(file), "it is there already; --force replaces it")
-    above = file.parent.resolve()
-    if inside := next((each for each in folders if above.is_relative_to(each)), None):
-        reason = f"it would lie in the skill {inside.name}, and be a part of it; say -o FILE"
-        raise PackError(str(file), reason)
-
-
-def _prepare(folder: Path, copy: Path, limits: ContentLimits, *, allow_warnings: bool) -> PackedSkill:
-    """Copy a skill with its manifest."""
+def _check_skill(folder: Path) -> None:
     if not (folder / SKILL_FILE).is_file():
         raise PackError(str(folder), f"it has no {SKILL_FILE}; name the folder of a skill")
-    wrong = {"error"} if allow_warnings else {"error", "warning"}
-    if findings := tuple(each for each in lint(folder).findings if each.severity in wrong):
-        raise UnfitError(folder.name, "skills lint finds what is to be corrected first", findings)
-    if not is_spec_name(folder.name):  # other validators take letters of other scripts
-        raise PackError(folder.name, f"it could not be installed: its name has to be {NAME_RULE}")
-    digests = copy_skill(folder, copy, folder.name, limits)
-    before, manifest = read_manifest(copy), _manifest(copy, digests)
-    (copy / MANIFEST_FILE).write_bytes(manifest.content())
-    is_lost = before is not None and before.signature and not manifest.signature
-    without = ("the signature of other files",) if is_lost else ()
-    return PackedSkill(manifest.name, manifest.digest, len(digests), bool(manifest.signature), without)
 
 
 def _manifest(folder: Path, digests: list[MemberDigest]) -> Manifest:
@@ -159,16 +119,15 @@ def _manifest(folder: Path, digests: list[MemberDigest]) -> Manifest:
     )
 
 
-def _write_zip(file: IO[bytes], copies: Sequence[Path], limits: ContentLimits) -> None:
+def _write_zip(file: IO[bytes], copy: Path, limits: ContentLimits) -> None:
     """Write a zip of which every byte follows from its content, in the order of the paths' bytes."""
+    entries = {MANIFEST_FILE: ("file", (copy / MANIFEST_FILE).read_bytes())}
+    for each in list_contents(copy, limits):
+        raw = os.fsencode(link_text(each)) if each.kind == "link" else (copy / each.path).read_bytes()
+        entries[each.path] = (each.kind, raw)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        for copy in copies:
-            entries = {MANIFEST_FILE: ("file", (copy / MANIFEST_FILE).read_bytes())}
-            for each in list_contents(copy, limits):
-                raw = os.fsencode(link_text(each)) if each.kind == "link" else (copy / each.path).read_bytes()
-                entries[each.path] = (each.kind, raw)
-            for path in sorted(entries, key=os.fsencode):
-                kind, raw = entries[path]
-                info = zipfile.ZipInfo(f"{copy.name}/{path}", _FIRST_TIME)
-                info.create_system, info.external_attr = _UNIX, _MODES[kind] << 16
-                archive.writestr(info, raw)
+        for path in sorted(entries, key=os.fsencode):
+            kind, raw = entries[path]
+            info = zipfile.ZipInfo(f"{copy.name}/{path}", _FIRST_TIME)
+            info.create_system, info.external_attr = _UNIX, _MODES[kind] << 16
+            archive.writestr(info, raw)

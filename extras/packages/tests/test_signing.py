@@ -42,7 +42,7 @@ class Publisher:
     def pack(self) -> Path:
         """Make an archive of the skill."""
         archive = self.skill.with_name("greet.skill")
-        assert self.cli.run("skills", "pack", str(self.skill), "-o", str(archive), "--force").code == 0
+        assert self.cli.run("skills", "pack", str(self.skill), "-o", str(archive)).code == 0
         return archive
 
     def install(self, place: Path | None = None) -> Finished:

@@ -124,14 +124,13 @@ def test_what_is_committed_is_what_the_bundled_skills_make(tmp_path: Path) -> No
     assert sorted(each.parent.name for each in EXAMPLE.glob("skills/*/SKILL.md")) == names, STALE
     for name in names:
         copy = EXAMPLE / "skills" / name
-        [bundled] = pack([BUNDLED / name], tmp_path / f"bundled-{name}.skill").skills
-        packed = pack([copy], tmp_path / f"{name}.skill")
-        [skill] = packed.skills
-        assert skill.digest == bundled.digest == lock[name].digest, STALE
+        bundled = pack(BUNDLED / name, tmp_path / f"bundled-{name}.skill")
+        packed = pack(copy, tmp_path / f"{name}.skill")
+        assert packed.digest == bundled.digest == lock[name].digest, STALE
         assert well_known[name]["digest"] == f"sha256:{packed.sha256}", STALE
         manifest = read_manifest(copy)
         assert manifest is not None
-        assert signatures.check(statement(name, skill.digest), manifest.signature).state == "good", STALE
+        assert signatures.check(statement(name, packed.digest), manifest.signature).state == "good", STALE
 
 
 def test_no_private_key_is_committed() -> None:
