@@ -132,7 +132,7 @@ def ours(kind: str, folder: Path, saver: BaseCheckpointSaver[Any], model: BaseCh
     # Not among the skills: the record of each run would be a change of their folder.
     workspace = folder.with_name(f"{folder.name}-workspace")
     workspace.mkdir(exist_ok=True)
-    settings = Settings(workspace=workspace, home=workspace, index=False)
+    settings = Settings(workspace=workspace, home=workspace)
     graph = build_graph(
         settings, model=model, tools=[count_rows], sources=[DirectorySource(folder, "folder")]
     )

@@ -23,6 +23,7 @@ import click
 from skills_agent.graph import settings as settings_module
 from skills_agent.graph.audit.events import EVENTS
 from skills_agent.graph.cli.main import cli
+from skills_agent.graph.hooks import hook
 from skills_agent.graph.layers import TIGHTER
 from skills_agent.graph.settings import Settings
 from skills_agent.sandbox import seccomp
@@ -53,6 +54,10 @@ def settings() -> Iterator[str]:
         for field in dataclasses.fields(Settings)
         if field.name in settings_module.setting_kinds()
     ]
+    for own in hook("settings"):
+        sentences = _sentences_of(inspect.getmodule(own), own.__name__)
+        for name, value in zip(own.__struct_fields__, own.__struct_defaults__, strict=True):
+            rows.append([f"`{own.extra}_{name}`", _shown(value), sentences[name], ""])
     yield from _table(("setting", "default", "what it is", "an untrusted workspace may say"), rows)
 
 
@@ -196,6 +201,10 @@ def _default_of(field: dataclasses.Field[Any]) -> str:
         value = field.default_factory() if "Path" not in str(field.type) else None
     else:
         value = field.default
+    return _shown(value)
+
+
+def _shown(value: Any) -> str:
     if value in (None, "", (), {}):
         return ""
     if isinstance(value, bool):

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skills_agent.graph.app import graph as graph
     from skills_agent.graph.build import build_graph as build_graph
-    from skills_agent.graph.layers import SettingsError as SettingsError
     from skills_agent.graph.models.errors import IncompleteReplyError as IncompleteReplyError
     from skills_agent.graph.models.errors import ModelCallError as ModelCallError
     from skills_agent.graph.models.errors import ModelError as ModelError
     from skills_agent.graph.models.errors import ModelWithoutFormsError as ModelWithoutFormsError
     from skills_agent.graph.models.errors import NoAnswerError as NoAnswerError
     from skills_agent.graph.serialisation import RecordTypeError as RecordTypeError
+    from skills_agent.graph.setting_values import SettingsError as SettingsError
     from skills_agent.graph.settings import Settings as Settings
     from skills_agent.graph.threads.database import CompressedSerializer as CompressedSerializer
     from skills_agent.graph.threads.errors import AgeError as AgeError
@@ -69,7 +69,7 @@ _HOMES = {
     "NoAnswerError": "skills_agent.graph.models.errors",
     "RecordTypeError": "skills_agent.graph.serialisation",
     "RequestIdError": "skills_agent.graph.threads.errors",
-    "SettingsError": "skills_agent.graph.layers",
+    "SettingsError": "skills_agent.graph.setting_values",
     "SkillsAgentError": "skills_agent.skills.errors",
     "ThreadBusyError": "skills_agent.graph.threads.errors",
     "ThreadError": "skills_agent.graph.threads.errors",

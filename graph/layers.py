@@ -7,80 +7,32 @@ bytes whose digest is trusted are those that are used.
 import errno
 import hashlib
 import json
-import logging
 import os
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple
 
-from skills_agent.graph.setting_names import with_own_names
+from skills_agent.graph.setting_values import SettingsError, checked, flat
 from skills_agent.skills.confined import read_beneath
-from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.policy.patterns import GRAMMAR, EntryNotUnderstoodError
 from skills_agent.skills.policy.risk import RISKS
 from skills_agent.skills.policy.trust import MAX_CONFIG, read_own_file
 from skills_agent.skills.text import cut, readable
 from skills_agent.skills.visible import visible_line
 
-logger = logging.getLogger(__name__)
-
-
-class Layered(Protocol):
-    """Settings, as far as layers of files look at them."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def workspace(self) -> Path:
-        """Where the agent works."""
-
-    @property
-    def origins(self) -> Mapping[str, str]:
-        """Where each setting is from."""
-
-    @property
-    def offered_dirs(self) -> tuple[Path, ...]:
-        """Folders of skills that nobody vouches for."""
-
-    @property
-    def require_approval_for(self) -> frozenset[str]:
-        """What a person is asked about."""
-
-    def in_workspace(self, folders: Iterable[Path]) -> tuple[Path, ...]:
-        """Return the folders as absolute ones."""
-
-
-Loaded = TypeVar("Loaded", bound=Layered)
-Check = Callable[[Mapping[str, Any], str], dict[str, Any]]
-"""Returns the values with their types, and the old names replaced; the text is their origin."""
-
-DEFAULT: Final = "default"
-"""The origin of a value that nobody set."""
 CONFIG_FILES: Final = (".agent/config.json", ".agent/config.toml")
-JOINED: Final = frozenset({"mcp_servers"})
-"""Settings whose entries of all layers count; of two of one name, that of the stronger layer."""
+"""In a workspace; the first that is there counts."""
+JOINED: Final = "mcp_servers"
+"""The setting whose entries of all layers count; of two of one name, that of the stronger layer."""
 _MAX_NAMES: Final = 10
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _MAX_ENTRY: Final = 80
 _MAX_DOTS: Final = 100
 _WILDCARDS: Final = frozenset("*?[")
-NOT_FOR_WORKSPACES: Final = frozenset(
-    {"workspace", "home", "trust_file", "checkpointer"}
-    | {"allowed_signers", "revoked_signers", "require_signature"}
-    | {"tokens", "jwt_issuer", "jwt_audience", "jwt_keys"}
-)
-"""Settings that no file of a workspace may set, trusted or not: it comes with a repository."""
-
-
-class SettingsError(SkillsAgentError):
-    """A setting that cannot be used: the text says which, where it comes from, and what would be right."""
-
-    code = "settings-invalid"
 
 
 class Tighten(NamedTuple):
@@ -133,20 +85,15 @@ def _scale(*weak_to_strict: Any) -> Tighten:
     return Tighten(" < ".join(f"`{str(each).lower()}`" for each in weak_to_strict), choose)
 
 
-_LOWER: Final = Tighten("lower", _lower)
-_ON: Final = _scale(False, True)
-_OFF: Final = _scale(True, False)
-
 TIGHTER: Final[Mapping[str, Tighten]] = {
-    "max_model_calls": _LOWER,
-    "max_tool_calls": _LOWER,
-    "max_script_runs": _LOWER,
-    "max_loaded_skills": _LOWER,
-    "max_skills_per_step": _LOWER,
-    "skill_content_share": _LOWER,
-    "max_snapshot_bytes": _LOWER,
-    "max_snapshot_files": _LOWER,
-    "enable_skills": _OFF,
+    **dict.fromkeys(
+        (
+            *("max_model_calls", "max_tool_calls", "max_script_runs", "max_loaded_skills"),
+            *("script_timeout", "script_memory", "tool_timeout"),
+        ),
+        Tighten("lower", _lower),
+    ),
+    "enable_skills": _scale(True, False),
     "allowed_models": Tighten("fewer", _fewer_models),
     "require_approval_for": Tighten("more", _more_asked),
     "approval": _scale("ask", "deny", "fail"),
@@ -154,28 +101,13 @@ TIGHTER: Final[Mapping[str, Tighten]] = {
     "always_allowed_tools": Tighten("fewer", lambda others, wish: others & wish),
     "exclude_tools": Tighten("more", _more_bans),
     "protected_paths": Tighten("more", _more_paths),
-    "script_timeout": _LOWER,
-    "background_timeout": _LOWER,
-    "max_script_output": _LOWER,
-    "tool_timeout": _LOWER,
-    "max_tool_output": _LOWER,
-    "script_memory": _LOWER,
-    "script_file_size": _LOWER,
-    "script_written_bytes": _LOWER,
-    "script_written_files": _LOWER,
-    "script_kept_bytes": _LOWER,
-    "script_open_files": _LOWER,
-    "script_processes": _LOWER,
-    "script_cpu_seconds": _LOWER,
     "sandbox": _scale("off", "auto", "require"),
     "enable_run_command": _scale("on", "auto", "off"),
-    "enable_propose_skill": _OFF,
-    "read_images": _OFF,
+    "read_images": _scale(True, False),
     "audit": _scale("off", "on", "require"),
-    "protect_process": _ON,
 }
 """What is missing here is not taken from an untrusted workspace. Limits of what is *seen* are missing: a
-lower one would hide a skill of the user, a line of its instructions, or a file that was written.
+lower one would hide a skill of the user, or a line of its instructions.
 """
 
 
@@ -198,8 +130,8 @@ class ConfigFile(NamedTuple):
         """Return what trust in the file is bound to."""
         return hashlib.sha256(self.raw).hexdigest()
 
-    def values(self) -> dict[str, Any]:
-        """Return what the file says, unchecked. Raises ValueError for one that cannot be used."""
+    def values(self, kinds: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the file says by whole names, unchecked. Raises ValueError if it cannot be used."""
         if self.fault:
             raise ValueError(self.fault)
         text = self.raw.decode()
@@ -209,26 +141,59 @@ class ConfigFile(NamedTuple):
             raise ValueError("it is nested too deeply") from error
         if not isinstance(values, dict):
             raise ValueError("it must hold an object of settings")  # noqa: TRY004 - of the file, not of us
-        return with_own_names(values)
+        return flat(values, kinds)
+
+    def believed(
+        self, kinds: Mapping[str, Any], *, may_have: Callable[[str], bool] = lambda _: True
+    ) -> dict[str, Any]:
+        """Return the settings of a file that is believed. Raises SettingsError."""
+        try:
+            values = self.values(kinds)
+        except ValueError as error:
+            raise SettingsError(f"Cannot use {self.path}: {error}.") from error
+        found = checked(values, str(self.path), kinds)
+        if wrong := sorted(name for name in found if not may_have(name)):
+            raise SettingsError(f"Setting {wrong[0]} cannot be in {self.path}. Set it in the environment.")
+        return found
+
+    def tightening(
+        self, others: Callable[[str], Any], kinds: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Return the values that this file, which nobody trusts, makes stricter, and the names it ignores.
+
+        `others` says what all others say of a setting. Raises ValueError for a file that cannot be used.
+        """
+        stricter, ignored = {}, []
+        for name, value in self.values(kinds).items():
+            try:
+                wish = checked({name: value}, str(self.path), kinds)[name] if name in TIGHTER else None
+            except SettingsError:
+                wish = None
+            chosen = others(name) if wish is None else TIGHTER[name].choose(others(name), wish)
+            if wish is not None and chosen != others(name):
+                stricter[name] = chosen
+            elif wish is None or wish != chosen:
+                ignored.append(name)
+        return stricter, ignored
 
 
-def read_workspace_files(workspace: Path) -> list[ConfigFile]:
-    """Read the files of settings of a workspace; of two, both.
+def read_workspace_file(workspace: Path) -> ConfigFile | None:
+    """Read the file of settings of a workspace; None where there is none.
 
     No link is followed beneath the workspace, and nothing is waited for: a repository may hold anything.
     """
     root = Path(os.path.realpath(workspace))
-    files = []
     for name in CONFIG_FILES:
         path = root / name
         try:
-            files.append(_sized(path, read_beneath(root, name, MAX_CONFIG + 1, follow=False)))
+            return _sized(path, read_beneath(root, name, MAX_CONFIG + 1, follow=False))
         except OSError as error:
             is_link = error.errno in {errno.ELOOP, errno.ENOTDIR}
-            fault = "it is a link, or reached by one" if is_link else f"{error.strerror}"
             if os.path.exists(path):  # noqa: PTH110 - it never raises
-                files.append(ConfigFile(path, fault=fault))
-    return files
+                return ConfigFile(
+                    path, fault="it is a link, or reached by one" if is_link else f"{error.strerror}"
+                )
+    return None
 
 
 def read_user_file(path: Path) -> ConfigFile | None:
@@ -241,113 +206,34 @@ def read_user_file(path: Path) -> ConfigFile | None:
         return ConfigFile(path, fault=f"{error.strerror}")
 
 
-def read_values(
-    file: ConfigFile, check: Check, *, refused: Collection[str] = NOT_FOR_WORKSPACES
-) -> dict[str, Any]:
-    """Return the settings of a file that is believed. Raises SettingsError."""
-    try:
-        values = file.values()
-    except ValueError as error:
-        raise SettingsError(f"Cannot use {file.path}: {error}.") from error
-    if wrong := sorted(refused & values.keys()):
-        raise SettingsError(f"Setting {wrong[0]} cannot be in {file.path}. Set it in the environment.")
-    return check(values, str(file.path))
-
-
-def with_workspace_files(
-    settings: Loaded, files: Sequence[ConfigFile], trusted: Mapping[str, str], check: Check
-) -> Loaded:
-    """Return the settings with what the workspace's files may say; a warning of the log says what counts.
-
-    `trusted` has the digest of each path that the person vouches for. Raises SettingsError for a trusted file
-    that cannot be used; one that is not trusted is no error, whatever is in it.
-    """
-    if len(files) == 1 and not files[0].fault and trusted.get(str(files[0].path)) == files[0].digest:
-        return _believe(settings, files[0], check)
-    notices = []
-    for file in files:
-        try:
-            stricter, ignored = _stricter(settings, file, check)
-        except ValueError as error:
-            notices.append(f"{file.name} is not used: {_safe(str(error), 200)}.")
-            continue
-        origin = f"{file.name} (not trusted, stricter)"
-        settings = _replaced(settings, stricter, origin)
-        if stricter or ignored:
-            state = "has changed since it was trusted" if str(file.path) in trusted else "is not trusted"
-            notices.append(_notice(settings, f"{file.name} {state}.", stricter, ignored))
-    if len(files) > 1:
-        notices.append("Keep one of these files.")
-    if notices:
-        logger.warning("%s", " ".join(notices))
-    return settings
-
-
 def joined(*layers: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of all layers, the strongest last."""
     values: dict[str, Any] = {}
     for layer in layers:
-        both = JOINED & values.keys() & layer.keys()
-        values |= {**layer, **{name: {**values[name], **layer[name]} for name in both}}
+        both = {JOINED: {**values[JOINED], **layer[JOINED]}} if JOINED in values and JOINED in layer else {}
+        values |= {**layer, **both}
     return values
 
 
-def _believe(settings: Loaded, file: ConfigFile, check: Check) -> Loaded:
-    said = read_values(file, check)
-    own = {name: getattr(settings, name) for name, origin in settings.origins.items() if origin != DEFAULT}
-    values = {
-        name: value for name, value in joined(said, own).items() if name not in own or own[name] != value
-    }
-    if folders := values.get("skills_dirs", ()):
-        folders = values["skills_dirs"] = settings.in_workspace(folders)
-    if values:
-        logger.warning("Settings from the trusted %s: %s.", file.name, names_text(values))
-    waived = settings.require_approval_for - values.get("require_approval_for", settings.require_approval_for)
-    settings = _replaced(settings, values, f"{file.name} (trusted)")
-    return replace(settings, offered_dirs=(*settings.offered_dirs, *folders), waived_risks=waived)
-
-
-def _stricter(settings: Layered, file: ConfigFile, check: Check) -> tuple[dict[str, Any], list[str]]:
-    """Return the values that the file makes stricter, and the names of what is ignored. Raises ValueError."""
-    stricter, ignored = {}, []
-    for name, value in file.values().items():
-        try:
-            wish = check({name: value}, str(file.path))[name] if name in TIGHTER else None
-        except SettingsError:
-            wish = None
-        if wish is None:
-            ignored.append(name)
-            continue
-        others = getattr(settings, name)
-        chosen = TIGHTER[name].choose(others, wish)
-        if chosen != others:
-            stricter[name] = chosen
-        elif wish != others:
-            ignored.append(name)
-    return stricter, ignored
-
-
-def _replaced(settings: Loaded, values: Mapping[str, Any], origin: str) -> Loaded:
-    origins = dict.fromkeys(values, origin)
-    for name in JOINED & values.keys():
-        if settings.origins[name] != DEFAULT:
-            origins[name] = f"{origin}, {settings.origins[name]}"
-    return replace(settings, **values, origins={**settings.origins, **origins})
-
-
-def _notice(settings: Layered, state: str, stricter: Iterable[str], ignored: Iterable[str]) -> str:
-    parts = [state]
+def notice(file: ConfigFile, state: str, stricter: Iterable[str], ignored: Iterable[str], where: str) -> str:
+    """Return what a person reads of a file that is not trusted, in one line; `where` is the workspace."""
+    parts = [f"{file.name} {state}."]
     if stricter:
         parts.append(f"It tightens {names_text(stricter)}.")
     if ignored:
-        elsewhere = [] if settings.workspace == Path.cwd() else ["--workspace", str(settings.workspace)]
+        elsewhere = ["--workspace", where] if where else []
         command = visible_line(shlex.join(["skills-agent", "trust", *elsewhere]))
         parts.append(f"Ignored: {names_text(ignored)}. Read it; to use all of it: {command}")
     return " ".join(parts)
 
 
+def not_used(file: ConfigFile, error: ValueError) -> str:
+    """Return the same of one that cannot be used."""
+    return f"{file.name} is not used: {cut(visible_line(str(error)), 200)}."
+
+
 def names_text(names: Iterable[str]) -> str:
-    """Return names of fields as one line.
+    """Return names of settings as one line.
 
     A name may be anybody's text, and this line is ours: one that is not a plain word is counted, not shown.
     """
@@ -357,10 +243,6 @@ def names_text(names: Iterable[str]) -> str:
         return f"{len(every):,} unknown"
     more = f" and {len(every) - len(shown):,} more" if len(every) > len(shown) else ""
     return f"{', '.join(shown)}{more}"
-
-
-def _safe(text: str, limit: int) -> str:
-    return cut(visible_line(text), limit)
 
 
 def _sized(path: Path, raw: bytes) -> ConfigFile:

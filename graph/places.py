@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-from skills_agent.graph.layers import DEFAULT, SettingsError
+from skills_agent.graph.setting_values import DEFAULT, SettingsError
 from skills_agent.skills.policy.secret_places import is_wide, secret_places
 
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]")
@@ -29,18 +29,6 @@ class OfUser(Protocol):
         """The user's own folder."""
 
     @property
-    def trust_file(self) -> Path | None:
-        """None: the usual one. So are those of signers."""
-
-    @property
-    def allowed_signers(self) -> Path | None:
-        """Whose signatures count."""
-
-    @property
-    def revoked_signers(self) -> Path | None:
-        """Keys that count no more."""
-
-    @property
     def origins(self) -> Mapping[str, str]:
         """Where each setting is from."""
 
@@ -56,8 +44,7 @@ def closed_places(settings: OfUser) -> tuple[Path, ...]:
             f"the folder of a project, or say that you mean it: --workspace {settings.workspace} (or "
             "SKILLS_AGENT_WORKSPACE)."
         )
-    own = [user_state_folder(settings), trust_file_of(settings).parent, user_config_folder(settings)]
-    own += [each for each in (settings.allowed_signers, settings.revoked_signers) if each is not None]
+    own = [user_state_folder(settings), user_config_folder(settings)]
     return secret_places(settings.workspace, settings.home, own)
 
 
@@ -67,9 +54,7 @@ def cache_folder(settings: OfUser) -> Path:
 
 
 def trust_file_of(settings: OfUser) -> Path:
-    """Return the file of the trust list; by default below XDG_CONFIG_HOME, or `.config` at home."""
-    if settings.trust_file is not None:
-        return settings.trust_file
+    """Return the file of the trust list, in the folder of the user's settings."""
     return user_config_folder(settings) / "trust.json"
 
 

@@ -18,7 +18,7 @@ from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.hooks import first, hook
-from skills_agent.graph.models.provider import default_model, make_models, model_name, stated_window
+from skills_agent.graph.models.provider import default_model, make_models, model_name
 from skills_agent.graph.once import once
 from skills_agent.graph.places import (
     closed_places,
@@ -29,8 +29,6 @@ from skills_agent.graph.serialisation import keyed, stored_size
 from skills_agent.graph.settings import (
     Settings,
     SettingsError,
-    content_limits,
-    description_budget,
     make_registry,
     refuse_missing_workspace,
 )
@@ -94,6 +92,8 @@ class Host:
     allowed_types: Collection[type] = ()
     yes: Collection[Risk] = ()
     """Risks that a person approved in advance."""
+    trust_file: Path | None = None
+    """What the person vouches for; None: in the user's folder of settings."""
     homes: Path | None = None
     """Where scripts keep things; None: in the user's state folder."""
 
@@ -108,7 +108,7 @@ class Services:
         self.model = None if isinstance(host.model, str) else host.model
         self.closed = closed_places(self.settings)
         self.system_prompt = system_prompt_of(self.settings, host.system_prompt)
-        if self.settings.protect_process and host.runner is None:
+        if host.runner is None:
             from skills_agent.skills.scripts.environment import make_undumpable  # noqa: PLC0415
 
             make_undumpable()
@@ -152,7 +152,7 @@ class Services:
             self.models,
             self.registry,
             self.offered,
-            description_budget(self.settings, stated_window(self.model)),
+            self.settings.catalog_budget,
             self.left_out,
             self.audit,
             self.offered.provider,
@@ -240,7 +240,6 @@ class Services:
     def results(self) -> ResultLimits:
         """How large the results of tools may be."""
         return ResultLimits(
-            text=self.settings.max_tool_output,
             tools=self.offered.kept,
             stored_size=partial(stored_size, allowed=self.threads.allowed_types),
         )
@@ -354,7 +353,7 @@ class Services:
         """What the person vouches for."""
         from skills_agent.skills.policy.trust import TrustList  # noqa: PLC0415
 
-        return TrustList(trust_file_of(self.settings), content_limits(self.settings))
+        return TrustList(self.host.trust_file or trust_file_of(self.settings))
 
     @once
     def vouchers(self) -> Vouchers:

@@ -5,18 +5,16 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
+    ClassVar,
     Final,
-    Generic,
     Literal,
-    NamedTuple,
     Protocol,
-    TypeAlias,
-    TypeVar,
+    Self,
     get_args,
     get_origin,
     get_type_hints,
@@ -24,35 +22,56 @@ from typing import (
 
 import msgspec
 
-from skills_agent.graph.layers import SettingsError
+from skills_agent.skills.errors import SkillsAgentError
 
 PREFIX: Final = "SKILLS_AGENT_"
-
+DEFAULT: Final = "default"
+"""The origin of a value that nobody set."""
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Offer = Literal["auto", "on", "off"]
 
+_OTHER_NAMES_OF_FOLDERS: Final = re.compile(r"skills?_?(roots?|paths?|folders?|director(y|ies)|dirs?)")
+"""What other clients call `skills_dirs`."""
+_EARLIER_NAMES: Final = {
+    "tokens": "server_tokens",
+    "checkpointer": "server_database",
+    "network_skills": "sandbox_network",
+    "require_signature": "packages_require_signature",
+    "enable_propose_skill": "packages_propose",
+    "proposal_eval_seconds": "packages_eval_seconds",
+}
+MAY_HOLD_SECRETS: Final = frozenset({"mcp_servers", "server_database"})
+"""What no error repeats, and `skills doctor` does not show."""
 
-class OfExtra(NamedTuple):
-    """Says which extra reads a setting: it has the exact type (the hook `settings`)."""
 
-    extra: str
+class SettingsError(SkillsAgentError):
+    """A setting that cannot be used: the text says which, where it comes from, and what would be right."""
 
-    def kind(self, name: str) -> Any:
-        """Return the type of a setting. Raises SettingsError where the extra is not installed."""
-        # Most never set one, and to look for extras takes time.
-        from skills_agent.graph.hooks import hook  # noqa: PLC0415
+    code = "settings-invalid"
 
-        for each in hook("settings"):
-            if name in (kinds := get_type_hints(each, include_extras=True)):
-                return kinds[name]
-        raise SettingsError(
-            f"Setting {name} is of the extra {self.extra}, which this installation lacks: install "
-            "skills-agent again, with it, or take the setting away."
-        )
+
+class HasExtras(Protocol):
+    """Settings, as far as those of extras look at them."""
+
+    @property
+    def extras(self) -> Mapping[str, Any]:
+        """The settings of extras, by their whole names."""
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of one extra: its field `tokens` is `server_tokens`, or `tokens` in a table `[server]`."""
+
+    extra: ClassVar[str]
+
+    @classmethod
+    def of(cls, settings: HasExtras) -> Self:
+        """Return those that are set, and the defaults of the others."""
+        named = {name: f"{cls.extra}_{name}" for name in cls.__struct_fields__}
+        return cls(**{name: settings.extras[each] for name, each in named.items() if each in settings.extras})
 
 
 class ServerSetting(Protocol):
-    """One server, as the setting has it."""
+    """One server of tools, as the setting `mcp_servers` has it."""
 
     command: str
     """The program; empty for a server at an address."""
@@ -73,34 +92,33 @@ class ServerSetting(Protocol):
         """Return the values that are written out where a secret may stand, by name."""
 
 
-Kept = TypeVar("Kept")
-Taken = TypeVar("Taken")
+@cache
+def kinds_of_extras() -> Mapping[str, Any]:
+    """Return the types of the settings of installed extras. Raises ExtraError."""
+    # Most name none of them, and to look for extras takes time.
+    from skills_agent.graph.hooks import hook  # noqa: PLC0415
+
+    return {
+        f"{table.extra}_{name}": kind
+        for table in hook("settings")
+        for name, kind in get_type_hints(table, include_extras=True).items()
+        if name in table.__struct_fields__
+    }
 
 
-class Takes(Generic[Kept, Taken]):
-    """The type of a field of `Kept` that the constructor also takes as `Taken`.
+def flat(values: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a file says by whole names: `tokens` in the table `[server]` is `server_tokens`.
 
-    A descriptor for type checkers; at runtime it is `Kept`, and values of both are checked and converted.
+    Raises ValueError for one that is there twice.
     """
-
-    if TYPE_CHECKING:
-
-        def __get__(self, instance: object, owner: Any) -> Kept: ...
-        def __set__(self, instance: object, value: Taken) -> None: ...
-    else:
-
-        def __class_getitem__(cls, kinds: tuple[Any, Any]) -> Any:
-            return kinds[0]
-
-
-Place: TypeAlias = Takes[Path, str | Path]
-PlaceOrNone: TypeAlias = Takes[Path | None, str | Path | None]
-Places: TypeAlias = Takes[tuple[Path, ...], Sequence[str | Path]]
-
-_OTHER_NAMES_OF_FOLDERS: Final = re.compile(r"skills?_?(roots?|paths?|folders?|director(y|ies)|dirs?)")
-"""What other clients call `skills_dirs`."""
-_MAY_HOLD_SECRETS: Final = frozenset({"mcp_servers"})
-"""What an error does not repeat."""
+    named: dict[str, Any] = {}
+    for written, value in values.items():
+        is_table = isinstance(value, dict) and written not in kinds and written not in kinds_of_extras()
+        inner = {f"{written}_{name}": each for name, each in value.items()} if is_table else {written: value}
+        if twice := sorted(named.keys() & inner.keys()):
+            raise ValueError(f"it has {twice[0]} twice")
+        named |= inner
+    return named
 
 
 def from_environment(environment: Mapping[str, str], kinds: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,20 +126,16 @@ def from_environment(environment: Mapping[str, str], kinds: Mapping[str, Any]) -
     values: dict[str, Any] = {}
     for variable, text in environment.items():
         if variable.startswith(PREFIX):
-            name = variable.removeprefix(PREFIX).lower()
+            name, origin = variable.removeprefix(PREFIX).lower(), f"environment variable {variable}"
             # Text may mean a number or a boolean; elsewhere types are exact.
-            values |= checked(
-                {name: _parsed(kinds.get(name), text)},
-                f"environment variable {variable}",
-                kinds,
-                strict=False,
-            )
+            given = _parsed(_kind(name, origin, kinds), text)
+            values |= checked({name: given}, origin, kinds, strict=False)
     return values
 
 
 def _parsed(kind: Any, text: str) -> Any:
     """Return the text of a variable as a JSON-like value: lists are comma-separated, objects are JSON."""
-    if dict in (get_origin(kind), get_origin(getattr(kind, "__origin__", None))):  # the second is Annotated
+    if get_origin(kind) is dict:
         with suppress(ValueError):  # A text is refused where an object is due.
             return json.loads(text)
     if get_origin(kind) in (tuple, frozenset):
@@ -135,35 +149,40 @@ def checked(
 ) -> dict[str, Any]:
     """Return values as their kinds have them, by name. Raises SettingsError, which names the setting.
 
-    Without `strict` a text may mean a number or a boolean.
+    `kinds` are those of the core's settings. Without `strict` a text may mean a number or a boolean.
     """
     taken: dict[str, Any] = {}
     for name, value in values.items():
-        if name not in kinds:
-            raise _unknown(name, origin, kinds)
-        if kinds[name] is Offer:
-            value = _as_offer(value)  # noqa: PLW2901
+        kind = _kind(name, origin, kinds)
         try:
-            taken[name] = msgspec.convert(
-                value, _kind(name, kinds[name], value), strict=strict, dec_hook=_path
-            )
+            taken[name] = msgspec.convert(value, kind, strict=strict, dec_hook=_path)
         except (msgspec.ValidationError, UnicodeEncodeError) as error:  # half a character is no text
-            given = "" if name in _MAY_HOLD_SECRETS else f" Given: {value!r}."
-            values_text = f" Values: {', '.join(choices)}." if (choices := _choices(kinds[name])) else ""
-            raise SettingsError(f"Setting {name} (from {origin}): {error}.{given}{values_text}") from error
+            given = "" if name in MAY_HOLD_SECRETS else f" Given: {value!r}."
+            words = f" Values: {', '.join(choices)}." if (choices := _choices(kind)) else ""
+            raise SettingsError(f"Setting {name} (from {origin}): {error}.{given}{words}") from error
     return taken
 
 
-def _kind(name: str, kind: Any, value: Any) -> Any:
-    of_extra = (each for each in getattr(kind, "__metadata__", ()) if isinstance(each, OfExtra))
-    extra = next(of_extra, None) if value else None
-    return extra.kind(name) if extra else kind
+def _kind(name: str, origin: str, kinds: Mapping[str, Any]) -> Any:
+    if name in kinds:
+        return kinds[name]
+    if name in kinds_of_extras():
+        return kinds_of_extras()[name]
+    # Only a wrong name needs it.
+    from difflib import get_close_matches  # noqa: PLC0415
 
-
-def _as_offer(value: Any) -> Any:
-    """Read true and false, which the setting was in older versions, also as texts of the environment."""
-    words = {"true": "on", "1": "on", "false": "off", "0": "off"}
-    return words.get(str(value).lower(), value) if isinstance(value, bool | str) else value
+    known = sorted([*kinds, *kinds_of_extras()])
+    if near := _EARLIER_NAMES.get(name) or (_OTHER_NAMES_OF_FOLDERS.fullmatch(name) and "skills_dirs"):
+        hint = (
+            f"It is {near} now."
+            if near in known
+            else f"It would be {near}, of an extra that is not installed."
+        )
+    elif close := get_close_matches(name, known, n=1, cutoff=0.5):
+        hint = f"Did you mean {close[0]}?"
+    else:
+        hint = f"Known: {', '.join(known)}."
+    raise SettingsError(f"Unknown setting {name} (from {origin}). {hint}")
 
 
 def _path(kind: type, value: Any) -> Any:
@@ -177,13 +196,3 @@ def _choices(kind: Any) -> tuple[str, ...]:
     if get_origin(kind) is Literal:
         return get_args(kind)
     return next(filter(None, map(_choices, get_args(kind))), ())
-
-
-def _unknown(name: str, origin: str, kinds: Mapping[str, Any]) -> SettingsError:
-    # Only a wrong name needs it.
-    from difflib import get_close_matches  # noqa: PLC0415
-
-    is_folders = _OTHER_NAMES_OF_FOLDERS.fullmatch(name)
-    near = ["skills_dirs"] if is_folders else get_close_matches(name, kinds, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]}?" if near else f" Known: {', '.join(sorted(kinds))}."
-    return SettingsError(f"Unknown setting {name} (from {origin}).{hint}")

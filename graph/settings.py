@@ -11,50 +11,36 @@ Imports no LangGraph: `skills list` must answer at once.
 
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Final,
-    Literal,
-    Self,
-    cast,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, get_type_hints
 
 from skills_agent.graph.hooks import first
 from skills_agent.graph.layers import (
-    DEFAULT,
     JOINED,
+    ConfigFile,
     joined,
+    names_text,
+    not_used,
+    notice,
     read_user_file,
-    read_values,
-    read_workspace_files,
-    with_workspace_files,
+    read_workspace_file,
 )
-from skills_agent.graph.layers import SettingsError as SettingsError  # noqa: PLC0414 - for whoever imports it
-from skills_agent.graph.places import (
-    cache_folder,
-    process_environment,
-    trust_file_of,
-    user_folder,
-)
+from skills_agent.graph.places import cache_folder, process_environment, trust_file_of, user_folder
 from skills_agent.graph.setting_values import (
+    DEFAULT,
+    MAY_HOLD_SECRETS,
     PREFIX,
-    OfExtra,
     Offer,
-    Place,
-    PlaceOrNone,
-    Places,
     Seconds,
     ServerSetting,
     checked,
     from_environment,
+    kinds_of_extras,
 )
+from skills_agent.graph.setting_values import SettingsError as SettingsError  # noqa: PLC0414 - for whoever imports it
 from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
@@ -62,26 +48,22 @@ from skills_agent.skills.policy.risk import Approval
 from skills_agent.skills.policy.trust import TrustedPath, TrustFileError, TrustList
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import DirectorySource, standard_sources
-from skills_agent.state.budget import Limits, OnChange, Positive, Share
+from skills_agent.state.budget import Limits, OnChange, Positive
 
 if TYPE_CHECKING:
-    from skills_agent.skills.library.contents import ContentLimits
     from skills_agent.skills.library.snapshots import SnapshotStore
     from skills_agent.skills.search.vectors import Embedder, Vectors
 
 logger = logging.getLogger(__name__)
 
-CHARACTERS_PER_TOKEN: Final = 4
-"""A rule of thumb for English text."""
 UNKNOWN_WINDOW: Final = 128_000
 """The context window in tokens of a model that does not state its own."""
-
 Sandbox = Literal["auto", "require", "off"]
 
-_NO_SETTINGS: Final = frozenset({"origins", "offered_dirs", "waived_risks"})
-"""Fields that say what of the settings is from where; nobody can set them."""
-_OUTSIDE: Final = frozenset({"home", "trust_file", "allowed_signers", "revoked_signers"})
-"""What is believed is there, and the folder that the agent starts in may have come from somebody else."""
+_NO_SETTINGS: Final = frozenset({"home", "extras", "origins", "offered_dirs", "waived_risks"})
+"""Fields that nobody sets by a name: the folder of this user, and what is from where."""
+_NOT_FOR_WORKSPACES: Final = frozenset({"workspace"})
+"""Beside the settings of extras: no file of a workspace may set them, trusted or not."""
 
 
 def current_folder() -> Path:
@@ -96,37 +78,22 @@ def current_folder() -> Path:
 class Settings(Limits):
     """The operator's settings; immutable. `Settings(...)` takes code alone, `Settings.load` all layers."""
 
-    workspace: Place = field(default_factory=cast("Any", current_folder))
+    workspace: Path = field(default_factory=current_folder)
     """Where the agent works: its file tools are confined to it, scripts start in it."""
-    skills_dirs: Places = field(default=cast("Any", ()))
+    skills_dirs: tuple[Path, ...] = ()
     """Folders of skills (or skills) beside the standard ones; the last is the strongest source."""
     bundled_skills: bool = True
     """Offer the skills that ship with this package."""
-    checkpointer: str = field(default="", repr=False)
-    """Where the command line keeps threads: `postgresql://...`. Empty: a SQLite file of this user."""
-    home: Place = field(default_factory=cast("Any", Path.home))
-    """Where the user's own skills are: `.claude/skills`, `.agents/skills`, `.agent/skills` below it."""
-    index: bool = True
-    """Keep an index of the skills in the user's cache folder, so that the next process starts fast."""
     enable_skills: bool = True
     """False: the same agent without any trace of skills."""
     catalog_budget: Positive = 16_000
     """Characters of skill descriptions in the prompt."""
-    catalog_share: Share | None = None
-    """Share of the context window that descriptions may take at most (0.02 is 2 %)."""
     context_window: Positive | None = None
     """Tokens that the model can read. None: what the chat model states of itself, else 128,000."""
-    max_skill_bytes: Positive = Strictness().max_skill_bytes
-    """A larger SKILL.md is not loaded."""
-    max_snapshot_bytes: Positive = 256_000_000
-    """A skill whose folder holds more is not loaded: the folder is copied when it is."""
-    max_snapshot_files: Positive = 20_000
-    """A skill whose folder holds more files is not loaded."""
     max_skill_body_lines: Positive = 500
     """Lines of a skill's instructions in the prompt; the rest is read section by section."""
     block_angle_brackets_in_frontmatter: bool = False
     """Skip skills whose frontmatter holds `<` or `>`; otherwise these are escaped."""
-
     on_change: OnChange = "pin"
     """A loaded skill that changed on disk: keep what the thread loaded, load it anew, or ask a person."""
 
@@ -152,80 +119,38 @@ class Settings(Limits):
     """Tools that no such limit stops."""
     exclude_tools: tuple[str, ...] = ()
     """Calls that are always denied, as in `allowed-tools`: `write_file`, `Bash(rm:*)`, `Skill(x-*)`."""
-    tokens: PlaceOrNone = field(default=cast("Any", None))
-    """The file that names the users of a server by the hashes of their tokens ([server.md](server.md))."""
-    jwt_issuer: str = ""
-    """The issuer (`iss`) whose JSON Web Tokens a server takes, beside those of `tokens`."""
-    jwt_audience: str = ""
-    """The audience (`aud`) that these must name."""
-    jwt_keys: str = ""
-    """The address of the issuer's keys (JWKS). Empty: `<jwt_issuer>/.well-known/jwks.json`."""
     protected_paths: tuple[str, ...] = ()
     """More paths, with `*` in names, that are [protected](policy.md#protected-paths) at any depth."""
-    trust_file: PlaceOrNone = field(default=cast("Any", None))
-    """Where `skills-agent trust` keeps its list. None: in the user's folder of settings."""
-    allowed_signers: PlaceOrNone = field(default=cast("Any", None))
-    """Whose [signatures](packages.md#signatures) count. None: `allowed_signers` in your settings folder."""
-    revoked_signers: PlaceOrNone = field(default=cast("Any", None))
-    """Keys that count no more. None: `revoked_signers` in your folder of settings, if it is there."""
-    require_signature: bool = False
-    """Install only skills with the signature of an allowed signer."""
+
     script_timeout: Seconds = 60.0
     """Seconds until a script and all it started are killed."""
-    background_timeout: Seconds = 3600.0
-    """Seconds until a command in the background is killed; it ends with its turn in any case."""
-    max_script_output: Positive = 100_000
-    """Bytes of stdout and of stderr that the model may see."""
-    tool_timeout: Seconds | None = 600.0
-    """Seconds until a host's tool is [given up](library.md#tools-and-what-they-are); None: never."""
-    max_tool_output: Positive = 100_000
-    """Bytes of the text of a host tool's result; [the rest is cut](library.md#tools-and-what-they-are)."""
-    mcp_servers: Annotated[dict[str, ServerSetting], OfExtra("mcp")] = field(default_factory=dict)
-    """[MCP servers](mcp.md) whose tools are offered, and skills where asked for."""
-    max_written_files: Positive = 50
-    """How many of the files that a script wrote are listed to the model."""
-    sandbox: Sandbox = "auto"
-    """Run scripts in bubblewrap: where it works (`auto`), there or not at all (`require`), never (`off`)."""
-    network_skills: tuple[str, ...] = ()
-    """Skills whose scripts may use the network in the sandbox: `name`, or `name@source` where untrusted."""
+    script_memory: Positive = 2_147_483_648
+    """Bytes of memory for each process of a script, and for all of them together."""
     script_secrets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Environment variables that the scripts of a skill get: `{"deploy": ["DEPLOY_KEY"]}`."""
     script_folders: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """[Folders](skills.md#shared-folders) that a skill's scripts see, to write behind `rw:`:
     `{"notes": ["rw:~/Notes"]}`."""
-    script_memory: Positive = 2_147_483_648
-    """Bytes of memory for each process of a script, and for all of them together."""
-    script_file_size: Positive = 268_435_456
-    """Bytes of one file that a script writes, and of its `/dev/shm` in the sandbox."""
-    script_written_bytes: Positive = 2_147_483_648
-    """Bytes that a script may add to the disk, in all folders that it may write; more ends it."""
-    script_written_files: Positive = 100_000
-    """Files, folders and links that a script may add there; more ends it."""
-    script_kept_bytes: Positive = 1_073_741_824
-    """Bytes that a skill's [kept home](skills.md#what-scripts-keep) or a scratch folder may hold."""
-    script_open_files: Positive = 1024
-    """Files that each process of a script may have open at the same time."""
-    script_processes: Positive = 256
-    """Processes that a script may have at the same time."""
-    script_cpu_seconds: Positive | None = None
-    """Seconds of CPU for each process of a script. None: `script_timeout` on every processor."""
+    sandbox: Sandbox = "auto"
+    """Run scripts in bubblewrap: where it works (`auto`), there or not at all (`require`), never (`off`)."""
     workdir: Literal["workspace", "thread"] = "workspace"
     """Where scripts work: in the workspace, or in `.agent/work/<thread>` with the workspace to read."""
     enable_run_command: Offer = "auto"
     """Offer a shell (`run_command`): where the sandbox works (`auto`), by your word (`on`), never (`off`)."""
-    enable_propose_skill: bool = False
-    """Let the agent [propose skills](packages.md#proposed-skills): a person is asked about each."""
-    proposal_eval_seconds: Seconds | None = 90.0
-    """Seconds for the [evals of a proposal](packages.md#what-the-evals-of-a-proposal-say). None: none."""
+    tool_timeout: Seconds | None = 600.0
+    """Seconds until a host's tool is [given up](library.md#tools-and-what-they-are); None: never."""
     read_images: bool = False
     """Show images to the model: `read_file` and `read_resource` return them as content of a tool message."""
     audit: Literal["on", "require", "off"] = "on"
     """Keep a record of every turn. `require`: stop where it cannot be written."""
-    audit_folder: Place = field(default=cast("Any", Path(".agent", "runs")))
+    audit_folder: Path = Path(".agent", "runs")
     """Where the records are; a relative one is in the workspace."""
-    protect_process: bool = True
-    """Keep other processes of this user from reading the agent's memory and environment (no core dumps)."""
 
+    home: Path = field(default_factory=Path.home)
+    """The user's folder: `.claude/skills`, `.agents/skills`, `.agent/skills` below it are sources."""
+    extras: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """The settings of extras that are set, by whole name: `{"server_tokens": ...}`. An extra reads them by
+    its class of settings (`Table`)."""
     origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Where `load` has the value of each setting from."""
     offered_dirs: tuple[Path, ...] = field(default=(), repr=False, compare=False)
@@ -238,53 +163,67 @@ class Settings(Limits):
 
     def __post_init__(self) -> None:
         """Refuse values of the wrong type, and make the workspace absolute."""
-        values = checked({name: getattr(self, name) for name in setting_kinds()}, "code", setting_kinds())
-        for name in _OUTSIDE & {each for each, value in values.items() if value is not None}:
-            values[name] = values[name].expanduser()
-            if not values[name].is_absolute():
-                raise SettingsError(
-                    f"Setting {name} must be an absolute path, not {str(values[name])!r}: that would be in "
-                    f"whatever folder the agent starts in{', see HOME' if name == 'home' else ''}."
-                )
+        values = _checked({name: getattr(self, name) for name in setting_kinds()}, "code")
+        values["extras"] = _checked(self.extras, "code")
+        home = values["home"] = Path(self.home).expanduser()
+        if not home.is_absolute():
+            raise SettingsError(
+                f"The home folder must be an absolute path, not {str(home)!r}: that would be in whatever "
+                "folder the agent starts in, see HOME."
+            )
         workspace = values["workspace"] = values["workspace"].expanduser().absolute()
         values["audit_folder"] = workspace / values["audit_folder"].expanduser()
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    @property
+    def mcp_servers(self) -> Mapping[str, ServerSetting]:
+        """The servers of tools, by name: a setting of the extra that connects them."""
+        servers: Mapping[str, ServerSetting] = self.extras.get(JOINED, {})
+        return servers
+
+    @property
+    def database(self) -> str:
+        """Where threads are kept, `postgresql://...`; empty for files of this user."""
+        return str(self.extras.get("server_database", ""))
+
     @classmethod
-    def load(cls, workspace: Path | None = None, **code: Any) -> Self:
+    def load(cls, workspace: Path | None = None, *, home: Path | None = None, **code: Any) -> Self:
         """Return the settings of a workspace (default: SKILLS_AGENT_WORKSPACE, else the current folder).
 
         Keyword arguments are the strongest layer; None stands for an argument that is left out. Relative
         folders count from the workspace, those of the user's file from that file. Where a file of the
         workspace counts, or is ignored, a warning of the log says so in one line. Raises SettingsError.
         """
-        settings = cls.load_own(workspace, **code)
-        files = read_workspace_files(settings.workspace)
-        return with_workspace_files(settings, files, _trusted(settings), _checked) if files else settings
+        settings = cls.load_own(workspace, home=home, **code)
+        file = read_workspace_file(settings.workspace)
+        if file is None:
+            return settings
+        trusted = _trusted(settings).get(str(file.path))
+        is_trusted = trusted == file.digest and not file.fault
+        return settings.believing(file) if is_trusted else settings.tightened_by(file, trusted)
 
     @classmethod
-    def load_own(cls, workspace: Path | None = None, **code: Any) -> Self:
+    def load_own(cls, workspace: Path | None = None, *, home: Path | None = None, **code: Any) -> Self:
         """Return the settings without the file of the workspace, as `load` does. Raises SettingsError."""
-        environment = process_environment()
         from_code = _checked({name: value for name, value in code.items() if value is not None}, "code")
-        of_environment = from_environment(environment, setting_kinds())
-        place = workspace or of_environment.get("workspace") or current_folder()
-        home = from_code.get("home") or of_environment.get("home") or Path.home()
-        user_file = user_folder("XDG_CONFIG_HOME", home.expanduser() / ".config") / "config.toml"
+        of_environment = from_environment(process_environment(), setting_kinds())
+        home = (home or Path.home()).expanduser()
+        user_file = user_folder("XDG_CONFIG_HOME", home / ".config") / "config.toml"
         from_user = _from_user_file(user_file)
-        places = (
-            dict.fromkeys(from_user, str(user_file)),
-            {name: f"{PREFIX}{name.upper()}" for name in of_environment},
-            dict.fromkeys([*from_code, *(["workspace"] if workspace else [])], "code"),
+        from_code |= {"workspace": workspace} if workspace else {}
+        layers = (
+            (from_user, dict.fromkeys(from_user, str(user_file))),
+            (of_environment, {name: f"{PREFIX}{name.upper()}" for name in of_environment}),
+            (from_code, dict.fromkeys(from_code, "code")),
         )
         origins = dict.fromkeys(setting_kinds(), DEFAULT)
-        for each in places:
-            origins |= each
-        for name in JOINED & {name for each in places for name in each}:
-            origins[name] = ", ".join(each[name] for each in places if name in each)
-        values = {**joined(from_user, of_environment, from_code), "workspace": place}
-        settings = cls(**values, origins=origins)
+        for _, each in layers:
+            both = {JOINED: f"{origins[JOINED]}, {each[JOINED]}"} if JOINED in each.keys() & origins else {}
+            origins |= each | both
+        values = joined(*(values for values, _ in layers))
+        settings = cls(workspace=Path(values.pop("workspace", None) or current_folder()), home=home)
+        settings = settings._with(values, origins)
         refuse_missing_workspace(settings)
         # A relative one of the environment is in whatever workspace is opened.
         is_of_environment = origins["skills_dirs"].startswith(PREFIX)
@@ -294,6 +233,43 @@ class Settings(Limits):
             skills_dirs=settings.in_workspace(settings.skills_dirs),
             offered_dirs=settings.in_workspace(relative) if is_of_environment else (),
         )
+
+    def _with(self, values: Mapping[str, Any], origins: Mapping[str, str]) -> Self:
+        """Return the settings with other values, by whole names, and where these are from."""
+        own = {name: value for name, value in values.items() if name in setting_kinds()}
+        extras = {name: value for name, value in values.items() if name not in own}
+        return replace(self, **own, extras={**self.extras, **extras}, origins={**self.origins, **origins})
+
+    def believing(self, file: ConfigFile) -> Self:
+        """Return the settings with those of the workspace's file, which is trusted and the weakest layer."""
+        said = file.believed(setting_kinds(), may_have=_is_for_workspaces)
+        own = {name for name, origin in self.origins.items() if origin != DEFAULT}
+        values = {name: value for name, value in said.items() if name not in own}
+        origins = dict.fromkeys(values, f"{file.name} (trusted)")
+        if JOINED in said and JOINED in own and not said[JOINED].keys() <= self.mcp_servers.keys():
+            values[JOINED] = {**said[JOINED], **self.mcp_servers}
+            origins[JOINED] = f"{file.name} (trusted), {self.origins[JOINED]}"
+        folders = values["skills_dirs"] = self.in_workspace(values.get("skills_dirs", ()))
+        if not folders:
+            del values["skills_dirs"]
+        if values:
+            logger.warning("Settings from the trusted %s: %s.", file.name, names_text(values))
+        waived = self.require_approval_for - values.get("require_approval_for", self.require_approval_for)
+        offered = (*self.offered_dirs, *folders)
+        return replace(self._with(values, origins), offered_dirs=offered, waived_risks=waived)
+
+    def tightened_by(self, file: ConfigFile, trusted: str | None) -> Self:
+        """Return the settings with what a file that is not trusted makes stricter."""
+        try:
+            stricter, ignored = file.tightening(lambda name: getattr(self, name, None), setting_kinds())
+        except ValueError as error:
+            logger.warning("%s", not_used(file, error))
+            return self
+        if stricter or ignored:
+            state = "has changed since it was trusted" if trusted else "is not trusted"
+            where = "" if self.workspace == Path.cwd() else str(self.workspace)
+            logger.warning("%s", notice(file, state, stricter, ignored, where))
+        return self._with(stricter, dict.fromkeys(stricter, f"{file.name} (not trusted, stricter)"))
 
     def in_workspace(self, folders: Iterable[Path]) -> tuple[Path, ...]:
         """Return the folders as absolute ones; relative ones count from the workspace."""
@@ -310,36 +286,20 @@ def refuse_missing_workspace(settings: Settings) -> None:
         )
 
 
-def description_budget(settings: Settings, window: int | None) -> int:
-    """Return the characters that descriptions may take, for a context window in tokens (None: unknown)."""
-    window = settings.context_window or window
-    if settings.catalog_share is None or window is None:
-        return settings.catalog_budget
-    share = int(settings.catalog_share * window * CHARACTERS_PER_TOKEN)
-    return max(1, min(settings.catalog_budget, share))
-
-
 def open_snapshots(settings: Settings) -> "SnapshotStore":
     """Return the store of the copies of loaded skills."""
     from skills_agent.skills.library.snapshots import SnapshotStore  # noqa: PLC0415
 
-    return SnapshotStore(cache_folder(settings) / "snapshots", limits=content_limits(settings))
-
-
-def content_limits(settings: Settings) -> "ContentLimits":
-    """Return how much a skill's folder may hold."""
-    from skills_agent.skills.library.contents import ContentLimits  # noqa: PLC0415
-
-    return ContentLimits(settings.max_snapshot_bytes, settings.max_snapshot_files)
+    return SnapshotStore(cache_folder(settings) / "snapshots")
 
 
 def server_database(settings: Settings) -> str:
     """Return the connection string of the database that LangGraph's server keeps threads in; empty for none.
 
-    The server reads it from these variables, too; the setting `checkpointer` is stronger.
+    The server reads it from these variables, too; the setting `server_database` is stronger.
     """
     environment = process_environment()
-    named = [settings.checkpointer, environment.get("DATABASE_URI"), environment.get("POSTGRES_URI")]
+    named = [settings.database, environment.get("DATABASE_URI"), environment.get("POSTGRES_URI")]
     return next((dsn for dsn in named if dsn and dsn.startswith(("postgres://", "postgresql://"))), "")
 
 
@@ -360,11 +320,8 @@ def make_registry(
         sources = [*_of_servers(settings, servers), *folder_sources(settings)]
     return Registry(
         sources,
-        Strictness(
-            settings.max_skill_bytes,
-            settings.block_angle_brackets_in_frontmatter,
-        ),
-        index=cache_folder(settings) / "index" if settings.index else None,
+        Strictness(block_angle_brackets=settings.block_angle_brackets_in_frontmatter),
+        index=cache_folder(settings) / "index",
         vectors=_vectors(embeddings) if embeddings else None,
         snapshots=partial(open_snapshots, settings),
         needs=partial(first, "needs"),
@@ -411,28 +368,26 @@ def _checked(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
     return checked(values, origin, setting_kinds())
 
 
+def _is_for_workspaces(name: str) -> bool:
+    return name == JOINED or (name in setting_kinds() and name not in _NOT_FOR_WORKSPACES)
+
+
 def _from_user_file(path: Path) -> dict[str, Any]:
     file = read_user_file(path)
-    if file is None:
-        return {}
-    values = read_values(file, _checked, refused={"workspace", "home"})
+    values = file.believed(setting_kinds(), may_have=lambda name: name != "workspace") if file else {}
     # Its folders are not those of whatever workspace it is read in.
     if "skills_dirs" in values:
         values["skills_dirs"] = tuple(path.parent / each.expanduser() for each in values["skills_dirs"])
-    for name in {"trust_file", "tokens", "allowed_signers", "revoked_signers"} & values.keys():
-        values[name] = values[name] and path.parent / values[name].expanduser()
     return values
 
 
 def workspace_file(settings: Settings) -> tuple[TrustedPath | None, dict[str, Any]]:
     """Return the file of the workspace as one can vouch for it, and what it sets. Raises SettingsError."""
-    files = read_workspace_files(settings.workspace)
-    if not files:
+    file = read_workspace_file(settings.workspace)
+    if file is None:
         return None, {}
-    if len(files) > 1:
-        raise SettingsError(f"Both {files[0].path} and {files[1].path} exist. Keep one.")
-    values = read_values(files[0], _checked)
-    return TrustedPath(str(files[0].path), files[0].digest), values
+    values = file.believed(setting_kinds(), may_have=_is_for_workspaces)
+    return TrustedPath(str(file.path), file.digest), values
 
 
 def _trusted(settings: Settings) -> Mapping[str, str]:
@@ -442,3 +397,32 @@ def _trusted(settings: Settings) -> Mapping[str, str]:
     except TrustFileError as error:
         logger.warning("Nothing is trusted. %s", error)
         return {}
+
+
+class ShownSetting(NamedTuple):
+    """A setting as a person may see it."""
+
+    name: str
+    value: Any
+    """Without secrets."""
+    origin: str
+
+
+def shown_settings(settings: Settings, redacted: Callable[[Any], Any]) -> list[ShownSetting]:
+    """Return every setting with its value, `redacted` of secrets, and where it is from."""
+    names = [*setting_kinds(), *(name for name in kinds_of_extras() if name in settings.extras)]
+    return [
+        ShownSetting(name, redacted(_shown(settings, name)), settings.origins.get(name, "code"))
+        for name in names
+    ]
+
+
+def _shown(settings: Settings, name: str) -> Any:
+    value = settings.extras[name] if name in settings.extras else getattr(settings, name)
+    if name in MAY_HOLD_SECRETS and isinstance(value, str):
+        return value and "[secret]"
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if isinstance(value, dict):  # of servers, without what may be secret
+        return {key: each.shown() if hasattr(each, "shown") else each for key, each in value.items()}
+    return value

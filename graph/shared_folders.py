@@ -4,7 +4,7 @@ import os
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from skills_agent.graph.places import cache_folder, trust_file_of, user_config_folder, user_state_folder
+from skills_agent.graph.places import cache_folder, user_config_folder, user_state_folder
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.skills.policy.secret_places import is_wide
 from skills_agent.skills.scripts.shared_folders import SharedFolder
@@ -44,6 +44,5 @@ def _believed(settings: Settings) -> list[Path]:
     """Return the folders of the agent and of skills, and the workspace, which has rules of its own."""
     own = [cache_folder(settings), user_state_folder(settings), user_config_folder(settings)]
     skills = [*settings.skills_dirs, *(settings.home / name for name in STANDARD_FOLDERS)]
-    signers = [each for each in (settings.allowed_signers, settings.revoked_signers) if each is not None]
-    folders = [*own, trust_file_of(settings).parent, *signers, *skills, settings.workspace]
+    folders = [*own, *skills, settings.workspace]
     return [Path(os.path.realpath(each)) for each in folders]

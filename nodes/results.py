@@ -37,13 +37,13 @@ _MAX_SHOWN: Final = 2_000
 class ResultLimits:
     """How much of the results of a host's tools is kept."""
 
-    text: int
-    """Bytes."""
     tools: Mapping[str, bool]
     """Names of the host's tools, and whether the whole of a cut result is kept. The agent's own tools bound
     what they return themselves."""
     stored_size: Callable[[Any], int | None]
     """Returns the bytes of a value as it is stored; None for one that cannot be stored, or read again."""
+    text: int = 100_000
+    """Bytes that the model may see."""
 
     def fit(self, produced: Any, tool: str, *, is_kept: bool) -> Any:
         """Return what a ToolNode handed back, as it is kept (`is_kept`), or given to the caller alone."""

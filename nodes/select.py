@@ -29,7 +29,7 @@ from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import one_line
-from skills_agent.state.budget import Limits, OnChange
+from skills_agent.state.budget import CONTENT_SHARE, MAX_SKILLS_A_STEP, Limits, OnChange
 from skills_agent.state.context import Context
 from skills_agent.state.history import tokens_in
 from skills_agent.state.records import (
@@ -129,7 +129,7 @@ def select(
     if not requests:
         return update
     limits = context.narrow(limits)
-    content = _content_budget(state, skills, limits, window(context), max_body_lines)
+    content = _content_budget(state, skills, window(context), max_body_lines)
     admissions, refusals = _admit(
         requests, state, catalog, limits, content, is_shut=policy.is_left_out(LOAD_SKILL, context)
     )
@@ -200,7 +200,7 @@ def _admit(
         catalog,
         active_skills(ledger),
         max_loaded=limits.max_loaded_skills,
-        max_requests=limits.max_skills_per_step,
+        max_requests=MAX_SKILLS_A_STEP,
         content=content,
     )
     order = 1 + max((skill["order"] for skill in ledger.values()), default=0)
@@ -234,9 +234,7 @@ def _admit(
     return admissions, refusals
 
 
-def _content_budget(
-    state: AgentState, registry: Registry, limits: Limits, window: int, max_body_lines: int
-) -> ContentBudget:
+def _content_budget(state: AgentState, registry: Registry, window: int, max_body_lines: int) -> ContentBudget:
     def tokens_of(ref: SkillRef) -> int:
         with suppress(SkillError):  # `load` says so.
             return tokens_in(bounded_instructions(registry.load(ref), max_body_lines))
@@ -244,7 +242,7 @@ def _content_budget(
 
     active = active_skills(state.get("skills_loaded"))
     of_loaded = content_tokens(active, state.get("messages") or ())
-    return ContentBudget(int(limits.skill_content_share * window), window, of_loaded, tokens_of)
+    return ContentBudget(int(CONTENT_SHARE * window), window, of_loaded, tokens_of)
 
 
 def _admission(

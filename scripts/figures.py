@@ -143,6 +143,7 @@ def options() -> dict[str, int]:
     import click  # noqa: PLC0415 - the rest needs no installation
 
     from skills_agent.graph.cli.main import cli  # noqa: PLC0415
+    from skills_agent.graph.setting_values import kinds_of_extras  # noqa: PLC0415
     from skills_agent.graph.settings import setting_kinds  # noqa: PLC0415
 
     def commands(group: click.Group, context: click.Context) -> Iterator[click.Command]:
@@ -155,7 +156,7 @@ def options() -> dict[str, int]:
 
     every = [*commands(cli, click.Context(cli))]
     return {
-        "settings": len(setting_kinds()),
+        "settings": len(setting_kinds()) + len(kinds_of_extras()),
         "commands": len(every),
         "options": sum(isinstance(each, click.Option) for command in every for each in command.params),
     }

@@ -17,8 +17,6 @@ logger = logging.getLogger(__name__)
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 
-Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
-
 OnChange = Literal["pin", "refresh", "ask"]
 """What becomes of a loaded skill that changed on disk: keep the loaded text, load anew, or ask a person."""
 
@@ -35,11 +33,13 @@ class Limits:
     """Runs of scripts in one turn."""
     max_loaded_skills: Positive = 10
     """Skills that are loaded at the same time."""
-    max_skills_per_step: Positive = 3
-    """Skills that one model message may load."""
-    skill_content_share: Share = 0.5
-    """Share of the model's window that the instructions of loaded skills may take (0.5 is half)."""
 
+
+MAX_SKILLS_A_STEP = 3
+"""Skills that one model message may load."""
+
+CONTENT_SHARE = 0.5
+"""Share of the model's window that the instructions of loaded skills may take."""
 
 MAX_SAME_REFUSALS = 3
 """A call that was refused this often in a turn ends it: the model does not read its refusals."""

@@ -66,13 +66,6 @@ class Context(BaseModel):
     max_tool_calls: int | None = _at_most("Tool calls")
     max_script_runs: int | None = _at_most("Script runs")
     max_loaded_skills: int | None = _at_most("Loaded skills", "at a time")
-    skill_content_share: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        title="Share of loaded skills",
-        description="At most this share of the model's window for loaded skills; can only lower.",
-    )
 
     _of_host: bool = PrivateAttr(default=False)
 

@@ -16,7 +16,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Command, Interrupt
 
 from skills_agent.graph import build_graph
-from skills_agent.graph.layers import read_workspace_files
+from skills_agent.graph.layers import read_workspace_file
 from skills_agent.graph.places import trust_file_of
 from skills_agent.graph.serialisation import strict
 from skills_agent.graph.settings import Settings
@@ -42,7 +42,8 @@ def calls(*tool_calls: dict[str, Any], content: str = "") -> dict[str, Any]:
 def trust_file_of_workspace(workspace: Path, home: Path | None = None) -> None:
     """Vouch for the file of settings of a workspace as it is now, also where it cannot be used."""
     settings = Settings.load_own(workspace, home=home)
-    (file,) = read_workspace_files(workspace)
+    file = read_workspace_file(workspace)
+    assert file
     TrustList(trust_file_of(settings)).add(config=TrustedPath(str(file.path), file.digest))
 
 

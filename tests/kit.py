@@ -26,6 +26,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
 
 from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
+from skills_agent.graph.setting_values import kinds_of_extras
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.policy import Approver
 from tests.agents import Agent
@@ -105,7 +106,15 @@ def make_agent(workspace: Path, tmp_path: Path) -> MakeAgent:
         if settings.get("sandbox") == "require" and SANDBOX.level is None:
             pytest.skip(SANDBOX.reason)
         chosen = {"workspace": workspace, "home": tmp_path / "home", "bundled_skills": False, **settings}
-        return Agent(model, Settings(**chosen), tools, checkpointer or InMemorySaver(), thread, approvers)
+        of_extras = {name: chosen.pop(name) for name in kinds_of_extras().keys() & chosen}
+        return Agent(
+            model,
+            Settings(**chosen, extras=of_extras),
+            tools,
+            checkpointer or InMemorySaver(),
+            thread,
+            approvers,
+        )
 
     return make
 

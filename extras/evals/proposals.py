@@ -107,7 +107,7 @@ class ProposalEvals:
 
         # Its own threads, and no proposals of its own: they are gone with the question.
         setup = Setup(
-            replace(self.settings, enable_propose_skill=False),
+            replace(self.settings, extras={**self.settings.extras, "packages_propose": False}),
             Database(InMemorySaver(), None),
             name,
             sources,

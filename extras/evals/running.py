@@ -185,6 +185,7 @@ def _agent(
         sources=setup.sources(),
         approvers=[_approver(setup)],
         yes=setup.yes,
+        trust_file=trust_file_of(setup.settings),
         homes=place / "homes",
     )
     services = Services(host)
@@ -211,14 +212,12 @@ def _settings(case: EvalCase, result: EvalResult, place: Path, setup: Setup) -> 
         settings,
         workspace=place / "work",
         home=place / "home",
-        trust_file=trust_file_of(settings),
         # What is in them is protected from scripts; the sources are given apart.
         skills_dirs=tuple(Path(each) for each in setup.folders),
         offered_dirs=(),
-        mcp_servers={},
         script_folders={},
         script_secrets={},
-        network_skills=settings.network_skills if "network" in setup.yes else (),
+        extras={name: each for name, each in settings.extras.items() if _stays(name, setup)},
         audit="require" if settings.audit == "require" else "off",
         audit_folder=settings.workspace / RUNS / setup.run / "audit",
         approval="ask",
@@ -227,6 +226,10 @@ def _settings(case: EvalCase, result: EvalResult, place: Path, setup: Setup) -> 
         sandbox="require" if _is_sandboxed(settings) else settings.sandbox,
         origins={**settings.origins, "workspace": "code"},
     )
+
+
+def _stays(name: str, setup: Setup) -> bool:
+    return name != "mcp_servers" and (name != "sandbox_network" or "network" in setup.yes)
 
 
 def _is_sandboxed(settings: Settings) -> bool:

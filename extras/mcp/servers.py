@@ -6,10 +6,12 @@ Imports no MCP SDK: every command reads the settings.
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 import msgspec
+
+from skills_agent.graph.setting_values import Table
 
 ServerName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]{1,32}\Z")]
 """It is part of the names of the server's tools, which providers limit to 64 characters."""
@@ -83,10 +85,12 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         }
 
 
-class McpSettings(NamedTuple):
-    """The settings of this extra."""
+class McpSettings(Table, frozen=True, kw_only=True):
+    """The table `[mcp]`."""
 
-    mcp_servers: dict[ServerName, McpServer]
+    extra: ClassVar[str] = "mcp"
+    servers: dict[ServerName, McpServer] = msgspec.field(default_factory=dict)
+    """[MCP servers](mcp.md) whose tools are offered, and skills where asked for."""
 
 
 def filled(values: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:

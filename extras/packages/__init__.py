@@ -32,6 +32,7 @@ EXTRA: Final = Extra(
             "Remove installed skills, and keep a backup.",
         ),
     },
+    settings="skills_agent.packages.settings:PackageSettings",
     tools="skills_agent.packages.tools:tools_of",
     vouch="skills_agent.packages.signatures:signatures_of",
 )

@@ -87,7 +87,7 @@ def _private_copy(file: Path, wanted: Wanted) -> Iterator[IO[bytes]]:
             # Counted here, as `zipfile` holds all of the directory in memory.
             entries += piece.count(_IN_DIRECTORY)
             if copy.tell() > limits.max_bytes:
-                most = f"{limits.max_bytes:,} bytes; the setting is max_snapshot_bytes"
+                most = f"{limits.max_bytes:,} bytes"
                 raise OfferError(package, f"the archive has more than {most}")
             if entries > 2 * limits.max_files:
                 raise OfferError(package, f"it has more than {2 * limits.max_files:,} entries")

@@ -82,7 +82,7 @@ def write_entries(
         if fault:
             faults[path] = fault
         if left < 0:
-            most = f"{limits.max_bytes:,} bytes; the setting is max_snapshot_bytes"
+            most = f"{limits.max_bytes:,} bytes"
             raise OfferError(package, f"it unpacks to more than {most}")
     return faults
 

@@ -68,7 +68,7 @@ _FAULTS: Final = ("fatal:", "error:", "ERROR:")
 _MEANS: Final = (
     (
         "invalid index-pack output",
-        "its repository sends more than {most:,} bytes; the setting is max_snapshot_bytes",
+        "its repository sends more than {most:,} bytes",
     ),
     ("find remote ref", "it has no such branch, tag or commit; a skill of that name is --skill NAME"),
     ("redirect", "it leads elsewhere now, which is not followed: name where it is"),

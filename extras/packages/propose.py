@@ -19,7 +19,7 @@ from langchain_core.tools import BaseTool, ToolException
 from pydantic import ValidationError
 
 from skills_agent.graph.places import user_state_folder
-from skills_agent.graph.settings import Settings, content_limits
+from skills_agent.graph.settings import Settings
 from skills_agent.graph.tools.change import Changes
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.skills import ThreadRuntime
@@ -196,7 +196,7 @@ class ProposeSkill:
         folder = workspace / OWN_FOLDER / SKILLS_FOLDER
         if not is_beneath(workspace, folder):  # a repository can bring links
             raise PackageError(f"Nothing is proposed: {folder} leads out of the workspace.")
-        return Target(folder.resolve(), user_state_folder(self.settings), content_limits(self.settings))
+        return Target(folder.resolve(), user_state_folder(self.settings))
 
     @contextmanager
     def _drafted(self, wish: ProposeSkillArguments) -> Iterator[tuple[Target, Change]]:

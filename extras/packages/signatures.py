@@ -151,8 +151,8 @@ def signatures_of(settings: Settings) -> Signatures:
     """Return whose signatures count for this user."""
     folder = user_config_folder(settings)
     return Signatures(
-        settings.allowed_signers or folder / "allowed_signers",
-        settings.revoked_signers,
+        folder / "allowed_signers",
+        None,
         folder / "revoked_signers",
         Path(os.path.realpath(settings.workspace)),
         Path(os.path.realpath(folder)),

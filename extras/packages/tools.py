@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_agent.graph.hooks import first
+from skills_agent.packages.settings import PackageSettings
 
 if TYPE_CHECKING:
     from skills_agent.graph.services import Services
@@ -15,16 +16,17 @@ if TYPE_CHECKING:
 def tools_of(services: "Services") -> "ExtraTools | None":
     """Return the tool and what its question shows; None where skills are not proposed."""
     settings = services.settings
-    is_on = settings.enable_propose_skill and settings.enable_skills
+    own = PackageSettings.of(settings)
+    is_on = own.propose and settings.enable_skills
     # Nobody has signed what the agent writes.
-    if not is_on or settings.approval != "ask" or settings.require_signature:
+    if not is_on or settings.approval != "ask" or own.require_signature:
         return None
     from skills_agent.graph.services import usual_model  # noqa: PLC0415 - most never turn it on
     from skills_agent.graph.tools.of_extras import ExtraTools  # noqa: PLC0415
     from skills_agent.packages.propose import ProposeSkill  # noqa: PLC0415
     from skills_agent.skills.policy.tool_spec import PROPOSE_SKILL  # noqa: PLC0415
 
-    is_measured = settings.proposal_eval_seconds and first("measure_draft")
+    is_measured = own.eval_seconds and first("measure_draft")
     proposing = ProposeSkill(
         settings,
         services.library,
@@ -45,7 +47,7 @@ def _measure(services: "Services", folder: Path, base: Path | None, context: "Co
     chosen = services.models.choose(context)
     runtime = get_runtime()
     control = runtime.control if runtime else None
-    text: str = first("measure_draft")(settings, settings.proposal_eval_seconds or 0).measure(
+    text: str = first("measure_draft")(settings, PackageSettings.of(settings).eval_seconds or 0).measure(
         folder,
         base,
         chosen.name,

@@ -6,5 +6,6 @@ from skills_agent.graph.hooks import Extra
 
 EXTRA: Final = Extra(
     name="sandbox",
+    settings="skills_agent.sandbox.settings:SandboxSettings",
     runner="skills_agent.sandbox.choice:SANDBOX",
 )

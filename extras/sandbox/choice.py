@@ -6,7 +6,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from skills_agent.graph.setting_values import HasExtras
 from skills_agent.sandbox.bwrap import BwrapRunner, probe
+from skills_agent.sandbox.settings import SandboxSettings
 from skills_agent.sandbox.unfinished import pending_looks
 from skills_agent.sandbox.watched import WatchedRunner
 from skills_agent.skills.scripts.choice import Isolation, OwnRunner, Wish, plain_isolation, unconfined
@@ -17,6 +19,9 @@ from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRequest, ScriptR
 
 class BwrapSandbox:
     """Bubblewrap, or plain control; what runs did is looked at in both. The names are those of `Sandbox`."""
+
+    def networked(self, settings: HasExtras) -> Collection[str]:
+        return SandboxSettings.of(settings).network
 
     def runner(
         self, wish: Wish, *, network: Collection[str] = (), closed: Collection[Path] = (), **control: Any

@@ -64,7 +64,7 @@ def open_postgres(dsn: str) -> Iterator[Database]:
     shown = without_password(dsn)
     if not shown:
         raise DatabaseError(
-            "The setting checkpointer is no connection string: postgresql://user@host:5432/database, "
+            "The setting server_database is no connection string: postgresql://user@host:5432/database, "
             "with @ : / ? # in user and password percent-encoded."
         )
     # The pool logs each failed attempt; the error below says it once.

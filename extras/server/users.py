@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from skills_agent.graph.settings import Settings, SettingsError
+from skills_agent.server.settings import ServerSettings
 from skills_agent.skills.policy.trust import read_own_file
 
 if TYPE_CHECKING:
@@ -40,11 +41,14 @@ def find_user(token: str, settings: Settings) -> User | None:
 
     Raises SettingsError where the settings name no users, or name them in a way that cannot be used.
     """
-    if settings.tokens is None and not settings.jwt_issuer:
-        text = "Nobody may use this server yet: set SKILLS_AGENT_TOKENS, or SKILLS_AGENT_JWT_ISSUER and "
-        raise SettingsError(text + "SKILLS_AGENT_JWT_AUDIENCE. docs/server.md says how.")
-    user = _of_file(token, _read(settings.tokens, settings.workspace)) if settings.tokens else None
-    return user or (_of_issuer(token, settings) if settings.jwt_issuer else None)
+    own = ServerSettings.of(settings)
+    if own.tokens is None and not own.jwt_issuer:
+        raise SettingsError(
+            "Nobody may use this server yet: set SKILLS_AGENT_SERVER_TOKENS, or "
+            "SKILLS_AGENT_SERVER_JWT_ISSUER and SKILLS_AGENT_SERVER_JWT_AUDIENCE. docs/server.md says how."
+        )
+    user = _of_file(token, _read(own.tokens, settings.workspace)) if own.tokens else None
+    return user or (_of_issuer(token, own) if own.jwt_issuer else None)
 
 
 def _of_file(token: str, tokens: dict[str, _Token]) -> User | None:
@@ -56,6 +60,8 @@ def _of_file(token: str, tokens: dict[str, _Token]) -> User | None:
 
 def _read(path: Path, workspace: Path) -> dict[str, _Token]:
     """Return the tokens by the names of their users. Read for every request: a change counts at once."""
+    if not path.expanduser().is_absolute():
+        raise SettingsError(f"Setting server_tokens must be an absolute path, not {str(path)!r}.")
     real = path.expanduser().resolve()
     if real.is_relative_to(workspace.resolve()):
         raise SettingsError(f"The token file {path} must be outside of the workspace, by its whole path.")
@@ -71,14 +77,14 @@ def _read(path: Path, workspace: Path) -> dict[str, _Token]:
     return users
 
 
-def _of_issuer(token: str, settings: Settings) -> User | None:
+def _of_issuer(token: str, own: ServerSettings) -> User | None:
     try:
         import jwt  # noqa: PLC0415
     except ImportError as error:
         raise SettingsError("A JWT needs PyJWT: pip install 'skills-agent[server]'.") from error
-    if not settings.jwt_audience:
-        raise SettingsError("SKILLS_AGENT_JWT_ISSUER needs SKILLS_AGENT_JWT_AUDIENCE, too.")
-    url = settings.jwt_keys or f"{settings.jwt_issuer.rstrip('/')}/.well-known/jwks.json"
+    if not own.jwt_audience:
+        raise SettingsError("SKILLS_AGENT_SERVER_JWT_ISSUER needs SKILLS_AGENT_SERVER_JWT_AUDIENCE, too.")
+    url = own.jwt_keys or f"{own.jwt_issuer.rstrip('/')}/.well-known/jwks.json"
     if urlsplit(url).scheme != "https" and urlsplit(url).hostname not in ("localhost", "127.0.0.1", "::1"):
         raise SettingsError(f"The keys of the issuer must come over https, not from {url}.")
     try:
@@ -86,8 +92,8 @@ def _of_issuer(token: str, settings: Settings) -> User | None:
             token,
             _keys(url).get_signing_key_from_jwt(token),
             algorithms=_ALGORITHMS,
-            audience=settings.jwt_audience,
-            issuer=settings.jwt_issuer,
+            audience=own.jwt_audience,
+            issuer=own.jwt_issuer,
             options={"require": list(_REQUIRED_CLAIMS)},
         )
     except jwt.PyJWKClientConnectionError as error:

@@ -57,7 +57,7 @@ class BackgroundCommand:
     ends_with: str
     """The run that it ends with; empty while a person is asked."""
     request: ScriptRequest
-    max_output: int
+    max_output: int = 100_000
     held: ExitStack = field(default_factory=ExitStack)
     """What is not given up before it has ended."""
     stopped: Stop | None = None

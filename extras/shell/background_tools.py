@@ -72,7 +72,6 @@ class Background:
             _thread_of(runtime),
             run_of(runtime.config),
             watched,
-            self.equipment.settings.max_script_output,
         )
         self.commands.start(command, self.equipment.runner, cancellation.part(), live.add, end)
         command.has_ended.wait(FIRST_LOOK_SECONDS)

@@ -22,6 +22,9 @@ from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.scripts.spelling import SkillFiles, read_spelling
 from skills_agent.state.records import active_skills
 
+BACKGROUND_SECONDS: Final = 3600.0
+"""Until a command in the background is killed; it ends with its turn in any case."""
+
 _SKILL_VARIABLE: Final = re.compile(r"\$\{?(?:CLAUDE_)?(?:SKILL_DIR|PLUGIN_ROOT)\b")
 OfSkill = Annotated[str | None, Field(description="Loaded skill; its folder is $SKILL_DIR")]
 InBackground = Annotated[bool, Field(description="Return at once, for servers")]
@@ -56,7 +59,7 @@ class _ShellTools:
     ) -> RunOutput:
         """Run a command with bash, each in a new shell."""
         settings = self.programs.equipment.settings
-        longest = settings.background_timeout if background else settings.script_timeout
+        longest = BACKGROUND_SECONDS if background else settings.script_timeout
         if timeout is not None and timeout > longest:
             raise ToolException(
                 f"Nothing was run: {timeout:g} seconds were asked for, and timeout is at most {longest:g} "

@@ -11,9 +11,9 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.kept import list_kept, remove_kept
 from skills_agent.graph.cli.printing import echo, line_of, print_json, print_section, table, value_text
 from skills_agent.graph.places import process_environment, state_folder, trust_file_of
-from skills_agent.graph.settings import Settings, SettingsError, content_limits, registry_of
-from skills_agent.graph.shown_settings import shown_settings
+from skills_agent.graph.settings import Settings, SettingsError, registry_of
 from skills_agent.skills.library.catalog import Catalog, in_place_text
+from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
 from skills_agent.skills.text import count
 
@@ -69,7 +69,11 @@ def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) 
     signed = {each.name: who for each in registry.refresh().skills if (who := signer_of(settings, each))}
     servers = _server_states(settings)
     lacking = _lacking(settings, registry, {state.name: state.reason for state in servers if state.fault})
-    shown, open_threads, kept = shown_settings(settings), _open_threads(settings), list_kept(settings)
+    shown, open_threads, kept = (
+        shown_settings(settings, Redaction().value),
+        _open_threads(settings),
+        list_kept(settings),
+    )
     if as_json:
         print_json(
             {
@@ -174,7 +178,7 @@ def _server_text(server: "ServerState") -> str:
 
 def _open_threads(settings: Settings) -> dict[str, str]:
     """Return the status of every thread that is not done; none where no thread is kept."""
-    if not settings.checkpointer and not (state_folder(settings) / "threads.sqlite").exists():
+    if not settings.database and not (state_folder(settings) / "threads.sqlite").exists():
         return {}
     from skills_agent.graph.threads.threads import Threads
     from skills_agent.skills.errors import SkillsAgentError
@@ -195,7 +199,7 @@ def untrusted_in_place(settings: Settings, catalog: Catalog) -> dict[str, str]:
     # Most workspaces have none, and `skills list` has to be quick.
     from skills_agent.skills.policy.trust import TrustFileError, TrustList
 
-    trust = TrustList(trust_file_of(settings), content_limits(settings))
+    trust = TrustList(trust_file_of(settings))
     try:
         trusted = {each.path for each in trust.paths() if trust.is_unchanged(each)}
     except TrustFileError:  # then nothing is trusted by it
@@ -219,7 +223,7 @@ def signer_of(settings: Settings, skill: SkillMetadata) -> str:
     if not vouchers.may_have(folder):
         return ""
     try:
-        digest = measure(folder, None, content_limits(settings)).digest
+        digest = measure(folder, None, ContentLimits()).digest
         return vouchers.vouch_for(folder, skill.name, digest)
     except (SkillError, OSError):  # the agent says so where it counts
         return ""

@@ -9,7 +9,7 @@ import click
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table, value_text
 from skills_agent.graph.places import trust_file_of
-from skills_agent.graph.settings import Settings, content_limits, workspace_file
+from skills_agent.graph.settings import Settings, workspace_file
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.sources.directory import STANDARD_FOLDERS
 
@@ -96,4 +96,4 @@ def revoke(folder: Path | None, workspace: Path | None) -> None:
 
 def _trust_list(settings: Settings) -> TrustList:
     """Return the list; the workspace's own settings have no say in it."""
-    return TrustList(trust_file_of(settings), content_limits(settings))
+    return TrustList(trust_file_of(settings))

@@ -118,8 +118,8 @@ def open_database(settings: Settings, *, create: bool = True) -> Iterator[Databa
     """
     path = state_folder(settings) / FILE
     opening: AbstractContextManager[Database]
-    if settings.checkpointer:
-        opening = postgres().open(settings.checkpointer)
+    if settings.database:
+        opening = postgres().open(settings.database)
     elif create or path.is_file():
         opening = _open_file(make_state_folder(settings) / FILE, to_write=create)
     else:

@@ -198,7 +198,7 @@ class AdmissionControl:
 
     def _room_text(self, loaded: Mapping[str, int]) -> str:
         limit = f"the {self._content.tokens:,} that loaded skills may take of the model's window"
-        whole = f"{limit} ({self._content.window:,}; the setting skill_content_share)"
+        whole = f"{limit} ({self._content.window:,})"
         if not loaded:
             return f"that is more than {whole}."
         takes = "take" if len(loaded) > 1 else "takes"

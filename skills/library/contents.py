@@ -309,13 +309,13 @@ def is_endless(link: str) -> bool:
 def too_large(folder: Path, sizes: Mapping[str, int], limits: ContentLimits) -> SnapshotTooLargeError:
     """Return the error for files, given by path, of which there are too many, or too many bytes."""
     if len(sizes) > limits.max_files:
-        bound, setting = f"{limits.max_files:,} files", "max_snapshot_files"
+        bound = f"{limits.max_files:,} files"
         weights = Counter(path.partition("/")[0] for path in sizes)
     else:
-        bound, setting = f"{limits.max_bytes:,} bytes", "max_snapshot_bytes"
+        bound = f"{limits.max_bytes:,} bytes"
         weights = Counter(sizes)
     heaviest = ", ".join(f"{name} ({weight:,})" for name, weight in weights.most_common(_NAMED))
-    reason = f"it has more than {bound}, most of them in {heaviest}; the setting is {setting}"
+    reason = f"it has more than {bound}, most of them in {heaviest}"
     return SnapshotTooLargeError(folder, reason)
 
 

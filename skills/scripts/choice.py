@@ -1,6 +1,6 @@
 """Which runner runs the scripts of this machine: that of the extra sandbox, or plain control without it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -38,6 +38,9 @@ class OwnRunner(ScriptRunner, Protocol):
 class Sandbox(Protocol):
     """What an extra brings to isolate scripts, and to look after what they did."""
 
+    def networked(self, settings: Any) -> Collection[str]:
+        """Return the skills that the settings give the network."""
+
     def runner(self, wish: Wish, **options: Any) -> OwnRunner:
         """Return the runner for a setting; `options` as `PlainControl.runner` has them. Starts nothing."""
 
@@ -50,6 +53,10 @@ class Sandbox(Protocol):
 
 class PlainControl:
     """Stands for the sandbox where no extra brings one: plain control, with a warning, or no script."""
+
+    def networked(self, settings: Any) -> Collection[str]:  # noqa: ARG002
+        """Return none: every script has it."""
+        return ()
 
     def runner(
         self,

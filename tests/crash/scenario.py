@@ -233,7 +233,6 @@ def _builder(place: Workspace, points: Points) -> Any:
         workspace=place.folder,
         home=place.folder / "home",
         bundled_skills=False,
-        index=False,
         sandbox="off",
         require_approval_for=frozenset({"run"}),
     )

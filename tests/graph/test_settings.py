@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.layers import NOT_FOR_WORKSPACES
 from skills_agent.graph.places import closed_places
+from skills_agent.graph.setting_values import kinds_of_extras
 from skills_agent.graph.settings import Settings, SettingsError, setting_kinds
 from skills_agent.state.budget import Limits
 from skills_agent.state.context import Context
@@ -117,24 +117,11 @@ def test_nobody_vouches_for_a_relative_folder_of_the_environment(
     assert Settings.load(tmp_path, skills_dirs=[Path("given")]).offered_dirs == ()
 
 
-@pytest.mark.parametrize("variable", ["HOME", "SKILLS_AGENT_HOME", "SKILLS_AGENT_TRUST_FILE"])
-def test_what_is_believed_is_in_no_relative_place(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+def test_what_is_believed_is_in_no_relative_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """The attack: a repository brings the user's own file of settings, or the list of what is trusted."""
-    monkeypatch.setenv(variable, "mine")
+    monkeypatch.setenv("HOME", "mine")
     with pytest.raises(SettingsError, match="must be an absolute path, not 'mine'"):
         Settings.load()
-
-
-def test_a_home_can_be_told_from_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("SKILLS_AGENT_HOME", "~/mine")
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    file = tmp_path / "mine/.config/skills-agent/config.toml"
-    file.parent.mkdir(parents=True)
-    file.write_text("max_model_calls = 3\n")
-    file.chmod(0o600)
-    settings = Settings.load()
-    assert (settings.home, settings.max_model_calls) == (tmp_path / "mine", 3)
 
 
 def test_a_toml_file_says_the_same(tmp_path: Path) -> None:
@@ -158,19 +145,16 @@ def test_a_toml_file_says_the_same(tmp_path: Path) -> None:
         ({"max_model_calls": 0}, ["max_model_calls", ">= 1"]),
         ({"max_model_calls": True}, ["max_model_calls"]),
         ({"script_timeout": -1}, ["script_timeout"]),
-        ({"skill_folders": ["x"]}, ["skill_folders", "Did you mean skills_dirs?"]),
-        ({"skill_roots": ["x"], "skills_dirs": ["y"]}, ["skills_dirs twice"]),
-        ({"security": {"nonsense": 1}}, ["nonsense"]),
-        ({"security": {"home": "/"}}, ["home"]),
-        ({"security": {"trusted_sources": ["project"]}}, ["skills-agent trust"]),
-        ({"security": {"max_skill_body_lines": "9"}}, ["max_skill_body_lines", "int"]),
-        ({"other.max_model_calls": 1}, ["other.max_model_calls"]),
-        ({"model": {"provider": "openai", "parameters": []}}, ["model_parameters"]),
+        ({"skill_folders": ["x"]}, ["skill_folders", "It is skills_dirs now."]),
+        ({"tokens": "x"}, ["tokens", "It is server_tokens now."]),
+        ({"server": {"tokens": "x"}}, ["server_tokens cannot be"]),
+        ({"sandbox_network": ["x"]}, ["sandbox_network cannot be"]),
+        ({"mcp": {"servers": {}}, "mcp_servers": {}}, ["mcp_servers twice"]),
+        ({"mcp": {"servers": {"x": 1}}}, ["mcp_servers"]),
         ({"sandbox": "of"}, ["sandbox", "'of'", "Values: auto, require, off."]),
         ({"skills_dirs": "here"}, ["skills_dirs"]),
         ({"model_parameters": []}, ["model_parameters"]),
-        *(({name: "/"}, [name]) for name in sorted(NOT_FOR_WORKSPACES & set(setting_kinds()))),
-        *(({name: {}}, [name]) for name in ("origins", "offered_dirs", "waived_risks")),
+        *(({name: "/"}, [name]) for name in ("workspace", "home", "origins", "offered_dirs", "waived_risks")),
     ],
 )
 def test_an_unknown_or_ill_typed_value_of_a_trusted_file_is_refused_with_its_name(
@@ -183,36 +167,6 @@ def test_an_unknown_or_ill_typed_value_of_a_trusted_file_is_refused_with_its_nam
         assert part in str(refused.value)
 
 
-SEED = {
-    "skill_roots": ["more"],
-    "model": {"provider": "openai", "name": "gpt-5-mini", "temperature": 0},
-    "execution": {"require_approval_for": ["run"], "sandbox": "require", "timeout": 7.5},
-    "security": {"max_skill_body_lines": 9, "block_angle_brackets_in_frontmatter": True},
-    "budgets": {"max_turns": 4, "max_tool_calls": 5},
-}
-"""The configuration of the designs that this project grows out of (cases.md, "Config file")."""
-
-
-@pytest.mark.parametrize("is_dotted", [False, True])
-def test_the_names_of_earlier_designs_are_read_with_their_meaning(tmp_path: Path, is_dotted: bool) -> None:
-    dotted = {
-        f"{table}.{name}": value
-        for table, values in SEED.items()
-        if isinstance(values, dict)
-        for name, value in values.items()
-    }
-    written = {"skill_roots": ["more"], **dotted} if is_dotted else SEED
-    config(tmp_path, json.dumps(written))
-    settings = Settings.load()
-    assert settings.skills_dirs == (settings.workspace / "more",)
-    assert (settings.model, settings.model_parameters) == ("openai:gpt-5-mini", {"temperature": 0})
-    assert settings.require_approval_for == {"run"}
-    assert settings.sandbox == "require"
-    assert (settings.script_timeout, settings.max_skill_body_lines) == (7.5, 9)
-    assert settings.block_angle_brackets_in_frontmatter
-    assert (settings.max_model_calls, settings.max_tool_calls) == (4, 5)
-
-
 @pytest.mark.parametrize("text", ["{not json", "[1]", "\xff", '{"model": "a", "model": "b"}'])
 def test_a_trusted_file_that_is_no_object_is_refused_with_its_path(tmp_path: Path, text: str) -> None:
     config(tmp_path, text)
@@ -221,15 +175,15 @@ def test_a_trusted_file_that_is_no_object_is_refused_with_its_path(tmp_path: Pat
 
 
 def test_the_users_file_counts_in_every_workspace_and_its_folders_are_its_own(tmp_path: Path) -> None:
-    file = users_config(tmp_path, 'skills_dirs = ["mine", "~/more"]\ntrust_file = "trusted.json"')
+    file = users_config(tmp_path, 'skills_dirs = ["mine", "~/more"]\n[server]\ntokens = "/t"')
     (tmp_path / "else").mkdir()
     for workspace in (tmp_path, tmp_path / "else"):
         settings = Settings.load(workspace)
         assert settings.skills_dirs == (file.parent / "mine", tmp_path / "home" / "more")
-        assert settings.trust_file == file.parent / "trusted.json"
+        assert settings.extras == {"server_tokens": Path("/t")}
 
 
-@pytest.mark.parametrize("text", ["model = ", "max_model_call = 3", "workspace = '/'", "home = '/'", "x = 1"])
+@pytest.mark.parametrize("text", ["model = ", "max_model_call = 3", "workspace = '/'", "x = 1"])
 def test_a_users_file_that_does_not_fit_is_refused_with_its_path(tmp_path: Path, text: str) -> None:
     users_config(tmp_path, text)
     with pytest.raises(SettingsError, match=r"skills-agent/config\.toml"):
@@ -253,11 +207,11 @@ def test_a_users_file_of_another_user_is_refused(tmp_path: Path) -> None:
         Settings.load()
 
 
-def test_the_users_file_is_closed_to_scripts_wherever_the_list_of_what_is_trusted_is(
+def test_the_users_file_is_closed_to_scripts_wherever_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
-    settings = Settings.load(tmp_path, trust_file=tmp_path / "else" / "trust.json")
+    settings = Settings.load(tmp_path)
     (tmp_path / "settings" / "skills-agent").mkdir(parents=True)
     assert tmp_path / "settings" / "skills-agent" in closed_places(settings)
 
@@ -304,4 +258,4 @@ def test_settings_cannot_be_changed() -> None:
 def test_every_setting_is_in_the_docs_and_nothing_else() -> None:
     page = (Path(__file__).resolve().parent.parent.parent / "docs" / "settings.md").read_text()
     documented = set(re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE))
-    assert documented == set(setting_kinds())
+    assert documented == {*setting_kinds(), *kinds_of_extras()}

@@ -86,7 +86,7 @@ def test_the_program_of_an_mcp_server_is_protected(workspace: Path, words: list[
     if "serve.js" in args:
         server["cwd"] = str(workspace / "js")
     servers: dict[str, Any] = {"notes": server}
-    settings = Settings(workspace=workspace, mcp_servers=servers)
+    settings = Settings(workspace=workspace, extras={"mcp_servers": servers})
 
     entries = protected_entries(settings, [])
 

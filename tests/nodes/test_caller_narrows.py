@@ -48,7 +48,6 @@ CONTEXT: dict[str, st.SearchStrategy[Any]] = {
     "max_tool_calls": LOWER,
     "max_script_runs": LOWER,
     "max_loaded_skills": LOWER,
-    "skill_content_share": st.one_of(st.none(), st.floats(0.01, 1)),
 }
 
 CALLS = st.one_of(
@@ -163,7 +162,5 @@ def test_no_context_raises_a_limit(context: dict[str, Any]) -> None:
         "max_tool_calls",
         "max_script_runs",
         "max_loaded_skills",
-        "max_skills_per_step",
-        "skill_content_share",
     ):
         assert getattr(narrowed, name) <= getattr(operators, name)

@@ -188,7 +188,7 @@ def test_the_sources_of_a_name_that_is_there_twice_are_shown_and_of_no_other(
     home = tmp_path / "home"
     write_skill(skills_dir, "alpha", "Counts apples.")
     write_skill(skills_dir, "beta", "Counts pears.")
-    settings = Settings(workspace=skills_dir.parent.parent, home=home, bundled_skills=False, index=False)
+    settings = Settings(workspace=skills_dir.parent.parent, home=home, bundled_skills=False)
 
     def fields() -> dict[str, Any]:
         catalog = make_registry(settings).refresh()
@@ -337,15 +337,3 @@ def test_skills_that_all_fit_are_in_name_order(make_agent: MakeAgent, skills_dir
     look = Look("one")
     make_agent(look.entries).say("banana?")
     assert re.findall(r"^- (\w+)", look.system, re.MULTILINE) == ["apple", "banana", "cherry"]
-
-
-def test_the_budget_can_be_a_share_of_the_window(make_agent: MakeAgent, skills_dir: Path) -> None:
-    """cases.md 16."""
-    for number in range(30):
-        write_skill(skills_dir, f"skill-{number:02}", "x" * 300)
-    whole = make_agent(["one"], context_window=200_000, catalog_share=0.02)
-    whole.say("hi")
-    small = make_agent(["one"], context_window=8_000, catalog_share=0.02, thread="2")
-    small.say("hi")
-    assert whole.values["catalog"]["shown"] == 30
-    assert small.values["catalog"]["size"] <= 8_000 * 4 * 0.02 + 300  # and what was left out is said

@@ -7,7 +7,6 @@ import pytest
 
 from skills_agent.graph.threads.errors import ThreadError, UnfinishedError
 from skills_agent.graph.threads.threads import Threads
-from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 
@@ -37,7 +36,7 @@ def test_large_skills_that_a_person_names_leave_the_thread_able_to_answer(make_a
     assert refused[0].text.startswith(
         "Skill skill-4 was not loaded: its instructions take about 15,002 tokens; skill-0, skill-1, "
         "skill-2, skill-3 take 60,008 of the 64,000 that loaded skills may take of the model's window "
-        "(128,000; the setting skill_content_share). Unload one"
+        "(128,000). Unload one"
     )
     assert "/unload NAME" in refused[0].text
     assert agent.say("again")["answer"] == "two"
@@ -45,30 +44,22 @@ def test_large_skills_that_a_person_names_leave_the_thread_able_to_answer(make_a
 
 def test_parallel_requests_cannot_overspend_together_and_what_fits_is_loaded(make_agent: MakeAgent) -> None:
     wanted = [call("load_skill", name=name) for name in (*NAMES[:2], "small")]
-    agent = make_agent([calls(*wanted), "done"], skill_content_share=0.2)
+    agent = make_agent([calls(*wanted), "done"], context_window=51_200)
     agent.say("go")
     assert loaded(agent) == ["skill-0", "small"]
 
 
 def test_a_line_of_two_megabytes_is_refused_alone(make_agent: MakeAgent, skills_dir: Path) -> None:
     write_skill(skills_dir, "one-line", "Huge.", "y" * 2_000_000)
-    agent = make_agent(["answered"], skill_content_share=0.1)
+    agent = make_agent(["answered"], context_window=25_600)
     assert agent.say("/one-line go")["answer"] == "answered"
     (refused,) = agent.tool_messages("load_skill")
     assert "tokens; that is more than the 12,800 that loaded skills may take" in refused.text
 
 
-def test_a_caller_can_lower_the_share_and_not_raise_it(make_agent: MakeAgent) -> None:
-    agent = make_agent(["one", "two"], skill_content_share=0.2)
-    agent.say("/skill-0", context=Context(skill_content_share=0.1))
-    assert agent.values.get("skills_loaded", {}) == {}
-    agent.say("go", skills=NAMES[:2], context=Context(skill_content_share=1.0))
-    assert loaded(agent) == ["skill-0"]
-
-
 def test_a_required_skill_that_does_not_fit_is_noted(make_agent: MakeAgent, skills_dir: Path) -> None:
     write_skill(skills_dir, "report", "Reports.\nrequires: [skill-0, skill-1]", "REPORT\n")
-    agent = make_agent(["done"], skill_content_share=0.2)
+    agent = make_agent(["done"], context_window=51_200)
     agent.say("/report")
     assert loaded(agent) == ["report", "skill-0"]
     (receipt,) = agent.tool_messages("load_skill")
@@ -95,7 +86,7 @@ def test_what_is_shown_counts_and_not_what_is_cut(make_agent: MakeAgent, skills_
 
 def test_activations_with_other_arguments_count_each(make_agent: MakeAgent, skills_dir: Path) -> None:
     write_skill(skills_dir, "deploy", "Deploys.", "Deploy to $ARGUMENTS. " + "x" * SIZE)
-    agent = make_agent(["one", "two", "three"], skill_content_share=0.25)
+    agent = make_agent(["one", "two", "three"], context_window=64_000)
     for place in ("a", "b", "c"):
         agent.say(f"/deploy {place}")
     texts = [(each.status, each.text.partition(":")[0]) for each in agent.tool_messages("load_skill")]
@@ -135,10 +126,10 @@ def test_a_person_unloads_a_skill_with_a_message(make_agent: MakeAgent) -> None:
 def test_what_a_person_unloads_is_out_before_a_summary_is_thought_of(
     make_agent: MakeAgent, text: str, *, is_summarized: bool
 ) -> None:
-    agent = make_agent(["one"] * 5, context_window=31_500, skill_content_share=0.9)
+    agent = make_agent(["one"] * 5, context_window=56_700)
     agent.say("/skill-0")
-    agent.say("y" * 32_000)
-    agent.say("y" * 24_000)
+    agent.say("y" * 64_000)
+    agent.say("y" * 52_000)
     asked: Any = {"messages": [("user", text)]}
     nodes = [name for update in agent.graph.stream(asked, agent.config) for name in update]
     assert ("summarize" in nodes) == is_summarized
@@ -146,7 +137,7 @@ def test_what_a_person_unloads_is_out_before_a_summary_is_thought_of(
 
 
 def test_what_a_person_unloads_makes_room_in_the_same_message(make_agent: MakeAgent) -> None:
-    agent = make_agent(["one", "two"], skill_content_share=0.2)
+    agent = make_agent(["one", "two"], context_window=51_200)
     agent.say("/skill-0")
     agent.say("/unload skill-0 /skill-1 go on")
     assert loaded(agent) == ["skill-1"]

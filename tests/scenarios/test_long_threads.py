@@ -415,7 +415,7 @@ def test_loaded_skills_that_leave_no_room_are_named_as_the_cause(
     workspace: Path, skills_dir: Path, server: OpenAIServer, provider: Provider
 ) -> None:
     write_skill(skills_dir, "tome", "Long.", "Do the next thing with care.\n" * 490)
-    thread = Thread(workspace, context_window=4_000, skill_content_share=1.0)
+    thread = Thread(workspace, context_window=4_000)
     answer = thread.say("/tome")["answer"]
     assert server.requests == []
     assert "the loaded skills about 3,5" in answer
@@ -555,7 +555,6 @@ def test_the_presets_leave_room_for_the_conversation(
         context_window=window,
         catalog_budget=catalog,
         max_loaded_skills=skills,
-        max_skills_per_step=skills,
     )
     agent.say("Load them.", skills=names)
     agent.run({"messages": [*past(window // 200), HumanMessage("What now?")]})

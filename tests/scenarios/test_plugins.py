@@ -156,15 +156,6 @@ def test_nothing_beside_the_plugin_is_run(make: Any, plugin: Path) -> None:
     assert not any("exit code" in text for text in texts)
 
 
-def test_the_receipt_says_that_a_plugin_is_too_large(make: Any, plugin: Path) -> None:
-    (plugin / "large").write_bytes(b"x" * 10_000)
-    agent = make(["done"], max_snapshot_bytes=5_000)
-    agent.say("go")
-    receipt = last(agent, "load_skill")
-    assert f"It is loaded without its plugin, {plugin}: it has more than 5,000 bytes" in receipt
-    assert "max_snapshot_bytes" in receipt
-
-
 def test_trust_in_a_skill_of_the_workspace_ends_when_its_plugin_changes(
     make_agent: MakeAgent, workspace: Path, plugin: Path
 ) -> None:

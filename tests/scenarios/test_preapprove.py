@@ -12,11 +12,11 @@ from langgraph.types import Command
 from skills_agent.graph import build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.places import trust_file_of
-from skills_agent.graph.settings import Settings, SettingsError
+from skills_agent.graph.settings import Settings
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
-from tests.agents import Agent, call, calls, trust_file_of_workspace
+from tests.agents import Agent, call, calls
 from tests.kit import MakeAgent
 from tests.machine import needs_bwrap
 
@@ -114,22 +114,24 @@ def test_trust_in_a_project_skill_lets_it_preapprove_until_it_changes(
     agent: Any, skills_dir: Path, tmp_path: Path
 ) -> None:
     folder = declare(skills_dir, "alpha", "allowed-tools: run_script")
-    trust = TrustList(tmp_path / "trust.json")
+    trust = TrustList(trust_file_of(Settings(home=tmp_path / "home")))
     trust.add(folder)
-    assert asked(agent(RUN, trust_file=trust.file, thread="trusted")) == []
+    assert asked(agent(RUN, thread="trusted")) == []
     (folder / "scripts" / "helper.py").write_text("evil")
-    assert asked(agent(RUN, trust_file=trust.file, thread="changed")) == ["run_script"]
+    assert asked(agent(RUN, thread="changed")) == ["run_script"]
     trust.add(folder)
     trust.revoke(folder)
-    assert asked(agent(RUN, trust_file=trust.file, thread="revoked")) == ["run_script"]
+    assert asked(agent(RUN, thread="revoked")) == ["run_script"]
 
 
 def test_a_broken_trust_file_trusts_nothing_and_the_run_goes_on(
     agent: Any, skills_dir: Path, tmp_path: Path
 ) -> None:
     declare(skills_dir, "alpha", "allowed-tools: run_script")
-    (tmp_path / "trust.json").write_text("{")
-    assert asked(agent(RUN, trust_file=tmp_path / "trust.json")) == ["run_script"]
+    file = trust_file_of(Settings(home=tmp_path / "home"))
+    file.parent.mkdir(parents=True)
+    file.write_text("{")
+    assert asked(agent(RUN)) == ["run_script"]
 
 
 def test_the_question_says_whether_the_source_is_trusted(agent: Any, users: Path, skills_dir: Path) -> None:
@@ -149,16 +151,6 @@ def test_the_trust_file_is_in_the_folder_of_settings_of_the_person(
     assert trust_file_of(settings) == tmp_path / ".config" / "skills-agent" / "trust.json"
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
     assert trust_file_of(settings) == tmp_path / "xdg" / "skills-agent" / "trust.json"
-
-
-def test_a_file_of_the_workspace_cannot_choose_what_is_trusted(workspace: Path, tmp_path: Path) -> None:
-    (workspace / ".agent").mkdir()
-    (workspace / ".agent" / "config.json").write_text('{"trust_file": "mine.json"}')
-    home = tmp_path / "home"
-    assert Settings.load(workspace, home=home).trust_file is None
-    trust_file_of_workspace(workspace, home)
-    with pytest.raises(SettingsError, match="trust_file"):
-        Settings.load(workspace, home=home)
 
 
 class Noting(ControlledRunner):

@@ -171,7 +171,7 @@ def test_the_users_skills_are_not_bound_by_the_limit_of_one_step(
     names = ["a", "b", "c", "d", "e"]
     for name in names:
         write_skill(skills_dir, name, "Does.", "x\n")
-    agent = make_agent(["done"], max_skills_per_step=2)
+    agent = make_agent(["done"])
     agent.say("go", skills=names)
     assert agent.values["loaded"] == names
 

@@ -131,10 +131,12 @@ def test_a_caller_can_lower_the_limit_of_loaded_skills_and_not_raise_it(make_age
     assert len(raised.values["skills_loaded"]) == 1
 
 
-def test_more_skills_than_fit_a_step_are_refused(make_agent: MakeAgent) -> None:
-    both = calls(call("load_skill", name="alpha"), call("load_skill", name="beta"))
-    agent = make_agent([both, "done"], max_skills_per_step=1)
-    agent.say("both")
+def test_more_skills_than_fit_a_step_are_refused(make_agent: MakeAgent, skills_dir: Path) -> None:
+    for name in ("gamma", "delta"):
+        write_skill(skills_dir, name, "Does.")
+    many = [call("load_skill", name=name) for name in ("alpha", "beta", "gamma", "delta")]
+    agent = make_agent([calls(*many), "done"])
+    agent.say("all")
     refused = [message for message in agent.tool_messages("load_skill") if message.status == "error"]
     assert len(refused) == 1
     assert "one step" in refused[0].text
@@ -163,7 +165,7 @@ def test_an_unreadable_skill_becomes_a_text_and_the_run_goes_on(
     ("content", "says"),
     [
         pytest.param(b"---\nname: alpha\ndescription: x\n---\n\xff\xfe bad", "UTF-8", id="undecodable"),
-        pytest.param(b"---\nname: alpha\ndescription: x\n---\n" + b"x" * 2000, "limit", id="too large"),
+        pytest.param(b"---\nname: alpha\ndescription: x\n---\n" + b"x" * 10_000_000, "limit", id="too large"),
         pytest.param(b"---\nname: alpha\n---\n", "not a valid skill", id="invalid"),
     ],
 )
@@ -177,7 +179,7 @@ def test_a_skill_that_went_bad_after_discovery_says_path_and_cause(
         path.write_bytes(content)
         return calls(call("load_skill", name="alpha"))
 
-    agent = make_agent([spoil, "sorry"], max_skill_bytes=1000)
+    agent = make_agent([spoil, "sorry"])
     agent.say("x")
     (refused,) = agent.tool_messages("load_skill")
     assert refused.status == "error"

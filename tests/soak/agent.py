@@ -69,7 +69,6 @@ class Place:
             workspace=self.folder,
             home=self.folder / "home",
             bundled_skills=False,
-            index=False,
             sandbox="off",
             model="openai:soak",
             model_parameters={"max_retries": 0},

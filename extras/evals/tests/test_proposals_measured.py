@@ -108,7 +108,7 @@ def test_evals_that_cannot_be_read_are_said(make_agent: MakeAgent) -> None:
 def test_without_evals_and_where_they_are_turned_off_nothing_is_measured(make_agent: MakeAgent) -> None:
     assert "Measured" not in asked(make_agent, {"SKILL.md": SKILL})
     wish = proposal(files=files(CHOICE))
-    off = make_agent([wish, "Done."], thread="off", proposal_eval_seconds=None, sandbox="off", **ON)
+    off = make_agent([wish, "Done."], thread="off", packages_eval_seconds=None, sandbox="off", **ON)
     off.say("Learn it.")
     assert "Measured" not in question(off)
 
@@ -145,7 +145,7 @@ def test_the_model_of_the_host_is_measured(make_agent: MakeAgent) -> None:
 def test_it_ends_when_its_time_is_over(make_agent: MakeAgent) -> None:
     many = [{**CHOICE, "id": f"rain-{number}"} for number in range(MAX_CASES)]
     model = HostModel(wish=proposal(files=files(*many)), seconds=0.3)
-    agent = make_agent(model, sandbox="off", proposal_eval_seconds=0.1, **ON)
+    agent = make_agent(model, sandbox="off", packages_eval_seconds=0.1, **ON)
     agent.say("Learn it.")
     assert "Not all of them were run: they have 0.1 seconds." in question(agent)
 

@@ -44,7 +44,8 @@ def serve(
     Clients that may not be on this machine have to send the token in SKILLS_SERVE_TOKEN.
     """
     # What other servers publish is theirs: it is not passed on as if it were ours.
-    registry = registry_of(replace(Settings.load(workspace), mcp_servers={}), skills_dirs)
+    settings = Settings.load(workspace)
+    registry = registry_of(replace(settings, extras={**settings.extras, "mcp_servers": {}}), skills_dirs)
     catalog = registry.refresh()
     for name in names:
         if catalog.find(name).name != name:

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.graph.settings import Settings, SettingsError
-from skills_agent.graph.shown_settings import shown_settings
+from skills_agent.graph.audit.redaction import Redaction
+from skills_agent.graph.settings import Settings, SettingsError, shown_settings
 from skills_agent.mcp.client import McpServers
 from skills_agent.mcp.connection import McpServerError
 from skills_agent.mcp.definitions import (
@@ -306,7 +306,7 @@ def test_servers_die_with_an_agent_that_is_killed(tmp_path: Path) -> None:
 )
 def test_a_setting_that_is_no_server_is_refused(servers: Any, text: str) -> None:
     with pytest.raises(SettingsError, match=text) as caught:
-        Settings(mcp_servers=servers)
+        Settings(extras={"mcp_servers": servers})
     assert "mcp_servers" in str(caught.value)
     assert "123456789" not in str(caught.value)
 
@@ -317,7 +317,7 @@ def test_what_a_server_is_given_is_shown_to_nobody(tmp_path: Path) -> None:
         "b": {"url": "https://b.example/mcp", "headers": {"X-Key": "plain-secret-2"}},
     }
     settings = Settings.load(tmp_path, mcp_servers=servers)
-    shown = next(each for each in shown_settings(settings) if each.name == "mcp_servers")
+    shown = next(each for each in shown_settings(settings, Redaction().value) if each.name == "mcp_servers")
     assert shown.value["a"]["command"] == "notes"
     assert "PASS" in shown.value["a"]["env"]
     assert "plain-secret" not in f"{shown}{settings!r}{settings.mcp_servers!r}"

@@ -27,6 +27,7 @@ from skills_agent.packages.lock import read_expected_lock
 from skills_agent.packages.offer import Listed, Wanted
 from skills_agent.packages.origins import note_typed
 from skills_agent.packages.required import Versions, with_required
+from skills_agent.packages.settings import PackageSettings
 from skills_agent.packages.signatures import signatures_of
 from skills_agent.packages.syncing import fetch_skills
 from skills_agent.packages.target import Target
@@ -93,7 +94,7 @@ def install(
             wanted = Wanted(address, into, frozenset(names), target.limits, choose=choose, skip=skip)
             offers.append(fetch(wanted))
         note_typed(user_state_folder(settings), addresses)
-        signatures, required = signatures_of(settings), settings.require_signature
+        signatures, required = signatures_of(settings), PackageSettings.of(settings).require_signature
         changes = plan(target, offers, now(), signatures, required=required)
         what = Options(yes, dry, force, as_json, asked)
         carry_out(settings, target, draft, changes, what, passed_over=passed_over)
@@ -126,7 +127,7 @@ def _install_locked(settings: Settings, target: Target, place: str, what: Option
     target.settle()
     lock = read_expected_lock(target.folder)
     drifted = [each.locked for each in verify(target, lock) if each.state != "same"]
-    signatures, required = signatures_of(settings), settings.require_signature
+    signatures, required = signatures_of(settings), PackageSettings.of(settings).require_signature
     with draft_of(target, dry=what.dry) as draft:
         fetched = fetch_skills(
             (each for each in drifted if each.proposed is None),

@@ -6,7 +6,7 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json
-from skills_agent.graph.settings import Settings, content_limits
+from skills_agent.graph.settings import Settings
 from skills_agent.packages.packing import PackError
 from skills_agent.packages.packing import pack as pack_folder
 from skills_agent.skills.library.contents import SnapshotError
@@ -33,7 +33,7 @@ def pack(folder: Path, file: Path | None, workspace: Path | None, as_json: bool)
     """
     file = file or Path(f"{folder.resolve().name}.skill")
     try:
-        packed = pack_folder(folder, file, content_limits(Settings.load(workspace)))
+        packed = pack_folder(folder, file(Settings.load(workspace)))
     except SnapshotError as error:
         raise PackError(error.folder.name, error.reason) from error
     except OSError as error:

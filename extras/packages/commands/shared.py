@@ -13,7 +13,7 @@ from msgspec import structs
 
 from skills_agent.graph.cli.printing import confirm, echo, print_json
 from skills_agent.graph.places import user_state_folder
-from skills_agent.graph.settings import Settings, content_limits, make_registry
+from skills_agent.graph.settings import Settings, make_registry
 from skills_agent.packages.commands.review import print_reviews
 from skills_agent.packages.installation import Change, install
 from skills_agent.packages.origins import typed_hosts
@@ -50,7 +50,7 @@ def target_of(settings: Settings, place: str) -> Target:
         folder = Path(place).expanduser().absolute()
         if (folder / "SKILL.md").exists():
             raise click.UsageError(f"{folder} is a skill; name the folder that it lies in.")
-    return Target(folder.resolve(), user_state_folder(settings), content_limits(settings))
+    return Target(folder.resolve(), user_state_folder(settings))
 
 
 def hosts_of(settings: Settings, place: str) -> Collection[str] | None:
@@ -127,5 +127,5 @@ def _reviews(
 def skills_here(settings: Settings, target: Target) -> tuple[SkillMetadata, ...]:
     """Return the skills of all sources and of the folder that is installed into. Writes no index."""
     more = (target.folder,) if target.folder.is_dir() else ()
-    registry = make_registry(replace(settings, index=False, skills_dirs=(*settings.skills_dirs, *more)))
+    registry = make_registry(replace(settings, skills_dirs=(*settings.skills_dirs, *more)))
     return tuple(registry.refresh().skills)

@@ -9,12 +9,12 @@ from msgspec import structs
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json
-from skills_agent.graph.settings import Settings, content_limits
+from skills_agent.graph.settings import Settings
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.manifest import MANIFEST_FILE, statement
 from skills_agent.packages.packing import manifest_of
 from skills_agent.packages.signatures import signatures_of
-from skills_agent.skills.library.contents import SnapshotError
+from skills_agent.skills.library.contents import ContentLimits, SnapshotError
 
 
 @click.command(epilog=options.examples("skills sign my-skills/csv-report --key ~/.ssh/id_release"))
@@ -42,7 +42,7 @@ def sign(folders: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
     signatures, signed = signatures_of(settings), []
     for folder in folders:
         try:
-            manifest = manifest_of(folder.resolve(), content_limits(settings))
+            manifest = manifest_of(folder.resolve(), ContentLimits())
             signature = signatures.sign(statement(manifest.name, manifest.digest), key)
             _write(folder / MANIFEST_FILE, structs.replace(manifest, signature=signature).content())
         except (OSError, SnapshotError) as error:

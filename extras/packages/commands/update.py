@@ -19,6 +19,7 @@ from skills_agent.packages.commands.shared import (
 from skills_agent.packages.errors import OfferError, PackageError
 from skills_agent.packages.installation import plan
 from skills_agent.packages.lock import read_lock
+from skills_agent.packages.settings import PackageSettings
 from skills_agent.packages.signatures import signatures_of
 from skills_agent.packages.syncing import fetch_skills
 
@@ -61,7 +62,7 @@ def update(
             (each.offer for each in fetched if each.offer is not None),
             now(),
             signatures_of(settings),
-            required=settings.require_signature,
+            required=PackageSettings.of(settings).require_signature,
         )
         for change in changes:
             if change.obstacle and change.kind == "update":

@@ -36,7 +36,7 @@ from tests.forked import run_forked
 from tests.kit import MakeAgent
 
 APPROVE = {"type": "approve"}
-ON: dict[str, Any] = {"enable_propose_skill": True}
+ON: dict[str, Any] = {"packages_propose": True}
 SKILL = """\
 ---
 name: rain-report
@@ -87,13 +87,13 @@ def edited(text: str = "Bergen first.") -> dict[str, str]:
 
 def test_the_tool_is_off_unless_the_operator_turns_it_on(make_agent: MakeAgent) -> None:
     assert "There is no tool 'propose_skill'" in refused(make_agent([proposal(), "Done."]))
-    for settings in ({"approval": "deny"}, {"require_signature": True}, {"enable_skills": False}):
+    for settings in ({"approval": "deny"}, {"packages_require_signature": True}, {"enable_skills": False}):
         agent = make_agent([proposal(), "Done."], thread=str(settings), **ON, **settings)
         assert "There is no tool 'propose_skill'" in refused(agent)
 
 
 def test_the_tool_is_not_offered_where_accepted_skills_would_not_be_found(workspace: Path) -> None:
-    settings = Settings(workspace=workspace, home=workspace.parent / "home", **ON)
+    settings = Settings(workspace=workspace, home=workspace.parent / "home", extras=ON)
     assert PROPOSE_SKILL in Services(Host(settings)).policy.tools
     assert PROPOSE_SKILL not in Services(Host(settings, sources=[MemorySource({})])).policy.tools
 
@@ -183,7 +183,7 @@ def test_nothing_said_in_advance_answers_for_a_person(
 
 
 def test_yes_does_not_answer_for_a_person(workspace: Path) -> None:
-    settings = Settings(workspace=workspace, home=workspace.parent / "home", **ON)
+    settings = Settings(workspace=workspace, home=workspace.parent / "home", extras=ON)
     services = Services(Host(settings, yes=["run", "write", "network", "delete"]))
     runtime: Any = type("Runtime", (), {"context": Context(), "store": None, "server_info": None})()
     judge = Judge.of(services.policy, {"messages": []}, runtime)

@@ -70,7 +70,7 @@ def rollback(cli: CommandLine, *more: str) -> str:
 def test_what_a_person_accepted_is_undone(cli: CommandLine, folder: Path) -> None:
     files = {"SKILL.md": SKILL.format(text="one")}
     wish = calls(call("propose_skill", name="rain-report", reason="It is short.", files=files))
-    cli.write_users_settings("enable_propose_skill = true\n")
+    cli.write_users_settings("packages_propose = true\n")
     model = cli.script(wish, "Done.")
     assert cli.run("ask", "Learn it.", "--model", model, "--thread", "learn", "--yes", "write").code == 3
     assert not folder.exists()

@@ -46,23 +46,23 @@ def ask(cli: CommandLine, dsn: str, *replies: Any, thread: str = "rain") -> Any:
         "--thread",
         thread,
     ]
-    return cli.run("ask", "How much rain?", *options, SKILLS_AGENT_CHECKPOINTER=dsn)
+    return cli.run("ask", "How much rain?", *options, SKILLS_AGENT_SERVER_DATABASE=dsn)
 
 
 def test_a_question_asked_in_one_process_is_answered_in_another(cli: CommandLine, dsn: str) -> None:
     asked = ask(cli, dsn, LOAD, RUN, ANSWER)
     assert asked.code == 3
     answer = ("--approve", "--always", "skill")
-    resumed = cli.run_process("resume", "rain", *answer, SKILLS_AGENT_CHECKPOINTER=dsn)
+    resumed = cli.run_process("resume", "rain", *answer, SKILLS_AGENT_SERVER_DATABASE=dsn)
     assert resumed.out.endswith(f"\n\n{ANSWER}\n")
-    assert "all stations: 544 mm" in cli.run("threads", "show", "rain", SKILLS_AGENT_CHECKPOINTER=dsn).out
+    assert "all stations: 544 mm" in cli.run("threads", "show", "rain", SKILLS_AGENT_SERVER_DATABASE=dsn).out
     assert not (cli.state / "threads.sqlite").exists()
 
 
 def test_the_journal_is_beside_the_threads(cli: CommandLine, dsn: str) -> None:
     """So that a thread which goes on at another machine finds what was done at this one. It goes with it."""
     ask(cli, dsn, LOAD, RUN, ANSWER)
-    assert cli.run("resume", "rain", "--approve", SKILLS_AGENT_CHECKPOINTER=dsn).code == 0
+    assert cli.run("resume", "rain", "--approve", SKILLS_AGENT_SERVER_DATABASE=dsn).code == 0
     with psycopg.connect(dsn) as connection:
         entries = connection.execute(
             "SELECT tool, status FROM skills_agent_journal WHERE tool != ''"
@@ -70,7 +70,7 @@ def test_the_journal_is_beside_the_threads(cli: CommandLine, dsn: str) -> None:
         assert connection.execute("SELECT value FROM store").fetchall() == []
     assert entries == [("run_script", "done")]
     assert not (cli.state / "journal.sqlite").exists()
-    assert cli.run("threads", "delete", "rain", "--yes", SKILLS_AGENT_CHECKPOINTER=dsn).code == 0
+    assert cli.run("threads", "delete", "rain", "--yes", SKILLS_AGENT_SERVER_DATABASE=dsn).code == 0
     with psycopg.connect(dsn) as connection:
         assert connection.execute("SELECT tool FROM skills_agent_journal").fetchall() == []
 
@@ -78,7 +78,7 @@ def test_the_journal_is_beside_the_threads(cli: CommandLine, dsn: str) -> None:
 def test_the_commands_that_read_threads_read_the_database(cli: CommandLine, dsn: str) -> None:
     ask(cli, dsn, LOAD, RUN, ANSWER, thread="first")
     ask(cli, dsn, "Nothing.", thread="second")
-    variables = {"SKILLS_AGENT_CHECKPOINTER": dsn}
+    variables = {"SKILLS_AGENT_SERVER_DATABASE": dsn}
     listed = cli.run("threads", "list", "--json", **variables).value
     assert [(line["thread"], line["status"]) for line in listed] == [("second", "done"), ("first", "waiting")]
     cli.run("resume", "first", "--approve", "--always", "thread", **variables)
@@ -96,12 +96,12 @@ def test_the_password_is_shown_and_kept_nowhere(cli: CommandLine, dsn: str, post
     command = shown[0].out.rpartition("To run it: skills-agent ")[2].split()
     assert command[:3] == ["resume", "rain", "--approve"]
     bare = without_password(dsn)
-    shown.append(cli.run(*command, SKILLS_AGENT_CHECKPOINTER=bare, PGPASSWORD="wrong"))
+    shown.append(cli.run(*command, SKILLS_AGENT_SERVER_DATABASE=bare, PGPASSWORD="wrong"))
     assert "password authentication failed" in shown[-1].err
-    shown.append(cli.run(*command, SKILLS_AGENT_CHECKPOINTER=bare, PGPASSWORD=postgres.password))
+    shown.append(cli.run(*command, SKILLS_AGENT_SERVER_DATABASE=bare, PGPASSWORD=postgres.password))
     assert shown[-1].out.endswith(f"{ANSWER}\n")
     for wrong in (f"{dsn}x", dsn.replace(f":{postgres.port}/", ":1/"), dsn.replace("//", "/"), f"{dsn}#1"):
-        shown.append(cli.run("threads", "list", SKILLS_AGENT_CHECKPOINTER=wrong))
+        shown.append(cli.run("threads", "list", SKILLS_AGENT_SERVER_DATABASE=wrong))
         assert shown[-1].code == 1
     assert not [each for each in shown if postgres.password in each.out + each.err]
     assert postgres.password not in contents(dsn)
@@ -156,7 +156,7 @@ def test_a_database_that_cannot_be_used_is_one_line(
     if "," in change[1]:
         dsn = dsn.rpartition("@")[0] + "@127.0.0.1:1,127.0.0.1:2/x"
     for command in (["threads", "list"], ["ask", "x"]):
-        done = cli.run(*command, SKILLS_AGENT_CHECKPOINTER=dsn.replace(*change))
+        done = cli.run(*command, SKILLS_AGENT_SERVER_DATABASE=dsn.replace(*change))
         assert (done.code, done.out, done.errors.count("\n")) == (1, "", 1)
         assert text in done.err
 
@@ -165,7 +165,7 @@ def test_without_its_packages_the_command_that_installs_them_is_named(cli: Comma
     program = (
         "import sys; sys.modules['psycopg'] = None; from skills_agent.graph.cli.main import main; main()"
     )
-    environment = {**os.environ, "HOME": str(cli.home), "SKILLS_AGENT_CHECKPOINTER": dsn}
+    environment = {**os.environ, "HOME": str(cli.home), "SKILLS_AGENT_SERVER_DATABASE": dsn}
     done = subprocess.run(
         [sys.executable, "-c", program, "threads", "list"],
         cwd=cli.workspace,
@@ -179,21 +179,21 @@ def test_without_its_packages_the_command_that_installs_them_is_named(cli: Comma
 
 
 def test_no_file_of_a_workspace_names_the_database(cli: CommandLine, dsn: str) -> None:
-    cli.write(".agent/config.json", json.dumps({"checkpointer": dsn}))
+    cli.write(".agent/config.json", json.dumps({"server_database": dsn}))
     done = cli.run("ask", "x", "--model", cli.script("Hello."))
     assert done.code == 0
-    assert "Ignored: checkpointer" in done.err
-    assert "There is no thread" in cli.run("threads", "show", "x", SKILLS_AGENT_CHECKPOINTER=dsn).err
+    assert "Ignored: server_database" in done.err
+    assert "There is no thread" in cli.run("threads", "show", "x", SKILLS_AGENT_SERVER_DATABASE=dsn).err
     trusted = cli.run("trust")
     assert trusted.code == 1
-    assert trusted.err.startswith("error: Setting checkpointer cannot be in ")
+    assert trusted.err.startswith("error: Setting server_database cannot be in ")
 
 
 def test_a_conversation_goes_on_after_the_server_crashed(
     cli: CommandLine, dsn: str, postgres: Postgres
 ) -> None:
     options = ["--thread", "talk", "--model", cli.script("First.", "Second.")]
-    process = cli.start_piped("chat", *options, SKILLS_AGENT_CHECKPOINTER=dsn)
+    process = cli.start_piped("chat", *options, SKILLS_AGENT_SERVER_DATABASE=dsn)
     assert process.stdin
     assert process.stdout
     say(process, "One?")
@@ -209,7 +209,7 @@ def test_a_server_that_goes_away_ends_the_command_in_one_line(
     cli: CommandLine, dsn: str, postgres: Postgres
 ) -> None:
     options = ["--thread", "talk", "--model", cli.script("First.", "Second.")]
-    process = cli.start_piped("chat", *options, SKILLS_AGENT_CHECKPOINTER=dsn)
+    process = cli.start_piped("chat", *options, SKILLS_AGENT_SERVER_DATABASE=dsn)
     assert process.stdout
     say(process, "One?")
     assert any(line == "First.\n" for line in process.stdout)
@@ -223,7 +223,7 @@ def test_a_server_that_goes_away_ends_the_command_in_one_line(
     told = without_machine_warnings(told)
     assert told.count("\n") == 1
     assert told.startswith("error: Cannot keep threads in postgresql://postgres@127.0.0.1")
-    assert cli.run("ask", "Two?", *options, SKILLS_AGENT_CHECKPOINTER=dsn).out.endswith("\nSecond.\n")
+    assert cli.run("ask", "Two?", *options, SKILLS_AGENT_SERVER_DATABASE=dsn).out.endswith("\nSecond.\n")
 
 
 def test_a_server_that_goes_away_in_a_run_is_told_to_machines_with_the_way_on(
@@ -235,7 +235,7 @@ def test_a_server_that_goes_away_in_a_run_is_told_to_machines_with_the_way_on(
     process = cli.start(
         *("ask", "How much rain?", "--thread", "rain", "--skills-dir", str(cli.skills), "--yes", "run"),
         *("--model", cli.script(LOAD, RUN, ANSWER), "--json"),
-        SKILLS_AGENT_CHECKPOINTER=dsn,
+        SKILLS_AGENT_SERVER_DATABASE=dsn,
     )
     gate = (cli.workspace / "gate").open("w")  # returns when the script reads it
     postgres.stop("immediate")
@@ -254,7 +254,7 @@ def test_a_server_that_goes_away_in_a_run_is_told_to_machines_with_the_way_on(
     assert postgres.password not in out
     (cli.workspace / "gate").unlink()
     (cli.workspace / "gate").write_text("")
-    asked = cli.run("resume", "rain", "--json", SKILLS_AGENT_CHECKPOINTER=dsn)
+    asked = cli.run("resume", "rain", "--json", SKILLS_AGENT_SERVER_DATABASE=dsn)
     assert (asked.code, asked.value["status"]) == (3, "waiting")
     assert "is unknown" in asked.value["interrupt"]["action_requests"][0]["description"]
 

@@ -53,7 +53,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         with tokens.open("a") as file:
             digest = sha256(f"of {name}".encode()).hexdigest()
             file.write(f'["{name}"]\nsha256 = "{digest}"\noperator = {str(is_operator).lower()}\n')
-    server = pea_server(folder, config="langgraph.server.json", more={"SKILLS_AGENT_TOKENS": str(tokens)})
+    server = pea_server(
+        folder, config="langgraph.server.json", more={"SKILLS_AGENT_SERVER_TOKENS": str(tokens)}
+    )
     server.start()
     yield server
     server.stop()
@@ -349,8 +351,8 @@ def test_a_server_whose_users_are_not_named_lets_nobody_in(tmp_path: Path) -> No
     (tmp_path / "work").mkdir()
     tokens = tmp_path / "tokens.toml"
     for more, text in [
-        ({}, "SKILLS_AGENT_TOKENS"),
-        ({"SKILLS_AGENT_TOKENS": str(tokens)}, "the log says why"),
+        ({}, "SKILLS_AGENT_SERVER_TOKENS"),
+        ({"SKILLS_AGENT_SERVER_TOKENS": str(tokens)}, "the log says why"),
     ]:
         server = Server(tmp_path, tmp_path / "work", config="langgraph.server.json", more=more)
         try:

@@ -195,7 +195,7 @@ async def test_only_a_token_of_the_file_as_bearer_comes_in(
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     server_auth._settings.cache_clear()
-    monkeypatch.setenv("SKILLS_AGENT_TOKENS", str(tokens))
+    monkeypatch.setenv("SKILLS_AGENT_SERVER_TOKENS", str(tokens))
     try:
         assert await server_auth.authenticate("Bearer alice") == {"identity": "alice", "permissions": []}
         assert (await server_auth.authenticate("bearer root"))["permissions"] == [server_auth.OPERATOR]

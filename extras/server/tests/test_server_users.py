@@ -48,7 +48,7 @@ def tokens(tmp_path: Path) -> Path:
 def settings(tokens: Path, tmp_path: Path) -> Settings:
     workspace = tmp_path / "work"
     workspace.mkdir()
-    return Settings(workspace=workspace, tokens=tokens)
+    return Settings(workspace=workspace, extras={"server_tokens": tokens})
 
 
 def test_a_token_names_its_user_and_only_that_token_does(settings: Settings) -> None:
@@ -65,7 +65,7 @@ def test_a_token_that_is_taken_out_of_the_file_is_refused_at_once(settings: Sett
 
 
 def test_without_users_nobody_comes_in_and_it_is_said_what_to_set(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="SKILLS_AGENT_TOKENS"):
+    with pytest.raises(SettingsError, match="SKILLS_AGENT_SERVER_TOKENS"):
         find_user("anything", Settings(workspace=tmp_path))
 
 
@@ -123,7 +123,7 @@ def _written(text: str) -> Callable[[Path, Settings], Path]:
 def test_a_token_file_that_others_could_change_or_that_is_wrong_admits_nobody(
     settings: Settings, tokens: Path, spoil: Callable[[Path, Settings], Path], fault: str
 ) -> None:
-    spoilt = Settings(workspace=settings.workspace, tokens=spoil(tokens, settings))
+    spoilt = Settings(workspace=settings.workspace, extras={"server_tokens": spoil(tokens, settings)})
     with pytest.raises(SettingsError, match=fault):
         find_user("of alice", spoilt)
 
@@ -132,15 +132,17 @@ def test_a_token_file_can_be_json(settings: Settings, tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     path.write_text(json.dumps({"carol": {"sha256": digest_of("of carol")}}))
     path.chmod(0o600)
-    assert find_user("of carol", Settings(workspace=settings.workspace, tokens=path)) == User("carol")
+    assert find_user(
+        "of carol", Settings(workspace=settings.workspace, extras={"server_tokens": path})
+    ) == User("carol")
 
 
 def test_a_workspace_cannot_name_the_users(settings: Settings, tmp_path: Path) -> None:
     folder = settings.workspace / ".agent"
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({"tokens": str(tmp_path / "tokens.toml")}))
+    (folder / "config.json").write_text(json.dumps({"server_tokens": str(tmp_path / "tokens.toml")}))
     with contextlib.suppress(SettingsError):
-        assert Settings.load(settings.workspace).tokens is None
+        assert not Settings.load(settings.workspace).extras
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +163,8 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def issuer(keys: str, tmp_path: Path) -> Settings:
-    return Settings(workspace=tmp_path, jwt_issuer=ISSUER, jwt_audience=AUDIENCE, jwt_keys=keys)
+    own = {"server_jwt_issuer": ISSUER, "server_jwt_audience": AUDIENCE, "server_jwt_keys": keys}
+    return Settings(workspace=tmp_path, extras=own)
 
 
 def signed(key: Any = RSA_KEY, algorithm: str | None = "RS256", kid: str = "r", **changes: Any) -> str:
@@ -209,14 +212,14 @@ def test_the_public_key_is_no_secret_to_sign_with(issuer: Settings, keys: str) -
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"jwt_audience": ""}, "SKILLS_AGENT_JWT_AUDIENCE"),
-        ({"jwt_keys": "http://issuer.example/jwks.json"}, "https"),
-        ({"jwt_keys": "file:///etc/passwd"}, "https"),
-        ({"jwt_keys": "http://127.0.0.1:9/jwks.json"}, "cannot be fetched"),
+        ({"server_jwt_audience": ""}, "SKILLS_AGENT_SERVER_JWT_AUDIENCE"),
+        ({"server_jwt_keys": "http://issuer.example/jwks.json"}, "https"),
+        ({"server_jwt_keys": "file:///etc/passwd"}, "https"),
+        ({"server_jwt_keys": "http://127.0.0.1:9/jwks.json"}, "cannot be fetched"),
     ],
 )
 def test_an_issuer_that_cannot_be_asked_safely_admits_nobody(
     issuer: Settings, changes: dict[str, Any], fault: str
 ) -> None:
     with pytest.raises(SettingsError, match=fault):
-        find_user(signed(), replace(issuer, **changes))
+        find_user(signed(), replace(issuer, extras={**issuer.extras, **changes}))

@@ -11,6 +11,7 @@ import pytest
 from langchain_core.messages import BaseMessage, HumanMessage
 from langgraph.types import Command
 
+from skills_agent.shell import tools
 from skills_agent.shell.background import MAX_OF_RUN
 from tests.agents import Agent, call, calls
 from tests.graph.cli.command_line import CommandLine
@@ -131,8 +132,11 @@ def test_one_that_cannot_begin_says_so_at_once(make_agent: MakeAgent, free: dict
 
 
 @pytest.mark.slow
-def test_it_has_a_time_limit_of_its_own(make_agent: MakeAgent, workspace: Path) -> None:
-    settings = {**FREE, "sandbox": "off", "background_timeout": 1.0, "script_timeout": 60.0}
+def test_it_has_a_time_limit_of_its_own(
+    make_agent: MakeAgent, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "BACKGROUND_SECONDS", 1.0)
+    settings = {**FREE, "sandbox": "off"}
     agent = make_agent([start(forever(workspace)), about_last("command_output", wait=60), "done"], **settings)
     agent.say("go")
     assert " has ended: stopped: time limit reached (" in told(agent, "command_output")

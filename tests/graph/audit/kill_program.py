@@ -60,7 +60,7 @@ def run(workspace: Path, asked: Any, point: int = 0) -> int:
         calls(call("read_resource", skill="alpha", path="a.txt"), call("list_dir"), call("no_such_tool")),
         "done",
     ]
-    settings = Settings(workspace=workspace, home=workspace.parent, bundled_skills=False, index=False)
+    settings = Settings(workspace=workspace, home=workspace.parent, bundled_skills=False)
     with closing(sqlite3.connect(workspace / "threads.sqlite", check_same_thread=False)) as connection:
         saver = KillingSaver(connection)
         saver.setup()

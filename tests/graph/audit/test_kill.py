@@ -104,7 +104,7 @@ if asked:
 run = call("run_script", skill="killer", path="scripts/run.py", args=[pid_file.read_text()])
 model = ScriptedChatModel([calls(call("load_skill", name="killer")), calls(run), "done"])
 settings = Settings(
-    workspace=workspace, home=workspace, bundled_skills=False, index=False, sandbox="off",
+    workspace=workspace, home=workspace, bundled_skills=False, sandbox="off",
     require_approval_for=frozenset(),
 )
 saver = SqliteSaver(sqlite3.connect(workspace / "threads.sqlite", check_same_thread=False))

@@ -139,7 +139,7 @@ def test_trust_in_a_workspace_vouches_for_no_other(clone: CommandLine) -> None:
     ("text", "says"),
     [
         ('{"sandbox": "of"}', "Setting sandbox"),
-        ('{"trust_file": "mine.json"}', "Setting trust_file cannot be in"),
+        ('{"server_tokens": "mine.json"}', "Setting server_tokens cannot be in"),
         ("{", "Cannot use"),
         ('{"audit": "on", "audit": "off"}', "twice"),
     ],
@@ -150,9 +150,6 @@ def test_settings_that_cannot_be_used_cannot_be_trusted(clone: CommandLine, text
     assert (done.code, done.out) == (1, "")
     assert says in done.err
     assert clone.run("trust", "list", "--json").value == []
-    clone.write(CONFIG, "{}")
-    clone.write(".agent/config.toml", "")
-    assert "Keep one" in clone.run("trust").err
 
 
 def test_a_workspace_without_anything_to_trust_is_one_line(tmp_path: Path) -> None:
@@ -164,7 +161,7 @@ def test_a_workspace_without_anything_to_trust_is_one_line(tmp_path: Path) -> No
 
 def test_a_workspace_has_no_say_in_the_list_of_what_is_trusted(clone: CommandLine) -> None:
     """The attack: settings that shut out the skill, or make `trust` fail, or speak on its screen."""
-    clone.write(CONFIG, '{"max_snapshot_files": 1, "max_snapshot_bytes": 1}')
+    clone.write(CONFIG, '{"audit": "require", "max_model_calls": 1}')
     done = clone.run("trust")
     assert (done.code, done.err) == (0, "")
 
@@ -172,16 +169,20 @@ def test_a_workspace_has_no_say_in_the_list_of_what_is_trusted(clone: CommandLin
 def test_doctor_shows_every_setting_and_no_secret(clone: CommandLine) -> None:
     clone.write(CONFIG, '{"max_model_calls": 3}')
     dsn = "postgresql://agent:hunter2@db/agent"
-    done = clone.run("doctor", SKILLS_AGENT_CHECKPOINTER=dsn)
+    done = clone.run("doctor", SKILLS_AGENT_SERVER_DATABASE=dsn)
     assert "hunter2" not in done.out
     rows = {line.split()[0]: line for line in done.out.partition("Settings")[2].splitlines()[1:]}
-    assert rows.keys() == settings_of(clone).keys()
+    assert rows.keys() - {"server_database"} == settings_of(clone).keys()
     assert rows["max_model_calls"].split(maxsplit=2)[1:] == [
         "3",
         f"{clone.workspace / CONFIG} (not trusted, stricter)",
     ]
     assert rows["sandbox"].split() == ["sandbox", '"auto"', "default"]
-    assert rows["checkpointer"].split() == ["checkpointer", '"[secret]"', "SKILLS_AGENT_CHECKPOINTER"]
+    assert rows["server_database"].split() == [
+        "server_database",
+        '"[secret]"',
+        "SKILLS_AGENT_SERVER_DATABASE",
+    ]
 
 
 def test_a_program_gets_the_same_layers_and_a_warning(

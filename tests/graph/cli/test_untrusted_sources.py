@@ -143,9 +143,11 @@ def test_a_changed_skill_is_asked_about_again(cli: CommandLine) -> None:
 
 
 def test_an_unusable_trust_file_trusts_nothing_and_ends_no_list(cli: CommandLine) -> None:
-    broken = cli.write("../trust.json", "{")
+    broken = cli.home / ".config/skills-agent/trust.json"
+    broken.parent.mkdir(parents=True, exist_ok=True)
+    broken.write_text("{")
 
-    listed = cli.run("skills", "list", SKILLS_AGENT_TRUST_FILE=str(broken))
+    listed = cli.run("skills", "list")
 
     assert listed.code == 0
     assert HIDES in listed.out

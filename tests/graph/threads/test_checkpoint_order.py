@@ -255,7 +255,7 @@ def test_processes_with_other_clocks_go_on_with_one_thread(
 ) -> None:
     where = {}
     if kind == "postgres":
-        where = {"SKILLS_AGENT_CHECKPOINTER": request.getfixturevalue("postgres_dsn")}
+        where = {"SKILLS_AGENT_SERVER_DATABASE": request.getfixturevalue("postgres_dsn")}
     script = cli.script("one", "two", "three")
     for number, late in enumerate([0, HOUR, 2 * HOUR]):
         asked = ["ask", f"q{number}", "--thread", "t", "--model", script]

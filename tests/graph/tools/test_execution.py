@@ -73,7 +73,7 @@ def test_settings_reach_the_scripts(
         skills_dir,
         "demo",
         "d",
-        scripts__run_sh='ulimit -n; echo "$DEPLOY_KEY"; echo "${#DEPLOY_KEY}"; touch a b; pwd',
+        scripts__run_sh='echo "$DEPLOY_KEY"; echo "${#DEPLOY_KEY}"; pwd',
     )
     agent = make_agent(
         [
@@ -82,14 +82,11 @@ def test_settings_reach_the_scripts(
             "ok",
         ],
         script_secrets={"demo@project": ["DEPLOY_KEY"]},
-        script_open_files=77,
-        max_written_files=1,
         **FREE,
     )
     agent.say("run")
     (answer,) = agent.tool_messages("run_script")
-    written = "files written:\na (0 bytes)\n[1 more]"
-    assert answer.text.partition("\n")[2] == f"{written}\nstdout:\n77\n[secret]\n17\n{workspace}"
+    assert answer.text.partition("\n")[2] == f"stdout:\n[secret]\n17\n{workspace}"
     assert "very-secret-value" not in str(agent.values)
 
 
@@ -116,10 +113,10 @@ def test_a_required_sandbox_that_is_missing_refuses_every_script(
 
 def test_secrets_come_from_the_environment_as_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SKILLS_AGENT_SCRIPT_SECRETS", '{"demo": ["A", "B"]}')
-    monkeypatch.setenv("SKILLS_AGENT_NETWORK_SKILLS", "demo, other@user")
+    monkeypatch.setenv("SKILLS_AGENT_SANDBOX_NETWORK", "demo, other@user")
     settings = Settings.load(tmp_path)
     assert settings.script_secrets == {"demo": ("A", "B")}
-    assert settings.network_skills == ("demo", "other@user")
+    assert settings.extras["sandbox_network"] == ("demo", "other@user")
 
 
 # --- the script that a path means ---

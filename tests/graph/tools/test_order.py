@@ -8,7 +8,9 @@ from skills_agent.graph.tools import ORDER
 
 
 def test_tools_stand_in_one_order_whoever_brings_them(workspace: Path) -> None:
-    settings = Settings(workspace=workspace, home=workspace.parent / "home", enable_propose_skill=True)
+    settings = Settings(
+        workspace=workspace, home=workspace.parent / "home", extras={"packages_propose": True}
+    )
     offered = list(Services(Host(settings)).offered)
     assert offered == [name for name in ORDER if name in offered]
     own = {"update_plan", "read_file", "write_file", "fetch_url", "run_script", "search_skills"}

@@ -195,7 +195,7 @@ def test_what_is_no_part_of_a_skill_is_no_part_of_its_plugin(tmp_path: Path, plu
 
 @pytest.mark.parametrize(
     ("limits", "reason"),
-    [({"max_files": 5}, "max_snapshot_files"), ({"max_bytes": 400}, "max_snapshot_bytes")],
+    [({"max_files": 5}, "5 files"), ({"max_bytes": 400}, "400 bytes")],
 )
 def test_a_plugin_that_is_too_large_is_left_out_and_that_is_said(
     tmp_path: Path, plugin: Path, limits: dict[str, int], reason: str
