@@ -21,7 +21,7 @@ from typing import Any, Final
 import click
 
 from skills_agent.graph import settings as settings_module
-from skills_agent.graph.audit.events import EVENTS
+from skills_agent.graph.audit.events import kinds
 from skills_agent.graph.cli.main import cli
 from skills_agent.graph.hooks import hook
 from skills_agent.graph.layers import TIGHTER
@@ -129,8 +129,8 @@ def secrets() -> Iterator[str]:
 def events() -> Iterator[str]:
     """Yield the table of the audit's events with the fields of each."""
     rows = (
-        [f"`{name}`", _sentence(event.__doc__), ", ".join(f"`{field}`" for field in event.__struct_fields__)]
-        for name, event in EVENTS.items()
+        [f"`{name}`", kind.when, ", ".join(f"`{field}`" for field in kind.fields.split())]
+        for name, kind in kinds().items()
     )
     yield from _table(("event", "when", "fields"), rows)
 

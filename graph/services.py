@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.runtime import Runtime
-from msgspec import UNSET, UnsetType
 
-from skills_agent.graph.audit.events import Operator
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import redaction_of
@@ -167,13 +165,13 @@ class Services:
         return Audit(
             RunLog(settings.audit_folder, settings.workspace) if settings.audit != "off" else None,
             redaction_of(settings),
-            Operator(
-                model=usual_model(settings, self.model),
-                allowed_tools=settings.allowed_tools,
-                approval=settings.approval,
-                yes=sorted(self.host.yes),
-                sandbox=settings.sandbox,
-            ),
+            {
+                "model": usual_model(settings, self.model),
+                "allowed_tools": settings.allowed_tools,
+                "approval": settings.approval,
+                "yes": sorted(self.host.yes),
+                "sandbox": settings.sandbox,
+            },
             required=settings.audit == "require",
             offered=lambda digest: _offered(self.library.shared, digest),
         )
@@ -424,8 +422,8 @@ def usual_model(settings: Settings, model: ModelRunnable | None) -> str:
     return model_name(model) if model is not None else settings.model or default_model(process_environment())
 
 
-def _offered(registry: Registry, digest: str) -> list[str] | UnsetType:
+def _offered(registry: Registry, digest: str) -> list[str] | None:
     catalog = registry.get(digest)
     if catalog is None or len(catalog.skills) > _MOST_OFFERED:
-        return UNSET
+        return None
     return [skill.name for skill in catalog.skills if skill.model_invocable]

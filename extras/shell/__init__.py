@@ -7,5 +7,6 @@ from skills_agent.graph.hooks import Extra
 EXTRA: Final = Extra(
     name="shell",
     tools="skills_agent.shell.tools:shell_tools",
+    events="skills_agent.shell.events:EVENTS",
     lines="skills_agent.shell.lines:LINES",
 )

@@ -8,7 +8,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, ToolException
 from pydantic import Field
 
-from skills_agent.graph.audit.events import CommandEnded
+from skills_agent.graph.audit.events import Record, event
 from skills_agent.graph.threads.left_running import END_SECONDS
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.equipment import Equipment
@@ -146,9 +146,10 @@ def _told(command: BackgroundCommand, look: Look) -> str:
     return f"{command.id} runs ({look.seconds:.0f} s)\n{shown}"
 
 
-def _event_of(command: BackgroundCommand, call_id: str) -> CommandEnded:
+def _event_of(command: BackgroundCommand, call_id: str) -> Record:
     result = explained(command.result, command.request) if command.result else None
-    return CommandEnded(
+    return event(
+        "command_ended",
         call_id=call_id,
         command=command.id,
         exit_code=result.exit_code if result else None,

@@ -1,6 +1,5 @@
 """The lines of a file that somebody else may have written: none that is too long comes into memory whole."""
 
-import os
 from typing import BinaryIO, Final, NamedTuple
 
 CHUNK: Final = 16_384
@@ -32,13 +31,3 @@ def read_lines(file: BinaryIO) -> tuple[list[bytes], Fragment]:
             return lines, Fragment(size, line[:MAX_FRAGMENT])
         lines.append(line[:-1] if size == len(line) else line[:MAX_FRAGMENT] + _CUT)
     return lines, Fragment(0, b"")
-
-
-def line_start(file: int, end: int) -> int:
-    """Return where the line begins that goes on until `end`."""
-    while end:
-        start = max(0, end - CHUNK)
-        if place := os.pread(file, end - start, start).rfind(b"\n") + 1:
-            return start + place
-        end = start
-    return 0

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from skills_agent.graph.audit.events import TornLine
-from skills_agent.graph.audit.lines import CHUNK, MAX_FRAGMENT, MAX_LINE, Fragment, line_start, read_lines
+from skills_agent.graph.audit.events import Record, event
+from skills_agent.graph.audit.lines import CHUNK, MAX_LINE, Fragment, read_lines
 from skills_agent.graph.private_files import folder_name
 from skills_agent.skills import posix
 from skills_agent.skills.confined import (
@@ -23,7 +23,6 @@ from skills_agent.skills.confined import (
     make_folder_beneath,
     open_beneath,
     open_folder_beneath,
-    parts_of,
     refusing_links,
 )
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
@@ -42,8 +41,6 @@ MOST: Final = 10**18
 
 _PLAIN: Final = ("type", "time", "thread", "run", "node", "task", "call_id")
 """What tells events apart: no lists and no objects, also in files that come with a workspace."""
-
-Record = dict[str, Any]
 
 
 class AuditError(DetailedError, SkillsAgentError):
@@ -188,7 +185,6 @@ class RunLog:
         is_inside = workspace is not None and self.folder.is_relative_to(workspace)
         self._root = workspace if workspace and is_inside else self.folder
         self._inner = str(self.folder.relative_to(self._root))
-        self._kept: _Folder | None = None
 
     def append(self, thread: str, drafts: Sequence[Mapping[str, Any]], *, sync: bool = True) -> list[Record]:
         """Write events at the end of a thread's file, and return their records.
@@ -330,32 +326,17 @@ class RunLog:
 
     @contextmanager
     def _folder(self, *, make: bool = False) -> Iterator[int]:
-        # Kept open, as every step of every run needs it; held here, so that nobody else closes it meanwhile.
-        kept = self._kept
-        if kept is None or not self._is_at_its_place(kept):
-            with refusing_links(self.folder):
-                try:
-                    kept = _Folder(open_folder_beneath(self._root, self._inner))
-                except FileNotFoundError:
-                    if not make:
-                        raise
-                    kept = _Folder(self._make_folder())
-            self._kept = kept
-        yield kept.descriptor
-
-    def _is_at_its_place(self, kept: "_Folder") -> bool:
-        """Return False where the folder was removed or replaced, or a link has come to stand on the way."""
-        path = os.fspath(self._root)
+        with refusing_links(self.folder):
+            try:
+                folder = open_folder_beneath(self._root, self._inner)
+            except FileNotFoundError:
+                if not make:
+                    raise
+                folder = self._make_folder()
         try:
-            facts = os.stat(path)  # noqa: PTH116 - each append comes here, and paths cost more than the calls
-            for part in parts_of(self._inner):
-                path = f"{path}/{part}"
-                facts = os.lstat(path)
-                if not stat.S_ISDIR(facts.st_mode):
-                    return False
-        except OSError:
-            return False
-        return (facts.st_dev, facts.st_ino) == kept.identity
+            yield folder
+        finally:
+            os.close(folder)
 
     def _make_folder(self) -> int:
         """Make the folder, which git ignores whole."""
@@ -366,18 +347,6 @@ class RunLog:
             with os.fdopen(os.open(".gitignore", flags, 0o666, dir_fd=folder), "w") as file:
                 file.write("*\n")
         return folder
-
-
-class _Folder:
-    """An open folder, closed when nobody holds it any more."""
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-        facts = os.fstat(descriptor)
-        self.identity = (facts.st_dev, facts.st_ino)
-
-    def __del__(self) -> None:
-        os.close(self.descriptor)
 
 
 def _has_head(name: str, folder: int) -> bool:
@@ -391,8 +360,8 @@ def _torn(fragment: Fragment, draft: Mapping[str, Any]) -> Iterator[Record]:
     """Yield the event of a line that was cut off, at the place of the event that follows it."""
     if fragment.size:
         names = ("time", "thread", "run", "node", "task", "checkpoint")
-        torn = TornLine(bytes=fragment.size, fragment=fragment.start.decode(errors="replace"))
-        yield {**{name: draft.get(name, "") for name in names}, **torn.as_record()}
+        torn = event("torn_line", bytes=fragment.size, fragment=fragment.start.decode(errors="replace"))
+        yield {**{name: draft.get(name, "") for name in names}, **torn}
 
 
 def _read_end(file: int, size: int) -> tuple[Head, Fragment]:
@@ -402,12 +371,8 @@ def _read_end(file: int, size: int) -> tuple[Head, Fragment]:
         start = tail.rfind(b"\n", 0, -1) + 1
         if (start or size <= CHUNK) and (record := read(tail[start:-1])):
             return head_of(record), Fragment(0, b"")
-    end = line_start(file, size)
-    fragment = Fragment(size - end, os.pread(file, MAX_FRAGMENT, end))
-    while end:
-        start = line_start(file, end - 1)
-        is_too_long = end - 1 - start > MAX_LINE
-        if not is_too_long and (record := read(os.pread(file, end - 1 - start, start))):
-            return head_of(record), fragment
-        end = start
-    return EMPTY, fragment
+    with os.fdopen(os.dup(file), "rb") as whole:
+        whole.seek(0)
+        lines, fragment = read_lines(whole)
+    last = next(filter(None, map(read, reversed(lines))), None)
+    return head_of(last) if last else EMPTY, fragment

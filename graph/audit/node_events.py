@@ -5,22 +5,19 @@ The recorder makes events of a step while it runs; `threads show --steps` makes 
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, cast
 
-import msgspec
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.errors import GraphInterrupt
 from langgraph.types import Command
 from msgspec import UNSET, UnsetType
 
-from skills_agent.graph.audit import events
-from skills_agent.graph.audit.events import Event, Outcome, RunResumed
+from skills_agent.graph.audit.events import Record, event
 from skills_agent.nodes.asking import UNKNOWN
 from skills_agent.nodes.effects import StartedCall, Witness
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.skills.text import one_line
 from skills_agent.state.endings import fault_of
-from skills_agent.state.records import Counts
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentState, CallRequest
 from skills_agent.state.transcript import (
@@ -35,7 +32,9 @@ from skills_agent.state.transcript import (
 from skills_agent.state.turn_end import next_turn
 
 State = Mapping[str, Any]
-_Kind = TypeVar("_Kind", bound=Event)
+
+
+NOBODY: Final = {"caller": None, "verified": False, "model": ""}
 
 
 class NodeStep(NamedTuple):
@@ -46,9 +45,7 @@ class NodeStep(NamedTuple):
     update: State
     """What it changed."""
     seconds: float | UnsetType = UNSET
-    invocation: RunResumed = RunResumed(
-        caller=None, verified=False, model="", allowed_tools="", approval="", yes=[], sandbox=""
-    )
+    invocation: State = NOBODY
     """Who calls the graph, and what the operator had set."""
 
     @property
@@ -74,7 +71,7 @@ _FOUND: Final = re.compile(r"(?m)^- (\S+?)(?: \(loaded\))?: ")
 """The lines of a search's result."""
 
 
-def events_of(node: str, step: NodeStep) -> list[Event]:
+def events_of(node: str, step: NodeStep) -> list[Record]:
     """Return the events of a node's step, in the order in which a person reads them."""
     return list(_EVENTS.get(node, _step_ended)(step))
 
@@ -99,10 +96,10 @@ def turn_of(node: str, before: State) -> int:
     return int((before.get("usage") or {}).get("turn", 0))
 
 
-def call_started(request: CallRequest, *, is_lasting: bool) -> Event:
+def call_started(request: CallRequest, *, is_lasting: bool) -> Record:
     """Return the event of a call that is about to run."""
     digest = request["approved"] if is_lasting else ""
-    return _pick(events.CallStarted, _call_record(request), digest=digest)
+    return event("call_started", _call_record(request), digest=digest)
 
 
 def witness_of(records: Iterable[Mapping[str, Any]], is_whole: bool) -> Witness:
@@ -122,31 +119,31 @@ def witness_of(records: Iterable[Mapping[str, Any]], is_whole: bool) -> Witness:
     return Witness(started, mentioned if is_whole else ())
 
 
-def questions_asked(node: str, before: State, interrupt: GraphInterrupt) -> list[Event]:
+def questions_asked(node: str, before: State, interrupt: GraphInterrupt) -> list[Record]:
     """Return what a person is asked: by `approve`, by `act` itself, or by a host's tool in any shape."""
     if node != "act":
         return [
-            _pick(events.ApprovalAsked, verdict, call_id=call_id, question=verdict["reason"])
+            event("approval_asked", verdict, call_id=call_id, question=verdict["reason"])
             for call_id, verdict in (before.get("verdicts") or {}).items()
             if verdict["decision"] == "ask"
         ]
     call = _call_record(cast("CallRequest", before))
-    questions: list[Event] = []
+    questions: list[Record] = []
     for each in interrupt.args[0]:
         actions = each.value.get("action_requests") if isinstance(each.value, Mapping) else None
         # A description ends with the question; before it stands what the event has in its fields.
         question = str(actions[0]["description"]).rpartition("\n\n")[2] if actions else str(each.value)
         question = actions[0].get(UNKNOWN, {}).get("text", question) if actions else question
-        questions.append(_pick(events.ApprovalAsked, call, question=question))
+        questions.append(event("approval_asked", call, question=question))
     return questions
 
 
 def outcome_answered(
     request: CallRequest, question: str, user: str | None, *, again: bool, message: str
-) -> Event:
+) -> Record:
     """Return the event of a person's answer about a call whose outcome is unknown."""
-    return _pick(
-        events.ApprovalAnswered,
+    return event(
+        "approval_answered",
         _call_record(request),
         answer="approve" if again else "reject",
         scope="call",
@@ -159,30 +156,32 @@ def outcome_answered(
     )
 
 
-def state_updated(values: Any, as_node: str | None) -> list[Event]:
+def state_updated(values: Any, as_node: str | None) -> list[Record]:
     """Return the events of a change that somebody made to a thread from outside of the graph."""
     if not isinstance(values, Mapping):
         return []
     grants: Mapping[str, State] = values.get("grants") or {}
     revoked = {call_id: grant for call_id, grant in grants.items() if grant.get("revoked")}
-    updates: list[Event] = [
-        _pick(events.GrantRevoked, {"scope": "", "pattern": "", **grant}, call_id=call_id)
+    updates: list[Record] = [
+        event("grant_revoked", {"scope": "", "pattern": "", **grant}, call_id=call_id)
         for call_id, grant in revoked.items()
     ]
     if channels := sorted(set(values) - ({"grants"} if len(revoked) == len(grants) else set())):
         given, skills = sorted(set(grants) - set(revoked)), sorted(values.get("skills_loaded") or {})
         updates.append(
-            events.StateUpdated(as_node=as_node or "", channels=channels, grants=given, skills=skills)
+            event("state_updated", as_node=as_node or "", channels=channels, grants=given, skills=skills)
         )
     return updates
 
 
-def _discovered(step: NodeStep) -> Iterator[Event]:
+def _discovered(step: NodeStep) -> Iterator[Record]:
     before = step.before
     human = last_human(before.get("messages") or [])
     catalog = step.update.get("catalog") or before.get("catalog") or {}
     changed = catalog.get("changed", [])
-    yield events.RunStarted(
+    yield event(
+        "run_started",
+        step.invocation,
         request=str(human.text) if human else "",
         skills=list(before.get("skills") or []),
         catalog=catalog.get("digest", ""),
@@ -190,16 +189,15 @@ def _discovered(step: NodeStep) -> Iterator[Event]:
         changed=[each["name"] for each in changed],
         sources=len(catalog.get("sources", ())),
         problems=sum(each["severity"] != "info" for each in catalog.get("diagnostics", ())),
-        **msgspec.structs.asdict(step.invocation),
     )
     for each in changed:
-        yield _pick(events.SkillChanged, each, skill=each["name"])
+        yield event("skill_changed", each, skill=each["name"])
     if answers := step.answers:
         known = {message.id for message in before.get("messages") or []}
-        yield from (events.CallDropped(**_dropped(each)) for each in answers if each.id not in known)
+        yield from (event("call_dropped", **_dropped(each)) for each in answers if each.id not in known)
 
 
-def _selected(step: NodeStep) -> Iterator[Event]:
+def _selected(step: NodeStep) -> Iterator[Record]:
     message = last_ai([*(step.before.get("messages") or []), *(step.update.get("messages") or [])])
     said = one_line(str(message.text)) if message else ""
     calls = {call["id"]: {**call["args"], "reason": said} for call in message.tool_calls} if message else {}
@@ -208,10 +206,10 @@ def _selected(step: NodeStep) -> Iterator[Event]:
             yield _skill_refused(answer, calls.get(answer.tool_call_id, {}))
     receipt = next((each.tool_call_id for each in step.answers if each.name != LOAD_SKILL), "")
     for name, skill in (step.update.get("skills_loaded") or {}).items():
-        yield _pick(events.SkillUnloaded, skill, call_id=receipt, skill=name)
+        yield event("skill_unloaded", skill, call_id=receipt, skill=name)
 
 
-def _loaded(step: NodeStep) -> Iterator[Event]:
+def _loaded(step: NodeStep) -> Iterator[Record]:
     ledger = step.update.get("skills_loaded") or {}
     resources = step.update.get("skill_resources") or {}
     lines = [line for answer in step.answers for line in str(answer.text).splitlines()[len(ledger) :]]
@@ -220,63 +218,63 @@ def _loaded(step: NodeStep) -> Iterator[Event]:
         files = resources.get(name) or {}
         listed = len(files.get("files", ())) + files.get("omitted", 0)
         size = len(skill["instructions"])
-        yield _pick(events.SkillLoaded, skill, skill=name, resources=listed, characters=size, **notes)
+        yield event("skill_loaded", skill, skill=name, resources=listed, characters=size, **notes)
         notes = {}
     if not ledger:
         for answer in step.answers:
             yield _skill_refused(answer, {**step.before, **step.before["skills"][-1]})
 
 
-def _skill_refused(answer: ToolMessage, request: State) -> events.SkillRefused:
+def _skill_refused(answer: ToolMessage, request: State) -> Record:
     skill, reason = str(request.get("name") or ""), str(request.get("reason") or "")
-    return events.SkillRefused(
-        call_id=answer.tool_call_id, skill=skill, reason=reason, refusal=str(answer.text)
+    return event(
+        "skill_refused", call_id=answer.tool_call_id, skill=skill, reason=reason, refusal=str(answer.text)
     )
 
 
-def _model_called(step: NodeStep) -> Iterator[Event]:
+def _model_called(step: NodeStep) -> Iterator[Record]:
     """Tell each reply of a model, not what the agent says itself; the last has the tokens of the step."""
     messages: list[AnyMessage] = step.update.get("messages") or []
     replies = [each for each in messages if isinstance(each, AIMessage) and not is_synthetic(each)]
     for message in replies:
-        name = message.response_metadata.get("model_name") or step.invocation.model
+        name = message.response_metadata.get("model_name") or step.invocation["model"]
         calls = [call["name"] or "" for call in [*message.tool_calls, *message.invalid_tool_calls]]
         fault = fault_of(message) or UNSET
         spent: dict[str, Any] = {"input_tokens": 0, "output_tokens": 0}
         if message is replies[-1]:
             spent = {**step.tokens, **step.cached, "seconds": step.seconds}
-        yield events.ModelCalled(model=str(name), calls=calls, fault=fault, **spent)
+        yield event("model_called", model=str(name), calls=calls, fault=fault, **spent)
 
 
-def _summarized(step: NodeStep) -> Iterator[Event]:
+def _summarized(step: NodeStep) -> Iterator[Record]:
     if summary := step.update.get("summary"):
-        yield _pick(events.HistorySummarized, summary, seconds=step.seconds, **step.tokens)
+        yield event("history_summarized", summary, seconds=step.seconds, **step.tokens)
 
 
-def _judged(step: NodeStep) -> Iterator[Event]:
+def _judged(step: NodeStep) -> Iterator[Record]:
     verdicts = step.update.get("verdicts") or {}
     for call_id, verdict in verdicts.items():
-        yield _pick(events.CallJudged, verdict, call_id=call_id)
+        yield event("call_judged", verdict, call_id=call_id)
     for answer in step.answers:
         if answer.tool_call_id not in verdicts:  # arguments that are no JSON
-            yield _pick(events.CallJudged, _dropped(answer), args={}, decision="deny", by="error")
+            yield event("call_judged", _dropped(answer), args={}, decision="deny", by="error")
 
 
-def _answered(step: NodeStep) -> Iterator[Event]:
+def _answered(step: NodeStep) -> Iterator[Record]:
     for call_id, grant in (step.update.get("grants") or {}).items():
         verdict = {**step.update["verdicts"][call_id], "tool": grant["tool"], "args": grant["args"]}
-        yield _pick(events.ApprovalAnswered, {**grant, **verdict}, call_id=call_id, answer=grant["decision"])
+        yield event("approval_answered", {**grant, **verdict}, call_id=call_id, answer=grant["decision"])
 
 
-def _acted(step: NodeStep) -> Iterator[Event]:
+def _acted(step: NodeStep) -> Iterator[Record]:
     call = _call_record(cast("CallRequest", step.before))
     answer = next((each for each in step.answers if each.tool_call_id == call["call_id"]), None)
     text = str(answer.text) if answer else ""
     failed = answer is not None and answer.status == "error"
     outcome = outcome_of(answer) if answer else {}
     has_run = bool(outcome)
-    yield _pick(
-        events.CallEnded,
+    yield event(
+        "call_ended",
         {**outcome, **call},
         status="ok" if not failed else "failed" if has_run else "error",
         bytes=len(text.encode(errors="replace")),
@@ -287,17 +285,17 @@ def _acted(step: NodeStep) -> Iterator[Event]:
     )
     spec = TOOL_SPECS.get(call["tool"])
     if spec and spec.counts_as == "resource" and not failed:
-        yield _pick(events.ResourceRead, call, path=str(call["args"].get("path") or ""))
+        yield event("resource_read", call, path=str(call["args"].get("path") or ""))
     for name, skill in (step.update.get("skills_loaded") or {}).items():
         if skill["unloaded"]:
-            yield _pick(events.SkillUnloaded, skill, call_id=call["call_id"], skill=name)
+            yield event("skill_unloaded", skill, call_id=call["call_id"], skill=name)
 
 
-def _finished(step: NodeStep) -> Iterator[Event]:
+def _finished(step: NodeStep) -> Iterator[Record]:
     said = last_ai(step.update.get("messages") or [])
     own = {call["id"] for call in said.tool_calls} if said else set()  # of the host's form of answers
     dropped = [each for each in step.answers if each.tool_call_id not in own]
-    yield from (events.CallDropped(**_dropped(each)) for each in dropped)
+    yield from (event("call_dropped", **_dropped(each)) for each in dropped)
     yield from _model_called(step)
     if not any(isinstance(each, AIMessage) for each in step.update.get("messages") or []):
         fault = fault_of(last_ai(step.before.get("messages") or []))
@@ -307,29 +305,25 @@ def _finished(step: NodeStep) -> Iterator[Event]:
     yield _run_ended(step, "cut short", reason)
 
 
-def _run_ended(step: NodeStep, outcome: Outcome, reason: str) -> events.RunEnded:
+def _run_ended(step: NodeStep, outcome: str, reason: str) -> Record:
     usage = add_usage(step.before.get("usage"), step.update.get("usage"))
-    return events.RunEnded(
+    return event(
+        "run_ended",
         outcome=outcome,
         reason=reason,
         answer_bytes=len(str(step.update.get("answer") or "").encode(errors="replace")),
         loaded=list(step.update.get("loaded", step.before.get("loaded")) or []),
-        usage=Counts(**usage["this_turn"]),
+        usage=dict(usage["this_turn"]),
     )
 
 
-def _step_ended(step: NodeStep) -> Iterator[Event]:
+def _step_ended(step: NodeStep) -> Iterator[Record]:
     channels = sorted(name for name, value in step.update.items() if value or name != "messages")
-    yield events.StepEnded(channels=channels)
+    yield event("step_ended", channels=channels)
 
 
-def _dropped(answer: ToolMessage) -> dict[str, str]:
+def _dropped(answer: ToolMessage) -> dict[str, Any]:
     return {"call_id": answer.tool_call_id, "tool": answer.name or "", "reason": str(answer.text)}
-
-
-def _pick(kind: type[_Kind], record: Mapping[str, Any], **fields: Any) -> _Kind:
-    names = kind.__struct_fields__
-    return kind(**{name: record[name] for name in names if name in record} | fields)
 
 
 def _call_record(request: CallRequest) -> dict[str, Any]:
@@ -344,7 +338,7 @@ def _call_record(request: CallRequest) -> dict[str, Any]:
     }
 
 
-_EVENTS: Final[Mapping[str, Callable[[NodeStep], Iterator[Event]]]] = {
+_EVENTS: Final[Mapping[str, Callable[[NodeStep], Iterator[Record]]]] = {
     "discover": _discovered,
     "summarize": _summarized,
     "select": _selected,

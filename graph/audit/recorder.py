@@ -11,33 +11,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from threading import RLock
-from typing import Any, Final, cast
+from typing import Any, Final
 
-import msgspec
 from langchain_core.messages.tool import ToolCall
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import RunControl, Runtime, get_runtime
 from langgraph.types import StateSnapshot, StateUpdate
-from msgspec import UNSET, UnsetType
 
 from skills_agent.graph.audit import node_events
-from skills_agent.graph.audit.events import (
-    AnswerRefused,
-    CallDoubted,
-    CallRunning,
-    Event,
-    EventsLost,
-    ModelAwaited,
-    Operator,
-    ReplyWithdrawn,
-    RunFailed,
-    RunResumed,
-    RunStarted,
-    ThreadForked,
-)
-from skills_agent.graph.audit.log import AuditError, Record, RunLog
+from skills_agent.graph.audit.events import Record, event
+from skills_agent.graph.audit.log import AuditError, RunLog
 from skills_agent.graph.audit.node_events import NodeStep, State, turn_of
 from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.langgraph_inside import asked_again, state_now
@@ -91,10 +76,10 @@ class Audit:
         self,
         log: RunLog | None,
         redaction: Redaction,
-        operator: Operator,
+        operator: Mapping[str, Any],
         *,
         required: bool = False,
-        offered: Callable[[str], list[str] | UnsetType] = lambda _: UNSET,
+        offered: Callable[[str], list[str] | None] = lambda _: None,
     ) -> None:
         """Record into `log` (None: nowhere, events are only streamed), without secrets.
 
@@ -131,19 +116,19 @@ class Audit:
         except (GraphBubbleUp, AuditError):
             raise
         except AnswerRefusedError as error:
-            tell([AnswerRefused(fault=error.fault)], after_effects=True)
+            tell([event("answer_refused", fault=error.fault)], after_effects=True)
             raise asked_again(error.question, error.answer_schema) from error
         except Exception as error:
-            tell([RunFailed(error=type(error).__name__, message=str(error))], after_effects=True)
+            tell([event("run_failed", error=type(error).__name__, message=str(error))], after_effects=True)
             raise
         if not changes:
             return
         seconds, update = round(time.perf_counter() - start, 4), node_events.merge_updates(changes[0])
         step = NodeStep(before, update, seconds, self._resumed(runtime))
         happened = node_events.events_of(node, step)
-        for event in happened:
-            if isinstance(event, RunStarted):
-                event.offered = self._offered(event.catalog)
+        for each in happened:
+            if each["type"] == "run_started" and (offered := self._offered(each["catalog"])) is not None:
+                each["offered"] = offered
         tell(happened, after_effects=node in AFTER_EFFECTS)
 
     def _resume(self, node: str, turn: int, runtime: Runtime[Context]) -> None:
@@ -154,53 +139,55 @@ class Audit:
 
     def starts(self, request: CallRequest, *, is_lasting: bool) -> None:
         """Record that a call is about to run; `act` knows when, after it has looked into the journal."""
-        self._record_call(request, node_events.call_started(request, is_lasting=is_lasting))
+        self._tell_of_call(request, node_events.call_started(request, is_lasting=is_lasting))
 
     def answered(self, request: CallRequest, question: str, *, again: bool, message: str) -> None:
         """Record what a person said about a call whose outcome is unknown."""
         user = caller_of(get_runtime(Context))
-        event = node_events.outcome_answered(request, question, user, again=again, message=message)
-        self._record_call(request, event)
+        said = node_events.outcome_answered(request, question, user, again=again, message=message)
+        self._tell_of_call(request, said)
 
     def doubted(self, call: ToolCall, reason: str) -> None:
         """Record that something was not believed that a client can write."""
-        event = CallDoubted(call_id=call["id"] or "", tool=call["name"], args=call["args"], reason=reason)
-        self._tell("act", turn_of("act", state_now()), get_runtime(Context), [event])
+        named = {"call_id": call["id"] or "", "tool": call["name"], "args": call["args"]}
+        self._tell_of_call(state_now(), event("call_doubted", named, reason=reason))
+
+    def _tell_of_call(self, state: Any, happened: Record) -> None:
+        self._tell("act", turn_of("act", state), get_runtime(Context), [happened])
 
     def withdrawn(self, state: State, message_id: str, reason: str, wait: float | None) -> None:
         """Record that a model's reply broke off, and that what was shown of it does not count."""
         node = str(get_config()["metadata"]["langgraph_node"])
-        event = ReplyWithdrawn(message_id=message_id, reason=reason, wait=UNSET if wait is None else wait)
-        self._tell(node, turn_of(node, state), get_runtime(Context), [event])
+        more = {} if wait is None else {"wait": wait}
+        happened = event("reply_withdrawn", more, message_id=message_id, reason=reason)
+        self._tell(node, turn_of(node, state), get_runtime(Context), [happened])
 
     def awaits(self, model: str) -> Callable[[int], None]:
         """Return what tells clients that the calling node still waits for a model."""
         node, writer = str(get_config()["metadata"]["langgraph_node"]), get_runtime(Context).stream_writer
-        return lambda seconds: self.stream(ModelAwaited(model=model, waiting_seconds=seconds), writer, node)
+        return lambda seconds: self.stream(
+            event("model_awaited", model=model, waiting_seconds=seconds), writer, node
+        )
 
     def still_runs(self, request: ToolCallRequest, seconds: int) -> None:
         """Tell clients that a call runs on; the record has its start and its end."""
         call = request.tool_call
-        event = CallRunning(call_id=call["id"] or "", tool=call["name"], running_seconds=seconds)
-        self.stream(event, request.runtime.stream_writer)
+        happened = event("call_running", call_id=call["id"] or "", tool=call["name"], running_seconds=seconds)
+        self.stream(happened, request.runtime.stream_writer)
 
-    def stream(self, event: Event, writer: Callable[[Any], object], node: str = "act") -> None:
+    def stream(self, happened: Record, writer: Callable[[Any], object], node: str = "act") -> None:
         """Tell clients something that the record does not keep."""
-        record = {**self._redacted(event), "node": node}
-        writer({**record, "type": PREFIX + record["type"]})
+        writer(_told({**self._redacted(happened), "node": node}))
 
-    def afterwards(self, state: State) -> Callable[[Event], Record]:
+    def afterwards(self, state: State) -> Callable[[Record], Record]:
         """Return what records an event of the calling step, also when that has ended, for clients to read."""
         envelope, memory = self._locate("act", turn_of("act", state), get_runtime(Context))
 
-        def record(event: Event) -> Record:
-            (*_, written) = self._record({**envelope, "time": _now()}, memory, [event], after_effects=True)
-            return {**written, "type": PREFIX + written["type"]}
+        def record(happened: Record) -> Record:
+            written = self._record({**envelope, "time": _now()}, memory, [happened], after_effects=True)
+            return _told(written[-1])
 
         return record
-
-    def _record_call(self, request: CallRequest, event: Event) -> None:
-        self._tell("act", turn_of("act", cast("State", request)), get_runtime(Context), [event])
 
     def witness(self, thread: str, namespace: str) -> Witness:
         """Return what the record of a thread says of the calls that began: nothing, where there is none."""
@@ -212,9 +199,10 @@ class Audit:
             logger.warning("audit cannot be read", extra={"cause": error.strerror or str(error)})
             return Witness()
 
-    def record_fork(self, thread: str, event: ThreadForked, turn: int) -> None:
+    def record_fork(self, thread: str, forked: Record, turn: int) -> None:
         """Record that a thread was made as a copy of another one, in that turn."""
-        self._record(_envelope(thread, turn, checkpoint=event.at), _Memory(), [event], after_effects=True)
+        envelope = _envelope(thread, turn, checkpoint=forked["at"])
+        self._record(envelope, _Memory(), [forked], after_effects=True)
 
     def record_update(self, thread: str, snapshot: StateSnapshot, updates: Sequence[StateUpdate]) -> None:
         """Record what was changed in a thread from outside of the graph; `snapshot` is the state after it."""
@@ -222,31 +210,31 @@ class Audit:
         # No step did it: the checkpoint that was made tells one change from the next.
         change = snapshot.config["configurable"].get("checkpoint_id", "")
         envelope = _envelope(thread, turn_of("", snapshot.values), checkpoint=before, task=change)
-        events = [event for each in updates for event in node_events.state_updated(each.values, each.as_node)]
+        events = [one for each in updates for one in node_events.state_updated(each.values, each.as_node)]
         self._record(envelope, _Memory(), events, after_effects=True)
 
     def _tell(
-        self, node: str, turn: int, runtime: Runtime[Context], events: Sequence[Event], **options: bool
+        self, node: str, turn: int, runtime: Runtime[Context], events: Sequence[Record], **options: bool
     ) -> None:
         envelope, memory = self._locate(node, turn, runtime)
         for record in self._record(envelope, memory, events, **options):
-            runtime.stream_writer({**record, "type": PREFIX + record["type"]})
+            runtime.stream_writer(_told(record))
         memory.runs.add(envelope["run"])
 
     def _record(
         self,
         envelope: Mapping[str, str],
         memory: _Memory,
-        events: Sequence[Event],
+        events: Sequence[Record],
         *,
         after_effects: bool = False,
     ) -> Sequence[Record]:
         """Write events, and return their records; after a time without a file, say how much is missing."""
-        drafts = [{**self._redacted(event), **envelope} for event in events]
+        drafts = [{**self._redacted(each), **envelope} for each in events]
         if self._log is None or not events:
             return drafts
         lost = self._lost
-        gap = EventsLost(lost=lost, cause="the file could not be written").as_record()
+        gap = event("events_lost", lost=lost, cause="the file could not be written")
         written = [{**gap, **envelope}, *drafts] if lost else drafts
         try:
             records = self._log.append(envelope["thread"], written, sync=_waits(drafts, memory))
@@ -265,9 +253,9 @@ class Audit:
             logger.warning("audit can be written again", extra={"lost": lost})
         return records
 
-    def _redacted(self, event: Event) -> Record:
-        record = event.as_record()  # the names of its fields are our own
-        return {name: _bounded(self.redaction.value(value, MAX_TEXT)) for name, value in record.items()}
+    def _redacted(self, happened: Record) -> Record:
+        # The names of its fields are our own.
+        return {name: _bounded(self.redaction.value(value, MAX_TEXT)) for name, value in happened.items()}
 
     def _locate(self, node: str, turn: int, runtime: Runtime[Context]) -> tuple[dict[str, str], _Memory]:
         """Return what the events of a step have in common, and the memory of its invocation."""
@@ -285,12 +273,11 @@ class Audit:
         thread = _named(thread, nested)
         return _envelope(thread, turn, node, checkpoint, info.task_id if info else ""), memory
 
-    def _resumed(self, runtime: Runtime[Context]) -> RunResumed:
-        operator = msgspec.structs.asdict(self._operator)
-        if model := Context.of(runtime.context).model:
-            operator["model"] = model
+    def _resumed(self, runtime: Runtime[Context]) -> Record:
+        chosen = Context.of(runtime.context).model
+        operator = {**self._operator, "model": chosen} if chosen else self._operator
         verified = bool(runtime.server_info and runtime.server_info.user)
-        return RunResumed(caller=caller_of(runtime), verified=verified, **operator)
+        return event("run_resumed", operator, caller=caller_of(runtime), verified=verified)
 
 
 def _bounded(value: Any) -> Any:
@@ -299,6 +286,10 @@ def _bounded(value: Any) -> Any:
         return value
     text = f"[{size:,} characters of JSON]"
     return {"...": text} if isinstance(value, dict) else [text]
+
+
+def _told(record: Record) -> Record:
+    return {**record, "type": PREFIX + record["type"]}
 
 
 def _named(thread: str, namespace: str) -> str:

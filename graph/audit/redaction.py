@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final
 
 from msgspec import Struct, structs
@@ -30,6 +31,7 @@ _MANY: Final = 1_024
 MAX_DEPTH: Final = 12
 MAX_ITEMS: Final = 100
 MAX_BITS: Final = 64
+_LONGEST_KEY: Final = 200
 SHORTEST_VALUE: Final = 8
 """Characters of a variable's value from which on it is taken for a secret by its name alone."""
 
@@ -106,12 +108,6 @@ _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _FLAG: Final = re.compile(rf"(?i)--?(?:[a-z]+-)*(?:{_PASSWORDS}|{_TOKENS})")
 
 
-# Tuples, as `bool | int | float` is made anew each time, and every field of every event comes here.
-_NUMBERS: Final = (bool, int, float)
-_LISTS: Final = (list, tuple, set, frozenset)
-_HOLDERS: Final = (*_LISTS, Mapping)
-
-
 class Redaction:
     """Replaces secrets in texts and JSON-like values by `[secret]`."""
 
@@ -138,40 +134,29 @@ class Redaction:
         start = seen[: max(0, min(limit, len(seen) - unclear))]
         return f"{start}[{len(text) - limit:,} more characters]"
 
-    def value(self, value: Any, limit: int | None = None, _depth: int = 0) -> Any:
+    def value(self, value: Any, limit: int | None = None) -> Any:
         """Return a JSON value without secrets; what JSON cannot hold becomes its text.
 
         `limit` is in characters of each text; lists and objects are cut at 100 items.
         """
+        return self.whole(_plain(value), limit)
+
+    def whole(self, value: Any, limit: int | None = None) -> Any:
+        """Return a value of any size without secrets, records included: so what is kept in clear is shown."""
         if isinstance(value, str):  # most are
             return self.text(value, limit)
-        if value is None or isinstance(value, _NUMBERS):
-            return _number(value)
-        if isinstance(value, _HOLDERS) and _depth >= MAX_DEPTH:
-            return "[nested too deeply]"
-        if isinstance(value, _LISTS):
-            return self._list(list(value), limit, _depth)
         if isinstance(value, Mapping):
-            return self._object(value, limit, _depth)
-        return self.text(str(value), limit)
-
-    def whole(self, value: Any) -> Any:
-        """Return a value of any size without secrets, records included: so what is kept in clear is shown."""
-        if isinstance(value, str):
-            return self._redacted(value)
-        if isinstance(value, Mapping):
-            hidden = {name for name, each in value.items() if each and is_secret_name(str(name))}
             return {
-                name: MASK if name in hidden and isinstance(each, str | list | dict) else self.whole(each)
+                self.text(name) if isinstance(name, str) else name: MASK
+                if _is_hidden(name, each)
+                else self.whole(each, limit)
                 for name, each in value.items()
             }
         if isinstance(value, list | tuple):
-            flags = [
-                isinstance(each, str) and len(each) < 60 and bool(_FLAG.fullmatch(each)) for each in value
-            ]
+            flags = [False, *(isinstance(each, str) and _is_flag(each) for each in value)]
             items = [
-                MASK if flag and isinstance(each, str) else self.whole(each)
-                for flag, each in zip([False, *flags], value, strict=False)
+                MASK if flag and isinstance(each, str) and each else self.whole(each, limit)
+                for flag, each in zip(flags, value, strict=False)
             ]
             return value._make(items) if hasattr(value, "_make") else type(value)(items)
         if is_dataclass(value) and not isinstance(value, type):
@@ -181,27 +166,6 @@ class Redaction:
         if isinstance(value, Struct):
             return structs.replace(value, **self.whole(structs.asdict(value)))
         return value
-
-    def _object(self, value: Mapping[Any, Any], limit: int | None, depth: int) -> dict[str, Any]:
-        redacted = {}
-        for key, each in list(value.items())[:MAX_ITEMS]:
-            name = self.text(str(key), 200)
-            hidden = is_secret_name(str(key)) and isinstance(each, str | list | tuple | dict) and each
-            redacted[name] = MASK if hidden else self.value(each, limit, depth + 1)
-        if len(value) > MAX_ITEMS:
-            redacted["..."] = f"[{len(value) - MAX_ITEMS:,} more]"
-        return redacted
-
-    def _list(self, value: list[Any], limit: int | None, depth: int) -> list[Any]:
-        redacted: list[Any] = []
-        flag = False
-        for each in value[:MAX_ITEMS]:
-            hidden = flag and isinstance(each, str) and each
-            redacted.append(MASK if hidden else self.value(each, limit, depth + 1))
-            flag = isinstance(each, str) and len(each) < 60 and bool(_FLAG.fullmatch(each))
-        if len(value) > MAX_ITEMS:
-            redacted.append(f"[{len(value) - MAX_ITEMS:,} more]")
-        return redacted
 
     def _redacted(self, text: str) -> str:
         return self._known(text) if len(text) <= _SHORT else self._replaced(text)
@@ -230,12 +194,35 @@ def _holds(text: str, hints: Iterable[str]) -> bool:
     return False
 
 
-def _number(value: float | None) -> float | str | None:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+def _is_flag(text: str) -> bool:
+    return len(text) < 60 and bool(_FLAG.fullmatch(text))
+
+
+def _is_hidden(name: object, value: object) -> bool:
+    return bool(value) and isinstance(value, str | list | tuple | dict) and is_secret_name(str(name))
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """Return a value as JSON holds it, bounded in depth and items."""
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
         return f"[number of {value.bit_length()} bits]"
-    return value
+    if not isinstance(value, Mapping | list | tuple | set | frozenset):
+        is_json = value is None or isinstance(value, str | int) or _is_finite(value)
+        return value if is_json else str(value)
+    if depth >= MAX_DEPTH:
+        return "[nested too deeply]"
+    more = f"[{len(value) - MAX_ITEMS:,} more]" if len(value) > MAX_ITEMS else ""
+    if isinstance(value, Mapping):
+        items = {
+            str(key)[:_LONGEST_KEY]: _plain(each, depth + 1) for key, each in islice(value.items(), MAX_ITEMS)
+        }
+        return {**items, "...": more} if more else items
+    listed = [_plain(each, depth + 1) for each in islice(value, MAX_ITEMS)]
+    return [*listed, more] if more else listed
 
 
 def is_secret_name(name: str) -> bool:

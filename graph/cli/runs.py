@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 import click
-import msgspec
 
 from skills_agent.graph.audit import events
-from skills_agent.graph.audit.log import MOST, Record, RunLog, Verification, read, without_repetitions
+from skills_agent.graph.audit.events import Record
+from skills_agent.graph.audit.log import MOST, RunLog, Verification, read, without_repetitions
 from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, local_time, print_json, table
@@ -99,8 +99,8 @@ class RunRecord(NamedTuple):
 
     def _caller_text(self) -> str:
         try:
-            return ", " + msgspec.convert(self.beginning, events.RunStarted).caller_text()
-        except (msgspec.ValidationError, UnicodeEncodeError):  # half a character is no text
+            return f", {events.caller_text(self.beginning)}"
+        except (KeyError, TypeError):
             return ""
 
     def _of(self, *kinds: str) -> list[Record]:

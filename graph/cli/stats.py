@@ -7,7 +7,8 @@ from typing import Final
 
 import click
 
-from skills_agent.graph.audit.log import Record, read, without_repetitions
+from skills_agent.graph.audit.events import Record
+from skills_agent.graph.audit.log import read, without_repetitions
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import line_of, print_json, print_section, table
 from skills_agent.graph.cli.runs import log_of

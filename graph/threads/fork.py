@@ -16,7 +16,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.graph import START
 from langgraph.types import StateSnapshot
 
-from skills_agent.graph.audit.events import ThreadForked
+from skills_agent.graph.audit.events import event
 from skills_agent.graph.langgraph_inside import QUESTION, UPDATE_TASK
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import OPTIONS, config_of
@@ -125,5 +125,7 @@ def _record(
 ) -> None:
     human = last_human(values.get("messages") or [])
     request = str(human.text) if human else ""
-    event = ThreadForked(source=thread, at=checkpoint, request=request, without_skills=list(without_skills))
-    graph.services.audit.record_fork(new, event, (values.get("usage") or {}).get("turn", 0))
+    forked = event(
+        "thread_forked", source=thread, at=checkpoint, request=request, without_skills=list(without_skills)
+    )
+    graph.services.audit.record_fork(new, forked, (values.get("usage") or {}).get("turn", 0))

@@ -12,7 +12,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.graph import START
 from langgraph.types import Overwrite, Send
 
-from skills_agent.graph.audit.events import Event
+from skills_agent.graph.audit.events import Record
 from skills_agent.graph.audit.node_events import NodeStep, events_of, state_updated
 from skills_agent.graph.langgraph_inside import SENDS, UPDATE_TASK
 from skills_agent.graph.threads.compiled import CompiledAgent
@@ -40,7 +40,7 @@ class ThreadStep(NamedTuple):
     changed: Mapping[str, Any]
     """What differs from the step before, as JSON: messages that were added, how many were removed, skills
     that were loaded and unloaded, grants, new verdicts by call id, the plan, and the usage that was added."""
-    events: Sequence[Event] = ()
+    events: Sequence[Record] = ()
     """What happened, as the audit would record it; without times, and without who called."""
     origin: str = ""
     """Of a fork: the thread and the step that it was made from, as `THREAD@STEP`."""
@@ -166,7 +166,7 @@ class _Replay:
         # No known step changed what the oldest one holds.
         self._values = {**values, "messages": values.get("messages") or []}
 
-    def events(self, tasks: Sequence[_Task]) -> Iterator[Event]:
+    def events(self, tasks: Sequence[_Task]) -> Iterator[Record]:
         for task in tasks:
             if task.node == "update":
                 yield from state_updated(task.update, None)

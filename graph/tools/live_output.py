@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
-from skills_agent.graph.audit.events import CallOutput
+from skills_agent.graph.audit.events import event
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.tools.skills import ThreadRuntime
 from skills_agent.nodes.cancellation import Cancellation
@@ -112,12 +112,9 @@ def live_output(
     call_id, write = runtime.tool_call_id or "", while_it_goes_on(runtime.stream_writer, cancellation)
 
     def tell(piece: Piece) -> None:
-        event = CallOutput(
-            call_id=call_id, tool=tool, stream=piece.stream, output=piece.text, skipped=piece.skipped
-        )
-        if command:
-            event.command = command
-        watcher.stream(event, write)
+        of_command = {"command": command} if command else {}
+        output = {"stream": piece.stream, "output": piece.text, "skipped": piece.skipped}
+        watcher.stream(event("call_output", of_command, call_id=call_id, tool=tool, **output), write)
 
     return LiveOutput(tell)
 
