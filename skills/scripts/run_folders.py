@@ -149,9 +149,9 @@ def over_limit(folder: Path, limits: ScriptLimits) -> str:
     """Return how much a folder holds, and which limit that is over; empty where it is over none."""
     weight = weigh(folder, Written(limits.kept_bytes, limits.written_files))
     if weight.bytes > limits.kept_bytes:
-        return f"{weight.bytes:,} bytes or more, over the setting script_kept_bytes"
+        return f"{weight.bytes:,} bytes or more, and {limits.kept_bytes:,} may be kept"
     if weight.files > limits.written_files:
-        return f"{weight.files:,} files or more, over the setting script_written_files"
+        return f"{weight.files:,} files or more, and {limits.written_files:,} may be kept"
     return ""
 
 

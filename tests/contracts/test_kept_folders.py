@@ -128,7 +128,7 @@ def test_a_folder_that_holds_too_much_is_refused_with_the_way_out(
 ) -> None:
     request = request_for(place, "touch started")
     (place / "state" / where / "big").write_bytes(bytes(2 << 20))
-    with pytest.raises(ScriptError, match="script_kept_bytes") as refusal:
+    with pytest.raises(ScriptError, match="may be kept") as refusal:
         make_runner(kept_bytes=1 << 20).run(request)
     if where == "home":
         assert "skills-agent doctor --remove 'home/demo@*'" in str(refusal.value)
@@ -139,7 +139,7 @@ def test_a_folder_that_holds_too_much_is_refused_with_the_way_out(
 def test_too_many_files_in_a_home_are_refused(make_runner: MakeRunner, place: Path) -> None:
     for number in range(30):
         (place / f"state/home/{number}").touch()
-    with pytest.raises(ScriptError, match="21 files or more, over the setting script_written_files"):
+    with pytest.raises(ScriptError, match="21 files or more, and 20 may be kept"):
         make_runner(written_files=20).run(request_for(place, "true"))
 
 
