@@ -173,11 +173,8 @@ def _kind(name: str, origin: str, kinds: Mapping[str, Any]) -> Any:
 
     known = sorted([*kinds, *kinds_of_extras()])
     if near := _EARLIER_NAMES.get(name) or (_OTHER_NAMES_OF_FOLDERS.fullmatch(name) and "skills_dirs"):
-        hint = (
-            f"It is {near} now."
-            if near in known
-            else f"It would be {near}, of an extra that is not installed."
-        )
+        lacks = "" if near in known else " Its extra is not installed."
+        hint = f"Did you mean {near}?{lacks}"
     elif close := get_close_matches(name, known, n=1, cutoff=0.5):
         hint = f"Did you mean {close[0]}?"
     else:
