@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from skills_agent.graph.models.errors import IncompleteReplyError as IncompleteReplyError
     from skills_agent.graph.models.errors import ModelCallError as ModelCallError
     from skills_agent.graph.models.errors import ModelError as ModelError
-    from skills_agent.graph.models.errors import ModelWithoutFormsError as ModelWithoutFormsError
     from skills_agent.graph.models.errors import NoAnswerError as NoAnswerError
     from skills_agent.graph.serialisation import RecordTypeError as RecordTypeError
     from skills_agent.graph.setting_values import SettingsError as SettingsError
@@ -23,20 +22,11 @@ if TYPE_CHECKING:
     from skills_agent.graph.threads.database import CompressedSerializer as CompressedSerializer
     from skills_agent.graph.threads.errors import AgeError as AgeError
     from skills_agent.graph.threads.errors import AnsweredError as AnsweredError
-    from skills_agent.graph.threads.errors import CheckpointOrderError as CheckpointOrderError
-    from skills_agent.graph.threads.errors import EarlyAnswerError as EarlyAnswerError
-    from skills_agent.graph.threads.errors import ForkError as ForkError
-    from skills_agent.graph.threads.errors import InputKeysError as InputKeysError
     from skills_agent.graph.threads.errors import LostLockError as LostLockError
-    from skills_agent.graph.threads.errors import RequestIdError as RequestIdError
     from skills_agent.graph.threads.errors import ThreadBusyError as ThreadBusyError
     from skills_agent.graph.threads.errors import ThreadError as ThreadError
-    from skills_agent.graph.threads.errors import ThreadIdError as ThreadIdError
     from skills_agent.graph.threads.errors import UnfinishedError as UnfinishedError
-    from skills_agent.graph.threads.errors import UnknownGrantError as UnknownGrantError
-    from skills_agent.graph.threads.errors import UnknownStepError as UnknownStepError
     from skills_agent.graph.threads.errors import UnknownThreadError as UnknownThreadError
-    from skills_agent.graph.threads.errors import UnnamedAnswerError as UnnamedAnswerError
     from skills_agent.graph.threads.inputs import ClientWriteError as ClientWriteError
     from skills_agent.graph.threads.threads import Threads as Threads
     from skills_agent.skills.errors import SkillsAgentError as SkillsAgentError
@@ -56,30 +46,20 @@ _HOMES = {
     "AgeError": "skills_agent.graph.threads.errors",
     "AnsweredError": "skills_agent.graph.threads.errors",
     "ApprovalNeededError": "skills_agent.skills.policy.verdict",
-    "CheckpointOrderError": "skills_agent.graph.threads.errors",
-    "EarlyAnswerError": "skills_agent.graph.threads.errors",
-    "ForkError": "skills_agent.graph.threads.errors",
     "ClientWriteError": "skills_agent.graph.threads.inputs",
-    "InputKeysError": "skills_agent.graph.threads.errors",
     "IncompleteReplyError": "skills_agent.graph.models.errors",
     "LostLockError": "skills_agent.graph.threads.errors",
     "ModelCallError": "skills_agent.graph.models.errors",
     "ModelError": "skills_agent.graph.models.errors",
-    "ModelWithoutFormsError": "skills_agent.graph.models.errors",
     "NoAnswerError": "skills_agent.graph.models.errors",
     "RecordTypeError": "skills_agent.graph.serialisation",
-    "RequestIdError": "skills_agent.graph.threads.errors",
     "SettingsError": "skills_agent.graph.setting_values",
     "SkillsAgentError": "skills_agent.skills.errors",
     "ThreadBusyError": "skills_agent.graph.threads.errors",
     "ThreadError": "skills_agent.graph.threads.errors",
-    "ThreadIdError": "skills_agent.graph.threads.errors",
     "UnanswerableError": "skills_agent.skills.policy.verdict",
     "UnfinishedError": "skills_agent.graph.threads.errors",
-    "UnknownGrantError": "skills_agent.graph.threads.errors",
-    "UnknownStepError": "skills_agent.graph.threads.errors",
     "UnknownThreadError": "skills_agent.graph.threads.errors",
-    "UnnamedAnswerError": "skills_agent.graph.threads.errors",
 }
 
 

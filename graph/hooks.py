@@ -14,20 +14,12 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from skills_agent.skills.errors import DetailedError, SkillsAgentError
+from skills_agent.skills.errors import SkillsAgentError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP: Final = "skills_agent.extras"
-
-
-class ExtraError(DetailedError, SkillsAgentError):
-    """An installed extra cannot be imported."""
-
-    sentence = "The extra {name} is installed and cannot be used: {cause}. Install it again, or remove it."
-    name: str
-    cause: Exception
 
 
 class Command(NamedTuple):
@@ -77,7 +69,7 @@ class Extra:
 
 @cache
 def extras() -> tuple[Extra, ...]:
-    """Return the installed extras, in the order of their names. Raises ExtraError."""
+    """Return the installed extras, in the order of their names. Raises SkillsAgentError."""
     return tuple(_imported(each.name, each.value) for each in _entries())
 
 
@@ -96,7 +88,7 @@ def _entries() -> tuple["EntryPoint", ...]:
 
 @cache
 def hook(name: str) -> tuple[Any, ...]:
-    """Return what the installed extras bring for one hook, imported. Raises ExtraError."""
+    """Return what the installed extras bring for one hook, imported. Raises SkillsAgentError."""
     if name not in {each.name for each in fields(Extra)} - {"name", "commands"}:
         raise ValueError(f"no hook: {name}")
     found = ((extra.name, getattr(extra, name)) for extra in extras())
@@ -113,4 +105,5 @@ def _imported(extra: str, target: str) -> Any:
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise ExtraError(extra, error) from error
+        text = f"The extra {extra} is installed and cannot be used: {error}. Install it again, or remove it."
+        raise SkillsAgentError(text, code="extra") from error

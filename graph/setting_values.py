@@ -94,7 +94,7 @@ class ServerSetting(Protocol):
 
 @cache
 def kinds_of_extras() -> Mapping[str, Any]:
-    """Return the types of the settings of installed extras. Raises ExtraError."""
+    """Return the types of the settings of installed extras. Raises SkillsAgentError."""
     # Most name none of them, and to look for extras takes time.
     from skills_agent.graph.hooks import hook  # noqa: PLC0415
 

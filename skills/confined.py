@@ -38,6 +38,7 @@ _PIECE: Final = 1 << 20
 
 
 class ConfinedError(OSError, SkillsAgentError):
+    code = "confined"
     reason: str = "is refused"
 
     def __init__(self, path: str, reason: str = "") -> None:
@@ -49,14 +50,17 @@ class ConfinedError(OSError, SkillsAgentError):
 
 
 class OutsideRootError(ConfinedError):
+    code = "outside-root"
     reason = "leads out of its folder"
 
 
 class LinkOnTheWayError(ConfinedError):
+    code = "link-on-the-way"
     reason = "is reached by a link, or by what is no folder"
 
 
 class NotRegularFileError(ConfinedError):
+    code = "not-regular-file"
     reason = "is not a regular file"
 
 

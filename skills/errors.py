@@ -1,31 +1,23 @@
 """The root of all errors of this project, and the refusals of the domain, as one tree.
 
-    SkillsAgentError                the root; threads, models, settings, audit ... have branches of their own
-    └── SkillError                     skill-error            a refusal of the domain
-        ├── UnknownSkillError          unknown-skill          no skill of that name in the catalog
-        │   └── SkillElsewhereError    skill-elsewhere        of the source that was named, but of another
-        ├── SkillUnreadableError       skill-unreadable       SKILL.md vanished or cannot be opened
-        ├── SkillVersionGoneError      skill-version-gone     what a thread has loaded is nowhere any more
-        ├── SkillTooLargeError         skill-too-large        SKILL.md is over the size limit
-        ├── SkillUndecodableError      skill-undecodable      SKILL.md is not UTF-8 text
-        ├── SkillInvalidError          skill-invalid          SKILL.md has no frontmatter, no description, ...
-        ├── FrontmatterError           frontmatter-unreadable  in format/rules.py: carries a finding
-        ├── ResourceNotTextError       resource-not-text      a binary file: named, never pasted
-        ├── ScriptError                script-error           a script cannot be started
-        │   ├── InterpreterMissingError  interpreter-missing  nothing on this machine can run the script
-        │   ├── PythonVersionError     python-version         the script needs another Python than the agent's
-        │   ├── PackagesMissingError   packages-missing       it imports what is not installed here
-        ├── NetworkError               network-error          a host is not connected to
-        │   ├── UrlError               url                    in network/: a URL that is not fetched
-        │   ├── HostPatternError       host-pattern           in network/: not the grammar of hosts
-        │   ├── HostUnknownError       host-unknown           in network/: no name server knows it
-        │   ├── AddressRefusedError    address-refused        in network/: no public address
-        │   ├── SocksError             socks                  in network/: a request of SOCKS that is none
-        │   ├── ProxyError             proxy-failed           in network/: the agent's proxy is of no use
-        │   └── FetchError             fetch                  in network/: no page, or none that is taken
-        └── SourceError                source-error           a place cannot hold or take skills
-            ├── SourceAddressError     source-address         a URL or namespace that cannot hold skills
-            └── PublishError           skill-not-published    a folder that cannot be put into a store
+    SkillsAgentError               the root; threads, models, settings, audit ... have branches of their own
+    └── SkillError                 a refusal of the domain
+        ├── UnknownSkillError      no skill of that name in the catalog
+        │   ├── SkillElsewhereError  of the source that was named, but of another
+        │   └── SkillSkippedError    it is there, and cannot be used
+        ├── SkillUnreadableError   SKILL.md vanished or cannot be opened
+        ├── SkillUndecodableError  SKILL.md is not UTF-8 text
+        ├── ResourceNotTextError   a binary file: named, never pasted
+        ├── ScriptError            a script cannot be started
+        │   ├── InterpreterMissingError  nothing on this machine can run the script
+        │   ├── PythonVersionError   the script needs another Python than the agent's
+        │   └── PackagesMissingError  it imports what is not installed here
+        ├── NetworkError           a host is not connected to (network/ has the branches)
+        ├── SourceAddressError     a URL or namespace that cannot hold skills
+        └── PublishError           a folder that cannot be put into a store
+
+An error is a sentence, a `code` and facts. It has a class of its own where somebody catches it; else it is
+raised as the class of its branch, with its code: `SkillError("...", code="skill-too-large")`.
 
 Nodes turn a SkillError into a tool message that the model can act on; the CLI turns it into one
 line on stderr. A check that can find several faults returns diagnostics instead. The errors of a source are
@@ -47,42 +39,40 @@ class SkillsAgentError(RuntimeError):
     "An internal error occurred" of any other.
     """
 
-    code: ClassVar[str] = "skills-agent-error"
+    code: str
     """Stable: programs distinguish errors by it. It is the class's name in kebab-case, or else written."""
 
-    def __init_subclass__(cls) -> None:
-        if "code" not in vars(cls):
-            cls.code = re.sub("(?<!^)(?=[A-Z])", "-", cls.__name__.removesuffix("Error")).lower()
+    def __init__(self, *args: object, code: str = "") -> None:
+        super().__init__(*args)
+        of_name = re.sub("(?<!^)(?=[A-Z])", "-", type(self).__name__.removesuffix("Error")).lower()
+        self.code = code or vars(type(self)).get("code") or of_name
 
 
 @dataclass_transform(eq_default=False)
 class DetailedError(SkillsAgentError):
-    """An error that takes what its class annotates, keeps it as attributes, and makes its sentence of it.
-
-    As a dataclass does, but without the millisecond that making one takes: `skills list` imports 30 of these.
-    """
+    """An error that takes what its class annotates, keeps it as attributes, and makes its sentence of it."""
 
     sentence: ClassVar[str]
     """What a person reads, with details in braces; lists of names are written out."""
-    details: ClassVar[tuple[str, ...]] = ()
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        annotations = vars(cls).get("__annotations__", {})
-        cls.details += tuple(name for name, kind in annotations.items() if get_origin(kind) is not ClassVar)
 
     def __init__(self, *args: object, **more: object) -> None:
         super().__init__(*args)
-        for name, detail in {**dict(zip(self.details, args, strict=False)), **more}.items():
+        for name, detail in {**dict(zip(_details(type(self)), args, strict=False)), **more}.items():
             setattr(self, name, tuple(detail) if isinstance(detail, list) else detail)
 
     def __str__(self) -> str:
-        details = {name: getattr(self, name) for name in self.details}
+        details = {name: getattr(self, name) for name in _details(type(self))}
         lists = {name: list_names(names) for name, names in details.items() if type(names) is tuple}
         return self.sentence.format_map(details | lists)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
+
+
+def _details(kind: type) -> tuple[str, ...]:
+    of_class = [each for each in reversed(kind.__mro__) if issubclass(each, DetailedError)]
+    hints = {name: hint for each in of_class for name, hint in vars(each).get("__annotations__", {}).items()}
+    return tuple(name for name, hint in hints.items() if get_origin(hint) is not ClassVar)
 
 
 def list_names(names: Sequence[object]) -> str:
@@ -120,30 +110,8 @@ class SkillUnreadableError(DetailedError, SkillError):
     cause: str
 
 
-class SkillVersionGoneError(DetailedError, SkillError):
-    sentence = (
-        "The version of {name} that was loaded ({digest:.12}) is gone: it is not in the cache of "
-        "snapshots, and the skill has changed since. Unload and load it to use what is there now."
-    )
-    name: str
-    digest: str
-
-
-class SkillTooLargeError(DetailedError, SkillError):
-    sentence = "{path} is {size:,} bytes, over the limit of {limit:,}. Move detail into references/."
-    path: str
-    size: int
-    limit: int
-
-
 class SkillUndecodableError(DetailedError, SkillError):
     sentence = "{path} is not UTF-8 text ({cause}). Save it as UTF-8."
-    path: str
-    cause: str
-
-
-class SkillInvalidError(DetailedError, SkillError):
-    sentence = "{path} is not a valid skill: {cause}"
     path: str
     cause: str
 
@@ -196,17 +164,15 @@ class NetworkError(SkillError):
     code = "network-error"
 
 
-class SourceError(DetailedError, SkillError):
-    code = "source-error"
+class SourceAddressError(DetailedError, SkillError):
+    sentence = "{place!r} cannot be a source of skills: {cause}"
     place: str
     """An address, or a folder."""
     cause: str
 
 
-class SourceAddressError(SourceError):
-    sentence = "{place!r} cannot be a source of skills: {cause}"
-
-
-class PublishError(SourceError):
+class PublishError(DetailedError, SkillError):
     code = "skill-not-published"
     sentence = "Cannot publish {place}: {cause}"
+    place: str
+    cause: str

@@ -1,20 +1,16 @@
 """Everything a model can refuse or fail at, and what a provider raises as one of these.
 
-    SkillsAgentError                      (skills/errors.py)
-    └── ModelError                        model-error
-        ├── UnknownModelError             model-unknown           no model of that name
-        │   └── UnknownProviderError      model-provider-unknown  no provider of that name
-        ├── ModelNotAllowedError          model-not-allowed       the caller chose a model that is not allowed
-        ├── ModelKeyMissingError          model-key-missing       the provider's key is not in the environment
-        ├── ModelParameterError           model-parameter         a parameter that the provider does not take
-        ├── ModelWithoutFormsError        model-without-forms     the offline model cannot fill a form
-        └── ModelCallError                model-call-failed       the provider was not reached, or failed
-            ├── IncompleteReplyError      model-reply-incomplete  its answer broke off
-            ├── NoAnswerError             model-no-answer         its reply answers nothing, twice
-            └── UnreadableReplyError      model-reply-unreadable  its answer is no reply of a model
+    SkillsAgentError
+    └── ModelError                        settings that name no usable model
+        ├── UnknownModelError             no model, or no provider, of that name
+        ├── ModelNotAllowedError          the caller chose a model that is not allowed
+        └── ModelCallError                the provider was not reached, or failed
+            ├── IncompleteReplyError      its answer broke off
+            ├── NoAnswerError             its reply answers nothing, twice
+            └── UnreadableReplyError      its answer is no reply of a model
 
-The first nine are raised before a model is asked. `calling` turns what providers raise during a turn into a
-ModelCallError; anything else that a model raises is a bug and propagates.
+Those above ModelCallError are raised before a model is asked. `calling` turns what providers raise during a
+turn into a ModelCallError; anything else that a model raises is a bug and propagates.
 """
 
 import json
@@ -105,51 +101,14 @@ class ModelError(SkillsAgentError):
     code = "model-error"
 
 
-class UnknownModelError(DetailedError, ModelError):
+class UnknownModelError(ModelError):
     code = "model-unknown"
-    sentence = "There is no model named {name!r}. Use offline, <provider>:<model> or scripted:<JSON file>."
-    name: str
-
-
-class UnknownProviderError(UnknownModelError):
-    code = "model-provider-unknown"
-    sentence = (
-        "The model {name!r} names no provider that is known. Providers: {known}. Without one: offline, "
-        "scripted:<JSON file>."
-    )
-    known: Sequence[str]
-    """The nearest first."""
 
 
 class ModelNotAllowedError(DetailedError, ModelError):
     sentence = "The model {name!r} may not be chosen here. Allowed beside the operator's: {allowed}."
     name: str
     allowed: Sequence[str]
-
-
-class ModelKeyMissingError(DetailedError, ModelError):
-    sentence = (
-        "The model {name} needs a key: set {variable} (any value for a server that asks for none), "
-        "or use the model offline."
-    )
-    name: str
-    variable: str
-
-
-class ModelParameterError(DetailedError, ModelError):
-    sentence = "Bad parameters for {name}: {cause}. Known: {known}."
-    name: str
-    cause: str
-    known: Sequence[str]
-
-
-class ModelWithoutFormsError(DetailedError, ModelError):
-    code = "model-without-forms"
-    sentence = (
-        "The model {name} answers by fixed rules, and not in the form that `response_format` wants. Choose "
-        "another one: build_graph(model=...), or the setting `model`."
-    )
-    name: str
 
 
 class ModelCallError(DetailedError, ModelError):

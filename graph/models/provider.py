@@ -15,13 +15,9 @@ from skills_agent.graph.models.errors import (
     IncompleteReplyError,
     ModelCallError,
     ModelError,
-    ModelKeyMissingError,
     ModelNotAllowedError,
-    ModelParameterError,
-    ModelWithoutFormsError,
     NoAnswerError,
     UnknownModelError,
-    UnknownProviderError,
     calling,
     refused_part,
     wait_before_retry,
@@ -89,17 +85,19 @@ def resolve_model(
         return _openai(rest, environment, parameters or {})
     if kind and rest:
         return _of_provider(kind, rest, parameters or {})
-    raise UnknownModelError(name)
+    raise UnknownModelError(
+        f"There is no model named {name!r}. Use offline, <provider>:<model> or scripted:<JSON file>."
+    )
 
 
 def _openai(model: str, environment: Mapping[str, str], parameters: Mapping[str, Any]) -> BaseChatModel:
     name = f"openai:{model}"
     unknown = sorted(set(parameters) - PARAMETERS)
     if unknown:
-        raise ModelParameterError(name, f"unknown {', '.join(unknown)}", sorted(PARAMETERS))
+        raise _bad_parameters(name, f"unknown {', '.join(unknown)}")
     key = environment.get(KEY, "").strip()
     if not key:
-        raise ModelKeyMissingError(name, KEY)
+        raise _key_missing(name, KEY)
     base_url = environment.get(BASE_URL, "").strip() or None
 
     # Here, because it takes a second that the other models do not need.
@@ -118,7 +116,7 @@ def _openai(model: str, environment: Mapping[str, str], parameters: Mapping[str,
             **parameters,
         )
     except ValueError as error:
-        raise ModelParameterError(name, " ".join(str(error).split())[:300], sorted(PARAMETERS)) from error
+        raise _bad_parameters(name, " ".join(str(error).split())[:300]) from error
 
 
 def _of_provider(provider: str, model_id: str, parameters: Mapping[str, Any]) -> BaseChatModel:
@@ -143,16 +141,34 @@ def _of_provider(provider: str, model_id: str, parameters: Mapping[str, Any]) ->
         raise ModelError(f"The model {name} cannot be used: {cause}.") from error
     key = getattr(model, "anthropic_api_key", None)  # The only package that makes a model without its key.
     if isinstance(key, SecretStr) and not key.get_secret_value():
-        raise ModelKeyMissingError(name, "ANTHROPIC_API_KEY")
+        raise _key_missing(name, "ANTHROPIC_API_KEY")
     return model
 
 
-def _unknown_provider(name: str, provider: str) -> UnknownProviderError:
+def _bad_parameters(name: str, cause: str) -> ModelError:
+    known = ", ".join(sorted(PARAMETERS))
+    return ModelError(f"Bad parameters for {name}: {cause}. Known: {known}.", code="model-parameter")
+
+
+def _key_missing(name: str, variable: str) -> ModelError:
+    return ModelError(
+        f"The model {name} needs a key: set {variable} (any value for a server that asks for none), or use "
+        "the model offline.",
+        code="model-key-missing",
+    )
+
+
+def _unknown_provider(name: str, provider: str) -> UnknownModelError:
     # Only a wrong name needs it.
     from difflib import get_close_matches  # noqa: PLC0415
 
     near = get_close_matches(provider.replace("-", "_").lower(), PROVIDERS)
-    return UnknownProviderError(name, list(dict.fromkeys([*near, *sorted(PROVIDERS)])))
+    known = ", ".join(dict.fromkeys([*near, *sorted(PROVIDERS)]))
+    return UnknownModelError(
+        f"The model {name!r} names no provider that is known. Providers: {known}. Without one: offline, "
+        "scripted:<JSON file>.",
+        code="model-provider-unknown",
+    )
 
 
 _MAX_CLIENTS: Final = 16
@@ -181,7 +197,11 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
             chat = resolve_model(label, environment=environment, parameters=parameters)
         is_offline = all(isinstance(each, OfflineChatModel) for each in chat_models(chat))
         if is_offline and in_a_form:
-            raise ModelWithoutFormsError(label)
+            raise ModelError(
+                f"The model {label} answers by fixed rules, and not in the form that `response_format` wants."
+                " Choose another one: build_graph(model=...), or the setting `model`.",
+                code="model-without-forms",
+            )
         return ChosenModel(
             label,
             chat,

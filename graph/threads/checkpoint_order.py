@@ -12,7 +12,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, Checkpoin
 from typing_extensions import override
 
 from skills_agent.graph.langgraph_inside import order_ids_after
-from skills_agent.graph.threads.errors import CheckpointOrderError
+from skills_agent.graph.threads.errors import ThreadError
 
 
 def ordered(saver: BaseCheckpointSaver[Any]) -> BaseCheckpointSaver[Any]:
@@ -20,7 +20,7 @@ def ordered(saver: BaseCheckpointSaver[Any]) -> BaseCheckpointSaver[Any]:
 
     LangGraph reads the newest checkpoint of a thread, and of each graph inside it, before it writes one: with
     that read the ids that follow are made greater. The thread is locked by then, so this holds for several
-    machines, too. Raises CheckpointOrderError where no greater id can be made.
+    machines, too. Raises ThreadError where no greater id can be made.
     """
     # A host's class may have bases with which Python lets nobody change the class of an object.
     kind: Any = type(saver)
@@ -78,9 +78,17 @@ def _newest(config: RunnableConfig) -> RunnableConfig:
     return {**config, "configurable": place}
 
 
+def _out_of_order(thread: object, checkpoint: str) -> ThreadError:
+    return ThreadError(
+        f"Thread {str(thread)!r} cannot go on: its newest checkpoint ({checkpoint}) is from a time that no "
+        "clock reaches, or the clock of this machine is. Set the clock, or use another thread.",
+        code="checkpoint-order",
+    )
+
+
 def _noted(read: CheckpointTuple | None) -> CheckpointTuple | None:
     if read and not order_ids_after(read.checkpoint["id"]):
-        raise CheckpointOrderError(str(read.config["configurable"]["thread_id"]), read.checkpoint["id"])
+        raise _out_of_order(read.config["configurable"]["thread_id"], read.checkpoint["id"])
     return read
 
 
@@ -89,4 +97,4 @@ def _check_order(config: RunnableConfig, checkpoint: Checkpoint) -> None:
     place = config["configurable"]
     before = place.get("checkpoint_id") or ""
     if checkpoint["id"] < before:
-        raise CheckpointOrderError(str(place["thread_id"]), before)
+        raise _out_of_order(place["thread_id"], before)

@@ -37,7 +37,6 @@ from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.checkpoint_order import ordered
 from skills_agent.graph.threads.errors import (
     ThreadError,
-    ThreadIdError,
 )
 from skills_agent.graph.threads.inputs import (
     believed,
@@ -105,11 +104,16 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     ) -> BaseCheckpointSaver[Any]:
         """Return the saver of an invocation, whoever gave it, reading strictly, and writing in order.
 
-        Raises ThreadIdError for a config that names no thread: LangGraph looks only for any key.
+        Raises ThreadError for a config that names no thread: LangGraph looks only for any key.
         """
         configurable = config.get("configurable", {})
         if not isinstance(thread := configurable.get("thread_id"), str):
-            raise ThreadIdError(given="none" if thread is None else f"{thread!r}, which is no text")
+            given = "none" if thread is None else f"{thread!r}, which is no text"
+            raise ThreadError(
+                "The graph has a checkpointer, so each run names its thread by a text: graph.invoke(..., "
+                f'{{"configurable": {{"thread_id": "1"}}}}). Given: {given}.',
+                code="thread-id-missing",
+            )
         made = strict_saver(saver, self.services.allowed_types, thread)
         return ordered(made) if INVOCATION_KEY in configurable else made
 

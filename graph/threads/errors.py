@@ -8,7 +8,7 @@ _MAX_LISTED = 8
 
 
 class ThreadError(SkillsAgentError):
-    """A thread cannot be used in this way."""
+    """A thread cannot be used in this way; `code` says in which."""
 
     code = "thread-unusable"
 
@@ -21,28 +21,6 @@ class ThreadBusyError(DetailedError, ThreadError):
         "another thread."
     )
     thread: str
-
-
-class ThreadIdError(DetailedError, ThreadError):
-    """A run of a graph with a checkpointer names no thread, or not by a text."""
-
-    code = "thread-id-missing"
-    sentence = (
-        "The graph has a checkpointer, so each run names its thread by a text: "
-        'graph.invoke(..., {{"configurable": {{"thread_id": "1"}}}}). Given: {given}.'
-    )
-    given: str
-
-
-class InputKeysError(DetailedError, ThreadError):
-    """An input has keys, and none that the graph takes. Nothing was run."""
-
-    code = "input-keys-unknown"
-    sentence = (
-        "The graph takes the keys `messages` and `skills`, and the input has neither, but: {keys}. "
-        'To ask something: {{"messages": [("user", "...")]}}.'
-    )
-    keys: Sequence[str]
 
 
 class LostLockError(DetailedError, ThreadError):
@@ -66,46 +44,11 @@ class AnsweredError(DetailedError, ThreadError):
     closed: Sequence[str]
     """Ids of the questions that the answer names and that are not open."""
     open: Sequence[str]
+    said: str = ""
+    """What else is wrong with it."""
 
-
-class EarlyAnswerError(AnsweredError):
-    """An answer that names no question waited behind another run, and its question is not open any more."""
-
-    sentence = (
-        "The answer to thread {thread!r} names no question, and was sent before the open one was asked. Look "
-        "at that one, and answer it by its id: {open}."
-    )
-
-
-class UnnamedAnswerError(AnsweredError):
-    """An approval that names no question could be an old one: a call is asked about a second time."""
-
-    sentence = (
-        "Thread {thread!r} asks about attempt {attempt} of a call that was cut off. An approval that names "
-        "no question may be one of an earlier attempt. Answer by the id of the question: {open}."
-    )
-    attempt: int
-
-
-class ReplayedAnswerError(AnsweredError):
-    """An answer to a question of an earlier step, which was answered there."""
-
-    sentence = (
-        "The question at this step of thread {thread!r} was answered already, and what came of that stands. "
-        "To answer it otherwise, run the step again without an answer, invoke(None, config), and answer then."
-    )
-
-
-class RequestIdError(DetailedError, ThreadError):
-    """A request has the id of another message of its thread. Nothing was run."""
-
-    code = "request-id-used"
-    sentence = (
-        "Thread {thread!r} has another message with the id {request_id!r}. The same request may be sent "
-        "again; another one needs an id of its own."
-    )
-    thread: str
-    request_id: str
+    def __str__(self) -> str:
+        return self.said or super().__str__()
 
 
 class UnfinishedError(DetailedError, ThreadError):
@@ -129,48 +72,12 @@ class UnknownThreadError(DetailedError, ThreadError):
         return f"There is no thread {self.thread!r} here. Threads: {listed}."
 
 
-class UnknownStepError(DetailedError, ThreadError):
-    """A thread has no such step."""
-
-    sentence = "Thread {thread} has no step {step!r}. To see them: skills-agent threads show {thread} --steps"
-    thread: str
-    step: str
-    steps: Sequence[int]
-
-
-class UnknownGrantError(DetailedError, ThreadError):
-    """Nobody granted that in the thread."""
-
-    sentence = "There is no grant {grant!r} in thread {thread}. Grants: {grants}."
-    thread: str
-    grant: str
-    grants: Sequence[str]
-
-
-class ForkError(ThreadError):
-    """A step cannot be forked in this way: a name is taken, a skill not loaded, a call not open."""
-
-    code = "fork-refused"
-
-
 class AgeError(DetailedError, ThreadError):
     """A text is no age."""
 
     code = "invalid-age"
     sentence = "An age is a number and h, d or w, such as 30d; not {text!r}"
     text: str
-
-
-class CheckpointOrderError(DetailedError, ThreadError):
-    """No checkpoint can follow the newest one of a thread: nothing that happens there would be read again."""
-
-    code = "checkpoint-order"
-    sentence = (
-        "Thread {thread!r} cannot go on: its newest checkpoint ({checkpoint}) is from a time that no clock "
-        "reaches, or the clock of this machine is. Set the clock, or use another thread."
-    )
-    thread: str
-    checkpoint: str
 
 
 class DatabaseError(ThreadError):

@@ -20,7 +20,7 @@ from skills_agent.graph.audit.events import event
 from skills_agent.graph.langgraph_inside import QUESTION, UPDATE_TASK
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import OPTIONS, config_of
-from skills_agent.graph.threads.errors import ForkError
+from skills_agent.graph.threads.errors import ThreadError
 from skills_agent.graph.threads.steps import FORKED_FROM, find_step
 from skills_agent.graph.threads.thread import ThreadStatus, status_of
 from skills_agent.skills.errors import list_names
@@ -50,7 +50,7 @@ def fork_thread(
     step = find_step(graph, thread, at)
     new = new or f"t-{secrets.token_hex(4)}"
     if graph.get_state(config_of(new)).created_at is not None:
-        raise ForkError(f"There is a thread {new!r} already. Choose another name.")
+        raise ThreadError(f"There is a thread {new!r} already. Choose another name.", code="fork-refused")
     config = config_of(thread, checkpoint=step.checkpoint)
     stored, snapshot = graph.saver_of(thread).get_tuple(config), graph.get_state(config)
     assert stored is not None  # noqa: S101 - it was just listed
@@ -103,7 +103,8 @@ def _unloaded(values: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     for name in names:
         if name not in active:
             loaded = list_names(sorted(active))
-            raise ForkError(f"Skill {name!r} is not loaded at this step. Loaded: {loaded}.")
+            text = f"Skill {name!r} is not loaded at this step. Loaded: {loaded}."
+            raise ThreadError(text, code="fork-refused")
         order = 1 + max(skill["order"] for skill in ledger.values())
         ledger[name] = {**ledger[name], "unloaded": True, "order": order}
     return ledger

@@ -26,8 +26,8 @@ from langgraph.errors import InvalidUpdateError
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command, Overwrite, StateSnapshot, StateUpdate
 
-from skills_agent.graph.threads.errors import InputKeysError, ThreadError
-from skills_agent.skills.errors import DetailedError
+from skills_agent.graph.threads.errors import ThreadError
+from skills_agent.skills.errors import DetailedError, list_names
 from skills_agent.state.call_ids import known_ids, with_new_ids
 from skills_agent.state.reducers import flatten
 from skills_agent.state.schema import AgentInput, AgentState
@@ -65,7 +65,7 @@ def read_input(given: Any, *, is_inner: bool) -> Any:
 
     LangGraph applies an input at each look at the state of the step that it begins: what a client wrote as
     `("user", "hi")` would be read as often. A graph around this one (`is_inner`) hands on its whole state, of
-    which LangGraph takes a client's channels. Raises ClientWriteError, and InputKeysError for an input of
+    which LangGraph takes a client's channels. Raises ClientWriteError, and ThreadError for an input of
     which nothing would arrive: LangGraph drops the keys that it does not know, and the agent would answer
     what nobody asked.
     """
@@ -74,7 +74,11 @@ def read_input(given: Any, *, is_inner: bool) -> Any:
     elif given is not None and not isinstance(given, dict):
         given = _fields(given)
     elif given and not given.keys() & AgentState.__annotations__.keys():
-        raise InputKeysError(keys=[*map(str, given)])
+        raise ThreadError(
+            "The graph takes the keys `messages` and `skills`, and the input has neither, but: "
+            f'{list_names([*map(str, given)])}. To ask something: {{"messages": [("user", "...")]}}.',
+            code="input-keys-unknown",
+        )
     elif given and not is_inner:
         _check_values({name: value for name, value in given.items() if name in AgentState.__annotations__})
     whole = with_whole_text(given)

@@ -13,10 +13,7 @@ from langgraph.types import Command, Interrupt, StateSnapshot
 from skills_agent.graph.langgraph_inside import request_time
 from skills_agent.graph.threads.errors import (
     AnsweredError,
-    EarlyAnswerError,
     JournalError,
-    ReplayedAnswerError,
-    UnnamedAnswerError,
 )
 from skills_agent.graph.threads.requests import request_in
 from skills_agent.graph.threads.thread import Thread
@@ -48,13 +45,19 @@ def replayed(command: Command[Any], step: StateSnapshot) -> Received:
     """Return an answer to a question of a step that its config names.
 
     LangGraph goes on with what came of the first answer, whatever a second one says. Raises
-    ReplayedAnswerError.
+    AnsweredError.
     """
     closed = {each.id for task in step.tasks if task.result is not None for each in task.interrupts}
     is_open = [each.id for each in step.interrupts if each.id not in closed]
     named = closed.intersection(command.resume) if isinstance(command.resume, dict) else set()
     if named or (closed and not is_open):
-        raise ReplayedAnswerError(step.config["configurable"]["thread_id"], sorted(named or closed), is_open)
+        thread = step.config["configurable"]["thread_id"]
+        said = (
+            f"The question at this step of thread {thread!r} was answered already, and what came of that "
+            "stands. To answer it otherwise, run the step again without an answer, invoke(None, config), and "
+            "answer then."
+        )
+        raise AnsweredError(thread, sorted(named or closed), is_open, said)
     return Received(command)
 
 
@@ -84,12 +87,20 @@ def addressed(
         raise AnsweredError(thread, (), ())
     sent, asked = request_time((config or {}).get("configurable", {})), current.created_at
     if sent and asked and sent < datetime.fromisoformat(asked):
-        raise EarlyAnswerError(thread, (), is_open)
+        said = (
+            f"The answer to thread {thread!r} names no question, and was sent before the open one was asked. "
+            f"Look at that one, and answer it by its id: {', '.join(is_open)}."
+        )
+        raise AnsweredError(thread, (), is_open, said)
     if len(is_open) > 1:
         return Received(command)  # LangGraph says that their ids are wanted.
     of = AskedAttempt.of(current.interrupts[0].value)
     if of and of.attempt > 1 and not _rejects(resume):
-        raise UnnamedAnswerError(thread, (), is_open, attempt=of.attempt)
+        said = (
+            f"Thread {thread!r} asks about attempt {of.attempt} of a call that was cut off. An approval that "
+            f"names no question may be one of an earlier attempt. Answer by its id: {is_open[0]}."
+        )
+        raise AnsweredError(thread, (), is_open, said)
     return Received(replace(command, resume={is_open[0]: resume}))
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 from langgraph.types import StateSnapshot
 
-from skills_agent.graph.threads.errors import RequestIdError
+from skills_agent.graph.threads.errors import ThreadError
 from skills_agent.graph.threads.inputs import messages_in
 from skills_agent.state.transcript import calls_of, is_synthetic
 
@@ -54,14 +54,19 @@ def request_in(given: Any) -> HumanMessage | None:
 def turn_of(request: HumanMessage, snapshot: StateSnapshot, *, is_done: bool) -> Turn | None:
     """Return what became of a request in a thread; None for a new one.
 
-    Raises RequestIdError where its id is that of another message of the thread.
+    Raises ThreadError where its id is that of another message of the thread.
     """
     messages: list[AnyMessage] = snapshot.values.get("messages") or []
     at = next((at for at, each in enumerate(messages) if each.id == request.id), None)
     if at is None:
         return None
     if not isinstance(messages[at], HumanMessage) or _text(messages[at]) != _text(request):
-        raise RequestIdError(snapshot.config["configurable"]["thread_id"], str(request.id))
+        thread = snapshot.config["configurable"]["thread_id"]
+        raise ThreadError(
+            f"Thread {thread!r} has another message with the id {str(request.id)!r}. The same request may be "
+            "sent again; another one needs an id of its own.",
+            code="request-id-used",
+        )
     later = (number for number in range(at + 1, len(messages)) if isinstance(messages[number], HumanMessage))
     end = next(later, None)
     return Turn(is_done or end is not None, messages[:end], is_newest=end is None)

@@ -17,7 +17,7 @@ from skills_agent.graph.audit.node_events import NodeStep, events_of, state_upda
 from skills_agent.graph.langgraph_inside import SENDS, UPDATE_TASK
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import config_of
-from skills_agent.graph.threads.errors import UnknownStepError
+from skills_agent.graph.threads.errors import ThreadError
 from skills_agent.state.reducers import add_usage, merge_messages
 from skills_agent.state.transcript import shown_calls_of
 
@@ -91,12 +91,13 @@ def read_steps(graph: CompiledAgent, thread: str) -> list[ThreadStep]:
 
 
 def find_step(graph: CompiledAgent, thread: str, at: str) -> ThreadStep:
-    """Return a step by its number or by the id of its checkpoint; raises UnknownStepError."""
+    """Return a step by its number or by the id of its checkpoint; raises ThreadError."""
     steps = read_steps(graph, thread)
     for step in steps:
         if at in (str(step.number), step.checkpoint):
             return step
-    raise UnknownStepError(thread, at, [step.number for step in steps])
+    text = f"Thread {thread} has no step {at!r}. To see them: skills-agent threads show {thread} --steps"
+    raise ThreadError(text, code="unknown-step")
 
 
 def _chain(graph: CompiledAgent, thread: str) -> list[CheckpointTuple]:

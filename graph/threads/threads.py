@@ -24,7 +24,6 @@ from skills_agent.graph.threads.errors import (
     AgeError,
     ThreadError,
     UnfinishedError,
-    UnknownGrantError,
     UnknownThreadError,
 )
 from skills_agent.graph.threads.fork import Fork, fork_thread
@@ -176,7 +175,7 @@ class Threads:
         """Make a new thread of a thread as it was after a step; nothing runs yet.
 
         `at` is the number of a step, or the id of its checkpoint. `without_skills` are unloaded in the new
-        thread. Raises UnknownThreadError, UnknownStepError and ForkError.
+        thread. Raises UnknownThreadError and ThreadError.
         """
         self.snapshot(thread)
         return fork_thread(self.graph, thread, str(at), new=new, without_skills=without_skills)
@@ -184,12 +183,14 @@ class Threads:
     def revoke(self, thread: str, grant: str) -> None:
         """Revoke what a person granted in a thread. An open question stays open.
 
-        Raises UnknownThreadError, UnknownGrantError, and UnfinishedError for a thread that was cut off.
+        Raises UnknownThreadError, UnfinishedError for a thread that was cut off, and ThreadError for no such
+        grant.
         """
         snapshot = self.snapshot(thread)
         grants = snapshot.values.get("grants") or {}
         if grant not in grants:
-            raise UnknownGrantError(thread, grant, list(grants))
+            text = f"There is no grant {grant!r} in thread {thread}. Grants: {list_names([*grants])}."
+            raise ThreadError(text, code="unknown-grant")
         update = {"grants": {grant: {**grants[grant], "revoked": True}}}
         config = config_of(thread, options_of(self.graph.saver_of(thread), thread) or None)
         match status_of(snapshot):

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from skills_agent.skills.errors import SkillInvalidError, SkillTooLargeError, SkillUndecodableError
+from skills_agent.skills.errors import SkillError, SkillUndecodableError
 from skills_agent.skills.format.fields import read_fields
 from skills_agent.skills.format.frontmatter import (
     HEAD_BYTES,
@@ -185,18 +185,20 @@ def read_skill(
     """Read a whole SKILL.md of at most `limit` bytes.
 
     Variables that other clients replace by the path of the skill's folder, or of its `plugin`, become that
-    path; without a plugin both are `root`. Raises SkillTooLargeError, SkillUndecodableError,
-    SkillInvalidError.
+    path; without a plugin both are `root`. Raises SkillUndecodableError, and SkillError for one
+    that is too large or no skill.
     """
     if len(raw) > limit:
-        raise SkillTooLargeError(place.path, len(raw), limit)
+        size = f"{len(raw):,} bytes, over the limit of {limit:,}"
+        raise SkillError(f"{place.path} is {size}. Move detail into references/.", code="skill-too-large")
     head = raw[:HEAD_BYTES]
     metadata, diagnostics = read_metadata(head, place, block_angle_brackets=block_angle_brackets)
     if metadata is None:
         errors = [each for each in diagnostics if each.severity == "error"]
         if any(error.code == "skill-undecodable" for error in errors):
             raise SkillUndecodableError(place.path, errors[0].message)
-        raise SkillInvalidError(place.path, " ".join(error.message for error in errors))
+        cause = " ".join(error.message for error in errors)
+        raise SkillError(f"{place.path} is not a valid skill: {cause}", code="skill-invalid")
     body = read_body(raw, place.path)
     instructions = body.text.strip("\n")
     if root is not None:

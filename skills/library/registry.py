@@ -16,9 +16,7 @@ from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, 
 from skills_agent.skills.errors import (
     ResourceNotTextError,
     SkillError,
-    SkillInvalidError,
     SkillUnreadableError,
-    SkillVersionGoneError,
     list_names,
 )
 from skills_agent.skills.format.reading import Place, read_skill
@@ -130,7 +128,7 @@ class Registry:
     def load(self, ref: SkillRef) -> Skill:
         """Read a whole skill: the version of the ref, or what is there now.
 
-        Raises as `snapshot` does, and SkillTooLargeError, SkillUndecodableError or SkillInvalidError.
+        Raises as `snapshot` does, and SkillError where it is too large, no text or no skill.
         """
         snapshot = self.snapshot(ref)
         try:
@@ -154,7 +152,7 @@ class Registry:
     def snapshot(self, ref: SkillRef) -> "Snapshot":
         """Return the files of a skill: those of the version of the ref, or those that are there now.
 
-        Raises SkillUnreadableError, SkillVersionGoneError or SnapshotError.
+        Raises SkillUnreadableError, SnapshotError or SkillError where that version is gone.
         """
         if not ref.digest:
             return self._take(ref)
@@ -291,9 +289,9 @@ class Registry:
         try:
             snapshot = self._take(ref)
         except SkillUnreadableError as error:
-            raise SkillVersionGoneError(ref.name, ref.digest) from error
+            raise _version_gone(ref) from error
         if snapshot.digest != ref.digest:
-            raise SkillVersionGoneError(ref.name, ref.digest)
+            raise _version_gone(ref)
         return snapshot
 
     def _fetch(self, source: Source, entry: SkillEntry, ref: SkillRef) -> "Snapshot":
@@ -319,7 +317,8 @@ class Registry:
             block_angle_brackets=self._strictness.block_angle_brackets,
         )
         if skill.metadata.name != ref.name:
-            raise SkillInvalidError(ref.path, f"it is named {skill.metadata.name!r} now, not {ref.name!r}.")
+            named = f"it is named {skill.metadata.name!r} now, not {ref.name!r}."
+            raise SkillError(f"{ref.path} is not a valid skill: {named}", code="skill-invalid")
         return skill
 
     def _owner(self, ref: SkillRef) -> SourceSkill:
@@ -404,3 +403,11 @@ def _folder_of(source: Source, ref: SkillRef) -> Path | None:
     """Return the folder of a skill that can be copied as it is: its SKILL.md must not be a link out of it."""
     root = source.root(ref.path)
     return root if root is not None and is_beneath(root, Path(ref.path)) else None
+
+
+def _version_gone(ref: SkillRef) -> SkillError:
+    return SkillError(
+        f"The version of {ref.name} that was loaded ({ref.digest:.12}) is gone: it is not in the cache of "
+        "snapshots, and the skill has changed since. Unload and load it to use what is there now.",
+        code="skill-version-gone",
+    )

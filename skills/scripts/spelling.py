@@ -32,12 +32,6 @@ class ScriptCall(NamedTuple):
     args: tuple[str, ...]
 
 
-class ScriptAmbiguousError(ScriptError):
-    """Several scripts of a skill have the name that a call gives."""
-
-    code = "script-ambiguous"
-
-
 class SkillFiles(NamedTuple):
     """What a skill has, and what it is called."""
 
@@ -52,7 +46,8 @@ class SkillFiles(NamedTuple):
 def read_spelling(path: str, args: Sequence[str], files: SkillFiles) -> ScriptCall:
     """Return the script that is meant, with its arguments; the call as it is where it is not understood.
 
-    Words behind the path are its arguments where there are no others. Raises ScriptAmbiguousError.
+    Words behind the path are its arguments where there are no others. Raises ScriptError where
+    several have the name.
     """
     asked = ScriptCall(path, tuple(args))
     if files.is_file(path):
@@ -91,7 +86,8 @@ def _meant(path: str, files: SkillFiles) -> str:
         return ""
     named = [each for each in files.scripts if each.rpartition("/")[2] == path.removeprefix("./")]
     if len(named) > 1:
-        raise ScriptAmbiguousError(f"{path} may be {list_names(named)}. Give the whole path.")
+        text = f"{path} may be {list_names(named)}. Give the whole path."
+        raise ScriptError(text, code="script-ambiguous")
     return named[0] if named else ""
 
 

@@ -9,10 +9,9 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from skills_agent.graph import InputKeysError, Settings, SettingsError, ThreadIdError, build_graph
+from skills_agent.graph import Settings, SettingsError, ThreadError, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.threads.compiled import CompiledAgent
-from skills_agent.graph.threads.errors import ThreadError
 from skills_agent.state.schema import AgentInput
 
 
@@ -75,11 +74,11 @@ async def test_a_run_that_names_no_thread_is_refused_before_anything_runs(
 ) -> None:
     agent, question = agent_of(workspace), AgentInput(messages=[HumanMessage("Is it?")])
     config: Any = {"configurable": configurable}
-    with pytest.raises(ThreadIdError, match=r'"thread_id": "1"'):
+    with pytest.raises(ThreadError, match=r'"thread_id": "1"'):
         agent.invoke(question, config)
-    with pytest.raises(ThreadIdError):
+    with pytest.raises(ThreadError):
         await agent.ainvoke(question, config)
-    with pytest.raises(ThreadIdError):
+    with pytest.raises(ThreadError):
         agent.get_state(config)
     assert agent_of(workspace, kept=False).invoke(question, config)["answer"] == "yes"
 
@@ -123,9 +122,9 @@ def test_a_message_that_langchain_fails_at_is_refused_before_it_is_kept(
 async def test_an_input_of_which_nothing_would_arrive_is_refused(workspace: Path) -> None:
     agent: Any = agent_of(workspace, kept=False)
     for given in ({"message": "Is it?"}, {"input": "Is it?", "chat_history": []}):
-        with pytest.raises(InputKeysError, match=f"but: {', '.join(given)}"):
+        with pytest.raises(ThreadError, match=f"but: {', '.join(given)}"):
             agent.invoke(given)
-        with pytest.raises(InputKeysError):
+        with pytest.raises(ThreadError):
             await agent.ainvoke(given)
     shared = {"messages": [HumanMessage("Is it?")], "of_the_graph_around_it": 1}
     assert agent.invoke(shared)["answer"] == "yes"

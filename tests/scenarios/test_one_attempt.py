@@ -12,7 +12,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
 from skills_agent.graph import build_graph
-from skills_agent.graph.threads.errors import AnsweredError, UnnamedAnswerError
+from skills_agent.graph.threads.errors import AnsweredError
 from skills_agent.graph.threads.thread import status_of
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.schema import AgentState
@@ -139,7 +139,7 @@ def test_an_answer_without_an_id_approves_the_first_attempt_alone(agent: Agent, 
     with pytest.raises(AnsweredError):
         agent.run(Command(resume=APPROVE))  # its question was answered
     for _ in range(2):
-        with pytest.raises(UnnamedAnswerError, match=r"attempt 2.* by the id"):
+        with pytest.raises(AnsweredError, match=r"attempt 2.* by the id"):
             agent.run(Command(resume=APPROVE))
     assert notes.taken == ["n", "n"]
     agent.run(Command(resume=REJECT))

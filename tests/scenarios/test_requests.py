@@ -14,7 +14,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from skills_agent.graph import ThreadBusyError, build_graph
-from skills_agent.graph.threads.errors import RequestIdError
+from skills_agent.graph.threads.errors import ThreadError
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.schema import AgentState
 from tests.agents import Agent, call, calls
@@ -151,7 +151,7 @@ def test_another_message_with_a_known_id_is_refused(make_agent: MakeAgent) -> No
     ask(agent, "q1", "r1")
     reply = agent.transcript[-1].id or ""
     for text, request in (("other", "r1"), ("q1", reply)):
-        with pytest.raises(RequestIdError, match="another message with the id"):
+        with pytest.raises(ThreadError, match="another message with the id"):
             ask(agent, text, request)
     assert [each.text for each in agent.transcript] == ["q1", "one"]
     assert ask(agent, "other", "r2")["answer"] == "two"

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from skills_agent.graph import Settings, build_graph
-from skills_agent.graph.models.errors import ModelWithoutFormsError
+from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.settings import SettingsError
 from tests.agents import call, calls, write_skill
@@ -297,7 +297,7 @@ def test_a_form_has_no_name_of_a_tool(workspace: Path) -> None:
 
 def test_the_offline_model_says_that_it_cannot(workspace: Path) -> None:
     settings = Settings(workspace=workspace, home=workspace, bundled_skills=False, model="offline")
-    with pytest.raises(ModelWithoutFormsError, match="Choose another one"):
+    with pytest.raises(ModelError, match="Choose another one"):
         build_graph(settings, response_format=Report).compile().invoke(asked())
 
 

@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 
-from skills_agent.graph.threads.errors import ReplayedAnswerError
+from skills_agent.graph.threads.errors import AnsweredError
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 
@@ -102,7 +102,7 @@ def test_an_answer_at_a_step_that_was_answered_is_refused_and_not_dropped(agent:
     (question,) = step.interrupts
     newest = agent.state
     for answer in (REJECT, {question.id: REJECT}):
-        with pytest.raises(ReplayedAnswerError):
+        with pytest.raises(AnsweredError):
             agent.graph.invoke(Command(resume=answer), step.config)
     assert agent.state.config == newest.config
     fork = agent.graph.update_state(step.config, None)
@@ -118,7 +118,7 @@ async def test_it_is_so_for_ainvoke(make_agent: MakeAgent) -> None:
     await agent.graph.ainvoke({"messages": [HumanMessage("Write it")]}, agent.config)
     step = await agent.graph.aget_state(agent.config)
     await agent.graph.ainvoke(Command(resume=APPROVE), step.config)  # the newest step, by its name
-    with pytest.raises(ReplayedAnswerError):
+    with pytest.raises(AnsweredError):
         await agent.graph.ainvoke(Command(resume=REJECT), step.config)
 
 

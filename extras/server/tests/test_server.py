@@ -290,7 +290,7 @@ def test_an_answer_that_was_sent_twice_approves_nothing_that_nobody_saw(tmp_path
         first, second = [client.runs.join(thread, run) for run in runs]
         assert "__error__" not in first
         assert (workspace / "seen.txt").exists()
-        assert second["__error__"]["error"] == "EarlyAnswerError"
+        assert second["__error__"]["error"] == "AnsweredError"
         assert not (workspace / "unseen.txt").exists()
         (question,) = client.threads.get_state(thread)["interrupts"]
         assert question["id"] in second["__error__"]["message"]
@@ -332,7 +332,7 @@ def test_a_request_that_a_client_sends_again_is_the_same_turn(tmp_path: Path) ->
         runs = [client.runs.create(thread, "agent", input=said("q3", "r3"))["run_id"] for _ in range(2)]
         assert [client.runs.join(thread, run)["answer"] for run in runs] == ["three", "three"]
         refused: Any = client.runs.wait(thread, "agent", input=said("q4", "r3"), raise_error=False)
-        assert refused["__error__"]["error"] == "RequestIdError"
+        assert refused["__error__"]["error"] == "ThreadError"
         state = client.threads.get_state(thread)
     finally:
         server.stop()

@@ -19,7 +19,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
 
 from skills_agent.graph import build_graph
-from skills_agent.graph.threads.errors import CheckpointOrderError
+from skills_agent.graph.threads.errors import ThreadError
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.schema import AgentState
 from tests.agents import Agent, RemoteSaver, call, calls
@@ -218,7 +218,7 @@ def test_a_thread_at_the_end_of_time_is_refused_in_a_sentence_and_harms_no_other
         lambda: asyncio.run(agent.graph.ainvoke({"messages": [HumanMessage("q2")]}, agent.config)),
     ]
     for write in writes:
-        with pytest.raises(CheckpointOrderError, match=r"Thread 'thread' cannot go on.* use another thread"):
+        with pytest.raises(ThreadError, match=r"Thread 'thread' cannot go on.* use another thread"):
             write()
     assert _said(agent) == ["q1"]  # it can be read
     assert [each.status for each in Threads(agent.graph).list()] == ["done"]
@@ -231,7 +231,7 @@ def test_a_clock_at_the_end_of_time_loses_nothing(make_agent: MakeAgent, clock: 
     agent = make_agent(["1", "2", "3"])
     agent.say("q1")
     clock.new_process(late=-3300 * YEAR)  # its ids begin anew, in the year 1582
-    with pytest.raises(CheckpointOrderError, match="clock of this machine"):
+    with pytest.raises(ThreadError, match="clock of this machine"):
         agent.say("q2")
     clock.new_process(late=0)
     agent.say("q3")

@@ -11,11 +11,8 @@ from skills_agent.skills.errors import (
     ResourceNotTextError,
     SkillElsewhereError,
     SkillError,
-    SkillInvalidError,
-    SkillTooLargeError,
     SkillUndecodableError,
     SkillUnreadableError,
-    SkillVersionGoneError,
     UnknownSkillError,
 )
 from skills_agent.skills.library.index import Strictness
@@ -311,13 +308,13 @@ def test_what_went_wrong_since_discovery_has_its_own_error(
     with pytest.raises(SkillUndecodableError):
         registry.load(ref)
     path.write_text(text("a") + "x" * 200)
-    with pytest.raises(SkillTooLargeError):
+    with pytest.raises(SkillError):
         registry.load(ref)
     path.write_text("---\nname: a\n---\n")
-    with pytest.raises(SkillInvalidError):
+    with pytest.raises(SkillError):
         registry.load(ref)
     path.write_text(text("b"))
-    with pytest.raises(SkillInvalidError, match="'b'"):
+    with pytest.raises(SkillError, match="'b'"):
         registry.load(ref)
     path.unlink()
     with pytest.raises(SkillUnreadableError):
@@ -457,7 +454,7 @@ def test_a_lost_snapshot_is_made_anew_while_the_folder_is_that_version(
     assert registry.read_resource(loaded, "README.md") == "read me"
     registry.snapshots.remove(loaded.digest)
     (tmp_path / "a" / "README.md").write_text("changed")
-    with pytest.raises(SkillVersionGoneError, match="Unload and load it"):
+    with pytest.raises(SkillError, match="Unload and load it"):
         registry.read_resource(loaded, "README.md")
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.skills.scripts.spelling import (
-    ScriptAmbiguousError,
     ScriptCall,
+    ScriptError,
     SkillFiles,
     read_spelling,
 )
@@ -72,7 +72,7 @@ def test_words_behind_the_script_do_not_mix_with_arguments() -> None:
 
 def test_a_name_that_several_scripts_have_is_refused_with_their_paths() -> None:
     files = skill(("scripts/a/x.py", "scripts/b/x.py"))
-    with pytest.raises(ScriptAmbiguousError, match=r"scripts/a/x\.py, scripts/b/x\.py"):
+    with pytest.raises(ScriptError, match=r"scripts/a/x\.py, scripts/b/x\.py"):
         read_spelling("python3 x.py", [], files)
 
 
@@ -126,7 +126,7 @@ def test_whatever_is_written_means_a_file_of_the_skill_or_itself(path: str, args
     files = skill()
     try:
         meant = read_spelling(path, args, files)
-    except ScriptAmbiguousError:
+    except ScriptError:
         return
     assert files.is_file(meant.path) or meant == (path, tuple(args))
     if args:
