@@ -322,8 +322,8 @@ ASKED = [calls(call("run_command", command="echo ran")), "done"]
         ({"sandbox": "off"}, "no shell here: the sandbox is turned off (setting sandbox)."),
         ({"sandbox": "off", "enable_run_command": "on"}, "exit code 0 ("),
         ({"enable_run_command": "off"}, "no shell here: the operator turned it off (setting enable_run_"),
-        ({"enable_run_command": False}, "no shell here: the operator turned it off (setting enable_run_"),
-        ({"sandbox": "off", "enable_run_command": True}, "exit code 0 ("),
+        ({"enable_run_command": "off"}, "no shell here: the operator turned it off (setting enable_run_"),
+        ({"sandbox": "off", "enable_run_command": "on"}, "exit code 0 ("),
     ],
     ids=str,
 )
@@ -358,16 +358,6 @@ def test_where_there_is_a_shell_no_receipt_speaks_of_it(make_agent: MakeAgent, s
     agent = make_agent(["done"])
     agent.say("go", skills=["shown"])
     assert "shell" not in agent.tool_messages("load_skill")[0].text
-
-
-@pytest.mark.parametrize(
-    ("text", "value"), [("true", "on"), ("0", "off"), ("False", "off"), ("auto", "auto"), ("on", "on")]
-)
-def test_the_old_words_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, value: str
-) -> None:
-    monkeypatch.setenv("SKILLS_AGENT_ENABLE_RUN_COMMAND", text)
-    assert Settings.load(tmp_path).enable_run_command == value
 
 
 def test_another_word_is_refused(tmp_path: Path) -> None:
