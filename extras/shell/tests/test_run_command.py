@@ -322,8 +322,6 @@ ASKED = [calls(call("run_command", command="echo ran")), "done"]
         ({"sandbox": "off"}, "no shell here: the sandbox is turned off (setting sandbox)."),
         ({"sandbox": "off", "enable_run_command": "on"}, "exit code 0 ("),
         ({"enable_run_command": "off"}, "no shell here: the operator turned it off (setting enable_run_"),
-        ({"enable_run_command": "off"}, "no shell here: the operator turned it off (setting enable_run_"),
-        ({"sandbox": "off", "enable_run_command": "on"}, "exit code 0 ("),
     ],
     ids=str,
 )
