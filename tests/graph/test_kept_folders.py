@@ -145,16 +145,6 @@ def test_scripts_run_where_nothing_can_be_kept(
     assert "nothing is kept for scripts" in caplog.text
 
 
-def test_a_full_home_is_refused_before_the_script_runs(make_agent: MakeAgent, skills_dir: Path) -> None:
-    counter(skills_dir, "for n in 1 2 3 4 5; do truncate -s 240M ~/big$n; done; echo 1")
-    agent = make_agent([*RUN, RUN[1], "done"], **FREE)
-    agent.say("count")
-    first, second = agent.tool_messages("run_script")
-    assert "The next script is refused: the kept home of counter" in first.text
-    assert second.text.startswith("Not run: the kept home of counter, ")
-    assert "skills-agent doctor --remove 'home/counter@*'" in second.text
-
-
 DEEP = """
 import os, sys
 for place in sys.argv[1:]:

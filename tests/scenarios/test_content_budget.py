@@ -128,8 +128,8 @@ def test_what_a_person_unloads_is_out_before_a_summary_is_thought_of(
 ) -> None:
     agent = make_agent(["one"] * 5, context_window=56_700)
     agent.say("/skill-0")
-    agent.say("y" * 64_000)
-    agent.say("y" * 52_000)
+    agent.say("y" * 72_000)
+    agent.say("y" * 60_000)
     asked: Any = {"messages": [("user", text)]}
     nodes = [name for update in agent.graph.stream(asked, agent.config) for name in update]
     assert ("summarize" in nodes) == is_summarized

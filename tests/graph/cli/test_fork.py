@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.errors import ForkError
+from skills_agent.graph.threads.errors import ThreadError
 from skills_agent.graph.threads.threads import Threads
 from tests.agents import call, calls
 from tests.graph.cli.command_line import LOAD, RAIN_SKILL, CommandLine
@@ -193,7 +193,7 @@ def test_a_question_about_a_left_out_skill_is_asked_no_more(
     with Threads.open(Settings.load(cli.workspace)) as threads:
         made = threads.fork("rain", step["number"], without_skills=["rain-gauge"]).thread
         for refused in ({"without_skills": ["x"]}, {"new": "rain"}):
-            with pytest.raises(ForkError):
+            with pytest.raises(ThreadError):
                 threads.fork("rain", step["number"], **refused)
     assert state(cli, made)["skills_loaded"]["rain-gauge"]["unloaded"]
     assert not state(cli, "rain", step["checkpoint"])["skills_loaded"]["rain-gauge"]["unloaded"]
