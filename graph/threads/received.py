@@ -98,7 +98,8 @@ def addressed(
     if of and of.attempt > 1 and not _rejects(resume):
         said = (
             f"Thread {thread!r} asks about attempt {of.attempt} of a call that was cut off. An approval that "
-            f"names no question may be one of an earlier attempt. Answer by the id of the question: {is_open[0]}."
+            "names no question may be one of an earlier attempt. Answer by the id of the question: "
+            f"{is_open[0]}."
         )
         raise AnsweredError(thread, (), is_open, said)
     return Received(replace(command, resume={is_open[0]: resume}))
