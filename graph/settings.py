@@ -308,6 +308,8 @@ def make_registry(
     sources: Sequence[Source] | None = None,
     embeddings: "Embedder | None" = None,
     servers: Any = None,
+    *,
+    keep_index: bool = True,
 ) -> Registry:
     """Return the registry over the settings' sources; an empty one where skills are turned off.
 
@@ -321,7 +323,7 @@ def make_registry(
     return Registry(
         sources,
         Strictness(block_angle_brackets=settings.block_angle_brackets_in_frontmatter),
-        index=cache_folder(settings) / "index",
+        index=cache_folder(settings) / "index" if keep_index else None,
         vectors=_vectors(embeddings) if embeddings else None,
         snapshots=partial(open_snapshots, settings),
         needs=partial(first, "needs"),

@@ -20,6 +20,7 @@ from langgraph.types import Command
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.nodes import select
 from skills_agent.state.context import Context
 from skills_agent.state.history import tokens_of
 from tests.agents import call, calls, write_skill
@@ -412,13 +413,18 @@ def test_a_message_that_is_larger_than_the_window_is_answered_and_not_sent(
 
 
 def test_loaded_skills_that_leave_no_room_are_named_as_the_cause(
-    workspace: Path, skills_dir: Path, server: OpenAIServer, provider: Provider
+    workspace: Path,
+    skills_dir: Path,
+    server: OpenAIServer,
+    provider: Provider,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    write_skill(skills_dir, "tome", "Long.", "Do the next thing with care.\n" * 265)
+    monkeypatch.setattr(select, "CONTENT_SHARE", 1.0)
+    write_skill(skills_dir, "tome", "Long.", "Do the next thing with care.\n" * 490)
     thread = Thread(workspace, context_window=4_000)
     answer = thread.say("/tome")["answer"]
     assert server.requests == []
-    assert "the loaded skills about 1,9" in answer
+    assert "the loaded skills about 3,5" in answer
     assert "unload a skill with /unload NAME (loaded: tome)" in answer
     assert thread.say("/unload tome")["answer"].startswith("The user unloaded tome.")
 

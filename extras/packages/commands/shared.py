@@ -127,5 +127,6 @@ def _reviews(
 def skills_here(settings: Settings, target: Target) -> tuple[SkillMetadata, ...]:
     """Return the skills of all sources and of the folder that is installed into. Writes no index."""
     more = (target.folder,) if target.folder.is_dir() else ()
-    registry = make_registry(replace(settings, skills_dirs=(*settings.skills_dirs, *more)))
+    whole = replace(settings, skills_dirs=(*settings.skills_dirs, *more))
+    registry = make_registry(whole, keep_index=False)
     return tuple(registry.refresh().skills)

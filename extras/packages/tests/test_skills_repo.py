@@ -144,7 +144,7 @@ def allow(cli: CommandLine, signers: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "allowed_signers").write_text(signers)
     (folder / "allowed_signers").chmod(0o600)
-    (folder / "config.toml").write_text("require_signature = true\n")
+    (folder / "config.toml").write_text("packages_require_signature = true\n")
 
 
 def test_the_committed_folder_is_installed_by_its_signature(cli: CommandLine) -> None:
