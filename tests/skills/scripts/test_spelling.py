@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.spelling import (
     ScriptCall,
-    ScriptError,
     SkillFiles,
     read_spelling,
 )
