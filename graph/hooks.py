@@ -48,7 +48,7 @@ class Extra:
     sources: str = ""
     """What makes its sources of skills of the settings."""
     own_skills: str = ""
-    """What makes the source of a caller's own skills (`OwnSource` in skills/library/registry.py)."""
+    """What makes the source of a caller's own skills (`OwnSource` in skills/library/callers.py)."""
     database: str = ""
     """Threads, journal and locks in PostgreSQL (`Postgres` in graph/threads/postgres_hook.py)."""
     runner: str = ""

@@ -44,8 +44,9 @@ from skills_agent.nodes.model_call import ModelRequests, Models
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.results import ResultLimits
 from skills_agent.nodes.wrapped_models import ModelRunnable
+from skills_agent.skills.library.callers import Library
 from skills_agent.skills.library.catalog import Catalog
-from skills_agent.skills.library.registry import Library, Registry
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.lines import NO_LINES, CommandLines
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar, Places
 from skills_agent.skills.policy.risk import RISKS, Risk

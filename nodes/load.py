@@ -15,6 +15,7 @@ from skills_agent.skills.format.instructions import shows_commands
 from skills_agent.skills.library.admission import NotAdmittedError
 from skills_agent.skills.library.contents import summarize
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.library.resources import resources
 from skills_agent.skills.policy.other_clients import names_here, names_used
 from skills_agent.skills.policy.tool_spec import RUN_COMMAND
 from skills_agent.skills.skill import ResourceListing, Skill, SkillRef
@@ -123,7 +124,7 @@ def _read(ref: SkillRef, registry: Registry, policy: Policy, context: Context) -
     skill = registry.load(ref)
     if refusal := policy.skill_refusal(skill.metadata, context):
         raise NotAdmittedError(refusal)
-    listing = registry.resources(ref._replace(digest=skill.digest))
+    listing = resources(registry, ref._replace(digest=skill.digest))
     extra = {"skill": ref.name, "source": ref.source, "resources": len(listing.resources)}
     logger.info("skill loaded", extra=extra)
     if ignored := skill.metadata.without_effect:  # on the command line nobody sees the receipt

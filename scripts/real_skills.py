@@ -25,6 +25,7 @@ from skills_agent.shell.shell import take_apart
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.instructions import shows_commands
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.library.resources import resources
 from skills_agent.skills.machine import Machine, Missing
 from skills_agent.skills.scripts.programs import find_program
 from skills_agent.skills.skill import NeedKind, SkillMetadata
@@ -101,7 +102,7 @@ def survey(folders: Iterable[Path]) -> Iterator[Surveyed]:
 def look_at(skill: SkillMetadata, registry: Registry, machine: Machine) -> Surveyed:
     """Return what a skill is made of and what it lacks. Raises SkillError for one that cannot be loaded."""
     loaded, needs = registry.load(skill.ref), registry.needs(skill.ref)
-    types = {each.type for each in registry.resources(skill.ref).resources}
+    types = {each.type for each in resources(registry, skill.ref).resources}
     instructions, commands, scripts, server = KINDS
     if any(need.kind == "server" for need in needs):
         kind = server

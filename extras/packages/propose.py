@@ -43,7 +43,7 @@ from skills_agent.packages.scan import ScanFinding, finding_text
 from skills_agent.packages.target import Target
 from skills_agent.skills.confined import is_beneath, read_beneath
 from skills_agent.skills.errors import SkillError, SkillsAgentError
-from skills_agent.skills.library.registry import Library
+from skills_agent.skills.library.callers import Library
 from skills_agent.skills.policy.question import Content, FileChange, code, escape_markdown
 from skills_agent.skills.policy.tool_spec import PROPOSE_SKILL
 from skills_agent.skills.policy.trust import TrustFileError, TrustList

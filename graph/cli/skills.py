@@ -19,6 +19,7 @@ from skills_agent.skills.format.rules import MAX_NAME, NEW_DESCRIPTION, is_spec_
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.listing import first_sentence
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.library.resources import read_bytes, resources
 from skills_agent.skills.skill import Skill, SkillMetadata
 from skills_agent.skills.text import count
 from skills_agent.skills.visible import visible_line
@@ -115,7 +116,7 @@ def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...],
     metadata = catalog.find(name)
     skill = registry.load(metadata.ref)
     ref = metadata.ref._replace(digest=skill.digest)
-    listing, needed = registry.resources(ref), registry.needs(ref)
+    listing, needed = resources(registry, ref), registry.needs(ref)
     if as_json:
         print_json(
             structs.asdict(metadata)
@@ -157,7 +158,7 @@ def _written(registry: Registry, skill: Skill) -> str:
     if all(diagnostic.code != "invisible-characters" for diagnostic in skill.diagnostics):
         return skill.instructions
     ref = skill.metadata.ref
-    return registry.read_bytes(ref, Path(ref.path).name).decode("utf-8", "replace")
+    return read_bytes(registry, ref, Path(ref.path).name).decode("utf-8", "replace")
 
 
 @skills.command(

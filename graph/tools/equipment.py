@@ -18,7 +18,8 @@ from skills_agent.graph.tools.skills import LeftOut, ThreadRuntime
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.skills.confined import make_folder_beneath, refusing_links
-from skills_agent.skills.library.registry import Library, Registry
+from skills_agent.skills.library.callers import Library
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.machine import Machine
 from skills_agent.skills.policy.lines import CommandLines
 from skills_agent.skills.scripts.runner import ScriptRunner

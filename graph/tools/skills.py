@@ -13,9 +13,11 @@ from skills_agent.graph.tools.content import Lines, Start, excerpt, image_conten
 from skills_agent.graph.tools.declare import declare
 from skills_agent.skills.errors import ResourceNotTextError, SkillError, list_names
 from skills_agent.skills.format.instructions import heading_lines, section_of
+from skills_agent.skills.library.callers import Library
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.listing import shortened
-from skills_agent.skills.library.registry import Library, Registry
+from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.library.resources import read_bytes, read_resource
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import escape_markup, one_line
 from skills_agent.state.context import Context, caller_of
@@ -94,9 +96,9 @@ class _SkillTools:
         ref = SkillRef.of(loaded_skill(runtime, skill))
         registry = self._registry(runtime)
         try:
-            text = registry.read_resource(ref, path)
+            text = read_resource(registry, ref, path)
         except ResourceNotTextError:
-            raw = registry.read_bytes(ref, path) if self.images else b""
+            raw = read_bytes(registry, ref, path) if self.images else b""
             if kind := image_type(raw):
                 return image_content(path, raw, kind)
             raise

@@ -8,28 +8,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, is_beneath, read_beneath
+from skills_agent.skills.confined import is_beneath, read_beneath
 from skills_agent.skills.errors import (
-    ResourceNotTextError,
     SkillError,
     SkillUnreadableError,
-    list_names,
 )
 from skills_agent.skills.format.reading import Place, read_skill
 from skills_agent.skills.library.catalog import Catalog
-from skills_agent.skills.library.contents import list_resources
 from skills_agent.skills.library.discovery import Discovery, SourceContents, SourceSkill, cause_of, read_file
 from skills_agent.skills.library.index import Strictness, open_index
-from skills_agent.skills.skill import Need, ResourceListing, Skill, SkillMetadata, SkillRef
-from skills_agent.skills.sources.directory import list_files
+from skills_agent.skills.skill import Need, Skill, SkillMetadata, SkillRef
 from skills_agent.skills.sources.plugin import Plugin, without_plugin
 from skills_agent.skills.sources.protocol import SkillEntry, SkillFile, Source
 from skills_agent.skills.sources.walk import SKILL_FILE
-from skills_agent.skills.text import clean_text, normalize_line_ends
 
 if TYPE_CHECKING:  # what only a load or a search needs is imported by it: `skills list` must answer at once
     from skills_agent.skills.library.snapshots import Snapshot, SnapshotPath, SnapshotStore
@@ -38,12 +33,8 @@ if TYPE_CHECKING:  # what only a load or a search needs is imported by it: `skil
     from skills_agent.skills.search.vectors import FusedIndex, Vectors
     from skills_agent.skills.search.words import SearchIndex
 
-MAX_RESOURCE_BYTES: Final = 1_000_000
 _CATALOGS_KEPT: Final = 8
 
-CALLER: Final = "caller"
-"""Label of the source that holds a caller's own skills: the strongest of all."""
-_CALLERS_KEPT: Final = 64
 
 logger = logging.getLogger(__name__)
 
@@ -132,7 +123,7 @@ class Registry:
         """
         snapshot = self.snapshot(ref)
         try:
-            raw = read_beneath(snapshot.folder, _file_name(ref), self._strictness.max_skill_bytes + 1)
+            raw = read_beneath(snapshot.folder, file_name(ref), self._strictness.max_skill_bytes + 1)
         except OSError as error:
             raise SkillUnreadableError(ref.path, cause_of(error)) from error
         place = self.place(ref)
@@ -199,14 +190,6 @@ class Registry:
         is_named = self.snapshots.names_plugin(snapshot.folder, place, plugin)
         return without_plugin(plugin, self.snapshots.refusal(plugin.folder)) if is_named else ""
 
-    def resources(self, ref: SkillRef) -> ResourceListing:
-        """List the files of a skill other than its SKILL.md, reading none. Raises as `snapshot` does."""
-        folder = self.snapshot(ref).folder
-        try:
-            return list_resources(list_files(folder, _file_name(ref)))
-        except OSError as error:
-            raise SkillUnreadableError(ref.path, cause_of(error)) from error
-
     def needs(self, ref: SkillRef) -> tuple[Need, ...]:
         """Return what a skill needs of the machine, as it declares, and as its files and failed runs show it.
 
@@ -216,47 +199,11 @@ class Registry:
         if reader is None:
             return ()
         learned = self.snapshots.learned(snapshot.digest)
-        return reader.gather(snapshot.folder, _file_name(ref), snapshot.plugin, learned)
+        return reader.gather(snapshot.folder, file_name(ref), snapshot.plugin, learned)
 
     def learn(self, ref: SkillRef, needs: Iterable[Need]) -> None:
         """Have `needs` return these, too, from now on. Raises as `snapshot` does."""
         self.snapshots.learn(self.snapshot(ref).digest, needs)
-
-    def read_resource(self, ref: SkillRef, path: str, limit: int = MAX_RESOURCE_BYTES) -> str:
-        """Return a text file of a skill: line ends normalised, invisible characters removed.
-
-        Raises as `read_bytes` does, and ResourceNotTextError.
-        """
-        raw = self.read_bytes(ref, path, limit)
-        try:
-            text = raw.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise ResourceNotTextError(ref.name, path, len(raw)) from error
-        if "\0" in text:
-            raise ResourceNotTextError(ref.name, path, len(raw))
-        return clean_text(normalize_line_ends(text)).text
-
-    def read_bytes(self, ref: SkillRef, path: str, limit: int = MAX_RESOURCE_BYTES) -> bytes:
-        """Return a file of a skill as it is.
-
-        Raises as `snapshot` does, and SkillError: not there, outside, unreadable, over `limit` bytes.
-        """
-        folder, relative = self.file_of(ref, path)
-        try:
-            raw = read_beneath(folder, relative, limit + 1)
-        except OutsideRootError as error:
-            told = "Use a path relative to it."
-            raise SkillError(f"{path!r} is not inside the folder of skill {ref.name}. {told}") from error
-        except (FileNotFoundError, NotADirectoryError, NotRegularFileError) as error:
-            names = [resource.path for resource in self.resources(ref).resources]
-            known = list_names(names)
-            raise SkillError(f"Skill {ref.name} has no file {path!r}. Its files: {known}.") from error
-        except OSError as error:
-            raise SkillError(f"Cannot read {path} of skill {ref.name}: {cause_of(error)}.") from error
-        if len(raw) > limit:
-            size = (folder / relative).stat().st_size
-            raise SkillError(f"{path} of skill {ref.name} is {size:,} bytes, over the limit of {limit:,}.")
-        return raw
 
     def file_of(self, ref: SkillRef, path: str) -> "SnapshotPath":
         """Return where a path leads in a skill's snapshot. Raises as `snapshot` does."""
@@ -344,50 +291,7 @@ class Registry:
         return TextTables(self._tables_file)
 
 
-OwnSource = Callable[[Any, str, str], Source]
-"""Makes the source of a caller's own skills, of a store, a user id and a label."""
-
-
-class Library:
-    """One registry that callers share, and one for each caller who has skills in the store.
-
-    A caller's own skills are those beneath the namespace `("skills", <user id>)`; see
-    `skills_agent.sources.store.publish`. What they may do is what any untrusted source may.
-    """
-
-    def __init__(self, shared: Registry, own_source: OwnSource | None = None) -> None:
-        """Without `own_source` a caller has no skills of their own."""
-        self.shared = shared
-        self._own_source = own_source
-        self._own: dict[tuple[int, str], Registry] = {}
-        self._lock = Lock()
-
-    def of(self, user_id: str | None, store: Any, *, look: bool = False) -> Registry:
-        """Return the registry for a caller; the shared one where there is no user, no store or no own skill.
-
-        The store is asked once for each caller, and again where `look` is set (at the beginning of a
-        turn). Raises SourceAddressError for a user id that cannot be one.
-        """
-        if not user_id or store is None or self._own_source is None:
-            return self.shared
-        key = (id(store), user_id)
-        with self._lock:
-            known = self._own.get(key)
-        if known is not None and not look:
-            return known
-        own = self._own_source(store, user_id, CALLER)
-        registry = self.shared
-        if own.scan().skills:
-            registry = known if known and known is not self.shared else self.shared.with_source(own)
-        with self._lock:
-            self._own.pop(key, None)
-            self._own[key] = registry
-            if len(self._own) > _CALLERS_KEPT:
-                del self._own[next(iter(self._own))]
-        return registry
-
-
-def _file_name(ref: SkillRef) -> str:
+def file_name(ref: SkillRef) -> str:
     """Return the name of a skill's SKILL.md in its snapshot; what is fetched always has the usual one."""
     return Path(ref.path).name if Path(ref.path).is_absolute() else SKILL_FILE
 

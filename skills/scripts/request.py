@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, open_beneath
 from skills_agent.skills.errors import ScriptError, SkillError, list_names
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.library.resources import resources
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.scripts.spelling import ScriptCall, SkillFiles, read_spelling
 from skills_agent.skills.skill import SkillRef
@@ -42,7 +43,7 @@ def script_request(
         told = "Use a path relative to it."
         raise SkillError(f"{path!r} is not inside the folder of skill {ref.name}. {told}") from error
     except (FileNotFoundError, NotADirectoryError, NotRegularFileError) as error:
-        listing = registry.resources(ref)
+        listing = resources(registry, ref)
         known = list_names([each.path for each in listing.resources if each.type == "script"])
         raise ScriptError(f"Skill {ref.name} has no script {path!r}. Its scripts: {known}.") from error
     except OSError as error:
@@ -88,8 +89,8 @@ def script_call(registry: Registry, ref: SkillRef, path: str, args: Sequence[str
 
     if is_file(path):  # nearly always
         return ScriptCall(_shown(path, snapshot, place), tuple(args))
-    resources = registry.resources(ref).resources
-    scripts = [each.path for each in resources if each.type == "script"] or [each.path for each in resources]
+    files = resources(registry, ref).resources
+    scripts = [each.path for each in files if each.type == "script"] or [each.path for each in files]
     call = read_spelling(path, args, SkillFiles((ref.name, place.name), is_file, scripts))
     return call._replace(path=_shown(call.path, snapshot, place)) if is_file(call.path) else call
 

@@ -8,6 +8,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.store.memory import InMemoryStore
 
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.library.resources import read_resource, resources
 from skills_agent.skills.sources.protocol import SkillFile
 from skills_agent.sources.backend import BackendSource, FileBackend
 from skills_agent.sources.store import StoreSource
@@ -31,8 +32,8 @@ def test_a_skill_of_a_backend_loads_with_its_files(tmp_path: Path, backend: Fold
 
     assert ref.path == "sandbox:/skills/a/SKILL.md"
     assert registry.load(ref).instructions == "Do it."
-    assert [each.path for each in registry.resources(ref).resources] == ["notes.md"]
-    assert registry.read_resource(ref, "notes.md") == "# Notes\n"
+    assert [each.path for each in resources(registry, ref).resources] == ["notes.md"]
+    assert read_resource(registry, ref, "notes.md") == "# Notes\n"
     assert (registry.place(ref) / "SKILL.md").is_file()
 
 

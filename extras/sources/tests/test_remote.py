@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from skills_agent.skills.confined import parts_of
 from skills_agent.skills.errors import SkillUnreadableError, SourceAddressError
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.library.resources import read_resource, resources
 from skills_agent.skills.sources import fetched
 from skills_agent.sources.remote import RemoteSource
 from tests.skills.sources.skill_files import codes, folders, put, text
@@ -82,8 +83,8 @@ def test_a_skill_of_a_web_server_loads_with_its_files(tmp_path: Path, web: WebFo
 
     assert ref.path == f"{web.url}/skills/a/SKILL.md"
     assert registry.load(ref).instructions == "Do it."
-    assert [(each.path, each.size) for each in registry.resources(ref).resources] == [("my notes.md", 8)]
-    assert registry.read_resource(ref, "my notes.md") == "# Notes\n"
+    assert [(each.path, each.size) for each in resources(registry, ref).resources] == [("my notes.md", 8)]
+    assert read_resource(registry, ref, "my notes.md") == "# Notes\n"
     assert (registry.place(ref) / "SKILL.md").is_file()
 
 

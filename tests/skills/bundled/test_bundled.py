@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.library.resources import resources
 from skills_agent.skills.sources import standard_sources
 
 BUNDLED = Path(__file__).parents[3] / "skills" / "bundled"
@@ -90,7 +91,7 @@ def test_the_registry_loads_instructions_and_types_resources(name: str, tmp_path
     ref = registry.refresh().find(name).ref
     skill = registry.load(ref)
     assert skill.instructions.startswith("# ")
-    files = registry.resources(ref).resources
+    files = resources(registry, ref).resources
     types = {each.path: each.type for each in files if not each.path.startswith("evals/")}
     assert set(types.values()) <= {"script", "reference", "asset"}
     if name == "csv-report":

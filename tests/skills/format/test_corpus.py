@@ -10,6 +10,7 @@ import pytest
 from skills_agent.skills.format.reading import Place, read_metadata
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.library.resources import resources
 from skills_agent.skills.sources import DirectorySource
 
 CORPUS = Path(__file__).resolve().parents[4] / "shared" / "corpus" / "skills"
@@ -105,4 +106,4 @@ def test_descriptions_of_invalid_yaml_are_read_to_their_end() -> None:
 def test_every_skill_can_be_loaded_and_listed(registry: Registry, catalog: Catalog) -> None:
     for metadata in catalog.skills:
         assert registry.load(metadata.ref).metadata == metadata
-        assert registry.resources(metadata.ref).omitted == 0
+        assert resources(registry, metadata.ref).omitted == 0

@@ -10,6 +10,7 @@ import pytest
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.library.resources import read_resource
 from skills_agent.skills.library.snapshots import SnapshotStore
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.sources.directory import standard_sources
@@ -105,7 +106,7 @@ def test_what_changes_in_the_plugin_is_a_change_of_the_skill_that_names_it(
             script.chmod(0o755)
     assert registry.digest(deploy) != deploy.digest
     assert registry.digest(alone) == alone.digest
-    assert registry.read_resource(deploy, "${CLAUDE_PLUGIN_ROOT}/scripts/x.py") == "print(1)\n"
+    assert read_resource(registry, deploy, "${CLAUDE_PLUGIN_ROOT}/scripts/x.py") == "print(1)\n"
 
 
 def test_a_skill_that_does_not_name_its_plugin_is_copied_alone(tmp_path: Path, plugin: Path) -> None:
@@ -144,7 +145,7 @@ def test_a_path_above_the_skill_that_is_in_the_plugin_names_it(
     registry = registry_of(tmp_path, plugin)
     ref = loaded(registry, "alone")
     assert registry.snapshot(ref).plugin
-    assert registry.read_resource(ref, "../../docs/help.md") == "Help.\n"
+    assert read_resource(registry, ref, "../../docs/help.md") == "Help.\n"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ def test_a_path_above_the_skill_that_is_not_in_the_plugin_does_not_name_it(
     assert registry.snapshot(ref).plugin is None
     assert not registry.plugin_note(ref)
     with pytest.raises(SkillError, match="is not inside the folder"):
-        registry.read_resource(ref, "../../docs/help.md")
+        read_resource(registry, ref, "../../docs/help.md")
 
 
 def test_a_skill_that_names_a_plugin_too_large_by_a_path_is_told_without(
@@ -231,7 +232,7 @@ def test_a_version_keeps_its_plugin_when_the_folder_is_gone(tmp_path: Path, plug
     plugin.rename(tmp_path / "moved")
     again = registry_of(tmp_path, plugin)
     assert again.plugin_place(ref) == plugin
-    assert again.read_resource(ref, f"{plugin}/docs/help.md") == "Help.\n"
+    assert read_resource(again, ref, f"{plugin}/docs/help.md") == "Help.\n"
 
 
 def test_a_snapshot_of_a_plugin_that_was_changed_is_not_used(tmp_path: Path, plugin: Path) -> None:
@@ -256,24 +257,24 @@ def test_files_of_the_plugin_are_read_by_any_spelling_and_nothing_outside(
         str(registry.snapshot(ref).plugin),
     )
     for spelling in spellings:
-        assert registry.read_resource(ref, f"{spelling}/docs/help.md") == "Help.\n"
-        assert registry.read_resource(ref, f"{spelling}/skills/deploy/notes.md") == "Notes.\n"
+        assert read_resource(registry, ref, f"{spelling}/docs/help.md") == "Help.\n"
+        assert read_resource(registry, ref, f"{spelling}/skills/deploy/notes.md") == "Notes.\n"
         with pytest.raises(SkillError, match="is not inside the folder"):
-            registry.read_resource(ref, f"{spelling}/../secret")
+            read_resource(registry, ref, f"{spelling}/../secret")
         with pytest.raises(SkillError, match="has no file"):
-            registry.read_resource(ref, f"{spelling}/nothing.md")
-    assert registry.read_resource(ref, "../../docs/help.md") == "Help.\n"
+            read_resource(registry, ref, f"{spelling}/nothing.md")
+    assert read_resource(registry, ref, "../../docs/help.md") == "Help.\n"
     for path in (f"{plugin.parent}/tools2/x", "/etc/passwd", "../../../secret", "notes/../../../../secret"):
         with pytest.raises(SkillError, match="is not inside the folder"):
-            registry.read_resource(ref, path)
-    assert registry.read_resource(ref, "notes.md") == "Notes.\n"
+            read_resource(registry, ref, path)
+    assert read_resource(registry, ref, "notes.md") == "Notes.\n"
 
 
 def test_without_a_plugin_its_variable_is_the_skills_folder(tmp_path: Path) -> None:
     write_skill(tmp_path / "skills", "deploy", "Deploys.", BODY, scripts__x_py="print(1)\n")
     registry = registry_of(tmp_path, tmp_path)
     ref = loaded(registry)
-    assert registry.read_resource(ref, "${CLAUDE_PLUGIN_ROOT}/scripts/x.py") == "print(1)\n"
+    assert read_resource(registry, ref, "${CLAUDE_PLUGIN_ROOT}/scripts/x.py") == "print(1)\n"
     assert not registry.plugin_note(ref)
 
 
@@ -288,4 +289,4 @@ def test_a_skill_with_a_link_named_skill_is_no_plugin(tmp_path: Path) -> None:
 def test_a_link_from_the_skill_to_its_plugin_is_followed(tmp_path: Path, plugin: Path) -> None:
     (plugin / "skills" / "deploy" / "help.md").symlink_to("../../docs/help.md")
     registry = registry_of(tmp_path, plugin)
-    assert registry.read_resource(loaded(registry), "help.md") == "Help.\n"
+    assert read_resource(registry, loaded(registry), "help.md") == "Help.\n"

@@ -17,6 +17,7 @@ from skills_agent.skills.errors import (
 )
 from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.library.resources import read_resource, resources
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.sources import DirectorySource, MemorySource, SkillFile
 
@@ -287,7 +288,7 @@ def test_only_what_a_scan_has_found_is_read(tmp_path: Path, path: str) -> None:
     with pytest.raises(SkillUnreadableError):
         registry.load(SkillRef("a", "user", path))
     with pytest.raises(SkillUnreadableError):
-        registry.read_resource(SkillRef("a", "user", path), "SKILL.md")
+        read_resource(registry, SkillRef("a", "user", path), "SKILL.md")
 
 
 def test_a_skill_of_another_source_is_not_read(tmp_path: Path) -> None:
@@ -348,7 +349,7 @@ def with_files(tmp_path: Path) -> tuple[Registry, SkillRef]:
 def test_resources_are_found_and_typed_by_their_folder(with_files: tuple[Registry, SkillRef]) -> None:
     registry, ref = with_files
 
-    listing = registry.resources(ref)
+    listing = resources(registry, ref)
 
     assert [(each.path, each.type, each.size) for each in listing.resources] == [
         ("README.md", "other", 7),
@@ -361,7 +362,7 @@ def test_resources_are_found_and_typed_by_their_folder(with_files: tuple[Registr
 def test_a_skill_without_resources_has_an_empty_list() -> None:
     registry = Registry([memory("a")])
 
-    assert registry.resources(registry.refresh().find("a").ref).resources == ()
+    assert resources(registry, registry.refresh().find("a").ref).resources == ()
 
 
 def test_a_skill_whose_files_cannot_be_listed_is_not_loaded_by_halves() -> None:
@@ -375,25 +376,25 @@ def test_a_skill_whose_files_cannot_be_listed_is_not_loaded_by_halves() -> None:
 def test_a_text_resource_is_read_clean(with_files: tuple[Registry, SkillRef], tmp_path: Path) -> None:
     registry, ref = with_files
 
-    assert registry.read_resource(ref, "references/notes.md") == "# Notes\nx\n"
-    assert registry.read_resource(ref, "./scripts/run.py") == "print(1)\n"
-    assert registry.read_resource(ref, str(tmp_path / "a/scripts/run.py")) == "print(1)\n"
-    assert registry.read_resource(ref, "SKILL.md") == text("a")
+    assert read_resource(registry, ref, "references/notes.md") == "# Notes\nx\n"
+    assert read_resource(registry, ref, "./scripts/run.py") == "print(1)\n"
+    assert read_resource(registry, ref, str(tmp_path / "a/scripts/run.py")) == "print(1)\n"
+    assert read_resource(registry, ref, "SKILL.md") == text("a")
 
 
 def test_a_resource_that_cannot_be_given_says_why(with_files: tuple[Registry, SkillRef]) -> None:
     registry, ref = with_files
 
     with pytest.raises(SkillError, match=r"scripts/run\.py"):
-        registry.read_resource(ref, "scripts/missing.py")
+        read_resource(registry, ref, "scripts/missing.py")
     with pytest.raises(SkillError, match="has no file"):
-        registry.read_resource(ref, "scripts")
+        read_resource(registry, ref, "scripts")
     with pytest.raises(SkillError, match="has no file"):
-        registry.read_resource(ref, "README.md/x")
+        read_resource(registry, ref, "README.md/x")
     with pytest.raises(ResourceNotTextError):
-        registry.read_resource(ref, "assets/logo.png")
+        read_resource(registry, ref, "assets/logo.png")
     with pytest.raises(SkillError, match="is 17 bytes, over the limit of 3"):
-        registry.read_resource(ref, "references/notes.md", limit=3)
+        read_resource(registry, ref, "references/notes.md", limit=3)
 
 
 @pytest.mark.parametrize("path", ["../a/SKILL.md", "/etc/passwd", "scripts/../../x", "a\0b"])
@@ -401,7 +402,7 @@ def test_a_resource_outside_the_skill_is_refused(with_files: tuple[Registry, Ski
     registry, ref = with_files
 
     with pytest.raises(SkillError, match="is not inside the folder"):
-        registry.read_resource(ref, path)
+        read_resource(registry, ref, path)
 
 
 @pytest.mark.parametrize("path", ["link/secret", "secret"])
@@ -414,7 +415,7 @@ def test_a_link_that_leads_out_of_a_skill_is_not_there(
     (tmp_path / "a/secret").symlink_to(tmp_path / "secret")
 
     with pytest.raises(SkillError, match="has no file"):
-        registry.read_resource(ref, path)
+        read_resource(registry, ref, path)
 
 
 def test_the_place_of_a_skill_is_its_folder_or_else_its_snapshot(
@@ -435,13 +436,13 @@ def test_a_version_is_read_after_the_folder_was_changed_and_after_it_is_gone(
     loaded = ref._replace(digest=registry.load(ref).digest)
     (tmp_path / "a" / "README.md").write_text("changed")
 
-    assert registry.read_resource(loaded, "README.md") == "read me"
-    assert registry.read_resource(ref, "README.md") == "changed"
+    assert read_resource(registry, loaded, "README.md") == "read me"
+    assert read_resource(registry, ref, "README.md") == "changed"
     assert registry.digest(ref) != loaded.digest
     shutil.rmtree(tmp_path / "a")
-    assert registry.read_resource(loaded, "README.md") == "read me"
+    assert read_resource(registry, loaded, "README.md") == "read me"
     assert registry.load(loaded).metadata.name == "a"
-    assert len(registry.resources(loaded).resources) == 4
+    assert len(resources(registry, loaded).resources) == 4
 
 
 def test_a_lost_snapshot_is_made_anew_while_the_folder_is_that_version(
@@ -451,11 +452,11 @@ def test_a_lost_snapshot_is_made_anew_while_the_folder_is_that_version(
     loaded = ref._replace(digest=registry.load(ref).digest)
 
     registry.snapshots.remove(loaded.digest)
-    assert registry.read_resource(loaded, "README.md") == "read me"
+    assert read_resource(registry, loaded, "README.md") == "read me"
     registry.snapshots.remove(loaded.digest)
     (tmp_path / "a" / "README.md").write_text("changed")
     with pytest.raises(SkillError, match="Unload and load it"):
-        registry.read_resource(loaded, "README.md")
+        read_resource(registry, loaded, "README.md")
 
 
 def test_a_skill_file_that_is_a_link_within_the_source_is_read(tmp_path: Path) -> None:
@@ -467,4 +468,4 @@ def test_a_skill_file_that_is_a_link_within_the_source_is_read(tmp_path: Path) -
     ref = registry.refresh().find("a").ref
 
     assert registry.load(ref).digest == registry.digest(ref)
-    assert registry.read_resource(ref, "scripts/run.py") == "print(1)"
+    assert read_resource(registry, ref, "scripts/run.py") == "print(1)"

@@ -1,0 +1,66 @@
+"""Files of a skill beside its SKILL.md, as its snapshot has them."""
+
+from typing import Final
+
+from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, read_beneath
+from skills_agent.skills.errors import (
+    ResourceNotTextError,
+    SkillError,
+    SkillUnreadableError,
+    list_names,
+)
+from skills_agent.skills.library.contents import list_resources
+from skills_agent.skills.library.discovery import cause_of
+from skills_agent.skills.library.registry import Registry, file_name
+from skills_agent.skills.skill import ResourceListing, SkillRef
+from skills_agent.skills.sources.directory import list_files
+from skills_agent.skills.text import clean_text, normalize_line_ends
+
+MAX_RESOURCE_BYTES: Final = 1_000_000
+
+
+def read_resource(registry: Registry, ref: SkillRef, path: str, limit: int = MAX_RESOURCE_BYTES) -> str:
+    """Return a text file of a skill: line ends normalised, invisible characters removed.
+
+    Raises as `read_bytes` does, and ResourceNotTextError.
+    """
+    raw = read_bytes(registry, ref, path, limit)
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ResourceNotTextError(ref.name, path, len(raw)) from error
+    if "\0" in text:
+        raise ResourceNotTextError(ref.name, path, len(raw))
+    return clean_text(normalize_line_ends(text)).text
+
+
+def read_bytes(registry: Registry, ref: SkillRef, path: str, limit: int = MAX_RESOURCE_BYTES) -> bytes:
+    """Return a file of a skill as it is.
+
+    Raises as `snapshot` does, and SkillError: not there, outside, unreadable, over `limit` bytes.
+    """
+    folder, relative = registry.file_of(ref, path)
+    try:
+        raw = read_beneath(folder, relative, limit + 1)
+    except OutsideRootError as error:
+        told = "Use a path relative to it."
+        raise SkillError(f"{path!r} is not inside the folder of skill {ref.name}. {told}") from error
+    except (FileNotFoundError, NotADirectoryError, NotRegularFileError) as error:
+        names = [resource.path for resource in resources(registry, ref).resources]
+        known = list_names(names)
+        raise SkillError(f"Skill {ref.name} has no file {path!r}. Its files: {known}.") from error
+    except OSError as error:
+        raise SkillError(f"Cannot read {path} of skill {ref.name}: {cause_of(error)}.") from error
+    if len(raw) > limit:
+        size = (folder / relative).stat().st_size
+        raise SkillError(f"{path} of skill {ref.name} is {size:,} bytes, over the limit of {limit:,}.")
+    return raw
+
+
+def resources(registry: Registry, ref: SkillRef) -> ResourceListing:
+    """List the files of a skill other than its SKILL.md, reading none. Raises as `snapshot` does."""
+    folder = registry.snapshot(ref).folder
+    try:
+        return list_resources(list_files(folder, file_name(ref)))
+    except OSError as error:
+        raise SkillUnreadableError(ref.path, cause_of(error)) from error
