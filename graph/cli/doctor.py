@@ -152,7 +152,6 @@ def _server_states(settings: Settings) -> "list[ServerState]":
     """Connect the MCP servers of the settings, and return how each stands."""
     if not settings.mcp_servers:
         return []
-    from skills_agent.graph.audit.redaction import Redaction
     from skills_agent.graph.tool_servers import ServerState, make_servers
 
     try:

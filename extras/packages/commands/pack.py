@@ -6,10 +6,9 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json
-from skills_agent.graph.settings import Settings
 from skills_agent.packages.packing import PackError
 from skills_agent.packages.packing import pack as pack_folder
-from skills_agent.skills.library.contents import SnapshotError
+from skills_agent.skills.library.contents import ContentLimits, SnapshotError
 from skills_agent.skills.text import count
 
 
@@ -23,9 +22,8 @@ from skills_agent.skills.text import count
     type=click.Path(path_type=Path),
     help="The archive, .skill or .zip. By default NAME.skill, here.",
 )
-@options.workspace
 @options.as_json
-def pack(folder: Path, file: Path | None, workspace: Path | None, as_json: bool) -> None:
+def pack(folder: Path, file: Path | None, as_json: bool) -> None:
     """Pack the skill in DIR into an archive: the same bytes for the same files, on any machine.
 
     A skill with errors of `skills lint` is refused. It gets a manifest with its digests; caches and version
@@ -33,7 +31,7 @@ def pack(folder: Path, file: Path | None, workspace: Path | None, as_json: bool)
     """
     file = file or Path(f"{folder.resolve().name}.skill")
     try:
-        packed = pack_folder(folder, file(Settings.load(workspace)))
+        packed = pack_folder(folder, file, ContentLimits())
     except SnapshotError as error:
         raise PackError(error.folder.name, error.reason) from error
     except OSError as error:
