@@ -179,11 +179,9 @@ def _old_head(settings: Settings, resumed: str, chosen: dict[str, Any]) -> "RunH
     if any(chosen.values()):
         raise click.UsageError("--resume goes on with a run as it was begun: choose no cases, models or runs")
     folder = RunFolder.open(settings.workspace, resumed or newest_partial(settings.workspace))
-    head = folder.head
-    if not missing(head, folder.results()):  # Only its reports are wanted.
-        return head
-    check_unchanged(head)
-    return head
+    if missing(folder.head, folder.results()):  # Else only its reports are wanted.
+        check_unchanged(folder.head)
+    return folder.head
 
 
 def _run_before(workspace: Path, run: str, now: str) -> "RunFolder":

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from skills_agent.evals.cases.comparing import ARMS, MIN_CASES
+from skills_agent.evals.cases.comparing import ARMS
 from skills_agent.evals.cases.result import EvalResult
 from skills_agent.evals.cases.summary import Delta, Interval, Spread, Summary
 from skills_agent.skills.text import count, one_line
@@ -26,10 +26,8 @@ def percent(value: float) -> str:
     return f"{min(99.0, max(1.0, 100 * value)) if 0 < value < 1 else 100 * value:.0f} %"
 
 
-def spread(values: Spread | None) -> str:
-    """Return a median with its range; a question mark where nothing is known."""
-    if values is None:
-        return "?"
+def spread(values: Spread) -> str:
+    """Return a median with its range."""
     if values.least == values.most:
         return number(values.median)
     return f"{number(values.median)} ({number(values.least)} to {number(values.most)})"
@@ -45,12 +43,11 @@ def number(value: float) -> str:
 
 
 def change(delta: Delta) -> str:
-    """Return a difference with its interval: `+12 points (+3 to +21)`; of few cases with its range."""
+    """Return a difference with its interval: `+12 points (+3 to +21)`."""
     if delta.metric in _SHARES:
         value, low, high = (_signed(round(100 * each)) for each in (delta.value, delta.low, delta.high))
         return f"{value} points ({low} to {high})"
-    of = "" if delta.n >= MIN_CASES else ", least and most"
-    return f"{_signed(delta.value)} ({_signed(delta.low)} to {_signed(delta.high)}{of})"
+    return f"{_signed(delta.value)} ({_signed(delta.low)} to {_signed(delta.high)})"
 
 
 def delta_text(delta: Delta) -> str:

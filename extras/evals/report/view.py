@@ -154,9 +154,6 @@ def _answers(summary: Summary) -> Iterator[Answer]:
 def _notes(summary: Summary) -> Iterator[str]:
     yield from summary.notes
     yield from summary.head.skipped
-    partial = summary.head.partial
-    if partial and not any(partial in each for each in summary.notes):
-        yield f"This run is not whole: {partial}."
     if flaky := [row.case for row in summary.cases if row.flaky]:
         yield f"Flaky, passed in some of the runs only: {', '.join(flaky[:_MOST])}"
 
