@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -119,8 +118,7 @@ def run_case(
             result = structs.replace(result, outcome="refused", error=str(failure))
         except Exception as failure:  # noqa: BLE001 - one case must not end the run of two hundred others
             result = structs.replace(result, outcome="error", error=_failure_text(failure))
-    at = datetime.now(UTC).isoformat(timespec="seconds")
-    return structs.replace(result, error=cut(result.error, _LONGEST_ERROR), at=at)
+    return structs.replace(result, error=cut(result.error, _LONGEST_ERROR))
 
 
 def _without_its_skill(case: EvalCase) -> EvalCase:
@@ -148,11 +146,10 @@ def _worked(
     failure = _within(case.seconds, control, partial(_take_turns, agent, case, config, control))
     snapshot = agent.get_state(config)
     files = {path: sha for path, sha in digests_of(workspace).items() if before.get(path) != sha}
-    offered = [each.name for each in services.library.shared.refresh().skills if each.model_invocable]
     result = structs.replace(
         result,
         outcome="passed",
-        trajectory=trajectory_of(snapshot.values, offered, files, asked=is_choice),
+        trajectory=trajectory_of(snapshot.values, files, asked=is_choice),
         spent=spent_of(snapshot.values, monotonic() - began),
     )
     if control.drain_reason == _LATE:

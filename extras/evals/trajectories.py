@@ -2,21 +2,14 @@
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
-from skills_agent.evals.cases.trajectory import (
-    CallStatus,
-    LoadedBy,
-    LoadedSkill,
-    MadeCall,
-    Spent,
-    Trajectory,
-)
+from skills_agent.evals.cases.trajectory import CallStatus, MadeCall, Spent, Trajectory
 from skills_agent.skills.confined import open_beneath
 from skills_agent.skills.text import readable
 from skills_agent.skills.trees import walk
@@ -31,54 +24,49 @@ from skills_agent.state.transcript import (
 SHOWN: Final = 2_000
 """Characters of a result that are kept; the thread has all."""
 _MAX_FILES: Final = 10_000
-_BY: Final[Mapping[str, LoadedBy]] = {"model": "model", "user": "person", "caller": "person"}
 
 
 def trajectory_of(
-    values: Mapping[str, Any],
-    offered: Sequence[str] = (),
-    files: Mapping[str, str] | None = None,
-    *,
-    asked: bool = False,
+    values: Mapping[str, Any], files: Mapping[str, str] | None = None, *, asked: bool = False
 ) -> Trajectory:
     """Return what happened in a thread, from its channels; with `asked` a load need not have happened."""
     messages: list[AnyMessage] = values.get("messages") or []
     ledger: Mapping[str, Any] = values.get("skills_loaded") or {}
     answers: list[str] = []
     calls: list[MadeCall] = []
-    loaded: list[LoadedSkill] = []
-    turn, step = -1, 0
+    chosen: list[str] = []
+    step = 0
     for message, results in zip(messages, answers_by_step(messages), strict=True):
-        if isinstance(message, HumanMessage) and not is_synthetic(message):
-            turn += 1
-        if not isinstance(message, AIMessage):
+        if not isinstance(message, AIMessage) or is_synthetic(message):
             continue
-        own = is_synthetic(message)
         shown = shown_calls_of(message)
         for call in shown:
             result = results.get(call["id"] or "")
+            text = str(result.text)[:SHOWN] if result else ""
             made = MadeCall(
-                tool=call["name"],
-                args=call["args"],
-                status=_status(result),
-                turn=max(turn, 0),
-                step=step,
-                result=str(result.text)[:SHOWN] if result else "",
+                tool=call["name"], args=call["args"], status=_status(result), step=step, result=text
             )
+            calls.append(made)
             if made.tool == LOAD_SKILL and (asked or made.status == "ok"):
-                loaded += _loads(made, ledger, own=own)
-            if not own:
-                calls.append(made)
-        if not shown and not own:
+                chosen += _chosen(str(call["args"].get("name", "")).partition("@")[0], ledger)
+        if not shown:
             answers.append(str(message.text))
-        step += not own
+        step += 1
     return Trajectory(
         answers=tuple(answers),
         calls=tuple(calls),
-        loaded=tuple(loaded),
-        offered=tuple(offered),
+        chosen=tuple(dict.fromkeys(chosen)),
         files=dict(files or {}),
     )
+
+
+def _chosen(name: str, ledger: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a skill that the model asked for, and what it requires, which is loaded in one step with it."""
+    record = ledger.get(name, {})
+    if record.get("asked_by", "model") == "model":
+        yield name
+        call = record.get("call_id")
+        yield from (other for other, each in ledger.items() if record and each.get("call_id") == call)
 
 
 def spent_of(values: Mapping[str, Any], seconds: float) -> Spent:
@@ -89,7 +77,6 @@ def spent_of(values: Mapping[str, Any], seconds: float) -> Spent:
         model_calls=counts.get("model_calls", 0),
         input_tokens=counts.get("input_tokens", 0),
         output_tokens=counts.get("output_tokens", 0),
-        cached_tokens=counts.get("cache_read_tokens") or 0,
     )
 
 
@@ -100,23 +87,6 @@ def _status(result: ToolMessage | None) -> CallStatus:
         return "refused"
     program = outcome_of(result)
     return "error" if result.status == "error" or (program and program["exit_code"] != 0) else "ok"
-
-
-def _loads(call: MadeCall, ledger: Mapping[str, Any], *, own: bool) -> list[LoadedSkill]:
-    """Return the skill of one call of load_skill; what it requires is loaded beside it, in one step."""
-    name = str(call.args.get("name", "")).partition("@")[0]
-    record = ledger.get(name, {})
-    by: LoadedBy = "person" if own else _BY.get(str(record.get("asked_by", "model")), "model")
-    first = LoadedSkill(
-        name=name, source=record.get("source", ""), digest=record.get("digest", ""), by=by, turn=call.turn
-    )
-    by_others: LoadedBy = "person" if by == "person" else "required"
-    others = [
-        LoadedSkill(name=other, source=each["source"], digest=each["digest"], by=by_others, turn=call.turn)
-        for other, each in ledger.items()
-        if other != name and record and each.get("call_id") == record.get("call_id")
-    ]
-    return [first, *others]
 
 
 def digests_of(folder: Path) -> dict[str, str]:

@@ -75,7 +75,7 @@ def pair(choices: Sequence[Sequence[int]]) -> dict[int, int]:
 
 def _replies(made: Sequence[MadeCall]) -> list[list[MadeCall]]:
     """Return the calls of each reply of the model: those of one ran side by side."""
-    return [list(calls) for _, calls in groupby(made, key=lambda call: (call.turn, call.step))]
+    return [list(calls) for _, calls in groupby(made, key=lambda call: call.step)]
 
 
 def _list_fault(expected: ExpectedCalls, made: Sequence[MadeCall]) -> str:

@@ -60,9 +60,9 @@ def same_cases(now: ScoredRun, before: ScoredRun) -> frozenset[str]:
     return frozenset(name for name in both if _substance(now.cases[name]) == _substance(before.cases[name]))
 
 
-def deltas(comparisons: Iterable[Comparison], seed: int) -> tuple[Delta, ...]:
+def deltas(comparisons: Iterable[Comparison]) -> tuple[Delta, ...]:
     """Return what differs, adjusted over all; a metric that no case has on both sides is left out."""
-    found = [_delta(each, diffs, seed) for each in comparisons if (diffs := differences(each))]
+    found = [_delta(each, diffs) for each in comparisons if (diffs := differences(each))]
     adjusted: dict[int, float] = {}
     for is_share in (True, False):
         family = [at for at, each in enumerate(found) if each.p is not None and _is_share(each) is is_share]
@@ -112,9 +112,9 @@ def _is_share(delta: Delta) -> bool:
     return delta.metric in _SHARES
 
 
-def _delta(each: Comparison, found: Sequence[float], seed: int) -> Delta:
+def _delta(each: Comparison, found: Sequence[float]) -> Delta:
     of_shares = each.metric in _SHARES
-    interval = bootstrap(found, seed, is_share=of_shares)
+    interval = bootstrap(found, is_share=of_shares)
     more, less = sum(one > 0 for one in found), sum(one < 0 for one in found)
     wins, losses = (more, less) if of_shares else (less, more)
     return Delta(

@@ -7,9 +7,6 @@ import msgspec
 from skills_agent.evals.cases.case import EvalCase, Frozen
 from skills_agent.evals.cases.trajectory import Spent, Trajectory
 
-VERSION = 1
-"""Of the files of a run."""
-
 Arm = Literal["with", "without"]
 """The same case with the skill, and without it."""
 
@@ -62,8 +59,6 @@ class EvalResult(Frozen, frozen=True, kw_only=True):
     """What the grader took, which is no part of `spent`."""
     thread: str = ""
     """`threads show` opens it."""
-    at: str = ""
-    """When it ended: RFC 3339, UTC."""
 
     @property
     def key(self) -> tuple[str, str, Arm, int]:
@@ -74,7 +69,6 @@ class EvalResult(Frozen, frozen=True, kw_only=True):
 class RunHead(Frozen, frozen=True, kw_only=True):
     """What a run is of: `run.json`. With the results it is all that a report needs."""
 
-    version: int = VERSION
     id: str
     at: str
     """When it began: RFC 3339, UTC."""
@@ -88,8 +82,6 @@ class RunHead(Frozen, frozen=True, kw_only=True):
     arms: tuple[Arm, ...] = ("with",)
     repeat: int = 1
     recording: Recording = ""
-    seed: int = 0
-    """Of the resampling."""
     places: tuple[str, ...] = ()
     """Absolute paths that the cases were read from, and that say which skills the agent has."""
     skills: dict[str, str] = msgspec.field(default_factory=dict)

@@ -10,7 +10,7 @@ A killed run has what it had: a torn last line is dropped, and a result that is 
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 
@@ -18,7 +18,7 @@ import msgspec
 from msgspec import structs
 
 from skills_agent.evals.cases.errors import EvalError
-from skills_agent.evals.cases.result import VERSION, EvalResult, RunHead
+from skills_agent.evals.cases.result import EvalResult, RunHead
 from skills_agent.skills import posix
 from skills_agent.skills.confined import make_folder_beneath, open_folder_beneath
 
@@ -48,7 +48,7 @@ class RunFolder:
             ignore = made.folder.parent / ".gitignore"
             if not ignore.exists():
                 ignore.write_text("*\n", encoding="utf-8")
-            made.write_head(head)
+            made.finish(head.partial)
         except OSError as error:
             cause = error.strerror or error
             raise _error(head.id, f"{made.folder} cannot be written ({cause})") from error
@@ -63,36 +63,25 @@ class RunFolder:
         try:
             if not is_path:  # The workspace may be anybody's: no link of it is followed.
                 os.close(open_folder_beneath(workspace, (RUNS / run).as_posix()))
-            raw = _read(folder / _HEAD)
-            head = msgspec.json.decode(raw, type=RunHead)
+            head = msgspec.json.decode(_read(folder / _HEAD), type=RunHead)
         except FileNotFoundError as error:
             known = ", ".join(ids(workspace)[:10]) or "none"
             raise _error(run, f"there is no such run. Known: {known}") from error
         except OSError as error:
             raise _error(run, f"it cannot be read ({error.strerror or error})") from error
         except msgspec.MsgspecError as error:
-            raise _error(run, _why(raw, error)) from error
+            raise _error(run, f"its {_HEAD} cannot be used ({error})") from error
         if not is_path and head.id != run:
             raise _error(run, f"its {_HEAD} is that of another run")
         return cls(folder, head)
 
-    def write_head(self, head: RunHead) -> None:
-        """Replace the head in one step. Raises OSError."""
-        draft = self.folder / f".{_HEAD}"
-        with os.fdopen(_opened(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(head), indent=1) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self.folder / _HEAD)
-        self.head = head
-
     def append(self, result: EvalResult) -> None:
         """Keep one result: it is on the disk when this returns. One process at a time holds the run."""
         place = self.folder / _RESULTS
-        with os.fdopen(_opened(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as file:
-            if file.tell() and not _ends_with_line(place):
-                file.write(b"\n")  # of a process that was killed in a line
-            file.write(msgspec.json.encode(result) + b"\n")
+        with os.fdopen(_opened(place, os.O_RDWR | os.O_CREAT | os.O_APPEND), "a+b") as file:
+            size = file.tell()
+            is_torn = size and os.pread(file.fileno(), 1, size - 1) != b"\n"  # a process was killed in it
+            file.write((b"\n" if is_torn else b"") + msgspec.json.encode(result) + b"\n")
             file.flush()
             os.fsync(file.fileno())
 
@@ -104,24 +93,22 @@ class RunFolder:
             return []
         except OSError as error:
             raise _error(self.head.id, f"its results cannot be read ({error.strerror})") from error
-        decoder = msgspec.json.Decoder(EvalResult)
         found: dict[tuple[str, str, str, int], EvalResult] = {}
-        lines = raw.split(b"\n")
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                result = decoder.decode(line)
-            except msgspec.MsgspecError as error:
-                if not _is_whole(line):  # what a kill left
-                    continue
-                raise _error(self.head.id, f"line {number} of {_RESULTS} is no result: {error}") from error
-            found.setdefault(result.key, result)
+        for line in filter(None, raw.split(b"\n")):
+            with suppress(msgspec.MsgspecError):  # what a kill left is run anew
+                result = msgspec.json.decode(line, type=EvalResult)
+                found.setdefault(result.key, result)
         return list(found.values())
 
     def finish(self, partial: str = "") -> None:
-        """Say in the head that the run has ended, or why it did not come to its end."""
-        self.write_head(structs.replace(self.head, partial=partial))
+        """Say in the head, in one step, that the run has ended, or why it did not come to its end."""
+        self.head = structs.replace(self.head, partial=partial)
+        draft = self.folder / f".{_HEAD}"
+        with os.fdopen(_opened(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(self.head), indent=1) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self.folder / _HEAD)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -138,13 +125,8 @@ class RunFolder:
 
 def ids(workspace: Path) -> list[str]:
     """Return the ids of the runs of a workspace, the newest first."""
-    try:
-        heads = [
-            (each.stat().st_mtime_ns, each.parent.name) for each in (workspace / RUNS).glob(f"*/{_HEAD}")
-        ]
-    except OSError:
-        return []
-    return [name for _, name in sorted(heads, reverse=True)]
+    heads = sorted((workspace / RUNS).glob(f"*/{_HEAD}"), key=lambda head: head.stat().st_mtime_ns)
+    return [head.parent.name for head in reversed(heads)]
 
 
 def _folder(workspace: Path, run: str) -> Path:
@@ -168,27 +150,3 @@ def _opened(file: Path, how: int) -> int:
 
 def _error(run: str, reason: str) -> EvalError:
     return EvalError(f"The run {run} is of no use here: {reason}.")
-
-
-def _why(raw: bytes, error: msgspec.MsgspecError) -> str:
-    try:
-        version = msgspec.json.decode(raw)["version"]
-    except (msgspec.MsgspecError, KeyError, TypeError):
-        version = VERSION
-    if isinstance(version, int) and version > VERSION:
-        return "a newer version of skills-agent wrote it"
-    return f"its {_HEAD} cannot be used ({error})"
-
-
-def _is_whole(line: bytes) -> bool:
-    try:
-        msgspec.json.decode(line)
-    except msgspec.MsgspecError:
-        return False
-    return True
-
-
-def _ends_with_line(file: Path) -> bool:
-    with file.open("rb") as stream:
-        stream.seek(-1, os.SEEK_END)
-        return stream.read(1) == b"\n"

@@ -54,7 +54,7 @@ def holm(ps: Sequence[float]) -> tuple[float, ...]:
     return tuple(adjusted)
 
 
-def bootstrap(differences: Sequence[float], seed: int, *, is_share: bool) -> Interval:
+def bootstrap(differences: Sequence[float], *, is_share: bool) -> Interval:
     """Return the mean of the differences of at least one case, with the interval of resampled cases.
 
     Of amounts it is the median: costs are skewed. Of shares that are all the same, resampling has nothing to
@@ -66,7 +66,7 @@ def bootstrap(differences: Sequence[float], seed: int, *, is_share: bool) -> Int
     if n == 1 or min(differences) == max(differences):
         unseen = wilson(0, n).high if is_share else 0.0
         return _interval(value, value - unseen * (value + 1), value + unseen * (1 - value), n)
-    choices = random.Random(seed).choices  # noqa: S311 - the same figures every time
+    choices = random.Random(0).choices  # noqa: S311 - the same figures every time
     values = sorted(middle(choices(differences, k=n)) for _ in range(RESAMPLES))
     # A little wider apart than 2.5 and 97.5 per cent, as Student's t is wider than the normal distribution:
     # those promise 95 % and hold 90 % for ten cases (Hesterberg 2015, "expanded percentile").

@@ -21,7 +21,7 @@ def summarise(
 ) -> Summary:
     """Return all figures of a run: by model and arm, by case, and what differs, also from a run `before`.
 
-    The same results give the same figures: what is drawn by chance begins at the head's seed.
+    The same results give the same figures.
     """
     run = ScoredRun.of(head, results)
     earlier = ScoredRun.of(*before) if before else None
@@ -29,7 +29,7 @@ def summarise(
     return Summary(
         head=head,
         arms=tuple(_arm(run, model, arm) for model, arm in run.runs),
-        deltas=deltas(compared, head.seed),
+        deltas=deltas(compared),
         cases=tuple(_rows(run, earlier)),
         before=earlier.head if earlier else None,
         notes=(*notes_of(run), *(notes_before(run, earlier) if earlier else ())),
@@ -54,7 +54,6 @@ def _arm(run: ScoredRun, model: str, arm: Arm) -> ArmSummary:
         tokens=_spread([one.spent.tokens for one in ended]),
         calls=_spread([len(one.trajectory.calls) for one in ended]),
         seconds=_spread([one.spent.seconds for one in ended]),
-        total=sum((one.spent for one in results[1:]), results[0].spent),
     )
 
 

@@ -4,7 +4,6 @@ from typing import Literal
 
 from skills_agent.evals.cases.case import Frozen
 from skills_agent.evals.cases.result import Arm, EvalResult, Outcome, RunHead
-from skills_agent.evals.cases.trajectory import Spent
 
 NO_SKILL = "(none)"
 """What is shown where no skill is expected, or none was chosen."""
@@ -86,7 +85,6 @@ class ArmSummary(Frozen, frozen=True, kw_only=True):
     """This and what follows: of the runs that no error ended."""
     calls: Spread
     seconds: Spread
-    total: Spent
 
 
 class Delta(Frozen, frozen=True, kw_only=True):

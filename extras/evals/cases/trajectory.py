@@ -9,8 +9,6 @@ from skills_agent.evals.cases.case import Frozen
 CallStatus = Literal["ok", "error", "refused", "unanswered"]
 """It returned; it ran and failed; it was not let run (policy, person, arguments); there is no result."""
 
-LoadedBy = Literal["model", "person", "required"]
-
 
 class MadeCall(Frozen, frozen=True, kw_only=True):
     """One call of a tool, in the order in which the model made them."""
@@ -18,23 +16,10 @@ class MadeCall(Frozen, frozen=True, kw_only=True):
     tool: str
     args: dict[str, Any] = msgspec.field(default_factory=dict)
     status: CallStatus = "ok"
-    turn: int = 0
-    """From 0."""
     step: int = 0
     """Which reply of the model it was in, from 0; calls of one step ran side by side."""
     result: str = ""
     """The beginning of what it returned."""
-
-
-class LoadedSkill(Frozen, frozen=True, kw_only=True):
-    """One skill that was loaded."""
-
-    name: str
-    source: str = ""
-    digest: str = ""
-    by: LoadedBy = "model"
-    """`person`: the case itself, and what those skills require; `required`: by one that the model loaded."""
-    turn: int = 0
 
 
 class Spent(Frozen, frozen=True, kw_only=True):
@@ -44,8 +29,6 @@ class Spent(Frozen, frozen=True, kw_only=True):
     model_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    cached_tokens: int = 0
-    """Part of `input_tokens`."""
 
     @property
     def tokens(self) -> int:
@@ -62,9 +45,8 @@ class Trajectory(Frozen, frozen=True, kw_only=True):
     answers: tuple[str, ...] = ()
     """One for each turn that ended."""
     calls: tuple[MadeCall, ...] = ()
-    loaded: tuple[LoadedSkill, ...] = ()
-    offered: tuple[str, ...] = ()
-    """Names of the skills that the first prompt showed."""
+    chosen: tuple[str, ...] = ()
+    """Skills that the model loaded itself, or that these require, in order, each once."""
     files: dict[str, str] = msgspec.field(default_factory=dict)
     """Files that are new or changed after the last turn: path and SHA-256."""
 
@@ -72,8 +54,3 @@ class Trajectory(Frozen, frozen=True, kw_only=True):
     def answer(self) -> str:
         """Return the last answer."""
         return self.answers[-1] if self.answers else ""
-
-    @property
-    def chosen(self) -> tuple[str, ...]:
-        """Return the skills that the model loaded itself, or that these require, in order, each once."""
-        return tuple(dict.fromkeys(each.name for each in self.loaded if each.by != "person"))

@@ -5,7 +5,7 @@ from typing import Any
 
 from skills_agent.evals.cases.case import EvalCase, Expected, ExpectedSkills, ExpectedText, SkillsMode
 from skills_agent.evals.cases.result import Arm, CheckKind, CheckResult, EvalResult, Outcome, RunHead
-from skills_agent.evals.cases.trajectory import LoadedSkill, Spent, Trajectory
+from skills_agent.evals.cases.trajectory import Spent, Trajectory
 
 MODEL = "model"
 
@@ -49,7 +49,7 @@ def ran(
             CheckResult(kind=kind, text=f"{kind} holds.", passed=passed, evidence="It is so.")
             for kind, passed in checks
         ),
-        trajectory=Trajectory(loaded=tuple(LoadedSkill(name=name) for name in chosen)),
+        trajectory=Trajectory(chosen=tuple(chosen)),
         spent=spent or Spent(),
     )
 

@@ -33,7 +33,7 @@ from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.file_checks import check_files
 from skills_agent.evals.cases.result import CheckResult
 from skills_agent.evals.cases.text_checks import check_readable, check_text
-from skills_agent.evals.cases.trajectory import CallStatus, LoadedBy, LoadedSkill, MadeCall, Spent, Trajectory
+from skills_agent.evals.cases.trajectory import CallStatus, MadeCall, Spent, Trajectory
 
 
 def checked(
@@ -45,8 +45,8 @@ def checked(
     return check(Run(case, trajectory or Trajectory(), spent, workspace, run_script))
 
 
-def loading(*names: str, by: LoadedBy = "model") -> Trajectory:
-    return Trajectory(loaded=tuple(LoadedSkill(name=name, by=by) for name in names))
+def loading(*names: str) -> Trajectory:
+    return Trajectory(chosen=names)
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_skills_are_chosen_as_expected(
 
 def test_a_skill_that_the_case_loads_does_not_count(workspace: Path) -> None:
     none = Expected(skills=ExpectedSkills(mode="none"))
-    assert checked(none, workspace, loading("a", by="person"), load=("a",))[0].passed
-    assert not checked(none, workspace, loading("b", by="required"), load=("a",))[0].passed
+    assert checked(none, workspace, loading("a"), load=("a",))[0].passed
+    assert not checked(none, workspace, loading("b"), load=("a",))[0].passed
 
 
 def test_of_a_trigger_case_only_the_skills_count(workspace: Path) -> None:
@@ -138,8 +138,8 @@ def test_results_come_in_the_order_of_the_case_and_of_the_last_answer(workspace:
 # Calls
 
 
-def made(tool: str, step: int = 0, status: CallStatus = "ok", turn: int = 0, **args: Any) -> MadeCall:
-    return MadeCall(tool=tool, args=args, step=step, status=status, turn=turn)
+def made(tool: str, step: int = 0, status: CallStatus = "ok", **args: Any) -> MadeCall:
+    return MadeCall(tool=tool, args=args, step=step, status=status)
 
 
 def in_turn(calls: str) -> list[MadeCall]:
@@ -194,7 +194,6 @@ def test_calls_of_one_reply_have_no_order_among_them() -> None:
     result = only(wanted, [made("a", 0), made("c", 1), made("b", 2)])
     assert result.evidence == "Call 2 of 3: expected b, found c()."
     assert only(wanted, [made("a", 0), made("b", 1)]).evidence == "Missing at the end: c."
-    assert not only(wanted, [made("b", 0, turn=0), made("a", 0, turn=1), made("c", 1, turn=1)]).passed
 
 
 @pytest.mark.parametrize(

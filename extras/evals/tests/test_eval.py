@@ -209,8 +209,6 @@ def test_what_was_recorded_is_played_without_a_key(evals: CommandLine) -> None:
         assert (recorded.code, len(server.requests)) == (0, 2)
     played = evals.run(*words, "--replay", "--json")
     assert played.code == 0
-    (arm,) = played.value["arms"]
-    assert arm["total"]["input_tokens"] == 2 * 11
     files = [each.name for each in (evals.skills / "rain-gauge" / "evals" / "recordings").iterdir()]
     assert sorted(files) == ["rain-gauge.cases-hello.openai-m.jsonl", "rain-gauge.cases-rain.openai-m.jsonl"]
 

@@ -54,12 +54,6 @@ def test_what_is_there_twice_counts_once(run: RunFolder) -> None:
     assert run.results() == [result(0)]
 
 
-def test_a_line_that_is_whole_and_no_result_is_no_result_of_a_kill(run: RunFolder) -> None:
-    (run.folder / "results.jsonl").write_text('{"case": "a/1"}\n')
-    with pytest.raises(EvalError, match=r"line 1 of results\.jsonl is no result"):
-        run.results()
-
-
 @given(st.binary(max_size=300))
 def test_any_bytes_are_results_or_one_error(tmp_path_factory: pytest.TempPathFactory, raw: bytes) -> None:
     run = RunFolder.create(tmp_path_factory.mktemp("w"), RunHead(id="r", at=""))
@@ -89,13 +83,6 @@ def test_a_run_that_is_not_there_names_those_that_are(run: RunFolder, tmp_path: 
     del run
     with pytest.raises(EvalError, match=r"there is no such run\. Known: r1"):
         RunFolder.open(tmp_path, "r2")
-
-
-def test_a_run_of_a_newer_version_says_so(run: RunFolder, tmp_path: Path) -> None:
-    file = run.folder / "run.json"
-    file.write_text('{"version": 9, "id": "r1", "at": "", "new": true}')
-    with pytest.raises(EvalError, match="newer version"):
-        RunFolder.open(tmp_path, "r1")
 
 
 def test_runs_stay_out_of_a_repository(run: RunFolder) -> None:

@@ -74,8 +74,8 @@ def test_holm_keeps_the_order_and_makes_nothing_smaller(ps: list[float]) -> None
 
 def test_the_bootstrap_is_the_same_every_time() -> None:
     differences = [1, 0, 0, -1, 1, 1, 0, 0.05, 0, 1]
-    first = bootstrap(differences, 7, is_share=True)
-    assert first == bootstrap(differences, 7, is_share=True)
+    first = bootstrap(differences, is_share=True)
+    assert first == bootstrap(differences, is_share=True)
     assert first.value == 0.305
     assert first.low < first.value < first.high
 
@@ -85,7 +85,7 @@ def test_an_interval_of_ten_cases_holds_what_it_promises(monkeypatch: pytest.Mon
     held = 0
     monkeypatch.setattr(statistics, "RESAMPLES", 400)
     for _ in range(400):
-        interval = statistics.bootstrap([chance.gauss(1, 2) for _ in range(10)], 1, is_share=True)
+        interval = statistics.bootstrap([chance.gauss(1, 2) for _ in range(10)], is_share=True)
         held += interval.low <= 1 <= interval.high
     assert 0.92 <= held / 400 <= 0.98
 
@@ -95,14 +95,14 @@ def test_an_interval_of_ten_cases_holds_what_it_promises(monkeypatch: pytest.Mon
     [(0.0, -0.16, 0.16), (1.0, 0.68, 1.0), (-1.0, -1.0, -0.68), (0.5, 0.26, 0.58)],
 )
 def test_cases_that_all_differ_alike_promise_nothing_of_others(value: float, low: float, high: float) -> None:
-    interval = bootstrap([value] * 20, 0, is_share=True)
+    interval = bootstrap([value] * 20, is_share=True)
     assert (interval.value, round(interval.low, 2), round(interval.high, 2)) == (value, low, high)
 
 
 def test_sums_of_thirds_that_are_nothing_are_nothing() -> None:
     differences = [1 / 3, -1 / 3, 2 / 3, -2 / 3, 1 / 3, -1 / 3]
     for is_share in (True, False):
-        interval = bootstrap(differences, 0, is_share=is_share)
+        interval = bootstrap(differences, is_share=is_share)
         assert interval.value == 0.0
         assert interval.low < 0 < interval.high
 
@@ -138,8 +138,8 @@ def test_mcnemar_does_not_care_which_side_is_which(wins: int, losses: int) -> No
 
 @given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=1, max_size=30))
 def test_an_interval_holds_its_mean_and_turns_with_it(differences: list[float]) -> None:
-    interval = bootstrap(differences, 0, is_share=True)
+    interval = bootstrap(differences, is_share=True)
     assert -1 <= interval.low <= interval.value <= interval.high <= 1
     assert interval.low < interval.high
-    turned = bootstrap([-one for one in differences], 0, is_share=True)
+    turned = bootstrap([-one for one in differences], is_share=True)
     assert (turned.low, turned.high) == pytest.approx((-interval.high, -interval.low), abs=1e-9)
