@@ -21,7 +21,7 @@ from uuid import UUID
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import StateGraph
-from langgraph.types import Checkpointer, Command, StateSnapshot, StateUpdate
+from langgraph.types import Checkpointer, StateSnapshot, StateUpdate
 from typing_extensions import override
 
 from skills_agent.graph.langgraph_inside import (
@@ -47,14 +47,12 @@ from skills_agent.graph.threads.inputs import (
 )
 from skills_agent.graph.threads.received import (
     Received,
-    addressed,
     answered,
     asked_attempts,
     current,
     needs_state,
-    replayed,
+    receive,
 )
-from skills_agent.graph.threads.requests import request_in, turn_of
 from skills_agent.graph.threads.stream_parts import custom_parts, values_parts
 from skills_agent.graph.threads.thread import (
     Thread,
@@ -127,7 +125,8 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         with locked(thread, cancellation), self._invoked(thread, cancellation) as (run, invocation):
             received = Received(input)
             if thread and needs_state(input, thread):
-                received = self._received(input, super().get_state(config or {}), config)
+                whole = super().get_state(config or {})
+                received = receive(input, whole, self._current(whole, config), self._whole(config))
             if received.values is not None:
                 yield from values_parts(self, received.values, options)
                 return
@@ -163,7 +162,8 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                 received = Received(input)
                 if thread and needs_state(input, thread):
                     whole = await super().aget_state(config or {})
-                    received = await cancellation.in_thread(self._received, input, whole, config)
+                    now = await cancellation.in_thread(self._current, whole, config)
+                    received = receive(input, whole, now, self._whole(config))
                 if received.values is not None:
                     for part in values_parts(self, received.values, options):
                         yield part
@@ -262,18 +262,6 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                 snapshot = await self.aget_state(updated)
                 await asyncio.to_thread(self._record_update, thread, snapshot, supersteps)
             return updated
-
-    def _received(self, given: Any, whole: StateSnapshot, config: RunnableConfig | None) -> Received:
-        """Return what an answer, or a request with an id, is for a thread that stands so."""
-        if isinstance(given, Command) and self._whole(config)["configurable"].get("checkpoint_id"):
-            return replayed(given, whole)
-        if isinstance(given, Command):
-            return addressed(given, whole, self._current(whole, config), config)
-        request = request_in(given)
-        turn = turn_of(request, whole, is_done=status_of(whole) == "done") if request else None
-        if turn is None:
-            return Received(given)
-        return Received(None, values=turn.values(whole.values) if turn.is_over else None)
 
     def _current(self, snapshot: StateSnapshot, config: RunnableConfig | None) -> StateSnapshot:
         return current(snapshot, self._thread(config)) if asked_attempts(snapshot) else snapshot

@@ -15,8 +15,8 @@ from skills_agent.graph.threads.errors import (
     AnsweredError,
     JournalError,
 )
-from skills_agent.graph.threads.requests import request_in
-from skills_agent.graph.threads.thread import Thread
+from skills_agent.graph.threads.requests import request_in, turn_of
+from skills_agent.graph.threads.thread import Thread, status_of
 from skills_agent.nodes.asking import AskedAttempt
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,23 @@ def needs_state(message: Any, thread: Thread) -> bool:
     return thread.is_root and (is_answer or is_request)
 
 
-def replayed(command: Command[Any], step: StateSnapshot) -> Received:
+def receive(given: Any, whole: StateSnapshot, current: StateSnapshot, config: RunnableConfig) -> Received:
+    """Return what an answer, or a request with an id, is for a thread that stands so.
+
+    `whole` has the questions that the journal is past, too; `current` has not.
+    """
+    if isinstance(given, Command) and config["configurable"].get("checkpoint_id"):
+        return _replayed(given, whole)
+    if isinstance(given, Command):
+        return _addressed(given, whole, current, config)
+    request = request_in(given)
+    turn = turn_of(request, whole, is_done=status_of(whole) == "done") if request else None
+    if turn is None:
+        return Received(given)
+    return Received(None, values=turn.values(whole.values) if turn.is_over else None)
+
+
+def _replayed(command: Command[Any], step: StateSnapshot) -> Received:
     """Return an answer to a question of a step that its config names.
 
     LangGraph goes on with what came of the first answer, whatever a second one says. Raises
@@ -61,8 +77,8 @@ def replayed(command: Command[Any], step: StateSnapshot) -> Received:
     return Received(command)
 
 
-def addressed(
-    command: Command[Any], whole: StateSnapshot, current: StateSnapshot, config: RunnableConfig | None
+def _addressed(
+    command: Command[Any], whole: StateSnapshot, current: StateSnapshot, config: RunnableConfig
 ) -> Received:
     """Return an answer with the id of its question.
 
@@ -85,7 +101,7 @@ def addressed(
         return Received(None, outdated)
     if not is_open:
         raise AnsweredError(thread, (), ())
-    sent, asked = request_time((config or {}).get("configurable", {})), current.created_at
+    sent, asked = request_time(config["configurable"]), current.created_at
     if sent and asked and sent < datetime.fromisoformat(asked):
         said = (
             f"The answer to thread {thread!r} names no question, and was sent before the open one was asked. "
