@@ -41,7 +41,6 @@ _KEPT: Final = ("GIT_SSH_COMMAND", "GIT_SSL_", "GIT_CONFIG_", "GIT_ASKPASS")
 _FIXED: Final = {
     "GIT_ALLOW_PROTOCOL": "https:http:ssh:file",
     "GIT_TERMINAL_PROMPT": "0",
-    "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_LITERAL_PATHSPECS": "1",
     "LC_ALL": "C",
 }

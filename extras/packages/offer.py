@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from skills_agent.packages.address import Address
 from skills_agent.packages.errors import PackageError
-from skills_agent.packages.lock import Proposed
 from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.skill import SkillMetadata
 
@@ -52,8 +51,6 @@ class Offer(NamedTuple):
     """By name."""
     resolved: str = ""
     """What the address means now: a commit, the URL of an archive."""
-    proposed: Proposed | None = None
-    """Of a proposal of the agent: from which thread."""
 
     def resolved_of(self, skill: OfferedSkill) -> str:
         """Return what to fetch for exactly this skill."""

@@ -22,6 +22,8 @@ from skills_agent.skills.network.addresses import (
     resolve,
 )
 from skills_agent.skills.network.hosts import Target, is_address, split_authority
+from skills_agent.skills.text import cut
+from skills_agent.skills.visible import visible_line
 
 RESOLVE_SECONDS: Final = 3.0
 """For the look at a name's addresses here: where a proxy is, there may be no name server that knows it."""
@@ -29,7 +31,7 @@ _VARIABLES: Final = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 """The first that is set counts, as for curl."""
 _PORT: Final = 1080
 """Where the variable names none, as for curl."""
-_CHUNK_BYTES: Final = 1 << 14
+_HEAD_BYTES: Final = 1 << 14
 
 
 class ProxyError(DetailedError, NetworkError):
@@ -69,21 +71,17 @@ class AgentProxy(NamedTuple):
         return connection
 
     def _ask(self, connection: socket.socket, target: Target) -> None:
-        import h11  # noqa: PLC0415 - most processes never fetch
-
-        client = h11.Connection(h11.CLIENT)
-        headers = [("Host", str(target)), ("User-Agent", "skills-agent")]
-        if self.credentials:
-            headers.append(("Proxy-Authorization", self.credentials))
-        request = h11.Request(method="CONNECT", target=str(target), headers=headers)
-        connection.sendall((client.send(request) or b"") + (client.send(h11.EndOfMessage()) or b""))
-        while not isinstance(event := client.next_event(), h11.Response | h11.ConnectionClosed):
-            if event is h11.NEED_DATA:
-                client.receive_data(connection.recv(_CHUNK_BYTES))
-        if isinstance(event, h11.ConnectionClosed):
-            raise ProxyError(str(target), self.variable, "does not answer")
-        if not 200 <= event.status_code < 300:
-            raise ProxyError(str(target), self.variable, f"refuses it (HTTP {event.status_code})")
+        login = f"Proxy-Authorization: {self.credentials}\r\n" if self.credentials else ""
+        connection.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{login}\r\n".encode())
+        head = b""
+        while b"\r\n\r\n" not in head:  # nothing follows before TLS begins
+            piece = connection.recv(_HEAD_BYTES)
+            head += piece
+            if not piece or len(head) > _HEAD_BYTES or not head.startswith(b"HTTP/1."[: len(head)]):
+                raise ProxyError(str(target), self.variable, "does not answer")
+        status = head.split(maxsplit=2)[1].decode("ascii", "replace")
+        if not status.startswith("2"):
+            raise ProxyError(str(target), self.variable, f"refuses it (HTTP {cut(visible_line(status), 20)})")
 
 
 def proxy_for(target: Target, environment: Mapping[str, str]) -> AgentProxy | None:

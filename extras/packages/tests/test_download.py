@@ -1,12 +1,10 @@
 """Archives by HTTP: what is fetched from where, and what servers may try."""
 
 import gzip
-import io
 import itertools
 import shutil
 import socket
 import ssl
-import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,20 +13,15 @@ from threading import Event, Thread
 
 import pytest
 
+from extras.packages.tests.installs import SKILL, plain_zip
 from skills_agent.packages.address import parse_address
 from skills_agent.packages.errors import OfferError
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.offer import Offer, Wanted
 from skills_agent.skills.library.contents import ContentLimits
-from tests.git_server import SKILL
-from tests.raw_servers import Answers, RawServer, certify, serving
+from tests.raw_servers import Answers, RawServer, certify
 
-
-def zipped(name: str = "greet", text: str = "Hello.") -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr(f"{name}/SKILL.md", SKILL.format(name=name, text=text))
-    return packed.getvalue()
+ARCHIVE = plain_zip({"greet/SKILL.md": SKILL})
 
 
 def answer(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
@@ -44,19 +37,6 @@ def of_pages(pages: dict[str, bytes]) -> Answers:
     return lambda head: pages.get(path_of(head)) or answer(b"nothing", status="404 Not Found")
 
 
-@pytest.fixture
-def serve() -> Iterator[Callable[[Answers], RawServer]]:
-    started = []
-
-    def start(answers: Answers) -> RawServer:
-        started.append(serving(answers))
-        return started[-1].__enter__()
-
-    yield start
-    for each in started:
-        each.__exit__(None, None, None)
-
-
 Serve = Callable[[Answers], RawServer]
 
 
@@ -68,7 +48,7 @@ def ask(url: str, tmp_path: Path, limits: ContentLimits | None = None) -> Offer:
 
 
 def test_an_archive_is_offered_with_where_it_was(serve: Serve, tmp_path: Path) -> None:
-    server = serve(of_pages({"/a/x.zip": answer(zipped())}))
+    server = serve(of_pages({"/a/x.zip": answer(ARCHIVE)}))
     offer = ask(f"{server.url}/a/x.zip", tmp_path)
     assert [each.name for each in offer.skills] == ["greet"]
     assert offer.resolved == f"{server.url}/a/x.zip"
@@ -115,7 +95,7 @@ def test_no_redirect_leads_away_from_tls(serve: Serve, tmp_path: Path) -> None:
 
 def test_redirects_on_the_host_that_was_typed_are_followed_and_end(serve: Serve, tmp_path: Path) -> None:
     moved = answer(b"", "Location: /new/x.zip", status="301 X")
-    server = serve(of_pages({"/x.zip": moved, "/new/x.zip": answer(zipped())}))
+    server = serve(of_pages({"/x.zip": moved, "/new/x.zip": answer(ARCHIVE)}))
     assert ask(f"{server.url}/x.zip", tmp_path).resolved == f"{server.url}/x.zip"
     server = serve(lambda _: answer(b"", "Location: /x.zip", status="301 X"))
     with pytest.raises(OfferError, match="redirects more than 5 times"):

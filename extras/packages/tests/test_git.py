@@ -4,7 +4,6 @@ import base64
 import os
 import socket
 import ssl
-import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from skills_agent.packages.offer import Offer, Wanted
 from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.network.addresses import Pin
 from skills_agent.skills.network.hosts import Target
-from tests.git_server import SKILL, Files, GitSite, Repository, serving_git
+from tests.git_server import SKILL, GitSite, Repository, serving_git
 from tests.raw_servers import certify
 
 LIMITS = ContentLimits()
@@ -151,17 +150,6 @@ def test_what_a_lock_says_is_a_commit_or_nothing(repository: Repository, ask: As
 
 
 # --- by which way ---
-
-
-def test_over_http_it_is_the_same(repository: Repository, site: GitSite, ask: Asking) -> None:
-    commit = repository.skill()
-    offers = [
-        ask(repository.address),
-        ask(f"git+{site.url}/acme/skills.git"),
-        ask(f"{site.url}/acme/skills.git", resolved=commit),
-    ]
-    assert {offer.resolved for offer in offers} == {commit}
-    assert len({offer.skills[0].digest for offer in offers}) == 1
 
 
 def test_a_credential_helper_of_the_user_is_asked(
@@ -306,45 +294,7 @@ def test_the_user_may_say_that_a_repository_is_elsewhere(
     assert ask("https://host.invalid/skills.git").resolved == commit
 
 
-def test_replaced_objects_are_not_taken(repository: Repository, ask: Asking) -> None:
-    repository.skill()
-    good = repository.git("rev-parse", "main:skills/greet/SKILL.md")
-    evil = repository.git("hash-object", "-w", "--stdin", given=b"evil")
-    repository.git("update-ref", f"refs/replace/{good}", evil)
-    assert "evil" not in (ask(repository.address).skills[0].folder / "SKILL.md").read_text()
-
-
 # --- which files ---
-
-
-def test_links_within_a_skill_stay_and_others_are_refused(repository: Repository, ask: Asking) -> None:
-    files: Files = {"greet/SKILL.md": GREET, "greet/a/b.md": "b"}
-    repository.commit({**files, "greet/link.md": ("120000", "a/b.md")})
-    [skill] = ask(repository.address).skills
-    assert skill.files["link.md"].endswith(" link")
-    for target in ("/etc/passwd", "../../x", "../other", "../../../../../../etc/passwd"):
-        repository.commit({**files, "other": "x", "greet/leak": ("120000", target)})
-        with pytest.raises(EntryError, match=r"leak: it (is a link that )?leads out"):
-            ask(repository.address)
-
-
-@pytest.mark.parametrize(
-    ("path", "reason"),
-    [
-        ("greet/skill.md", "the same name"), ("greet/A/x|greet/a/y", "the same name"),
-        ("greet/con.txt", "device"),
-        ("greet/a:b", "colon"), ("greet/a\\b", "backslash"), ("greet/x.", "ends with a dot"),
-        ("greet/a\u202eb", "nobody can see"), ("greet/\x1b[2J", "nobody can see"),
-        ("greet/" + "d/" * 40 + "x", "too long"), ("greet/\u00e9|greet/e\u0301", "the same name"),
-    ],
-)  # fmt: skip
-@pytest.mark.variants
-def test_hostile_names_are_refused(repository: Repository, ask: Asking, path: str, reason: str) -> None:
-    repository.commit({"greet/SKILL.md": GREET, **dict.fromkeys(path.split("|"), "x")})
-    with pytest.raises(EntryError, match=reason) as refused:
-        ask(repository.address)
-    assert str(refused.value).isprintable()
-    assert not list(ask.place.glob("into-1/skills/*/*/SKILL.md"))
 
 
 def test_a_bad_file_elsewhere_does_not_matter_to_a_skill(repository: Repository, ask: Asking) -> None:
@@ -401,17 +351,6 @@ def test_a_path_names_the_folder_to_look_in(repository: Repository, ask: Asking)
     assert [each.path for each in ask(f"{repository.address}@main#b/wave").skills] == ["b/wave"]
     with pytest.raises(OfferError, match="there is no folder c"):
         ask(f"{repository.address}@main#c")
-
-
-def test_modes_are_those_of_git_alone(repository: Repository, ask: Asking) -> None:
-    repository.skill()
-    old = os.umask(0)
-    try:
-        folder = ask(repository.address).skills[0].folder
-    finally:
-        os.umask(old)
-    modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in folder.rglob("*") if each.is_file()}
-    assert modes == {"SKILL.md": 0o644, "run.sh": 0o755}
 
 
 def test_what_is_too_large_is_refused(repository: Repository, ask: Asking) -> None:

@@ -1,16 +1,15 @@
 """Sites that list their skills, and what such lists may try."""
 
 import hashlib
-import io
 import json
 import shutil
-import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from extras.packages.tests.installs import plain_zip
 from skills_agent.packages.address import parse_address
 from skills_agent.packages.errors import OfferError, PackageError
 from skills_agent.packages.fetch import fetch
@@ -26,13 +25,7 @@ NEW = ".well-known/agent-skills"
 
 def packed(name: str = "greet") -> bytes:
     """Return an archive with SKILL.md at its root."""
-    raw = io.BytesIO()
-    with tarfile.open(fileobj=raw, mode="w:gz") as archive:
-        content = SKILL.format(name=name, text="Hello.").encode()
-        member = tarfile.TarInfo("SKILL.md")
-        member.size = len(content)
-        archive.addfile(member, io.BytesIO(content))
-    return raw.getvalue()
+    return plain_zip({"SKILL.md": SKILL.format(name=name, text="Hello.").encode()})
 
 
 def sha(content: bytes) -> str:
@@ -83,15 +76,15 @@ def test_a_skill_md_and_an_archive_are_offered_with_what_they_were_resolved_to(s
     wave = {
         "name": "wave",
         "type": "archive",
-        "url": "/files/wave.tar.gz",
+        "url": "/files/wave.zip",
         "digest": f"sha256:{sha(archive)}",
     }
     site.lists(entry(), wave)
     site.put(f"{NEW}/greet.md", GREET)
-    site.put("files/wave.tar.gz", archive)
+    site.put("files/wave.zip", archive)
     greet, waved = site.ask().skills
     assert greet.resolved == f"{site.web.url}/{NEW}/greet.md#sha256={sha(GREET)}"
-    assert waved.resolved == f"{site.web.url}/files/wave.tar.gz#sha256={sha(archive)}"
+    assert waved.resolved == f"{site.web.url}/files/wave.zip#sha256={sha(archive)}"
     site.web.requests.clear()
     assert [each.name for each in site.ask("", "wave").skills] == ["wave"]
     assert not [each for each in site.web.requests if "greet" in each]
@@ -180,8 +173,8 @@ def test_lists_are_bounded(site: Site) -> None:
 
 
 def test_an_archive_with_other_skills_than_the_list_says_is_refused(site: Site) -> None:
-    site.put(f"{NEW}/x.tar.gz", packed("wave"))
-    site.lists(entry(packed("wave"), type="archive", url="x.tar.gz"))
+    site.put(f"{NEW}/x.zip", packed("wave"))
+    site.lists(entry(packed("wave"), type="archive", url="x.zip"))
     with pytest.raises(OfferError, match="its list says greet, and what is there holds wave"):
         site.ask()
 
