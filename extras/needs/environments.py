@@ -111,20 +111,16 @@ class Environments:
         requirements: Sequence[str],
         kind: PackageKind,
         *,
-        builds: bool = False,
         seconds: float = RESOLVE_SECONDS,
     ) -> Resolved:
-        """Return the list that meets these requirements. Raises InstallError.
-
-        `builds`: also Python packages that have to be built. That runs their code as this user, here and now.
-        """
+        """Return the list that meets these requirements. Raises InstallError."""
         if kind == "node":
             text = node_packages.resolve(self._tools, requirements, seconds=seconds)
         else:
-            text = python_packages.resolve(self._tools, requirements, builds=builds, seconds=seconds)
+            text = python_packages.resolve(self._tools, requirements, seconds=seconds)
         return Resolved(kind, text)
 
-    def install(self, resolved: Resolved, *, builds: bool = False) -> Path:
+    def install(self, resolved: Resolved) -> Path:
         """Return the environment with exactly these packages; it is made if it is not there.
 
         One that was cut off while it was made is made anew. Raises InstallError.
@@ -137,7 +133,7 @@ class Environments:
             if resolved.kind == "node":
                 node_packages.install(self._tools, resolved.text, place)
             else:
-                python_packages.install(self._tools, resolved.text, place, builds=builds)
+                python_packages.install(self._tools, resolved.text, place)
             (place / COMPLETE).touch()
         return place
 

@@ -61,8 +61,6 @@ class Installation:
         environments: Environments,
         needs: Sequence[Need],
         skill: SkillRef | None = None,
-        *,
-        builds: bool = False,
     ) -> list[Path]:
         """Install exactly this, approve it for these needs, and return the environments.
 
@@ -71,7 +69,7 @@ class Installation:
         """
         places = []
         for resolved in self.resolved:
-            places.append(environments.install(resolved, builds=builds))
+            places.append(environments.install(resolved))
             environments.approve(needs, resolved, skill)
         return places
 
@@ -82,12 +80,11 @@ def prepare(
     *,
     kinds: Collection[PackageKind] = KINDS,
     more: Mapping[PackageKind, Sequence[str]] | None = None,
-    builds: bool = False,
     seconds: float = RESOLVE_SECONDS,
 ) -> Installation:
     """Resolve what a skill needs. Installs nothing. Raises InstallError.
 
-    `more` are requirements that a person adds, `builds` and `seconds` as in `Environments.resolve`. The names
+    `more` are requirements that a person adds, `seconds` as in `Environments.resolve`. The names
     of the packages go to the indexes of this user.
     """
     resolved: list[Resolved] = []
@@ -104,5 +101,5 @@ def prepare(
         if not asked.requirements:
             continue
         requirements += asked.requirements
-        resolved.append(environments.resolve(asked.requirements, kind, builds=builds, seconds=seconds))
+        resolved.append(environments.resolve(asked.requirements, kind, seconds=seconds))
     return Installation(tuple(resolved), tuple(requirements), guesses, tuple(notes))

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -35,33 +35,34 @@ _PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no
 _HAS_PIP: Final = find_spec("pip") is not None
 _WITHOUT_WHEEL: Final = ("no usable wheels", "No matching distribution")
 """What uv and pip say of a package that they would have to build; pip, of one that is not there, too."""
-_BUILDS: Final = "What has no wheel is built with --allow-builds, which runs its code with your rights."
+_NOT_BUILT: Final = "A package without a wheel is not built: that would run its code."
+_WHEELS_ALONE: Final = ("--only-binary", ":all:")
 
 
-def resolve(tools: PackageTools, requirements: Sequence[str], *, builds: bool, seconds: float) -> str:
+def resolve(tools: PackageTools, requirements: Sequence[str], *, seconds: float) -> str:
     """Return the list that meets these requirements, as a file of requirements with hashes.
 
-    Raises InstallError. `builds`: also packages that have to be built. That runs their code as this user.
+    Raises InstallError.
     """
     try:
-        return _resolved(tools, requirements, builds=builds, seconds=seconds)
+        return _resolved(tools, requirements, seconds=seconds)
     except InstallError as error:
-        if builds or not any(text in error.cause for text in _WITHOUT_WHEEL):
+        if not any(text in error.cause for text in _WITHOUT_WHEEL):
             raise
-        raise InstallError(error.step, f"{error.cause} {_BUILDS}") from error
+        raise InstallError(error.step, f"{error.cause} {_NOT_BUILT}") from error
 
 
-def _resolved(tools: PackageTools, requirements: Sequence[str], *, builds: bool, seconds: float) -> str:
+def _resolved(tools: PackageTools, requirements: Sequence[str], *, seconds: float) -> str:
     if _HAS_PIP:
         options = ["--quiet", "--dry-run", "--ignore-installed", "--report", "-"]
-        command = [*_PIP, "install", *options, *_only(builds), *requirements]
+        command = [*_PIP, "install", *options, *_WHEELS_ALONE, *requirements]
         return _text(_reported(_run(tools, command, "resolved", seconds)))
     options = ["--quiet", "--generate-hashes", "--no-header", "--no-annotate", "--python", sys.executable]
-    command = [_uv(tools, "resolved"), "pip", "compile", *options, *_only(builds), "-"]
+    command = [_uv(tools, "resolved"), "pip", "compile", *options, *_WHEELS_ALONE, "-"]
     return _text(pinned_in(_run(tools, command, "resolved", seconds, "\n".join(requirements))))
 
 
-def install(tools: PackageTools, text: str, place: Path, *, builds: bool) -> None:
+def install(tools: PackageTools, text: str, place: Path) -> None:
     """Make an environment with exactly the packages of a list. Raises InstallError."""
     venv.EnvBuilder(symlinks=True).create(place)
     listed = place / "requirements.txt"
@@ -72,7 +73,7 @@ def install(tools: PackageTools, text: str, place: Path, *, builds: bool) -> Non
     )
     # A link to the cache of uv would let a script change what others get.
     copies = [] if _HAS_PIP else ["--link-mode", "copy"]
-    command = [*start, "install", "--quiet", "--no-deps", "--require-hashes", *copies, *_only(builds)]
+    command = [*start, "install", "--quiet", "--no-deps", "--require-hashes", *copies, *_WHEELS_ALONE]
     _run(tools, [*command, *target, "-r", str(listed)], "installed", INSTALL_SECONDS)
     # With the agent's Python: that of the environment would run what a package left for its start.
     compiling = [sys.executable, "-I", "-m", "compileall", "-q", str(packages_in(place))]
@@ -86,10 +87,6 @@ def packages_in(place: Path) -> Path:
 
 def _run(tools: PackageTools, command: Sequence[str], step: str, seconds: float, text: str = "") -> str:
     return tools.run(command, step, seconds=seconds, text=text, variables=dict.fromkeys(_NOT_HANDED_ON))
-
-
-def _only(builds: bool) -> Collection[str]:
-    return () if builds else ("--only-binary", ":all:")
 
 
 def _uv(tools: PackageTools, step: str) -> str:

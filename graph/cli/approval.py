@@ -16,7 +16,6 @@ from skills_agent.graph.cli.printing import line_of, page
 from skills_agent.graph.services import Services
 from skills_agent.nodes.asking import UNKNOWN
 from skills_agent.nodes.question import contents_of
-from skills_agent.skills.policy.patterns import NETWORK
 from skills_agent.skills.policy.question import INDENT, plain, whole
 from skills_agent.skills.visible import visible
 
@@ -27,14 +26,11 @@ Decision = dict[str, Any]
 VIEW_ALL: Final = "; v: view all"
 _KEYS: Final = (
     "[a]pprove, [r]eject [message], [e]dit, [v]iew all, [s]top here\n"
-    "and do not ask again: for this s[k]ill, [p]attern [ENTRY ...], for this [t]hread"
+    "and do not ask again: for this s[k]ill, for this [t]hread (for a pattern: resume --always)"
 )
 _KEYS_OF_UNKNOWN: Final = "[a]gain: run it again, [l]eave it [message], [v]iew all, [s]top here"
 _KEYS_OF_WORDS: Final = "Type your answer, or the number of a choice; Ctrl-D: later"
-_WORDS: Final = (
-    *("approve", "reject", "edit", "view", "stop", "skill", "k", "pattern", "thread"),
-    *("yes", "no"),
-)
+_WORDS: Final = (*("approve", "reject", "edit", "view", "stop", "skill", "k", "thread", "yes", "no"),)
 _WORDS_OF_UNKNOWN: Final = ("again", "leave", "view", "stop", "yes", "no")
 """What may be typed, or the beginning of it; the first that fits counts."""
 
@@ -150,9 +146,6 @@ def _decision(word: str, request: Request, rest: str, services: Services) -> Dec
             return {"type": "approve", "grant": {"scope": "skill"}}
         case "thread":
             return {"type": "approve", "grant": {"scope": "thread"}}
-        case "pattern":
-            pattern = rest or _ask_pattern(request, services)
-            return {"type": "approve", "grant": {"scope": "pattern", "pattern": pattern}}
         case _:
             raise click.Abort  # stop: the person decides later
 
@@ -192,13 +185,3 @@ def _view(services: Services, request: Request, args: Mapping[str, Any]) -> str:
     """Return all of a call that a person has to look at before it runs, uncut."""
     policy = services.policy
     return whole(contents_of(policy.grammar.call(request["name"], args), policy))
-
-
-def _ask_pattern(request: Request, services: Services) -> str:
-    grammar = services.policy.grammar
-    call = grammar.call(request["name"], request["args"])
-    exact = grammar.exact_entries(call) or ""
-    offer = f" [{line_of(exact)}]" if exact else ""
-    hosts = " ".join(f"{NETWORK}({host})" for host in call.hosts)
-    alone = f" ({hosts}: the network alone)" if hosts else ""
-    return input(f"entries as in allowed-tools{alone}{offer}: ").strip() or exact

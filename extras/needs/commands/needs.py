@@ -40,11 +40,6 @@ WAITS_FOR_APPROVAL = 3
     help="With --install: this package, too, e.g. pandas>=2 or npm:sharp@^0.33. Repeatable.",
 )
 @click.option("--yes", is_flag=True, help="With --install: approve the list of packages unseen.")
-@click.option(
-    "--allow-builds",
-    is_flag=True,
-    help="With --install: also Python packages without a wheel. Building runs their code.",
-)
 @options.folders
 @options.as_json
 def needs(
@@ -53,7 +48,6 @@ def needs(
     install: bool,
     more: tuple[str, ...],
     yes: bool,
-    allow_builds: bool,
     workspace: Path | None,
     skills_dirs: tuple[Path, ...],
     as_json: bool,
@@ -71,10 +65,10 @@ def needs(
     needed, machine = registry.needs(metadata.ref), machine_here(settings)
     if install:
         _make_state_folder(settings)
-        _install(metadata, needed, machine.environments, more, yes=yes, builds=allow_builds)
+        _install(metadata, needed, machine.environments, more, yes=yes)
         return
-    if more or yes or allow_builds:
-        raise click.UsageError("--with, --yes and --allow-builds are for --install.")
+    if more or yes:
+        raise click.UsageError("--with and --yes are for --install.")
     _show(metadata, needed, machine, as_json=as_json)
 
 
@@ -112,12 +106,11 @@ def _install(
     more: Sequence[str],
     *,
     yes: bool,
-    builds: bool,
 ) -> None:
     from skills_agent.needs.installation import prepare
 
     added = _added(skill, needed, more)
-    prepared = prepare(environments, needed, more=added, builds=builds)
+    prepared = prepare(environments, needed, more=added)
     if not more and prepared.guesses:
         echo("Left out, for nobody says which package brings it; a package of that name may be anybody's:")
         table([(f"  import {each.module}", each.said) for each in prepared.guesses])
@@ -130,14 +123,12 @@ def _install(
         return
     echo(f"Asked for: {', '.join(prepared.requirements)}\n")
     table([(f"  {each.name}", *each[1:]) for each in prepared.listed])
-    if builds:
-        echo("Packages without a wheel are built: that runs their code now, with all rights of this user.")
     if not yes:
         if not is_terminal():
             _refuse(skill.name)
         if not click.confirm(f"\nInstall these for scripts of {skill.name}?"):
             raise click.ClickException("Nothing was installed.")
-    places = prepared.carry_out(environments, needed, skill.ref, builds=builds)
+    places = prepared.carry_out(environments, needed, skill.ref)
     number = count(len(prepared.listed), "package")
     where = ", ".join(map(str, places))
     echo(f"\nInstalled {number}. Scripts of {skill.name} run with them from now on: {where}")

@@ -52,11 +52,9 @@ def test_a_skill_that_needs_nothing_says_so(cli: CommandLine) -> None:
     assert out == "plain says nothing of what it needs, and its files show nothing.\n"
 
 
-def test_show_and_doctor_name_what_is_missing(cli: CommandLine, draw: Path) -> None:
+def test_doctor_names_what_is_missing(cli: CommandLine, draw: Path) -> None:
     del draw
-    shown = cli.run("skills", "show", "draw", "--skills-dir", str(cli.skills)).out
     missing = "DRAW_KEY (variable), nobody_has_this (Python package)"
-    assert f"not here       {missing}. See: skills-agent skills needs draw\n" in shown
     told = cli.run("doctor", "--json", "--skills-dir", str(cli.skills)).value
     assert told["missing"]["draw"].startswith(
         f"{missing}. What would help: skills-agent skills needs draw --"

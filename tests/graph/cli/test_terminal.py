@@ -11,7 +11,6 @@ import pytest
 
 from tests.agents import call, calls
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
-from tests.machine import needs_bwrap
 
 pytestmark = pytest.mark.slow
 
@@ -105,18 +104,9 @@ def test_a_person_leaves_a_question_open_and_rejects_it_later_with_a_reason(cli:
 def test_a_grant_that_does_not_fit_is_asked_about_again(cli: CommandLine) -> None:
     model = cli.script(LOAD, RUN, RUN, calls(call("write_file", path="out/a.txt", content="x")), "544 mm.")
     chosen = ["--skills-dir", str(cli.skills), "--model", model]
-    typed = [("? ", "k\n"), ("a.txt", ""), ("? ", "skill\n"), ("not understood", ""), ("? ", "pattern\n")]
-    done = cli.on_terminal("ask", "Rain?", *chosen, answers=[*typed, ("[write_file(out/a.txt)]", "\n")])
+    typed = [("? ", "k\n"), ("a.txt", ""), ("? ", "skill\n"), ("not understood", ""), ("? ", "thread\n")]
+    done = cli.on_terminal("ask", "Rain?", *chosen, answers=typed)
     assert (done.code, (cli.workspace / "out" / "a.txt").exists()) == (0, True)
-
-
-@needs_bwrap
-def test_an_entry_for_the_host_alone_is_offered(cli: CommandLine) -> None:
-    asks = calls(call("run_command", command="touch a", network=["api.example.invalid"]))
-    entry = "Network(api.example.invalid)"
-    typed = [("? ", "pattern\n"), (f"({entry}:", f"{entry}\n"), ("? ", "yes\n")]
-    done = cli.on_terminal("ask", "go", "--model", cli.script(asks, asks, "done"), answers=typed)
-    assert (done.code, done.out.count("Opens the network to")) == (0, 1)
 
 
 def spy(folder: Path, name: str, witness: Path) -> None:

@@ -1,17 +1,14 @@
 """A cloned repository with settings and skills of its own, and the command that vouches for it."""
 
 import json
-import logging
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
 
-from skills_agent.graph import build_graph
 from tests.agents import call, calls, write_skill
-from tests.graph.cli.command_line import ADD_UP, RAIN_SKILL, CommandLine
+from tests.graph.cli.command_line import RAIN_SKILL, CommandLine
 
 CONFIG = ".agent/config.json"
 SKILL = ".agent/skills/rain-gauge"
@@ -86,18 +83,6 @@ def test_trust_vouches_for_settings_and_skills_until_they_change(clone: CommandL
     done = clone.run("ask", "hello")
     assert "has changed since it was trusted. Ignored: model, require_approval_for, x." in done.err
     assert not (clone.workspace / "ran.txt").exists()
-
-
-def test_the_person_is_stronger_than_a_trusted_workspace(clone: CommandLine) -> None:
-    assert clone.run("trust").code == 0
-    clone.write_users_settings('audit = "require"\nrequire_approval_for = ["run", "write"]')
-    done = clone.run("ask", "hello", SKILLS_AGENT_SANDBOX="auto")
-    assert done.code == 3
-    settings = settings_of(clone, SKILLS_AGENT_SANDBOX="auto")
-    assert settings["sandbox"] == {"value": "auto", "from": "SKILLS_AGENT_SANDBOX"}
-    assert settings["audit"]["value"] == "require"
-    assert settings["audit"]["from"].endswith("/.config/skills-agent/config.toml")
-    assert settings["model"]["from"] == f"{clone.workspace / CONFIG} (trusted)"
 
 
 def test_trust_is_listed_and_revoked_for_the_workspace(clone: CommandLine) -> None:
@@ -185,18 +170,6 @@ def test_doctor_shows_every_setting_and_no_secret(clone: CommandLine) -> None:
     ]
 
 
-def test_a_program_gets_the_same_layers_and_a_warning(
-    clone: CommandLine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("HOME", str(clone.home))
-    monkeypatch.chdir(clone.workspace)
-    graph = build_graph().compile()
-    assert [each.levelno for each in caplog.records if "is not trusted" in each.message] == [logging.WARNING]
-    result = graph.invoke({"messages": [HumanMessage("hello")]})
-    assert result["answer"] != "Done."
-    assert not (clone.workspace / "ran.txt").exists()
-
-
 def test_the_name_of_a_workspace_cannot_steer_the_terminal_or_speak(tmp_path: Path) -> None:
     """The attack: a folder of a repository whose name has more lines than one."""
     cli = CommandLine(tmp_path)
@@ -247,12 +220,3 @@ def test_trust_in_a_skill_ends_with_a_change_and_is_revoked_with_its_folder(clon
     assert clone.run("trust", "revoke", str(folder.parent)).code == 0
     assert clone.run("trust", "list", "--json").value == []
     assert clone.run("trust", str(clone.write("docs/x", "").parent)).code == 1
-
-
-def test_honest_settings_of_a_project_need_no_trust(clone: CommandLine) -> None:
-    clone.write(f"{SKILL}/scripts/add_up.py", ADD_UP)
-    clone.write(CONFIG, '{"exclude_tools": ["run_script"], "max_model_calls": 5}')
-    done = clone.run("ask", "Rain?", "--model", "scripted:replies.json", "--yes", "run", "--json")
-    assert "the operator turned off run_script" in json.dumps(done.value["calls"])
-    assert "It tightens exclude_tools, max_model_calls." in done.err
-    assert "skills-agent trust" not in done.err
