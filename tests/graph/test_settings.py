@@ -15,6 +15,7 @@ from skills_agent.graph.settings import Settings, SettingsError, setting_kinds
 from skills_agent.state.budget import Limits
 from skills_agent.state.context import Context
 from tests.agents import trust_file_of_workspace
+from tests.machine import needs_part
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +59,7 @@ def test_each_layer_is_stronger_than_the_one_before(tmp_path: Path, monkeypatch:
     check(22, "SKILLS_AGENT_MAX_MODEL_CALLS", max_model_calls=None)
 
 
+@needs_part("mcp")
 def test_mcp_servers_of_all_layers_are_joined_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

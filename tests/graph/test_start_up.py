@@ -13,6 +13,7 @@ from skills_agent.graph.start_up import protected_entries, refuse_start_in_works
 from skills_agent.skills.policy.protected import protected_by
 from tests.agents import call, calls, write_skill
 from tests.kit import MakeAgent
+from tests.machine import needs_part
 
 STARTED = [
     ".env",
@@ -40,6 +41,7 @@ def test_what_the_server_starts_from_is_asked_about_whatever_was_allowed(
     assert not (workspace / path).exists()
 
 
+@needs_part("mcp")
 def test_a_script_leaves_nothing_that_the_next_start_would_run(
     make_agent: MakeAgent, workspace: Path, skills_dir: Path
 ) -> None:
@@ -66,6 +68,7 @@ def test_a_script_leaves_nothing_that_the_next_start_would_run(
     assert (workspace / "servers/notes.py").exists()
 
 
+@needs_part("mcp")
 @pytest.mark.parametrize(
     ("words", "path"),
     [

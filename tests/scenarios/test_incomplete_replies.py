@@ -18,6 +18,7 @@ from pydantic import Field, SecretStr
 
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.errors import IncompleteReplyError, ModelCallError
+from tests.machine import needs_shell
 from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, Raw, error
 
 CONFIG: Any = {"configurable": {"thread_id": "1"}}
@@ -302,6 +303,7 @@ def test_the_end_of_the_run_is_recorded_with_what_is_missing(files: Path, server
 # Arguments
 
 
+@needs_shell
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize(
     "arguments",

@@ -9,7 +9,7 @@ from skills_agent.graph.places import trust_file_of
 from skills_agent.skills.policy.trust import TrustList
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
-from tests.machine import SANDBOXES, needs_bwrap
+from tests.machine import SANDBOXES, needs_bwrap, needs_shell
 
 LOAD = calls(call("load_skill", name="deploy"))
 SCRIPT = "from pathlib import Path\nimport os, sys\nprint('version 1', *sys.argv[1:])\n"
@@ -82,6 +82,7 @@ def test_scripts_find_their_plugin_and_their_skill(make: Any, plugin: Path, sand
     assert (start.strip() == skill) == (cwd == "skill")
 
 
+@needs_shell
 @needs_bwrap
 def test_a_command_of_the_skill_finds_the_plugin_and_cannot_write_there(make: Any, plugin: Path) -> None:
     command = "cat $CLAUDE_PLUGIN_ROOT/scripts/x.py; touch $CLAUDE_PLUGIN_ROOT/new"

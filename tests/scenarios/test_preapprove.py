@@ -18,7 +18,7 @@ from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from tests.agents import Agent, call, calls
 from tests.kit import MakeAgent
-from tests.machine import needs_bwrap
+from tests.machine import needs_bwrap, needs_shell
 
 RUN = call("run_script", skill="alpha", path="scripts/run.py")
 WRITE = call("write_file", path="out/a.txt", content="x")
@@ -216,6 +216,7 @@ def test_a_trusted_skill_preapproves_the_hosts_that_it_lists(
     assert asked(made) == ["run_command"] * is_asked
 
 
+@needs_shell
 @needs_bwrap
 def test_only_a_trusted_skill_opens_the_network_and_for_no_other_one(
     agent: Any, users: Path, skills_dir: Path, workspace: Path

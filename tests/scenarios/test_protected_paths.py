@@ -14,7 +14,7 @@ from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
-from tests.machine import needs_bwrap
+from tests.machine import needs_bwrap, needs_shell
 
 EVIL = "[core]\n\tfsmonitor = touch canary\n"
 GIT = call("write_file", path=".git/config", content=EVIL)
@@ -35,6 +35,7 @@ def verdict(settings: Settings, tool: str, args: dict[str, Any], **state: Any) -
     return judge.verdict(judge.call(tool, args))
 
 
+@needs_shell
 def test_a_program_reads_a_folder_of_skills_unasked_and_cannot_write_there(workspace: Path) -> None:
     skills = workspace / "catalog"
     write_skill(skills, "alpha", "Counts.", assets__data_csv="a\n1\n")
@@ -63,6 +64,7 @@ def test_yes_does_not_answer_a_write_to_a_protected_path(workspace: Path, path: 
     assert verdict(settings, "write_file", {"path": "src/a.py", "content": "x"}).decision == "allow"
 
 
+@needs_shell
 @pytest.mark.parametrize(
     "command",
     [
@@ -196,6 +198,7 @@ def test_the_model_and_the_record_are_told_what_was_put_aside(
     assert not (workspace / ".envrc").exists()
 
 
+@needs_shell
 @needs_bwrap
 def test_an_approved_commit_is_made_and_runs_nothing_else(make_agent: MakeAgent, workspace: Path) -> None:
     def git(*words: str) -> str:
@@ -214,6 +217,7 @@ def test_an_approved_commit_is_made_and_runs_nothing_else(make_agent: MakeAgent,
     assert not (workspace / "ran").exists()
 
 
+@needs_shell
 @pytest.mark.parametrize("command", ["git add -A && git commit -m x", "git -c core.pager=./x commit -m x"])
 def test_git_that_would_write_beside_others_is_refused_and_nobody_is_asked(
     make_agent: MakeAgent, workspace: Path, command: str
@@ -224,6 +228,7 @@ def test_git_that_would_write_beside_others_is_refused_and_nobody_is_asked(
     assert "Not run: git " in agent.tool_messages("run_command")[0].text
 
 
+@needs_shell
 @pytest.mark.parametrize(
     ("command", "decision"), [("git commit -m x", "ask"), ("git log", "allow"), ("git branch", "allow")]
 )

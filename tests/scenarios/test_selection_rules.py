@@ -10,6 +10,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
+from tests.machine import needs_shell
 
 
 def test_what_a_skill_requires_comes_before_it(make_agent: MakeAgent, skills_dir: Path) -> None:
@@ -359,6 +360,7 @@ def test_search_is_offered_when_anything_is_left_out_or_shortened(
     assert agent.values["catalog"]["shown"] == 30 or budget == 300
 
 
+@needs_shell
 def test_without_skills_no_tool_for_skills_is_offered_and_the_others_are(make_agent: MakeAgent) -> None:
     """cases.md 25."""
     expected = {"update_plan", "read_file", "list_dir", "grep", "write_file", "edit_file", "ask_user"}
@@ -396,6 +398,7 @@ def test_what_works_on_a_loaded_skill_is_offered_from_the_first_load_on(
     assert offered(loaded) == before | of_loaded
 
 
+@needs_shell
 def test_what_reads_commands_in_the_background_is_offered_once_one_was_started(make_agent: MakeAgent) -> None:
     start = calls(call("run_command", command="true", background=True))
     agent = make_agent([start, "one", "two"], enable_run_command="on", require_approval_for=frozenset())

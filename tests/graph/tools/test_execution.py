@@ -11,6 +11,7 @@ from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.settings import Settings
 from tests.agents import call, calls, write_skill
 from tests.kit import MakeAgent
+from tests.machine import needs_shell
 
 FREE: dict[str, Any] = {"require_approval_for": [], "sandbox": "off"}
 
@@ -18,6 +19,7 @@ FREE: dict[str, Any] = {"require_approval_for": [], "sandbox": "off"}
 # --- the working directory ---
 
 
+@needs_shell
 def test_each_thread_has_a_folder_of_its_own_where_that_is_set(
     make_agent: MakeAgent, workspace: Path
 ) -> None:
@@ -32,6 +34,7 @@ def test_each_thread_has_a_folder_of_its_own_where_that_is_set(
     assert not (workspace / "made.txt").exists()
 
 
+@needs_shell
 @pytest.mark.parametrize("link", [".agent", ".agent/work"])
 def test_no_script_works_where_a_link_of_the_workspace_leads(
     make_agent: MakeAgent, workspace: Path, tmp_path: Path, link: str
