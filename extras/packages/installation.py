@@ -11,7 +11,7 @@ from msgspec import structs
 
 from skills_agent.packages.address import portable
 from skills_agent.packages.backups import Backup
-from skills_agent.packages.errors import OfferError, PackageError
+from skills_agent.packages.errors import PackageError
 from skills_agent.packages.lock import LockedSkill, read_lock
 from skills_agent.packages.manifest import manifest_digest
 from skills_agent.packages.offer import Offer, OfferedSkill
@@ -43,6 +43,13 @@ class Change(NamedTuple):
     signature: SignatureCheck | None = None
 
     @property
+    def put(self) -> OfferedSkill:
+        """Return what is put in place. Raises ValueError for a removal."""
+        if self.skill is None:
+            raise ValueError(f"{self.name} is removed")
+        return self.skill
+
+    @property
     def obstacle(self) -> str:
         """Say why what is there is left alone without `force`; empty where it is not."""
         if not self.found or self.kind == "same":
@@ -70,8 +77,6 @@ def plan(
     changes: dict[str, Change] = {}
     for offer in offers:
         for skill in offer.skills:
-            if skill.name in changes:
-                raise OfferError(offer.address.text, f"another source has a skill named {skill.name}, too")
             check = checked(skill, signatures, required=required)
             change = change_to(target, skill, lock.skills.get(skill.name))
             after = _entry(target, offer, change._replace(signature=check), at)
@@ -177,8 +182,7 @@ def install(
 
 
 def _entry(target: Target, offer: Offer, change: Change, at: datetime) -> LockedSkill:
-    skill, before = change.skill, change.before
-    assert skill is not None  # noqa: S101 - of an offer
+    skill, before = change.put, change.before
     locked = LockedSkill(
         name=skill.name,
         source=portable(offer.address, target.folder),

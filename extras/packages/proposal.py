@@ -105,9 +105,8 @@ def draft(
 
 def digest_of_change(change: Change) -> str:
     """Return what an answer about a proposal holds for: this draft, in the place of just that."""
-    assert change.skill is not None  # noqa: S101 - of a proposal
     locked = change.before.digest if change.before else ""
-    return sha256("\0".join((change.name, change.skill.digest, change.found, locked)).encode()).hexdigest()
+    return sha256("\0".join((change.name, change.put.digest, change.found, locked)).encode()).hexdigest()
 
 
 def done(target: Target, name: str, call: str) -> LockedSkill | None:
@@ -123,8 +122,7 @@ def install_proposed(target: Target, into: Path, change: Change, proposed: Propo
 
     Raises PackageError, also where there is something else than was shown.
     """
-    skill = change.skill
-    assert skill is not None  # noqa: S101 - of a proposal
+    skill = change.put
     after = LockedSkill(
         name=skill.name,
         source=f"proposal:{proposed.thread}",

@@ -16,18 +16,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from langchain_core.tools import BaseTool, ToolException
+from langgraph.runtime import get_runtime
 from pydantic import ValidationError
 
+from skills_agent.graph.hooks import first
 from skills_agent.graph.places import user_state_folder
+from skills_agent.graph.services import Services, usual_model
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.tools.change import Changes
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.skills import ThreadRuntime
 from skills_agent.graph.tools.workspace import OWN_FOLDER, SKILLS_FOLDER
-from skills_agent.graph.vouchers import Vouchers
 from skills_agent.packages.difference import FileDifference
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.installation import Change
+from skills_agent.packages.journal import make_own
 from skills_agent.packages.lock import Proposed
 from skills_agent.packages.proposal import (
     MAX_BYTES,
@@ -40,13 +43,13 @@ from skills_agent.packages.proposal import (
 from skills_agent.packages.required import required_of
 from skills_agent.packages.review import Review, difference_of, review
 from skills_agent.packages.scan import ScanFinding, finding_text
+from skills_agent.packages.settings import PackageSettings
 from skills_agent.packages.target import Target
 from skills_agent.skills.confined import is_beneath, read_beneath
 from skills_agent.skills.errors import SkillError, SkillsAgentError
-from skills_agent.skills.library.callers import Library
 from skills_agent.skills.policy.question import Content, FileChange, code, escape_markdown
 from skills_agent.skills.policy.tool_spec import PROPOSE_SKILL
-from skills_agent.skills.policy.trust import TrustFileError, TrustList
+from skills_agent.skills.policy.trust import TrustFileError
 from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.text import count, cut
 from skills_agent.skills.visible import visible_line
@@ -61,24 +64,12 @@ _LINE: Final = 600
 """Characters of one fact in a question."""
 _WRITERS: Final = ("write_file", "edit_file")
 
-Evaluate = Callable[[Path, Path | None, Context], str]
-"""Returns what the evals of a skill say with the draft and without it, in a few lines; empty: it has none.
-
-Gets the folder of the draft, and that of the version it would replace.
-"""
-
 
 @dataclass(frozen=True)
 class ProposeSkill:
     """The tool, and what its question shows."""
 
-    settings: Settings
-    library: Library
-    trust: TrustList
-    vouchers: Vouchers
-    usual_model: str
-    """The name of the model where a reply has none."""
-    evaluate: Evaluate | None = None
+    services: Services
 
     def tool(self) -> BaseTool:
         """Return the tool."""
@@ -118,16 +109,27 @@ class ProposeSkill:
 
         It takes model calls and time, so it is done once, before the question.
         """
-        if self.evaluate is None:
+        measure, seconds = first("measure_draft"), PackageSettings.of(self.settings).eval_seconds
+        if not (measure and seconds):
             return ""
+        chosen, cancellation = self.services.models.choose(context), self.services.cancellation()
+        runtime = get_runtime()
+        control = runtime.control if runtime else None
+
+        def is_over() -> bool:
+            return cancellation.is_requested or bool(control and control.drain_requested)
+
         try:
             with self._drafted(ProposeSkillArguments.model_validate(args)) as (target, change):
-                assert change.skill is not None  # noqa: S101 - of a proposal
+                folder = change.put.folder
                 base = target.folder / change.name if change.found else None
                 try:
-                    return self.evaluate(change.skill.folder, base, context)
+                    text: str = measure(self.settings, seconds).measure(
+                        folder, base, chosen.name, chosen.chat, is_over
+                    )
                 except (SkillsAgentError, OSError) as error:  # a person can decide without them
                     return f"Its evals could not be run: {error}"
+                return text
         except (ValidationError, SkillError):
             return ""
 
@@ -159,13 +161,17 @@ class ProposeSkill:
                 return f"{name} is just like this already. Nothing was changed."
             install_proposed(target, into, change, self._proposed(runtime, reason, key), datetime.now(UTC))
         kind = "new" if change.kind == "new" else f"in place of {change.found[:_SHOWN]}, which is kept"
-        assert change.skill is not None  # noqa: S101 - of a proposal
-        return self._result(name, change.skill.digest, kind, runtime)
+        return self._result(name, change.put.digest, kind, runtime)
 
     def in_place_of_writing(self, changes: Changes) -> Changes:
         """Return what says what calls would change, where proposals alone change files of skills."""
         refusing = {name: partial(self._not_of_a_skill, changes[name]) for name in _WRITERS}
         return {**changes, **refusing, PROPOSE_SKILL: self.change}
+
+    @property
+    def settings(self) -> Settings:
+        """Return those of the agent."""
+        return self.services.settings
 
     @property
     def sources(self) -> list[DirectorySource]:
@@ -186,7 +192,7 @@ class ProposeSkill:
         return change
 
     def _folders(self) -> list[DirectorySource]:
-        return [each for each in self.library.shared.sources if isinstance(each, DirectorySource)]
+        return [each for each in self.services.library.shared.sources if isinstance(each, DirectorySource)]
 
     def _own(self) -> str:
         return os.path.realpath(self.settings.workspace / OWN_FOLDER / SKILLS_FOLDER)
@@ -201,12 +207,13 @@ class ProposeSkill:
     @contextmanager
     def _drafted(self, wish: ProposeSkillArguments) -> Iterator[tuple[Target, Change]]:
         """Give a draft elsewhere, to be looked at. Raises SkillError and OSError."""
-        target = self._target()
-        with tempfile.TemporaryDirectory(prefix="skills-agent-") as into:
+        target, place = self._target(), user_state_folder(self.settings) / "proposals"
+        make_own(place)
+        with tempfile.TemporaryDirectory(prefix="draft-", dir=place) as into:
             yield target, self._draft(wish, target, Path(into))
 
     def _draft(self, wish: ProposeSkillArguments, target: Target, into: Path) -> Change:
-        skills = self.library.shared.refresh().skills
+        skills = self.services.library.shared.refresh().skills
         elsewhere = {each.name: each.source for each in skills if not _is_in(each.path, self._own())}
         return draft(wish, target, into, elsewhere, self._vouched)
 
@@ -215,11 +222,11 @@ class ProposeSkill:
             return f"it is in a trusted folder ({source.label})"
         real = os.path.realpath(folder)
         try:
-            if any(each.path == real for each in self.trust.paths()):
+            if any(each.path == real for each in self.services.trust.paths()):
                 return "a person vouches for it, or for a version of it (skills-agent trust)"
         except TrustFileError as error:
             return f"it cannot be told whether a person vouches for it: {str(error).rstrip('.')}"
-        signer = self.vouchers.vouch_for(folder, name, digest)
+        signer = self.services.vouchers.vouch_for(folder, name, digest)
         return f"it is signed by {visible_line(signer)}" if signer else ""
 
     def _trusted_source(self) -> DirectorySource | None:
@@ -227,8 +234,8 @@ class ProposeSkill:
         return next((each for each in self.sources if each.trusted), None)
 
     def _review(self, target: Target, change: Change) -> Review:
-        skills = [each for each in self.library.shared.refresh().skills if each.name != change.name]
-        metadata = change.skill.metadata if change.skill else None
+        skills = [each for each in self.services.library.shared.refresh().skills if each.name != change.name]
+        metadata = change.put.metadata
         versions = {each.name: each.version or "" for each in skills}
         requires = required_of(metadata.requires if metadata else (), {}, versions, ())
         return review(change, target.folder, {each.name: each.source for each in skills}, requires)
@@ -236,7 +243,9 @@ class ProposeSkill:
     def _proposed(self, runtime: ThreadRuntime, reason: str, key: str) -> Proposed:
         reply = last_ai(runtime.state.get("messages") or [])
         told = reply.response_metadata.get("model_name") if reply else ""
-        model = str(told or Context.of(runtime.context).model or self.usual_model)
+        model = str(
+            told or Context.of(runtime.context).model or usual_model(self.settings, self.services.model)
+        )
         thread = str(runtime.config.get("configurable", {}).get("thread_id") or "unknown")
         return Proposed(thread=_fact(thread), model=_fact(model), reason=_fact(reason), call=key)
 
@@ -290,11 +299,7 @@ def _facts(change: Change, reviewed: Review, reason: str) -> Iterator[str]:
         "why": reason,
         "description": reviewed.description,
         "version": " -> ".join(filter(None, (reviewed.version_before, reviewed.version))),
-        "may use": ", ".join(reviewed.allowed_tools or ()),
-        "refuses": ", ".join(reviewed.disallowed_tools),
-        "scripts": ", ".join(f"{path} ({by})" if by else path for path, by in reviewed.scripts.items()),
-        "needs": ", ".join(each.text for each in reviewed.needs),
-        "requires": "; ".join(reviewed.requires),
+        **reviewed.facts,
         "replaces": change.found[:_SHOWN],
         "undo": _undo(reviewed.name, is_new=change.kind == "new"),
     }
@@ -307,8 +312,7 @@ def _fact(text: str) -> str:
 
 def _file(each: FileDifference, change: Change) -> Content:
     if each.kind == "added" and not each.said:
-        assert change.skill is not None  # noqa: S101 - of a proposal
-        text = read_beneath(change.skill.folder, each.path, MAX_BYTES, follow=False).decode()
+        text = read_beneath(change.put.folder, each.path, MAX_BYTES, follow=False).decode()
         lines = len(text.removesuffix("\n").split("\n"))
         return Content(f"{code(each.path)} (new, {count(lines, 'line')}):", text)
     said = f": {escape_markdown(each.said)}" if each.said else ""

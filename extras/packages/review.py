@@ -1,6 +1,6 @@
 """What a person has to know of a skill before saying yes, read from the copy that would be installed."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +30,8 @@ from skills_agent.skills.visible import visible_line
 
 _ANY_SIZE: Final = ContentLimits(1 << 62, 1 << 31)
 """The copy was made within the limits."""
+_SHOWN: Final = 12
+"""Of scripts, tools and needs."""
 _SEARCHED: Final = 64_000_000
 """Bytes of all files of a skill that are searched."""
 _BINARY: Final = (b"\x7fELF", b"MZ", b"\xcf\xfa\xed\xfe", b"\xfe\xed\xfa", b"\xca\xfe\xba\xbe", b"\0asm")
@@ -69,14 +71,26 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     obstacle: str
     """Why it is not installed without --force."""
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """Return what it may do and what it takes, by label; empty for nothing."""
+        tools = None if self.allowed_tools is None else _some(self.allowed_tools) or "no tools"
+        scripts = (f"{path} ({by or 'nothing says what runs it'})" for path, by in self.scripts.items())
+        return {
+            "scripts": _some(scripts),
+            "may use": tools or "",
+            "refuses": _some(self.disallowed_tools),
+            "needs": _some(need.text for need in self.needs),
+            "requires": "; ".join(self.requires),
+        }
+
 
 def review(change: Change, folder: Path, known: Mapping[str, str], requires: tuple[str, ...] = ()) -> Review:
     """Return what there is to know of a skill that is put into a folder of skills.
 
     `known` has other skills by name, with where they are.
     """
-    skill, after, before = change.skill, change.after, change.before
-    assert skill is not None  # noqa: S101 - nothing is reviewed of what is removed
+    skill, after, before = change.put, change.after, change.before
     members, said = list_contents(skill.folder, _ANY_SIZE), skill.metadata
     return Review(
         name=skill.name,
@@ -105,14 +119,19 @@ def review(change: Change, folder: Path, known: Mapping[str, str], requires: tup
 
 def difference_of(change: Change, old: Path) -> tuple[FileDifference, ...]:
     """Return what differs from the folder in whose place a skill is put, if there is one."""
-    assert change.skill is not None  # noqa: S101 - the caller looked
     before: dict[str, str] = {}
     try:
         if change.found:
             before = files_of(list(read_digests(old, list_contents(old, _ANY_SIZE))))
     except SnapshotError as error:  # no folder, or files that cannot be read: it is put aside as a whole
         return (FileDifference(".", "removed", said=error.reason),)
-    return differences(old, before, change.skill.folder, change.skill.files)
+    return differences(old, before, change.put.folder, change.put.files)
+
+
+def _some(texts: Iterable[str]) -> str:
+    every = list(texts)
+    more = f" and {len(every) - _SHOWN:,} more" if len(every) > _SHOWN else ""
+    return ", ".join(every[:_SHOWN]) + more
 
 
 def _scripts(folder: Path, members: list[Member]) -> Iterator[tuple[str, str]]:
@@ -131,8 +150,7 @@ def _scripts(folder: Path, members: list[Member]) -> Iterator[tuple[str, str]]:
 
 
 def _findings(change: Change, members: list[Member], known: Mapping[str, str]) -> Iterator[ScanFinding]:
-    skill, left = change.skill, _SEARCHED
-    assert skill is not None  # noqa: S101 - `review` looked
+    skill, left = change.put, _SEARCHED
     own = skill.metadata.name if skill.metadata else skill.name
     if near := near_name(own, known):
         yield near

@@ -26,7 +26,7 @@ from skills_agent.packages.installation import ChangeKind, change_to, checked, p
 from skills_agent.packages.lock import read_expected_lock
 from skills_agent.packages.offer import Listed, Wanted
 from skills_agent.packages.origins import note_typed
-from skills_agent.packages.required import Versions, with_required
+from skills_agent.packages.required import with_required
 from skills_agent.packages.settings import PackageSettings
 from skills_agent.packages.signatures import signatures_of
 from skills_agent.packages.syncing import fetch_skills
@@ -44,7 +44,7 @@ from skills_agent.skills.text import count
         "skills install --locked --yes",
     )
 )
-@click.argument("sources", metavar="SOURCE...", nargs=-1)
+@click.argument("source", metavar="SOURCE", required=False)
 @click.option(
     "--skill", "names", metavar="NAME", multiple=True, help="Only this skill of SOURCE. Repeatable."
 )
@@ -59,7 +59,7 @@ from skills_agent.skills.text import count
 @options.workspace
 @options.as_json
 def install(
-    *, sources: tuple[str, ...], names: tuple[str, ...], everything: bool, locked: bool, dry: bool, yes: bool,
+    *, source: str | None, names: tuple[str, ...], everything: bool, locked: bool, dry: bool, yes: bool,
     force: bool, place: str, workspace: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Install skills from SOURCE: a folder, an archive, a repository (owner/repo@ref) or a URL.
@@ -70,56 +70,41 @@ def install(
     """
     if everything and names:
         raise click.UsageError("--all and --skill exclude each other.")
-    if locked == bool(sources):
+    if locked == bool(source):
         raise click.UsageError("Name a SOURCE, or say --locked.")
     settings = Settings.load(workspace)
     target = target_of(settings, place)
-    if locked:
+    if source is None:
         _install_locked(settings, target, place, Options(yes, dry, as_json=as_json))
         return
-    addresses = [parse_address(each, Path.cwd()) for each in sources]
+    address = parse_address(source, Path.cwd())
     here = {each.name: each.version or "" for each in skills_here(settings, target)}
     asked, passed_over = set[str](), list[str]()
+
+    def choose(names: frozenset[str], listed: Sequence[Listed]) -> frozenset[str]:
+        if not names and len(listed) > 1 and not everything:
+            raise click.UsageError(
+                f"{line_of(address.text)} has {count(len(listed), 'skill')}: "
+                f"{line_of(list_names([each.name for each in listed]))}. "
+                "Say which: --skill NAME (repeatable), or --all."
+            )
+        asked.update(names or (each.name for each in listed))
+        return with_required(names, listed, here) if names else names
 
     def skip(reason: PackageError) -> None:
         passed_over.append(reason.reason if isinstance(reason, OfferError) else str(reason).rstrip("."))
         click.echo(f"warning: passed over: {line_of(passed_over[-1])}", err=True)
 
     with draft_of(target, dry=dry) as draft:
-        offers = []
-        for number, address in enumerate(addresses):
-            into = draft / str(number)
-            into.mkdir()
-            choose = _Choice(address.text, here, asked, everything=everything)
-            wanted = Wanted(address, into, frozenset(names), target.limits, choose=choose, skip=skip)
-            offers.append(fetch(wanted))
-        note_typed(user_state_folder(settings), addresses)
+        into = draft / "0"
+        into.mkdir()
+        wanted = Wanted(address, into, frozenset(names), target.limits, choose=choose, skip=skip)
+        offer = fetch(wanted)
+        note_typed(user_state_folder(settings), [address])
         signatures, required = signatures_of(settings), PackageSettings.of(settings).require_signature
-        changes = plan(target, offers, now(), signatures, required=required)
+        changes = plan(target, [offer], now(), signatures, required=required)
         what = Options(yes, dry, force, as_json, asked)
         carry_out(settings, target, draft, changes, what, passed_over=passed_over)
-
-
-class _Choice:
-    """Which skills of a source are taken: the named ones, or all; and those that they require."""
-
-    def __init__(self, source: str, here: Versions, asked: set[str], *, everything: bool) -> None:
-        self._source = source
-        self._here = here
-        self._asked = asked
-        """Filled as sources are reached; what was added for a requirement is not among them."""
-        self._everything = everything
-
-    def __call__(self, names: frozenset[str], listed: Sequence[Listed]) -> frozenset[str]:
-        """Return them; none: all. Raises UsageError where some have to be named."""
-        if not names and len(listed) > 1 and not self._everything:
-            raise click.UsageError(
-                f"{line_of(self._source)} has {count(len(listed), 'skill')}: "
-                f"{line_of(list_names([each.name for each in listed]))}. "
-                "Say which: --skill NAME (repeatable), or --all."
-            )
-        self._asked.update(names or (each.name for each in listed))
-        return with_required(names, listed, self._here) if names else names
 
 
 def _install_locked(settings: Settings, target: Target, place: str, what: Options) -> None:

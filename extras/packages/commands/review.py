@@ -19,7 +19,7 @@ DIFF_LINES: Final = 60
 _LINE: Final = 400
 """Characters of a line of a difference, likewise."""
 _SHOWN: Final = 12
-"""Of a digest or a commit, and of scripts, tools, needs and findings."""
+"""Of a digest or a commit, and of findings."""
 _DESCRIPTION: Final = 600
 _LABEL: Final = 10
 _WIDTH: Final = 80
@@ -47,15 +47,8 @@ def _rows(each: Review) -> Iterator[str]:
     size = f"{count(f'{each.files:,}' if each.files != 1 else 1, 'file')}, {each.bytes:,} bytes"
     yield from _row("has", f"{size}, digest {each.digest[:_SHOWN]}")
     yield f"  {line_of(each.signature)}"  # not wrapped: a fingerprint is compared whole
-    scripts = (f"{path} ({by or 'nothing says what runs it'})" for path, by in each.scripts.items())
-    yield from _row("scripts", _some(scripts))
-    if each.allowed_tools is not None:
-        yield from _row("may use", _some(each.allowed_tools) or "no tools")
-    yield from _row("refuses", _some(each.disallowed_tools))
-    yield from _row("needs", _some(need.text for need in each.needs))
-    for required in each.requires:
-        yield from _row("requires", required)
-    yield from _row("stays", each.obstacle)
+    for label, text in {**each.facts, "stays": each.obstacle}.items():
+        yield from _row(label, text)
     for finding in each.findings[:_SHOWN]:
         yield from _row("warning" if finding.level == "warning" else "note", finding_text(finding))
     if more := len(each.findings) - _SHOWN:
@@ -69,12 +62,6 @@ def _from(each: Review) -> str:
     else:
         at = f", {each.resolved}" if each.resolved not in {"", each.source} else ""
     return f"{each.source}{at}{f', folder {each.path}' if each.path else ''}"
-
-
-def _some(texts: Iterable[str]) -> str:
-    every = list(texts)
-    more = f" and {len(every) - _SHOWN:,} more" if len(every) > _SHOWN else ""
-    return ", ".join(every[:_SHOWN]) + more
 
 
 def _diff(each: Review, *, whole: bool) -> Iterator[str]:

@@ -31,13 +31,14 @@ from skills_agent.skills.library.contents import ContentLimits, SnapshotError
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A private key, or a public one whose private half ssh-agent has. [default: ~/.ssh/id_ed25519]",
 )
+@options.workspace
 @options.as_json
-def sign(folders: tuple[Path, ...], key: Path | None, as_json: bool) -> None:
+def sign(folders: tuple[Path, ...], key: Path | None, workspace: Path | None, as_json: bool) -> None:
     """Sign the skill in each DIR, in its manifest, which `skills pack` takes along.
 
     Whoever has your public key in their file of allowed signers trusts it.
     """
-    settings = Settings.load(None)
+    settings = Settings.load(workspace)
     key = key or settings.home / ".ssh" / "id_ed25519"
     signatures, signed = signatures_of(settings), []
     for folder in folders:

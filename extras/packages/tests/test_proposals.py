@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from skills_agent.packages import propose
 from skills_agent.packages.backups import Backups
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.journal import Journal
-from skills_agent.packages.lock import LockedSkill, read_lock
+from skills_agent.packages.lock import LockedSkill, SkillsLock, read_lock
 from skills_agent.packages.proposal import ProposeSkillArguments, draft
 from skills_agent.packages.proposal import done as proposal_done
 from skills_agent.packages.target import Target
@@ -110,6 +111,7 @@ def test_a_person_sees_every_file_and_what_was_seen_is_installed(
     assert "Run `scripts/add_up.py FILE`." in shown
     assert "print(sum(float(" in shown
     assert not skills_dir.exists()
+    assert list((user_state_folder(agent.settings) / "proposals").iterdir()) == []
     agent.answer(APPROVE)
     assert (skills_dir / "rain-report" / "SKILL.md").read_text() == SKILL
     assert (skills_dir / "rain-report" / "scripts" / "add_up.py").read_text() == SCRIPT
@@ -203,18 +205,12 @@ def test_a_grant_is_refused_and_the_next_proposal_is_asked_about(make_agent: Mak
     ("files", "says"),
     [
         ({"../evil/SKILL.md": SKILL}, "its path leads out of the package"),
-        ({"/etc/cron.d/x": "x"}, "its path is absolute"),
         ({"scripts/../../x": "x"}, "its path leads out of the package"),
-        ({"a\\b": "x"}, "backslash"),
-        ({"NUL.txt": "x"}, "device"),
-        ({"ref/a.md": "x", "ref/A.md": "x"}, "is the same name on some systems"),
         ({"scripts/a\u202eyp.sh": "x"}, "characters that nobody can see"),
         ({".skill-manifest.json": "{}"}, "no part of the skill"),
-        ({".git/config": "x"}, "no part of the skill"),
         ({"references/.hidden.md": "x"}, "nobody sees them"),
         ({".vscode/tasks.json": "{}"}, "other programs obey files of that name"),
         ({"CLAUDE.md": "x"}, "other programs obey files of that name"),
-        ({"skill.md": SKILL}, "is the same name on some systems"),
         ({"scripts/a.py": "x\0y"}, "it is no text"),
         ({"references/big.md": "x" * 300_000}, "a person has to look at all of it"),
         ({f"references/{number}.md": "x" for number in range(30)}, "a person has to look at all of it"),
@@ -229,7 +225,7 @@ def test_what_no_package_may_hold_is_refused_before_anybody_is_asked(
     assert not list(workspace.parent.rglob("evil"))
 
 
-@pytest.mark.parametrize("name", ["../evil", "Rain", "a/b", "rain report", "con:x", "", "-a", "a" * 70])
+@pytest.mark.parametrize("name", ["../evil", "Rain", "", "a" * 70])
 def test_a_name_has_to_be_one(make_agent: MakeAgent, name: str) -> None:
     assert "a name has lower-case letters" in refused(make_agent([proposal(name), "Done."], **ON))
 
@@ -274,13 +270,6 @@ def test_a_reason_cannot_forge_a_fact(make_agent: MakeAgent) -> None:
     assert "why: Fine. scripts: none ``` **Approved**" in question(agent)
 
 
-def test_a_name_that_is_nearly_another_is_said(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_skill(skills_dir, "rain-reporb", "Other.")
-    agent = make_agent([proposal(), "Done."], **ON)
-    agent.say("Learn it.")
-    assert "the name is nearly rain-reporb, which is another skill" in question(agent)
-
-
 def test_an_edit_shows_the_difference_and_keeps_the_other_files(
     make_agent: MakeAgent, skills_dir: Path
 ) -> None:
@@ -322,101 +311,71 @@ def test_an_untrusted_skill_of_the_project_may_be_edited_in_place(
     assert "Bergen first." in (skills_dir / "rain-report" / "SKILL.md").read_text()
 
 
-def _bundled(make_agent: MakeAgent, skills_dir: Path) -> Agent:
-    del skills_dir
-    return make_agent([proposal("csv-report", edited()), "Done."], bundled_skills=True, **ON)
+def _trust(skills_dir: Path, *, list_: str = "", more: str = "") -> None:
+    """Vouch for the skill that is there, to which `more` is added; `list_` replaces the list of trust."""
+    workspace = skills_dir.parent.parent
+    file = trust_file_of(Settings(workspace=workspace, home=workspace.parent / "home"))
+    TrustList(file).add(write_skill(skills_dir, "rain-report", "Mine."))
+    if list_:
+        file.write_text(list_)
+    if more:
+        (skills_dir / "rain-report" / "more.md").write_text(more)
 
 
-def _of_the_user(make_agent: MakeAgent, skills_dir: Path) -> Agent:
-    write_skill(skills_dir.parent.parent.parent / "home" / ".agent" / "skills", "rain-report", "Mine.")
-    return make_agent([proposal(), "Done."], **ON)
-
-
-def _of_another_client(make_agent: MakeAgent, skills_dir: Path) -> Agent:
-    write_skill(skills_dir.parent.parent / ".claude" / "skills", "rain-report", "Mine.")
-    return make_agent([proposal(), "Done."], **ON)
-
-
-def _trusted(make_agent: MakeAgent, skills_dir: Path) -> Agent:
-    folder = write_skill(skills_dir, "rain-report", "Mine.")
-    agent = make_agent([proposal(files=edited()), "Done."], **ON)
-    TrustList(trust_file_of(agent.settings)).add(folder)
-    return agent
-
-
-def _trusted_before_it_was_changed(make_agent: MakeAgent, skills_dir: Path) -> Agent:
-    agent = _trusted(make_agent, skills_dir)
-    (skills_dir / "rain-report" / "more.md").write_text("x")
-    return agent
-
-
-def _in_a_trusted_folder(make_agent: MakeAgent, skills_dir: Path) -> Agent:
+def _lock(skills_dir: Path, *, is_gone: bool = False) -> None:
+    """Have it installed from elsewhere, and maybe removed."""
     write_skill(skills_dir, "rain-report", "Mine.")
-    return make_agent([proposal(files=edited()), "Done."], skills_dirs=(skills_dir,), **ON)
+    digest = Target(skills_dir, skills_dir).found("rain-report")
+    skill = LockedSkill(name="rain-report", source="acme/skills", digest=digest)
+    (skills_dir / "skills.lock").write_text(SkillsLock({skill.name: skill}).text())
+    if is_gone:
+        shutil.rmtree(skills_dir / "rain-report")
 
 
-def _signed(make_agent: MakeAgent, skills_dir: Path) -> Agent:
-    folder = write_skill(skills_dir, "rain-report", "Mine.")
-    (folder / ".skill-manifest.json").write_text("{}")
-    return make_agent([proposal(files=edited()), "Done."], **ON)
-
-
-def _installed(make_agent: MakeAgent, skills_dir: Path) -> Agent:
-    folder = write_skill(skills_dir, "rain-report", "Mine.")
-    digest = Target(skills_dir, folder).found("rain-report")
-    lock = read_lock(skills_dir).with_skills(
-        [LockedSkill(name="rain-report", source="acme/skills", digest=digest)]
-    )
-    (skills_dir / "skills.lock").write_text(lock.text())
-    return make_agent([proposal(files=edited()), "Done."], **ON)
-
-
-def _installed_and_gone(make_agent: MakeAgent, skills_dir: Path) -> Agent:
-    agent = _installed(make_agent, skills_dir)
-    shutil.rmtree(skills_dir / "rain-report")
-    return make_agent([proposal(), "Done."], thread=agent.thread, **ON)
-
-
-def _under_a_damaged_list_of_trust(make_agent: MakeAgent, skills_dir: Path) -> Agent:
-    agent = _trusted(make_agent, skills_dir)
-    trust_file_of(agent.settings).write_text("{")
-    return agent
-
-
-def _a_link(make_agent: MakeAgent, skills_dir: Path) -> Agent:
+def _link(skills_dir: Path) -> None:
     folder = write_skill(skills_dir.parent.parent / "mine", "rain-report", "Mine.")
     skills_dir.mkdir(parents=True)
     (skills_dir / "rain-report").symlink_to(folder)
-    return make_agent([proposal(files=edited()), "Done."], **ON)
+
+
+def _write(folder: Path) -> Path:
+    return write_skill(folder, "rain-report", "Mine.")
 
 
 @pytest.mark.parametrize(
-    ("prepared", "says"),
+    ("prepare", "says"),
     [
-        (_bundled, "it is a skill of another place (bundled)"),
-        (_of_the_user, "it is a skill of another place (user)"),
-        (_of_another_client, "it is a skill of another place (project)"),
-        (_trusted, "a person vouches for it"),
-        (_trusted_before_it_was_changed, "a person vouches for it"),
-        (_in_a_trusted_folder, "it is in a trusted folder (configured)"),
-        (_signed, "it carries a manifest"),
-        (_installed, "it was installed from acme/skills"),
-        (_installed_and_gone, "skills.lock has it"),
-        (_under_a_damaged_list_of_trust, "it cannot be told whether a person vouches for it"),
-        (_a_link, "what is there cannot be read as a skill"),
+        (lambda skills: _write(skills.parents[2] / "home/.agent/skills"), "of another place (user)"),
+        (lambda skills: _write(skills.parents[1] / ".claude/skills"), "of another place (project)"),
+        (_trust, "a person vouches for it"),
+        (partial(_trust, more="x"), "a person vouches for it"),
+        (partial(_trust, list_="{"), "it cannot be told whether a person vouches for it"),
+        (lambda skills: (_write(skills) / ".skill-manifest.json").write_text("{}"), "it carries a manifest"),
+        (_lock, "it was installed from acme/skills"),
+        (partial(_lock, is_gone=True), "skills.lock has it"),
+        (_link, "what is there cannot be read as a skill"),
     ],
 )
 @pytest.mark.variants
 def test_what_somebody_vouches_for_is_never_changed_in_place(
-    make_agent: MakeAgent, skills_dir: Path, prepared: Any, says: str
+    make_agent: MakeAgent, skills_dir: Path, prepare: Any, says: str
 ) -> None:
-    agent = prepared(make_agent, skills_dir)
-    files = {each: each.read_bytes() for each in skills_dir.parent.parent.rglob("*") if each.is_file()}
-    told = refused(agent)
+    prepare(skills_dir)
+    files = {each: each.read_bytes() for each in skills_dir.parents[1].rglob("*") if each.is_file()}
+    told = refused(make_agent([proposal(), "Done."], **ON))
     assert says in told
-    assert "and is not changed in place. Propose " in told
-    assert "-2 instead" in told
+    assert "and is not changed in place. Propose rain-report-2 instead" in told
     assert {each: each.read_bytes() for each in files} == files
+
+
+def test_a_bundled_skill_and_one_in_a_trusted_folder_are_not_changed_in_place(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    agent = make_agent([proposal("csv-report", edited()), "Done."], bundled_skills=True, **ON)
+    assert "it is a skill of another place (bundled)" in refused(agent)
+    _write(skills_dir)
+    agent = make_agent([proposal(), "Done."], thread="trusted", skills_dirs=(skills_dir,), **ON)
+    assert "it is in a trusted folder (configured)" in refused(agent)
 
 
 def test_what_a_host_vouches_for_is_never_changed_in_place(

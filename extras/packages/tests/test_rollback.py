@@ -114,7 +114,7 @@ def test_without_a_yes_nothing_is_changed(cli: CommandLine, folder: Path) -> Non
     publish(cli, "one", "two")
     asked = cli.run("skills", "rollback", "rain-report")
     assert asked.code == 1
-    assert "nobody is here to say yes" in asked.err
+    assert "Nobody is here to say yes" in asked.err
     assert "  +one" in asked.out
     assert text_of(folder) == "two"
 

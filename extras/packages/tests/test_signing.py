@@ -103,15 +103,6 @@ def test_trust_goes_by_the_signer_until_that_is_removed(cli: CommandLine, alice:
     assert ALICE not in cli.run("doctor").out
 
 
-def test_what_a_signature_is_not_of_is_not_trusted(cli: CommandLine, alice: Publisher) -> None:
-    alice.sign()
-    alice.allow()
-    alice.install()
-    file = cli.workspace / ".agent/skills/greet/scripts/run.py"
-    file.write_text("print('planted')\n")
-    assert not is_trusted(cli)
-
-
 def test_a_signature_of_another_skill_or_version_is_refused(
     cli: CommandLine, alice: Publisher, tmp_path: Path
 ) -> None:
@@ -201,14 +192,6 @@ def test_a_signature_that_was_removed_or_damaged_is_a_difference_and_comes_back(
     assert cli.run("skills", "install", "--locked", "--yes").code == 0
     assert manifest.read_bytes() == kept
     assert cli.run("skills", "verify").code == 0
-
-
-def test_a_skill_that_was_signed_since_is_installed_again(cli: CommandLine, alice: Publisher) -> None:
-    alice.install()
-    alice.allow()
-    alice.sign()
-    assert "signed by" in alice.install().out
-    assert f"signed by {ALICE}" in cli.run("skills", "verify").out
 
 
 def test_sign_says_what_it_needs_and_signs_again(cli: CommandLine, alice: Publisher, tmp_path: Path) -> None:

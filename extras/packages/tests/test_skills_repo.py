@@ -22,7 +22,6 @@ from skills_agent.packages.lock import read_lock
 from skills_agent.packages.manifest import read_manifest, statement
 from skills_agent.packages.packing import pack
 from skills_agent.packages.signatures import Signatures
-from tests.git_server import Repository, serving_git
 from tests.graph.cli.command_line import CommandLine
 from tests.machine import needs_bwrap
 from tests.raw_servers import certify
@@ -77,15 +76,6 @@ class Publisher:
         before = read_version(file)
         text = file.read_text().replace(f'version: "{before}"', f'version: "{version}"')
         file.write_text(f"{text}\nOf version {version}.\n")
-
-    def commit(self, repository: Repository) -> str:
-        """Commit what is there, without what .gitignore leaves out, and return the commit."""
-        files: dict[str, tuple[str, str | bytes]] = {}
-        for file in self.folder.rglob("*"):
-            if file.is_file() and file.suffix != ".skill":
-                mode = "100755" if file.stat().st_mode & 0o100 else "100644"
-                files[file.relative_to(self.folder).as_posix()] = (mode, file.read_bytes())
-        return repository.commit(files)
 
 
 def read_version(file: Path) -> str:
@@ -160,97 +150,33 @@ def test_the_committed_folder_is_installed_by_its_signature(cli: CommandLine) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["well-known", "archive"])
 def test_a_skill_of_the_site_is_installed_verified_updated_and_removed(
-    cli: CommandLine, publisher: Publisher, site: WebFolder, ca: dict[str, str], way: str
+    cli: CommandLine, publisher: Publisher, site: WebFolder, ca: dict[str, str]
 ) -> None:
     allow(cli, publisher.signers)
-    source = {
-        "well-known": [site.url, "--skill", "text-stats"],
-        "archive": [f"{site.url}/archives/text-stats-1.0.skill"],
-    }[way]
+    source = [site.url, "--skill", "text-stats"]
     assert "certificate verify failed" in cli.run("skills", "install", *source, "--yes").err
     done = cli.run("skills", "install", *source, "--yes", **ca)
     assert done.code == 0, done.err
     assert f"signed by {SIGNER}" in done.out
     assert cli.run("skills", "update", "--check", **ca).code == 0
-    check_one_changed_byte_is_found(cli, ca)
+    script = cli.workspace / ".agent" / "skills" / "text-stats" / "scripts" / "stats.py"
+    before = script.read_bytes()
+    script.write_bytes(before.replace(b"def ", b"dex ", 1))
+    done = cli.run("skills", "verify")
+    assert (done.code, "scripts/stats.py" in done.out) == (1, True)
+    assert cli.run("skills", "install", "--locked", "--yes", **ca).code == 0
+    assert script.read_bytes() == before
 
     publisher.write_version("1.1")
     publisher.publish()
     done = cli.run("skills", "update", "--yes", **ca)
     assert done.code == 0, done.err
-    # The URL of an archive has the version: it means the old one for good.
-    assert ("Nothing to do" if way == "archive" else "+Of version 1.1.") in done.out
-    check_uninstalled(cli)
-
-
-def check_one_changed_byte_is_found(cli: CommandLine, variables: dict[str, str]) -> None:
-    script = cli.workspace / ".agent" / "skills" / "text-stats" / "scripts" / "stats.py"
-    before = script.read_bytes()
-    script.write_bytes(before.replace(b"def ", b"dex ", 1))
-    done = cli.run("skills", "verify")
-    assert done.code == 1
-    assert "scripts/stats.py" in done.out
-    assert cli.run("skills", "install", "--locked", "--yes", **variables).code == 0
-    assert script.read_bytes() == before
-    assert cli.run("skills", "verify").code == 0
-
-
-def check_uninstalled(cli: CommandLine) -> None:
+    assert "+Of version 1.1." in done.out
     assert cli.run("skills", "uninstall", "text-stats", "--yes").code == 0
-    assert not (cli.workspace / ".agent" / "skills" / "text-stats").exists()
     assert "0 skills" in cli.run("skills", "verify").out
-
-
-@pytest.mark.slow
-def test_a_skill_of_the_git_server_is_installed_updated_and_ci_fails_on_a_moved_tag(
-    cli: CommandLine, publisher: Publisher, tmp_path: Path
-) -> None:
-    allow(cli, publisher.signers)
-    publisher.publish()
-    repository = Repository(tmp_path / "repositories" / "skills.git")
-    old = publisher.commit(repository)
-    repository.git("tag", "v1")
-    with serving_git(repository.folder.parent) as server:
-        address = f"git+{server.url}/skills.git@v1"
-        done = cli.run("skills", "install", address, "--skill", "text-stats", "--yes")
-        assert done.code == 0, done.err
-        assert f"signed by {SIGNER}" in done.out
-        assert old[:12] in done.out
-        check_one_changed_byte_is_found(cli, {})
-        assert cli.run("skills", "update", "--check").code == 0
-
-        publisher.write_version("1.1")
-        publisher.publish()
-        new = publisher.commit(repository)
-        repository.git("tag", "--force", "v1", new)
-        done = cli.run("skills", "update", "--check")
-        assert done.code == 1
-        assert f"at {new[:12]}, was {old[:12]}" in " ".join(done.out.split())
-
-        done = cli.run("skills", "update", "--yes")
-        assert done.code == 0, done.err
-        assert "+Of version 1.1." in done.out
-        assert cli.run("skills", "update", "--check").code == 0
-        check_uninstalled(cli)
-
-
-@pytest.mark.slow
-def test_what_nobody_allowed_has_signed_is_not_installed(
-    cli: CommandLine, publisher: Publisher, site: WebFolder, ca: dict[str, str]
-) -> None:
-    other = make_key(publisher.place / "keys" / "other").with_name("other.pub").read_text()
-    allow(cli, f"{SIGNER} {other}")
-    done = cli.run("skills", "install", site.url, "--all", "--yes", **ca)
-    assert done.code == 1
-    assert "a signature is required" in done.err
-    archive = publisher.folder / "archives" / "text-stats-1.0.skill"
-    archive.write_bytes(archive.read_bytes().replace(b"def ", b"dex ", 1))
-    done = cli.run("skills", "install", site.url, "--skill", "text-stats", "--yes", **ca)
-    assert done.code == 1
-    assert "is not what its digest says" in done.err
-    assert not (cli.workspace / ".agent" / "skills").exists()
+    archive = [f"{site.url}/archives/text-stats-1.0.skill", "--yes"]
+    assert f"signed by {SIGNER}" in cli.run("skills", "install", *archive, **ca).out
 
 
 def steps() -> list[str]:
