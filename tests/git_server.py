@@ -1,7 +1,6 @@
-"""Real git repositories, and the two servers that git comes with: over HTTP, and its own daemon."""
+"""Real git repositories, and the server that git comes with, over HTTP."""
 
 import os
-import socket
 import ssl
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -10,8 +9,6 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-
-from tests.waiting import until
 
 NOBODY = {
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -167,26 +164,3 @@ def serving_git(root: Path, tls: ssl.SSLContext | None = None) -> Iterator[GitSi
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-@contextmanager
-def git_daemon(root: Path) -> Iterator[str]:
-    """Serve the repositories of a folder by `git daemon`, and yield the URL."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = ["git", "daemon", "--listen=127.0.0.1", f"--port={port}", "--export-all", f"--base-path={root}"]
-    daemon = subprocess.Popen([*command, str(root)], stderr=subprocess.DEVNULL, start_new_session=True)
-    try:
-        until(lambda: _is_listening(port))
-        yield f"git://127.0.0.1:{port}"
-    finally:
-        os.killpg(daemon.pid, 15)
-        daemon.wait()
-
-
-def _is_listening(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
-    except OSError:
-        return False
-    return True

@@ -241,19 +241,6 @@ def test_links_of_one_skill_that_come_to_an_end_stay(shelf: Shelf) -> None:
     assert {path for path, digest in greet.files.items() if digest.endswith(" link")} == links.keys()
 
 
-def test_what_holds_no_skill_is_said(shelf: Shelf) -> None:
-    shelf.put({"greet": {"README.md": "nothing"}})
-    with pytest.raises(PackageError):
-        shelf.ask()
-
-
-def test_another_name_in_the_frontmatter_is_no_way_out(shelf: Shelf) -> None:
-    for name in ("../up", "greet\u200b"):
-        shelf.put({"greet": {"SKILL.md": SKILL.format(name=name, text="x")}})
-        with pytest.raises(PackageError):
-            shelf.ask()
-
-
 def test_a_title_as_a_name_gives_way_to_the_folders(shelf: Shelf) -> None:
     if shelf.kind == "well-known":
         pytest.skip("its index has the name")

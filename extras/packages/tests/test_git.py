@@ -67,14 +67,6 @@ def site(repository: Repository) -> Iterator[GitSite]:
 # --- which commit ---
 
 
-def test_a_repository_offers_the_skills_of_its_default_branch(repository: Repository, ask: Asking) -> None:
-    commit = repository.skill()
-    offer = ask(repository.address)
-    assert offer.resolved == commit
-    assert [(each.name, each.path) for each in offer.skills] == [("greet", "skills/greet")]
-    assert offer.skills[0].files["scripts/run.sh"].endswith(" exec")
-
-
 @pytest.mark.parametrize("ref", ["v1", "annotated", "refs/tags/v1", "release/1", "{commit}"])
 @pytest.mark.variants
 def test_each_kind_of_ref_means_its_commit(repository: Repository, ask: Asking, ref: str) -> None:
@@ -307,18 +299,12 @@ def test_a_bad_file_elsewhere_does_not_matter_to_a_skill(repository: Repository,
         ask(repository.address, "bad")
 
 
-def test_submodules_and_large_files_are_refused_where_a_skill_has_them(
-    repository: Repository, ask: Asking
-) -> None:
+def test_submodules_are_refused_where_a_skill_has_them(repository: Repository, ask: Asking) -> None:
     commit = repository.commit({"greet/SKILL.md": GREET})
     repository.commit({"greet/SKILL.md": GREET, "vendor": ("160000", commit)})
     assert ask(repository.address).skills
     repository.commit({"greet/SKILL.md": GREET, "greet/vendor": ("160000", commit)})
     with pytest.raises(EntryError, match="greet/vendor: it is a submodule"):
-        ask(repository.address)
-    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"
-    repository.commit({"greet/SKILL.md": GREET, "greet/assets/a.bin": pointer})
-    with pytest.raises(EntryError, match=r"greet/assets/a\.bin: it is in Git LFS"):
         ask(repository.address)
 
 
@@ -351,16 +337,6 @@ def test_a_path_names_the_folder_to_look_in(repository: Repository, ask: Asking)
     assert [each.path for each in ask(f"{repository.address}@main#b/wave").skills] == ["b/wave"]
     with pytest.raises(OfferError, match="there is no folder c"):
         ask(f"{repository.address}@main#c")
-
-
-def test_what_is_too_large_is_refused(repository: Repository, ask: Asking) -> None:
-    repository.commit({"greet/SKILL.md": GREET, "greet/a.bin": b"\0" * 3_000_000, "greet/b": "x"})
-    for limits, reason in (
-        (ContentLimits(max_bytes=2_000_000), "more than 20,000 files or 2,000,000 bytes"),
-        (ContentLimits(max_files=2), "more than 2 files"),
-    ):
-        with pytest.raises(OfferError, match=reason):
-            ask(repository.address, limits=limits)
 
 
 def test_a_pack_without_end_is_cut_off(repository: Repository, ask: Asking) -> None:

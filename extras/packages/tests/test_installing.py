@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from skills_agent.packages.address import parse_address
-from skills_agent.packages.errors import EntryError, OfferError, PackageError
+from skills_agent.packages.errors import PackageError
 from skills_agent.packages.fetch import fetch
-from skills_agent.packages.offer import Offer, Wanted
+from skills_agent.packages.offer import Wanted
 
 
 def make_skill(folder: Path, name: str = "greet", text: str = "Say hello.") -> Path:
@@ -20,35 +20,6 @@ def make_skill(folder: Path, name: str = "greet", text: str = "Say hello.") -> P
     (skill / "scripts" / "run.sh").write_text("echo hello\n")
     (skill / "scripts" / "run.sh").chmod(0o755)
     return skill
-
-
-def offered(address: str, tmp_path: Path, *names: str) -> Offer:
-    into = tmp_path / "into"
-    into.mkdir()
-    return fetch(Wanted(parse_address(address, tmp_path), into, frozenset(names)))
-
-
-def test_a_folder_offers_copies_of_its_skills(tmp_path: Path) -> None:
-    make_skill(tmp_path / "shared")
-    [skill] = offered("./shared", tmp_path).skills
-    assert skill.name == "greet"
-    assert (skill.folder / "scripts/run.sh").read_text() == "echo hello\n"
-    assert skill.files["scripts/run.sh"].endswith(" exec")
-    assert skill.path == "greet"
-
-
-def test_a_link_that_leads_out_of_a_skill_is_refused(tmp_path: Path) -> None:
-    skill = make_skill(tmp_path / "shared")
-    (tmp_path / "private").write_text("key")
-    (skill / "leak").symlink_to(tmp_path / "private")
-    with pytest.raises(EntryError, match="leak: it leads out"):
-        offered("./shared", tmp_path)
-
-
-def test_a_skill_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
-    make_skill(tmp_path / "shared")
-    with pytest.raises(OfferError, match="no wave in it: it has greet"):
-        offered("./shared", tmp_path, "wave")
 
 
 def spoil(head: str) -> Callable[[Path], object]:
@@ -111,14 +82,3 @@ def test_an_index_at_the_top_takes_no_skill_below_it_with_it(tmp_path: Path) -> 
     offer = fetch(Wanted(address, tmp_path / "into", skip=said.append))
     assert [each.name for each in offer.skills] == ["wave"]
     assert "SKILL.md" in str(said[0])
-
-
-def test_a_skill_with_a_title_goes_into_its_folder(tmp_path: Path) -> None:
-    skill = make_skill(tmp_path / "shared", "good-greeting") / "SKILL.md"
-    skill.write_text(skill.read_text().replace("name: good-greeting", "name: Good Greeting"))
-    [offer] = offered("./shared", tmp_path, "good-greeting").skills
-    assert (offer.name, offer.folder.name) == ("good-greeting", "good-greeting")
-    assert offer.metadata is not None
-    assert offer.metadata.name == "Good Greeting"
-    with pytest.raises(EntryError, match=r"SKILL\.md: its name has to be"):  # no folder gives it one
-        fetch(Wanted(parse_address("./shared/good-greeting", tmp_path), tmp_path / "into"))

@@ -107,12 +107,6 @@ def test_a_server_without_the_hosts_certificate_is_told_nothing(proxy: CompanyPr
     assert (tmp_path / "ca.pem").exists()
 
 
-@pytest.mark.usefixtures("trusted")
-def test_nor_is_one_that_has_the_certificate_of_another_host(proxy: CompanyProxy) -> None:
-    with pytest.raises(FetchError, match="certificate verify failed"):
-        get(f"https://{ELSEWHERE}/page.txt", proxy.variable)
-
-
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "127.1", "2130706433", "[::1]", "[fd00::1]", "169.254.169.254", "localhost", HOST]
 )
