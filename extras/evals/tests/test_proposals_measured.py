@@ -1,6 +1,5 @@
 """The evals that a proposed skill brings are run before a person is asked: with it and without it."""
 
-import asyncio
 import json
 import time
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any
 
 import pytest
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
 from extras.packages.tests.test_proposals import ON, SKILL, proposal, question, result
@@ -170,13 +169,6 @@ def test_a_person_is_asked_where_the_evals_cannot_be_run(
     assert "Its evals could not be run: " in asked(make_agent, files(CHOICE), sandbox="off")
 
 
-def test_it_is_measured_where_the_graph_is_awaited(make_agent: MakeAgent) -> None:
-    agent = make_agent([proposal(files=files(CHOICE)), "Done."], sandbox="off", **ON)
-    asyncio.run(agent.graph.ainvoke({"messages": [HumanMessage("Learn it.")]}, agent.config))
-    assert "with it: 1 of 1 run passed" in question(agent)
-    assert len(agent.transcript) == 2
-
-
 def test_what_was_measured_is_kept_with_the_question(make_agent: MakeAgent) -> None:
     agent = make_agent([proposal(files=files(CHOICE)), "Done."], sandbox="off", **ON)
     agent.say("Learn it.")
@@ -195,12 +187,3 @@ def test_what_was_measured_is_not_kept_of_an_edited_proposal(make_agent: MakeAge
     agent.answer({"type": "edit", "edited_action": {"name": "propose_skill", "args": args}})
     assert all("measured" not in each for each in agent.values["verdicts"].values())
     assert "is installed in .agent/skills/rain-report" in result(agent)
-
-
-@pytest.mark.slow
-def test_what_was_approved_as_it_is_is_measured_once(make_agent: MakeAgent) -> None:
-    agent = make_agent([proposal(files=files(CHOICE)), "Done."], sandbox="off", **ON)
-    agent.say("Learn it.")
-    agent.answer({"type": "approve"})
-    assert "is installed in" in result(agent)
-    assert "evals" not in result(agent)

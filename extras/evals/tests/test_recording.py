@@ -3,7 +3,6 @@
 import json
 import shutil
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,28 +12,17 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from msgspec import structs
 
-from extras.evals.tests.cases import case, make_setup, write_skills
+from extras.evals.tests.cases import case, make_setup
 from skills_agent.evals.cases.case import EvalCase, Expected, ExpectedText, LaidFile
 from skills_agent.evals.cases.result import EvalResult
-from skills_agent.evals.recording import Normal, RecordedChatModel, Recordings, recording_of, what_changed
+from skills_agent.evals.recording import Normal, RecordedChatModel, Recordings, recording_of
 from skills_agent.evals.running import Setup, run_case
-from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.database import open_database
 from skills_agent.skills.policy.risk import Risk
 from tests.openai_server import KEY, Call, Completion, OpenAIServer
 from tests.strict_providers import anthropic_blocks, strict_server
 
 MODEL = "openai:loopback"
-
-
-@pytest.fixture
-def setup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
-    for variable in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.setenv(variable, str(tmp_path / variable))
-    (workspace := tmp_path / "workspace").mkdir()
-    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
-    with open_database(settings) as database:
-        yield make_setup(settings, database, write_skills(tmp_path / "skills"))
 
 
 @pytest.fixture
@@ -242,15 +230,6 @@ def test_a_request_is_the_same_on_another_machine_and_day() -> None:
     )
     assert here == there
     assert "2020-01-01" in here["messages"][1]["content"]
-
-
-def test_the_difference_is_to_the_nearest_request() -> None:
-    def asked(*texts: str) -> dict[str, Any]:
-        return normal("/x").request([HumanMessage(text) for text in texts], ())
-
-    told = what_changed(asked("a", "b", "c", "new"), [asked("z"), asked("a", "b", "c", "old"), asked("a")])
-    assert [line for line in told.splitlines() if line.startswith("-") and "old" in line]
-    assert [line for line in told.splitlines() if line.startswith("+") and "new" in line]
 
 
 @pytest.mark.slow

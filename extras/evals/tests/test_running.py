@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from msgspec import structs
 from pydantic import Field
 
+from extras.evals.tests.cases import ADDER, case
 from skills_agent.evals.cases.case import (
     EvalCase,
     Expected,
@@ -31,38 +31,9 @@ from skills_agent.evals.runs import Stop, missing, run_all
 from skills_agent.graph import build_graph
 from skills_agent.graph.kept_folders import homes_of
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.database import open_database
 from skills_agent.graph.threads.threads import Threads
 from tests.agents import call, calls, write_skill
 from tests.machine import needs_bwrap
-
-SCRIPT = "import sys; print('total', sum(map(int, open(sys.argv[1]).read().split())))\n"
-ADDER = ("adder", "Add up the numbers in a file. Use when the user wants the total of numbers.")
-POET = ("poet", "Write a poem. Use when the user asks for verses or rhymes.")
-
-
-@pytest.fixture
-def skills(tmp_path: Path) -> Path:
-    folder = tmp_path / "skills"
-    write_skill(folder, *ADDER, "Run `python scripts/add.py FILE`.", scripts__add_py=SCRIPT)
-    write_skill(folder, *POET)
-    return folder
-
-
-@pytest.fixture
-def setup(tmp_path: Path, skills: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setup]:
-    for variable in ("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.setenv(variable, str(tmp_path / variable))
-    workspace = tmp_path / "workspace"
-    workspace.mkdir()
-    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
-    with open_database(settings) as database:
-        yield Setup(settings, database, "run", lambda: sources_of(settings, [skills]))
-
-
-def case(**fields: Any) -> EvalCase:
-    return EvalCase(**{"id": "a/1", "skill": "adder", "turns": ("go",), "expect": Expected(), **fields})
 
 
 def run(setup: Setup, one: EvalCase, arm: Any = "with") -> EvalResult:
@@ -158,12 +129,6 @@ def test_what_goes_wrong_is_an_outcome_that_says_why(
     result = run(setup, case(replies=replies))
     assert result.outcome == outcome
     assert says in result.error
-
-
-def test_a_model_that_cannot_be_made_is_an_outcome(setup: Setup) -> None:
-    result = run_case(case(), "nowhere:model", "with", 0, setup)
-    assert result.outcome == "error"
-    assert "nowhere" in result.error
 
 
 def test_a_refused_call_says_what_to_type(setup: Setup) -> None:

@@ -169,27 +169,6 @@ def test_what_costs_less_is_better() -> None:
     assert delta(summary, "seconds").verdict == "no difference shown"
 
 
-def test_one_case_that_costs_much_more_shows_nothing_of_the_others() -> None:
-    many = cases(20)
-    results = [
-        answered(case.id, right=True, spent=Spent(input_tokens=100_000 if at == 7 else 90 + at))
-        for at, case in enumerate(many)
-    ]
-    results += [answered(case.id, right=True, arm="without", spent=Spent(input_tokens=100)) for case in many]
-    tokens = delta(summarise(head(many, arms=("with", "without")), results), "tokens")
-    assert abs(tokens.value) < 5
-    assert tokens.verdict == "no difference shown"
-
-
-def test_of_five_cases_no_cost_is_shown_to_differ() -> None:
-    many = cases(5)
-    results = [answered(case.id, right=True, spent=Spent(input_tokens=10)) for case in many]
-    results += [answered(case.id, right=True, arm="without", spent=Spent(input_tokens=90)) for case in many]
-    summary = summarise(head(many, arms=("with", "without")), results)
-    assert (delta(summary, "tokens").value, delta(summary, "tokens").verdict) == (-80, "too few cases")
-    assert delta(summary, "passed").verdict == "too few cases"
-
-
 def test_an_error_is_not_cheap() -> None:
     many = cases(7)
     results = [answered(case.id, right=True, spent=Spent(input_tokens=100)) for case in many]
@@ -324,13 +303,6 @@ def test_other_skills_are_wrong_only_where_the_case_says_so() -> None:
     found = {each.skill: (each.right, each.missed, each.wrong) for each in arm.choices.skills}
     assert found == {"a": (2, 0, 0), "b": (1, 0, 0), "y": (0, 0, 1)}
     assert [each.case for each in arm.choices.near_misses] == ["2"]
-
-
-def test_a_skill_that_the_case_loads_is_no_choice() -> None:
-    case = msgspec.structs.replace(trigger("1", mode="none"), load=("a",))
-    (arm,) = summarise(head([case]), [chose("1", "a")]).arms
-    assert arm.choices is not None
-    assert arm.choices.accuracy.value == 1.0
 
 
 OUTCOMES = st.sampled_from(get_args(Outcome))
