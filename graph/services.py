@@ -148,15 +148,15 @@ class Services:
     def requests(self) -> ModelRequests:
         """What asks models."""
         return ModelRequests(
-            self.models,
-            self.registry,
-            self.offered,
-            self.settings.catalog_budget,
-            self.left_out,
-            self.audit,
-            self.offered.provider,
-            self.system_prompt,
-            self.host.form,
+            models=self.models,
+            registry=self.registry,
+            tools=self.offered,
+            catalog_budget=self.settings.catalog_budget,
+            left_out=self.left_out,
+            observer=self.audit,
+            provider_tools=self.offered.provider,
+            system_prompt=self.system_prompt,
+            form=self.host.form,
         )
 
     @once

@@ -8,8 +8,8 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.answer_tries import ask_in_form
-from skills_agent.nodes.model_call import ModelRequests, Steps
-from skills_agent.nodes.reply import MAX_TRIES, as_arrived
+from skills_agent.nodes.model_call import ModelCall, ModelRequests, Steps
+from skills_agent.nodes.reply import as_arrived
 from skills_agent.skills.text import escape_markup
 from skills_agent.state.budget import MAX_SAME_REFUSALS
 from skills_agent.state.call_ids import with_own_ids
@@ -42,7 +42,7 @@ def answer(state: AgentState, runtime: Runtime[Context], *, requests: ModelReque
         return with_own_ids(reply if is_given else _without_calls(reply, reason), transcript)
 
     asked = yield from ask_in_form(
-        requests, state, runtime, answered, skills, note, None, MAX_TRIES, own, tries=1
+        requests, state, runtime, ModelCall(answered, skills, note, None), own, tries=1
     )
     logger.warning("turn cut short", extra={"reason": reason})
     before = [each for each in answered if id(each) not in known]

@@ -1,14 +1,13 @@
 """Ask the model until its answer is in the form that the host wants, a few times."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes.answer_form import MAX_ANSWERS, MAX_FAULT, AnswerForm, Given
-from skills_agent.nodes.model_call import ModelRequests, Steps, agent_name, usage_of
-from skills_agent.nodes.prompt import ShownSkills
+from skills_agent.nodes.model_call import ModelCall, ModelRequests, Steps, agent_name, usage_of
 from skills_agent.skills.text import cut
 from skills_agent.state.context import Context
 from skills_agent.state.reducers import add_usage
@@ -31,15 +30,11 @@ class Asked(NamedTuple):
         return next(each for each in reversed(self.messages) if isinstance(each, AIMessage))
 
 
-def ask_in_form(  # noqa: PLR0913, PLR0917 - those of `ModelRequests.ask`, and what is made of a reply
+def ask_in_form(
     requests: ModelRequests,
     state: AgentState,
     runtime: Runtime[Context],
-    messages: Sequence[AnyMessage],
-    skills: ShownSkills | None,
-    note: str,
-    hidden: Collection[str] | None,
-    calls: int,
+    call: ModelCall,
     own: Callable[[AIMessage, Sequence[AnyMessage]], AIMessage],
     tries: int = MAX_ANSWERS,
 ) -> Steps[Asked]:
@@ -50,11 +45,13 @@ def ask_in_form(  # noqa: PLR0913, PLR0917 - those of `ModelRequests.ask`, and w
     """
     form, given = requests.form, Given()
     new: list[AnyMessage] = []
-    usage = AgentUpdate()
+    usage, calls = AgentUpdate(), call.calls
     for _ in range(min(tries, form.tries) if form else 1):
-        shown = f"{note}\n{given.fault}\n{form.instruction}".strip() if form and given.fault else note
-        reply = yield from requests.ask(state, runtime, [*messages, *new], skills, shown, hidden, calls)
-        message = own(reply.message, [*messages, *new])
+        faulty = f"{call.note}\n{given.fault}\n{form.instruction}".strip() if form and given.fault else ""
+        transcript = [*call.messages, *new]
+        asked = call._replace(messages=transcript, note=faulty or call.note, calls=calls)
+        reply = yield from requests.ask(state, runtime, asked)
+        message = own(reply.message, transcript)
         usage = _summed(usage, usage_of(state, reply))
         given = form.read(message) if form else given
         new += [message, *given.results]

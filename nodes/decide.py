@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 from skills_agent.nodes import prompt
 from skills_agent.nodes.answer_tries import ask_in_form, given_up
 from skills_agent.nodes.effects import Invocation, Invocations
-from skills_agent.nodes.model_call import ModelRequests, Steps, agent_name
+from skills_agent.nodes.model_call import ModelCall, ModelRequests, Steps, agent_name
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.prompt import ShownSkills
 from skills_agent.skills.policy.tool_spec import OF_BACKGROUND
@@ -62,7 +62,8 @@ def decide(
         return AgentUpdate(messages=[own])
     left = narrowed.max_model_calls - counts_of_turn(state)["model_calls"]
     own_ids = partial(with_own_ids, is_taken=partial(_is_in_journal, running.current()))
-    asked = yield from ask_in_form(requests, state, runtime, messages, skills, note, hidden, left, own_ids)
+    call = ModelCall(messages, skills, note, hidden, left)
+    asked = yield from ask_in_form(requests, state, runtime, call, own_ids)
     if asked.fault and requests.form:
         asked.messages.append(given_up(requests.form, asked))
     update = AgentUpdate(messages=asked.messages) | asked.usage

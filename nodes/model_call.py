@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import count
 from types import MappingProxyType
@@ -172,6 +173,21 @@ RecordedSteps = Callable[[Any, Runtime[Context], Callable[[], bool]], Steps[Any]
 left, so that nothing is kept of what they return."""
 
 
+class ModelCall(NamedTuple):
+    """What a model is asked."""
+
+    messages: Sequence[AnyMessage]
+    """The transcript."""
+    skills: ShownSkills | None
+    note: str
+    """What the agent says at the end of it."""
+    hidden: Collection[str] | None
+    """Tools that the model is not offered; None: it is offered none at all, but for what it answers with."""
+    calls: int = MAX_TRIES
+    """How many model calls there may be, if replies break off."""
+
+
+@dataclass(kw_only=True)
 class ModelRequests:
     """Prepares model calls: chooses the model, binds its tools, and renders a prompt that fits.
 
@@ -179,57 +195,35 @@ class ModelRequests:
     make than all the rest.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what a request is made of, each by its name
-        self,
-        models: Models,
-        registry: RegistryOf,
-        tools: Mapping[str, BaseTool],
-        catalog_budget: int,
-        left_out: Callable[[Catalog, Context], frozenset[str]],
-        observer: ReplyObserver,
-        provider_tools: Mapping[str, dict[str, Any]] = MappingProxyType({}),
-        system_prompt: Callable[[AgentState], str] = lambda _: "",
-        form: AnswerForm | None = None,
-    ) -> None:
-        """`catalog_budget` is in characters of descriptions; `left_out` are skills that no prompt shows.
+    models: Models
+    registry: RegistryOf
+    tools: Mapping[str, BaseTool]
+    catalog_budget: int
+    """Characters of descriptions."""
+    left_out: Callable[[Catalog, Context], frozenset[str]]
+    """Skills that no prompt shows."""
+    observer: ReplyObserver
+    provider_tools: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    """Tools that are bound, and run by the model's provider."""
+    system_prompt: Callable[[AgentState], str] = lambda _: ""
+    """What the operator adds to the instructions."""
+    form: AnswerForm | None = None
+    """What the host wants answers in."""
 
-        `provider_tools` are bound, and run by the model's provider. `system_prompt` is what the operator adds
-        to the instructions. `form` is what the host wants answers in.
-        """
-        self.models = models
-        self._observer = observer
-        self.catalog_budget = catalog_budget
-        self._registry = registry
-        self._left_out = left_out
-        self._tools = tools
-        self._provider_tools = provider_tools
-        self._system_prompt = system_prompt
-        self.form = form
+    def __post_init__(self) -> None:
         self._tokens: dict[str, int] = {}
         self._refused: dict[str, frozenset[str]] = {}
         self._bound: dict[tuple[str, ...], tuple[Runnable[LanguageModelInput, AIMessage], int]] = {}
         # Every model call of a thread shows the same; a thousand lines take milliseconds.
         self.shown_catalog = lru_cache(_MAX_CACHED)(self._show)
 
-    def ask(
-        self,
-        state: AgentState,
-        runtime: Runtime[Context],
-        messages: Sequence[AnyMessage],
-        skills: ShownSkills | None,
-        note: str,
-        hidden: Collection[str] | None,
-        calls: int = MAX_TRIES,
-    ) -> Steps[Reply]:
-        """Ask the caller's model about a transcript; return its reply, or one that says that none can fit.
-
-        `hidden` are the tools that the model is not offered; None: it is offered none at all, but for what it
-        answers with. `calls` is how many model calls there may be, if replies break off.
-        """
+    def ask(self, state: AgentState, runtime: Runtime[Context], call: ModelCall) -> Steps[Reply]:
+        """Ask the caller's model; return its reply, or one that says that no prompt can fit."""
+        messages, skills, note, hidden, calls = call
         chosen = self.models.choose(Context.of(runtime.context))
         load_skill = skills.catalog.load_skill if skills and hidden is not None else None
-        system = self._system_prompt(state)
-        offered = () if hidden is None else (*self._tools, *self._provider_tools)
+        system = self.system_prompt(state)
+        offered = () if hidden is None else (*self.tools, *self.provider_tools)
         names = tuple(name for name in offered if name not in (hidden or ()))
         if FETCH_URL in names and not _has_address(system, state, messages):
             names = tuple(name for name in names if name != FETCH_URL)
@@ -247,9 +241,9 @@ class ModelRequests:
         waiting = Waiting(model, shown, arguments)
         is_callable = partial(self._is_callable, skills)
         reply = yield from self.reply(state, runtime, str(chosen), waiting, calls, is_callable)
-        own = without_calls_of(reply.message, self._provider_tools)
+        own = without_calls_of(reply.message, self.provider_tools)
         if skills and load_skill:
-            own = as_loads(own, lambda name: name == LOAD_SKILL or name in self._tools, skills.is_loadable)
+            own = as_loads(own, lambda name: name == LOAD_SKILL or name in self.tools, skills.is_loadable)
         own = with_note(own, note) if note else own
         return _named(reply._replace(message=own), own_name)
 
@@ -269,7 +263,7 @@ class ModelRequests:
         one that the provider paused. Raises what went wrong the last time.
         """
         was_asked_again, has_failed, part, watch = False, False, None, ReplyWatch()
-        tell = self._observer.awaits(model)
+        tell = self.observer.awaits(model)
         for attempt in count(1):
             watch = ReplyWatch(watch.usage)
             config = merge_configs(get_config(), RunnableConfig(callbacks=[watch]))
@@ -292,7 +286,7 @@ class ModelRequests:
                 if was_asked_again or attempt >= min(calls, MAX_TRIES):
                     raise self.models.no_answer(f"{useless.fault}{useless.advice}", model)
                 was_asked_again = True
-                self._observer.withdrawn(state, watch.message_id, useless.fault, 0.0)
+                self.observer.withdrawn(state, watch.message_id, useless.fault, 0.0)
                 waiting = waiting._replace(input=with_words(waiting.input, useless.hint))
                 continue
             except self.models.failure as error:
@@ -321,7 +315,7 @@ class ModelRequests:
     def _is_callable(self, skills: ShownSkills | None, name: str) -> bool:
         """Return whether a JSON text with this name is meant as a call. Where answers are JSON, it is not."""
         names = {
-            *self._tools,
+            *self.tools,
             LOAD_SKILL,
             *(each.name for each in (skills.complete.skills if skills else ())),
         }
@@ -331,7 +325,7 @@ class ModelRequests:
         """Tell of a failed call, and return the seconds before the next; None: raise what went wrong."""
         self._withdraw_failed(state, watch)
         if wait is not None or watch.message_id:
-            self._observer.withdrawn(state, watch.message_id, str(error), wait)
+            self.observer.withdrawn(state, watch.message_id, str(error), wait)
         if wait is None:
             if watch.usage:  # The update of a node that fails is lost: the graph counts it (`keep_usage`).
                 vars(error)["spent"] = usage_of(state, Reply(AIMessage(""), 0, watch.usage)).get("usage")
@@ -340,13 +334,13 @@ class ModelRequests:
 
     def _withdraw_failed(self, state: AgentState, watch: ReplyWatch) -> None:
         for message_id in watch.failed_ids():
-            self._observer.withdrawn(
+            self.observer.withdrawn(
                 state, message_id, "its model failed, and was asked again or another", 0.0
             )
 
     def turns_to_cover(self, state: AgentState, window: int) -> list[list[AnyMessage]]:
         """Return the turns that a summary is to take the place of, for a model of that window."""
-        return turns_to_cover(state, window, sum(map(self._tokens_of, self._tools)))
+        return turns_to_cover(state, window, sum(map(self._tokens_of, self.tools)))
 
     def shown_skills(self, state: AgentState, runtime: Runtime[Context]) -> ShownSkills | None:
         """Return what this thread is shown of skills; None where there are none, and none is loaded.
@@ -357,9 +351,9 @@ class ModelRequests:
         ledger = state.get("skills_loaded") or {}
         if not record or not record["digest"] or not (record["total"] or active_skills(ledger)):
             return None
-        registry = self._registry(runtime)
+        registry = self.registry(runtime)
         catalog = registry.get(record["digest"]) or registry.refresh()
-        left_out = self._left_out(catalog, Context.of(runtime.context))
+        left_out = self.left_out(catalog, Context.of(runtime.context))
         shown = self.shown_catalog(catalog, left_out)
         if not (shown.load_skill or active_skills(ledger)):
             return None
@@ -383,7 +377,7 @@ class ModelRequests:
                 self._bound.clear()
             is_strict = bool(self.form and self.form.bound)
             tools: list[BaseTool | dict[str, Any]] = [
-                (is_strict and self._tools.get(name)) or self._schema(name) for name in names
+                (is_strict and self.tools.get(name)) or self._schema(name) for name in names
             ]
             tokens = sum(map(self._tokens_of, names))
             if load_skill and is_strict:
@@ -412,9 +406,9 @@ class ModelRequests:
 
     def _schema(self, name: str) -> BaseTool | dict[str, Any]:
         """Return a tool as models are told of it: our own with the schema that small models read best."""
-        tool = self._tools.get(name)
+        tool = self.tools.get(name)
         if tool is None:
-            return self._provider_tools[name]
+            return self.provider_tools[name]
         if not (tool.metadata or {}).get(LEAN):
             return tool
         schema = convert_to_openai_tool(tool)
