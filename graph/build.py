@@ -9,7 +9,7 @@ from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
 from skills_agent.graph.audit.recorder import record_node, record_steps
-from skills_agent.graph.langgraph_inside import skip_answers, state_now
+from skills_agent.graph.langgraph_inside import state_now
 from skills_agent.graph.response_format import ResponseFormat, form_of
 from skills_agent.graph.routes import (
     after_act,
@@ -207,20 +207,6 @@ def _nodes(services: Services) -> dict[str, tuple[Callable[..., Any], Callable[[
         ),
         "gate": (gate, lambda: partial(gate, policy=it.policy, limits=settings, running=running)),
         "approve": (approve, lambda: partial(approve, policy=it.policy)),
-        "act": (
-            act,
-            lambda: partial(
-                act,
-                tools=it.tool_node,
-                policy=it.policy,
-                limits=settings,
-                running=running,
-                coroutines=it.offered.coroutines,
-                results=it.results,
-                observer=it.audit,
-                state_now=state_now,
-                skip_answers=skip_answers,
-            ),
-        ),
+        "act": (act, lambda: partial(act, at=it.acting)),
         "answer": (answer, lambda: partial(answer, requests=it.requests)),
     }

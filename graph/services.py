@@ -16,6 +16,7 @@ from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.hooks import first, hook
+from skills_agent.graph.langgraph_inside import skip_answers, state_now
 from skills_agent.graph.models.provider import default_model, make_models, model_name
 from skills_agent.graph.once import once
 from skills_agent.graph.places import (
@@ -40,9 +41,9 @@ from skills_agent.graph.vouchers import Vouchers
 from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import Journal
+from skills_agent.nodes.links.attempt import Acting
 from skills_agent.nodes.model_call import ModelRequests, Models
-from skills_agent.nodes.policy import Policy
-from skills_agent.nodes.results import ResultLimits
+from skills_agent.nodes.policy import Asked, Policy
 from skills_agent.nodes.wrapped_models import ModelRunnable
 from skills_agent.skills.library.callers import Library
 from skills_agent.skills.library.catalog import Catalog
@@ -230,17 +231,24 @@ class Services:
     def tool_node(self) -> ToolNode:
         """What runs calls of tools."""
         from skills_agent.graph.tools.node import tool_node  # noqa: PLC0415
-        from skills_agent.nodes.timeouts import TimedCalls  # noqa: PLC0415
 
-        timed = TimedCalls(self.offered.limits, self.threads.invocations, self.audit.still_runs)
-        return tool_node(self.offered, timed)
+        return tool_node(self.offered, self.threads.invocations)
 
-    @property
-    def results(self) -> ResultLimits:
-        """How large the results of tools may be."""
-        return ResultLimits(
-            tools=self.offered.kept,
-            stored_size=partial(stored_size, allowed=self.threads.allowed_types),
+    @once
+    def acting(self) -> Acting:
+        """What the links of a tool call work with."""
+        offered, types = self.offered, self.threads.allowed_types
+        return Acting(
+            tools=self.tool_node,
+            coroutines=offered.coroutines,
+            policy=self.policy,
+            limits=self.settings,
+            running=self.threads.invocations,
+            host_tools=offered.limits,
+            stored_size=partial(stored_size, allowed=types),
+            observer=self.audit,
+            state_now=state_now,
+            skip_answers=skip_answers,
         )
 
     @once
@@ -251,10 +259,8 @@ class Services:
             tools=self.offered,
             provider_tools=self.offered.provider,
             grammar=grammar,
-            ask_for=_risks(settings.require_approval_for),
-            ask_about=_asked(settings.require_approval_for, grammar),
-            ask_for_untrusted=_risks(settings.waived_risks),
-            ask_about_untrusted=_asked(settings.waived_risks, grammar),
+            asked=_asked(settings.require_approval_for, grammar),
+            asked_if_untrusted=_asked(settings.waived_risks, grammar),
             registry=self.registry,
             means=self,
             mode=settings.allowed_tools,
@@ -400,13 +406,10 @@ def _checked(host: Host) -> Settings:
     return settings
 
 
-def _risks(words: Collection[str]) -> frozenset[Risk]:
-    return frozenset(risk for risk in RISKS if risk in words)
-
-
-def _asked(words: Collection[str], grammar: Grammar) -> tuple[Entry, ...]:
+def _asked(words: Collection[str], grammar: Grammar) -> Asked:
     try:
-        return tuple(grammar.parse_asked(text) for text in sorted({*words} - {*RISKS}))
+        entries = tuple(grammar.parse_asked(text) for text in sorted({*words} - {*RISKS}))
+        return Asked([risk for risk in RISKS if risk in words], entries)
     except EntryNotUnderstoodError as error:
         raise SettingsError(f"Setting require_approval_for: {error}") from error
 

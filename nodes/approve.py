@@ -12,7 +12,6 @@ from skills_agent.nodes.asking import (
     Answer,
     AskedCall,
     Reject,
-    changed_text,
     make_question,
     put_question,
     unknown_text,
@@ -22,6 +21,7 @@ from skills_agent.nodes.effects import JournalEntry
 from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.question import describe_question
+from skills_agent.nodes.verdicts import denied, facts_of
 from skills_agent.skills.policy.grants import Scope, grant_fault
 from skills_agent.skills.policy.patterns import Call, Grammar
 from skills_agent.skills.policy.question import Content, code
@@ -100,7 +100,7 @@ def _asked(question: VerdictRecord, judge: Judge, policy: Policy) -> AskedCall:
         more.append(Content(label, "\n".join(policy.means.machine.listed(install))))
     if measured := question.get("measured"):
         more.append(Content("Measured before this question:", measured))
-    description = describe_question(call, question["reason"], judge, policy, unknown, more)
+    description = describe_question(call, facts_of(question), policy, unknown, more)
     return AskedCall(call.tool, call.args, description)
 
 
@@ -139,21 +139,15 @@ def _verdict(
     begun: JournalEntry | None,
 ) -> VerdictRecord:
     call = judge.call(question["tool"], question["args"])
-    verdict = VerdictRecord(**{**question, "by": "approval", "decision": "allow", "reason": "approved"})
     if isinstance(decision, Reject):
-        verdict["decision"], verdict["reason"] = "deny", _rejected(decision, question, begun)
-    elif "digest" in question and judge.digest(call) != question["digest"]:
-        verdict["decision"], verdict["by"] = "deny", "error"
-        verdict["reason"] = changed_text(question["tool"])
-    elif not (begun and isinstance(decision, Approve)) and (path := _changed_path(call, question, policy)):
-        verdict["decision"], verdict["by"] = "deny", "error"
-        verdict["reason"] = (
-            f"Not run: {path} changed after a person was asked, so this call would not do what they "
-            "saw. Read it again, and repeat the call if it still makes sense."
-        )
-    elif isinstance(decision, Edit):
-        _edit(verdict, decision.edited_action, judge, policy)
-    return verdict
+        return denied(question, "approval", {"rejected": _rejected(decision, question, begun)})
+    if "digest" in question and judge.digest(call) != question["digest"]:
+        return denied(question, "error", {"changed": question["tool"]})
+    if not (begun and isinstance(decision, Approve)) and (path := _changed_path(call, question, policy)):
+        return denied(question, "error", {"file_changed": path})
+    verdict = VerdictRecord(**{**question, "by": "approval", "decision": "allow", "reason": "approved"})
+    verdict["facts"] = {"approved": True}
+    return _edited(verdict, decision.edited_action, judge, policy) if isinstance(decision, Edit) else verdict
 
 
 def _rejected(decision: Reject, question: VerdictRecord, begun: JournalEntry | None) -> str:
@@ -176,20 +170,19 @@ def _changed_path(call: Call, question: VerdictRecord, policy: Policy) -> str:
     return change.path if change and change.digest != question.get("target", change.digest) else ""
 
 
-def _edit(verdict: VerdictRecord, action: Action, judge: Judge, policy: Policy) -> None:
+def _edited(verdict: VerdictRecord, action: Action, judge: Judge, policy: Policy) -> VerdictRecord:
     args, old_skill = policy.fitted(action.name, action.args), verdict.get("skill")
-    verdict["tool"], verdict["args"], verdict["reason"] = action.name, args, "edited"
     new_call = judge.call(action.name, args)
-    if new_call.skill != old_skill:
-        verdict.pop("install", None)  # it was approved for the scripts of another one
-    verdict["digest"], verdict["skill"] = judge.digest(new_call), new_call.skill
-    for name in ("target", "measured"):  # they are of what the call was before
+    own = {"tool": action.name, "args": args, "reason": "edited", "facts": {"edited": True}}
+    of_call = {"digest": judge.digest(new_call), "skill": new_call.skill}
+    verdict = VerdictRecord(**{**verdict, **own, **of_call})  # type: ignore[typeddict-item]
+    # They are of what the call was before; the packages, for the scripts of another skill.
+    for name in ("target", "measured", *(("install",) if new_call.skill != old_skill else ())):
         verdict.pop(name, None)  # type: ignore[misc]
     if changed := policy.change(new_call):
         verdict["target"] = changed.digest
     again = judge.verdict(new_call)
-    if again.decision == "deny":
-        verdict["decision"], verdict["reason"], verdict["by"] = "deny", again.reason, again.by
+    return denied(verdict, again.by, again.facts) if again.decision == "deny" else verdict
 
 
 def _grant(call_id: str, verdict: VerdictRecord, decision: PersonDecision, judge: Judge) -> GrantRecord:

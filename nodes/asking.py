@@ -1,4 +1,4 @@
-"""The form of a question to a person and of its answer, and what the model reads of what was not run."""
+"""The form of a question to a person and of its answer."""
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeVar, ca
 from langchain_core.messages import ToolMessage
 from langgraph.config import get_config
 from langgraph.types import interrupt
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from skills_agent.nodes.effects import JournalEntry
 from skills_agent.skills.policy.question import escape_markdown, is_whole
@@ -21,9 +21,6 @@ REFUSED: Final = "answer_refused"
 """The field of a question that is put again: why the answer to it was not taken."""
 UNANSWERABLE: Final = "__skills_agent_unanswerable"
 """In `configurable`, where no checkpointer keeps the thread: a question would end the run without a word."""
-_OF_INBOX: Final = frozenset({"accept", "edit", "response", "ignore"})
-"""The types of Agent Inbox's HumanResponse."""
-SKILL_CHANGED: Final = "The skill has changed on disk since this thread loaded it. Load the new text?"
 
 
 class AskedCall(NamedTuple):
@@ -84,14 +81,14 @@ class AskedAttempt(NamedTuple):
 
 
 def put_question(question: Mapping[str, Any], schema: type[T]) -> T:
-    """Interrupt the graph, and return the answer when it goes on; Agent Inbox's form of it is read, too.
+    """Interrupt the graph, and return the answer when it goes on.
 
     Raises AnswerRefusedError for an answer of another shape, which is not saved: whoever records the node
     puts the question again, with the reason. Raises UnanswerableError.
     """
     check_answerable(*(each["name"] for each in question["action_requests"]))
     whole = AfterValidator(partial(_refuse_unseen, question))
-    read = Annotated[schema, BeforeValidator(partial(read_inbox_answer, question)), whole]  # type: ignore[valid-type]
+    read = Annotated[schema, whole]  # type: ignore[valid-type]
     try:
         answer: T = interrupt(question, response_schema=cast("type[T]", read))
     except ValidationError as error:
@@ -111,46 +108,6 @@ def _refuse_unseen(question: Mapping[str, Any], answer: T) -> T:
         if decision.type == "approve" and not is_whole(request["description"]):
             raise ValueError(f"{request['name']} was not shown whole, so it cannot be approved: reject it")
     return answer
-
-
-def read_inbox_answer(question: Mapping[str, Any], answer: Any) -> Any:
-    """Return the answer of Agent Inbox, a list of its HumanResponse, in our schema; any other as it is.
-
-    Raises ValueError for a response that does not say what it should.
-    """
-    if not isinstance(answer, list) or not answer:
-        return answer
-    keys = [each.keys() if isinstance(each, Mapping) else set() for each in answer]
-    if not all({"type"} <= each <= {"type", "args"} for each in keys):
-        return answer
-    if not {each["type"] for each in answer if isinstance(each["type"], str)} <= _OF_INBOX:
-        return answer
-    requests = question["action_requests"]
-    if len(answer) != len(requests):
-        raise ValueError(f"there are {len(requests)} calls to answer, and {len(answer)} answers")
-    takes_words = any("respond" in each["allowed_decisions"] for each in question["review_configs"])
-    pairs = zip(answer, requests, strict=True)
-    return {"decisions": [_decision_of(each, request, takes_words=takes_words) for each, request in pairs]}
-
-
-def _decision_of(
-    response: Mapping[str, Any], request: Mapping[str, Any], *, takes_words: bool
-) -> dict[str, Any]:
-    """Return one HumanResponse as a decision about a call."""
-    match {"args": None, **response}:
-        case {"type": "accept", "args": None}:
-            return {"type": "approve"}
-        case {"type": "accept", "args": {"action": name, "args": args}}:
-            if (name, args) != (request["name"], request["args"]):
-                raise ValueError("accept names another call than the question: to change a call, send edit")
-            return {"type": "approve"}
-        case {"type": "edit", "args": {"action": name, "args": args}}:
-            return {"type": "edit", "edited_action": {"name": name, "args": args}}
-        case {"type": "ignore", "args": None | ""}:
-            return {"type": "reject"}
-        case {"type": "response", "args": str(words)}:
-            return {"type": "respond" if takes_words else "reject", "message": words}
-    raise ValueError(f"the args of {response['type']} are not those of an answer of Agent Inbox")
 
 
 def _wanted(question: Mapping[str, Any]) -> str:
@@ -204,25 +161,3 @@ def with_words(decision: str, words: str) -> str:
     if not said:
         return f"{decision}."
     return f'{decision}, and said: "{said}"' + ("" if said.endswith((".", "!", "?")) else ".")
-
-
-def over_budget_text(budget: str) -> str:
-    """Return why a call is not run that a budget of the turn has no room for."""
-    return f"Not run: the budget of {budget} for this turn is spent. Answer with what is known."
-
-
-def unapproved_text(tool: str) -> str:
-    """Return why a call is not run that is open no more, or approved by another caller."""
-    return (
-        f"Not run: no approval of this call of {tool} is confirmed here. It was given for another call, or "
-        "by another user. Repeat the call if it still makes sense: it is judged anew."
-    )
-
-
-def changed_text(tool: str) -> str:
-    """Return why a call is not run that differs from what was approved or allowed."""
-    return (
-        f"Not run: the skill's version, or the arguments, changed after this call of {tool} was judged, "
-        "so it is not what was approved. Read them again, and repeat the call if it still makes sense: it is "
-        "judged anew."
-    )

@@ -28,11 +28,10 @@ from skills_agent.skills.skill import SkillRef
 INVOCATION_KEY: Final = "__skills_agent_run"
 """Where an invocation's id stands in `configurable`. Keys with two underscores stay out of checkpoints."""
 
-Status = Literal["allowed", "started", "paused", "done", "unconfirmed", "lost"]
+Status = Literal["allowed", "started", "paused", "done", "lost"]
 """`allowed`: it may begin, and has not yet: an entry that is missing later shows that the journal lost it.
 `paused`: the tool itself asked a person, and runs again from its first line when it is answered.
-`unconfirmed`: what is kept of it is damaged.
-`lost`: the journal has nothing of a call that it had an entry of."""
+`lost`: what the journal had of it is missing or damaged."""
 
 _THREAD: Final = ""
 """Call id of the entry that says that a journal knows a thread: no call has an empty one."""
@@ -95,15 +94,8 @@ class JournalEntry:
     @classmethod
     def of(cls, call_id: str, tool: str, digest: str, invocation: "Invocation", checkpoint: str) -> Self:
         """Return the entry of an effect that starts now."""
-        return cls(
-            thread=invocation.thread,
-            call_id=call_id,
-            tool=tool,
-            digest=digest,
-            run=invocation.id,
-            checkpoint=checkpoint,
-            started=_timestamp(),
-        )
+        lost = cls.lost(invocation.thread, call_id, digest, tool)
+        return replace(lost, run=invocation.id, checkpoint=checkpoint, started=_timestamp(), status="started")
 
     def again(self, invocation: "Invocation", checkpoint: str) -> "JournalEntry":
         """Return the entry of the next attempt, which starts now."""
@@ -122,21 +114,13 @@ class JournalEntry:
         return replace(self, status="done", outputs=_SERDE.dumps_typed(produced))
 
     @classmethod
-    def unconfirmed(cls, thread: str, call_id: str, digest: str) -> Self:
-        """Return what stands for an entry that cannot be believed: nothing is known of its effect.
+    def lost(cls, thread: str, call_id: str, digest: str, tool: str = "a call") -> Self:
+        """Return what stands for an entry that is missing or damaged: nothing is known of its effect.
 
         Without a digest it may be that of any effect of the thread.
         """
-        return cls(
-            thread=thread,
-            call_id=call_id,
-            tool="a call",
-            digest=digest,
-            run="",
-            checkpoint="",
-            started="",
-            status="unconfirmed",
-        )
+        facts: dict[str, Any] = dict.fromkeys(("run", "checkpoint", "started"), "")
+        return cls(thread=thread, call_id=call_id, tool=tool, digest=digest, status="lost", **facts)
 
     @property
     def attempt_key(self) -> "AttemptKey":
@@ -146,16 +130,12 @@ class JournalEntry:
     @property
     def is_unknown(self) -> bool:
         """Return whether nobody knows if the effect took place."""
-        return self.status in {"started", "unconfirmed", "lost"}
+        return self.status not in {"allowed", "paused", "done"}
 
     @property
     def beginning(self) -> str:
         """Return what is known of the beginning of an effect, for the note to the model."""
-        if self.status == "lost":
-            return "Its journal entry is lost"
-        return (
-            f"Started at {self.clock} and cut off" if self.started else "Its journal entry is not confirmed"
-        )
+        return f"Started at {self.clock} and cut off" if self.started else "Its journal entry is lost"
 
     @property
     def clock(self) -> str:
@@ -180,16 +160,14 @@ class JournalEntry:
     @property
     def description(self) -> str:
         """Return what is known of an effect that was cut off."""
-        if self.status == "lost":
+        if self.started:
             return (
-                f"The journal has lost what it knew about {self.tool}: it was removed, damaged, or put back "
-                "from an older copy. Whether it ran is unknown."
+                f"{self.tool} was started at {self.clock} (attempt {self.attempt}) and cut off before its "
+                "result was kept. Whether it did its work is unknown."
             )
-        if self.status == "unconfirmed":
-            return f"What the journal has about {self.tool} was damaged. Whether it ran is unknown."
         return (
-            f"{self.tool} was started at {self.clock} (attempt {self.attempt}) and cut off before its "
-            "result was kept. Whether it did its work is unknown."
+            f"The journal has lost what it knew about {self.tool}: it was removed, damaged, or put back "
+            "from an older copy. Whether it ran is unknown."
         )
 
 
@@ -259,8 +237,6 @@ class Invocation:
 
     id: str
     thread: str
-    namespace: str
-    """The checkpoint namespace: empty but for a graph inside another one."""
     journal: Journal
     has_checkpoint: Callable[[str], bool]
     """Returns whether a checkpoint of this thread is kept."""
@@ -306,10 +282,6 @@ class Invocation:
             for entry in left:
                 self.journal.put(replace(entry, settled=True))
 
-    def _note_doubts(self) -> None:
-        damaged = self.journal.alike(self.thread, "")
-        self.doubted.update({entry.call_id: entry for entry in damaged if not entry.settled})
-
     def announce(self, call_id: str, tool: str, digest: str, answered: Container[str]) -> None:
         """Write that a call may begin, unless the journal knows it: without an entry it is lost from now on.
 
@@ -327,13 +299,10 @@ class Invocation:
         for call in self.ask_witness().started.values():
             is_told = call.is_ended and call.call_id in answered
             if not is_told and self.journal.get(self.thread, call.call_id) is None:
-                self.journal.put(self._lost(call.call_id, call.tool, call.digest))
+                self.journal.put(JournalEntry.lost(self.thread, call.call_id, call.digest, call.tool))
 
     def _allowed(self, call_id: str, tool: str, digest: str) -> JournalEntry:
         return replace(JournalEntry.of(call_id, tool, digest, self, ""), status="allowed")
-
-    def _lost(self, call_id: str, tool: str, digest: str) -> JournalEntry:
-        return replace(JournalEntry.unconfirmed(self.thread, call_id, digest), tool=tool, status="lost")
 
     def known(
         self, call_id: str, tool: str, digest: str, *, is_announced: bool = False
@@ -352,7 +321,7 @@ class Invocation:
             return None
         has_begun = self.ask_witness().has_begun(call_id)
         is_lost = has_begun or (is_missing and has_begun is None)
-        return self._lost(call_id, tool, digest) if is_lost else None
+        return JournalEntry.lost(self.thread, call_id, digest, tool) if is_lost else None
 
     def find_entry(
         self,
@@ -375,12 +344,12 @@ class Invocation:
         the invocations that go on: no other process runs the same thread.
         """
         own = self.known(call_id, tool, digest, is_announced=is_announced)
-        if own is not None and (own.digest == digest or own.status == "unconfirmed"):
-            if own.is_unknown:
-                if own.status == "unconfirmed":
-                    self._note_doubts()
-                return own
-            if own.status == "done" and (not own.settled or self.has_checkpoint(own.checkpoint)):
+        if own is not None and (own.digest == digest or own.status == "lost"):
+            if own.status == "lost":
+                damaged = self.journal.alike(self.thread, "")
+                self.doubted.update({entry.call_id: entry for entry in damaged if not entry.settled})
+            is_kept = own.status == "done" and (not own.settled or self.has_checkpoint(own.checkpoint))
+            if own.is_unknown or is_kept:
                 return own
         for entry in self.journal.alike(self.thread, digest):
             if entry.call_id == call_id or entry.run in alive or (entry.settled and entry.is_unknown):

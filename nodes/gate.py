@@ -2,22 +2,20 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from langchain_core.messages import AnyMessage
 from langchain_core.messages.tool import ToolCall
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes.asking import check_answerable, over_budget_text
+from skills_agent.nodes.asking import check_answerable
 from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.judge import Judge
+from skills_agent.nodes.no_tool import why_unread
 from skills_agent.nodes.policy import Policy
-from skills_agent.skills.errors import SkillError
+from skills_agent.nodes.programs import with_packages
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
-from skills_agent.skills.skill import SkillRef
-from skills_agent.skills.text import count
 from skills_agent.state.budget import Limits, counts_of_turn, spent_on_calls
 from skills_agent.state.context import Context
 from skills_agent.state.endings import fault_of
@@ -48,125 +46,96 @@ def gate(
     call of the step runs, where nobody may be asked, and UnanswerableError where nobody can answer.
     """
     judge = Judge.of(policy, state, runtime)
-    counts = counts_of_turn(state)
-    context = Context.of(runtime.context)
-    limits = context.narrow(limits)
-    tool_calls, script_runs = counts["tool_calls"], counts["script_runs"]
+    limits = judge.context.narrow(limits)
+    spent = {
+        "tool_calls": counts_of_turn(state)["tool_calls"],
+        "script_runs": counts_of_turn(state)["script_runs"],
+    }
     messages: list[AnyMessage] = []
     verdicts: dict[str, VerdictRecord] = {}
     for tool_call in open_calls(state["messages"]):
         call_id, call = tool_call["id"] or "", judge.call(tool_call["name"], tool_call["args"])
         if call.tool == LOAD_SKILL:
             continue
-        verdict = judge.verdict(call)
-        if verdict.decision != "deny":
-            runs_script = call.spec.counts_as == "script"
-            if spent := spent_on_calls(limits, tool_calls, script_runs if runs_script else 0):
-                verdict = replace(verdict, decision="deny", reason=over_budget_text(spent), by="budget")
-            else:
-                tool_calls += 1
-                script_runs += runs_script
+        verdict = _within_budget(judge.verdict(call), call, limits, spent)
         if verdict.decision == "ask":
-            _check_may_ask(call, verdict, policy)
-        record = _record(call, tool_call["args"], verdict, judge, policy)
-        record = _with_packages(_with_cut_off(record, tool_call, state, running), call, judge, policy)
-        record = _with_measured(record, call, policy, context, verdicts)
+            if policy.approval == "fail":
+                raise ApprovalNeededError(call.tool, verdict.reason)
+            check_answerable(call.tool)
+        record = _record(call, tool_call["args"], verdict, judge)
+        if record["decision"] == "ask":
+            record = _with_cut_off(record, tool_call, state, running)
+            record = with_packages(record, call, judge)
+            record = _with_measured(record, call, judge, verdicts)
         verdicts[call_id] = judge.recorded(call_id, record)
         if record["decision"] == "deny":
             logger.warning("tool blocked by policy", extra={"tool": call.tool, "by": record["by"]})
             messages.append(refusal(call_id, call.tool, record["reason"]))
     fault = fault_of(last_ai(state["messages"]))
     for unreadable in open_unreadable_calls(state["messages"]):
-        text = f"This call was {fault}; nothing of it ran. {_ADVICE}" if fault else judge.unread(unreadable)
+        text = (
+            f"This call was {fault}; nothing of it ran. {_ADVICE}" if fault else why_unread(judge, unreadable)
+        )
         messages.append(refusal(unreadable["id"] or "", unreadable["name"] or "", text))
-    update = AgentUpdate(verdicts=verdicts)
-    if messages:
-        update["messages"] = messages
-    return update
+    return AgentUpdate(verdicts=verdicts, messages=messages) if messages else AgentUpdate(verdicts=verdicts)
 
 
-def _with_cut_off(
-    record: VerdictRecord, call: ToolCall, state: AgentState, running: Invocations
-) -> VerdictRecord:
-    """Return a verdict with what its question has to say of an earlier attempt at the same effect.
-
-    The answer holds for both, so `act` does not ask a second time.
-    """
-    invocation = running.current()
-    if record["decision"] != "ask" or invocation is None:
-        return record
-    call_id, earlier = call["id"] or "", alike_calls(state["messages"], call)
-    entry = invocation.find_entry(call_id, record["tool"], record["digest"], earlier, running.alive)
-    if entry and entry.is_unknown and entry.started and entry.attempt_key not in running.effects:
-        record["cut_off"] = CutOffRecord(started=entry.started, text=entry.description)
-    return record
+def _within_budget(verdict: Verdict, call: Call, limits: Limits, spent: dict[str, int]) -> Verdict:
+    """Return the verdict on a call, and count it; where no room is left for it, a refusal."""
+    if verdict.decision == "deny":
+        return verdict
+    is_script = call.spec.counts_as == "script"
+    if budget := spent_on_calls(limits, spent["tool_calls"], spent["script_runs"] if is_script else 0):
+        return Verdict("deny", "budget", {"budget": budget})
+    spent["tool_calls"] += 1
+    spent["script_runs"] += is_script
+    return verdict
 
 
-def _with_packages(record: VerdictRecord, call: Call, judge: Judge, policy: Policy) -> VerdictRecord:
-    """Return a question with the packages that are to be installed first, where the call lacks some.
-
-    A list that cannot be resolved is said. A call that surely fails without it is denied then.
-    """
-    kinds = judge.lacking(call) if record["decision"] == "ask" else ()
-    skill = judge.loaded.get(call.skill or "")
-    if not kinds or skill is None:
-        return record
-    ref = SkillRef.of(skill)
-    try:
-        prepared = policy.means.machine.prepare(judge.registry.needs(ref), kinds)
-    except SkillError as error:
-        if fault := judge.packages_fault(call):
-            return VerdictRecord(
-                **{**record, "decision": "deny", "reason": f"{fault} {error}", "by": "error"}
-            )
-        return VerdictRecord(**{**record, "reason": f"{record['reason']} Its packages are not here. {error}"})
-    number = count(prepared.number, "package")
-    asked = f" To approve it is to install {number} for scripts of {skill['name']} first."
-    left = "".join(f" {note}" for note in prepared.notes)
-    return VerdictRecord(
-        **{**record, "reason": f"{record['reason']}{asked}{left}", "install": prepared.install}
-    )
-
-
-def _with_measured(
-    record: VerdictRecord,
-    call: Call,
-    policy: Policy,
-    context: Context,
-    others: Mapping[str, VerdictRecord],
-) -> VerdictRecord:
-    """Return a question with what takes time to know, so that it is found out once.
-
-    That is done for one call of a tool in a message: a model could make many, and nobody has said yes.
-    """
-    if record["decision"] != "ask" or call.tool not in policy.means.measures:
-        return record
-    is_first = all(each["tool"] != call.tool or each["decision"] != "ask" for each in others.values())
-    measured = policy.measured(call, context) if is_first else _NOT_MEASURED
-    return VerdictRecord(**{**record, "measured": measured}) if measured else record
-
-
-def _check_may_ask(call: Call, verdict: Verdict, policy: Policy) -> None:
-    if policy.approval == "fail":
-        raise ApprovalNeededError(call.tool, verdict.reason)
-    check_answerable(call.tool)
-
-
-def _record(
-    call: Call, args: Mapping[str, Any], verdict: Verdict, judge: Judge, policy: Policy
-) -> VerdictRecord:
+def _record(call: Call, args: Mapping[str, Any], verdict: Verdict, judge: Judge) -> VerdictRecord:
     record = VerdictRecord(
         tool=call.tool,
         args=dict(args),
         decision=verdict.decision,
         reason=verdict.reason,
+        facts=dict(verdict.facts),
         by=verdict.by,
         skill=call.skill,
     )
     if verdict.decision != "deny":
         record["digest"] = judge.pin(call, verdict)
-    if verdict.decision == "ask" and (change := policy.change(call)):
+    if verdict.decision == "ask" and (change := judge.policy.change(call)):
         record["target"] = change.digest
     if verdict.grant:
         record["grant"] = verdict.grant
+    return record
+
+
+def _with_cut_off(
+    record: VerdictRecord, call: ToolCall, state: AgentState, running: Invocations
+) -> VerdictRecord:
+    """Return a question with what it has to say of an earlier attempt at the same effect.
+
+    The answer holds for both, so `act` does not ask a second time.
+    """
+    if invocation := running.current():
+        call_id, earlier = call["id"] or "", alike_calls(state["messages"], call)
+        entry = invocation.find_entry(call_id, record["tool"], record["digest"], earlier, running.alive)
+        if entry and entry.is_unknown and entry.started and entry.attempt_key not in running.effects:
+            record["cut_off"] = CutOffRecord(started=entry.started, text=entry.description)
+    return record
+
+
+def _with_measured(
+    record: VerdictRecord, call: Call, judge: Judge, others: Mapping[str, VerdictRecord]
+) -> VerdictRecord:
+    """Return a question with what takes time to know, so that it is found out once.
+
+    That is done for one call of a tool in a message: a model could make many, and nobody has said yes.
+    """
+    if call.tool in judge.policy.means.measures:
+        is_first = all(each["tool"] != call.tool or each["decision"] != "ask" for each in others.values())
+        measured = judge.policy.measured(call, judge.context) if is_first else _NOT_MEASURED
+        if measured:
+            record["measured"] = measured
     return record

@@ -1,5 +1,6 @@
-"""What a model means that calls a tool which is not there: a skill, a file of one, another tool."""
+"""Calls that cannot run: of a tool or a skill that is not there, unreadable ones, and repetitions."""
 
+import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import PurePosixPath
@@ -7,13 +8,92 @@ from pathlib import PurePosixPath
 from langchain_core.messages import AIMessage, InvalidToolCall, ToolCall
 from langchain_core.messages.tool import tool_call
 
-from skills_agent.skills.policy.patterns import Grammar
+from skills_agent.nodes.reply import strict_arguments
+from skills_agent.nodes.step import Step
+from skills_agent.skills.errors import UnknownSkillError
+from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.policy.patterns import Call, Grammar
+from skills_agent.skills.policy.reasons import Facts
 from skills_agent.skills.text import one_line
+from skills_agent.state.budget import MAX_SAME_RESULTS
 from skills_agent.state.records import SkillResources
-from skills_agent.state.transcript import LOAD_SKILL
+from skills_agent.state.transcript import LOAD_SKILL, same_results
 
 
-def instead_of(
+def why_no_tool(step: Step, name: str) -> str:
+    """Say why a tool is not there, and what to call instead."""
+    policy = step.policy
+    tools = sorted({*policy.tools} - policy.hidden(step.context))
+    why = policy.means.absent().get(name) or policy.means.unreached(name)
+    if why:
+        return f"There is no tool {name!r}: {why.rstrip('.')}. Tools: {', '.join(tools)}."
+    skills, resources = _loadable(step), step.state.get("skill_resources") or {}
+    loaded = {each: resources.get(each) for each in step.loaded}
+    way = _instead_of(name, skills, loaded, [*tools, LOAD_SKILL] if skills else tools, policy.grammar)
+    return way or f"There is no tool {name!r}. Tools: {', '.join(tools)}."
+
+
+def why_unread(step: Step, call: InvalidToolCall) -> str:
+    """Say what is wrong with a call whose arguments cannot be read, and how it is made."""
+    name = call["name"] or ""
+    tool = step.policy.tools.get(name)
+    if tool is None and name != LOAD_SKILL:
+        return why_no_tool(step, name)
+    try:
+        strict_arguments(call["args"] or "")
+        fault = call["error"] or "they are not whole"
+    except ValueError as error:
+        fault = str(error)
+    schema = step.policy.schema(tool) if tool else None
+    fields = schema.model_fields.items() if schema else ()
+    needed = [field for field, each in fields if each.is_required()] if tool else ["name"]
+    form = json.dumps(dict.fromkeys(needed, "..."))
+    return f"Not run: the arguments of {name} cannot be read ({fault}). They are one JSON object: {form}"
+
+
+def why_unloaded(step: Step, call: Call) -> Facts:
+    """Return why a call is refused that is of a skill which is not loaded: no approval could make it run."""
+    if call.spec.counts_as is None or not call.skill or call.skill in step.loaded:
+        return {}
+    loadable = _loadable(step)
+    try:
+        skill = _catalog(step).find(call.skill, is_told=lambda each: each.name in loadable)
+    except UnknownSkillError as error:
+        return {"fault": str(error)}
+    text = f"Skill {skill.name} is not loaded"
+    if skill.name in step.loaded:
+        text = f"The loaded skill is named {skill.name}"
+    elif skill.name in loadable:
+        text += f". Call {LOAD_SKILL} with name {skill.name} first"
+    return {"fault": f"{text}."}
+
+
+def repetition(step: Step, call: Call) -> Facts:
+    """Return why a call is refused that gave one result again and again, with nothing changed in between."""
+    spec_of = step.policy.grammar.spec
+    same = same_results(
+        step.state.get("messages") or [],
+        lambda each: each["name"] == call.tool and step.call(call.tool, each["args"]).args == call.args,
+        lambda name: spec_of(name).polls or spec_of(name).risk != "read",
+    )
+    return {} if same < MAX_SAME_RESULTS or call.spec.polls else {"repeated": [call.tool, str(same)]}
+
+
+def _catalog(step: Step) -> Catalog:
+    catalog = step.state.get("catalog")
+    return step.registry.get(catalog["digest"] if catalog else "") or step.registry.refresh()
+
+
+def _loadable(step: Step) -> list[str]:
+    """Return the names of the skills that the model may load here: a refusal names no other."""
+    policy, context = step.policy, step.context
+    if not context.enable_skills or policy.is_left_out(LOAD_SKILL, context):
+        return []
+    catalog = _catalog(step)
+    return [each.name for each in catalog.loadable(policy.skills_left_out(catalog, context))]
+
+
+def _instead_of(
     name: str,
     skills: Collection[str],
     loaded: Mapping[str, SkillResources | None],

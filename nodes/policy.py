@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel, ValidationError
@@ -32,6 +32,18 @@ from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import LOAD_SKILL, SEARCH_SKILLS
 
 logger = logging.getLogger(__name__)
+
+
+class Asked(NamedTuple):
+    """Which calls a person is asked about."""
+
+    risks: Collection[Risk] = ()
+    entries: tuple[Entry, ...] = ()
+    """Calls that are asked about whatever they risk; one that is unclear counts."""
+
+    def meets(self, call: Call) -> bool:
+        """Return whether a call is one of them."""
+        return call.risk in self.risks or any(entry.may_mean(call) for entry in self.entries)
 
 
 class Means(Protocol):
@@ -81,7 +93,9 @@ class Policy:
     tools: Mapping[str, BaseTool]
     grammar: Grammar
     """Knows the spec of every tool."""
-    ask_for: Collection[Risk]
+    asked: Asked
+    asked_if_untrusted: Asked
+    """Which calls are asked about, too, where an untrusted skill was loaded."""
     registry: RegistryOf
     means: Means
     workspace: Path
@@ -104,12 +118,6 @@ class Policy:
     """Of what is protected, what programs may not name unasked. The rest (folders of skills, the agent
     itself) a sandbox shows read-only in any case, and reading from it is usual.
     """
-    ask_about: tuple[Entry, ...] = ()
-    """Calls that are asked about whatever they risk; one that is unclear counts."""
-    ask_for_untrusted: Collection[Risk] = ()
-    """Risks that are asked about, too, where an untrusted skill was loaded."""
-    ask_about_untrusted: tuple[Entry, ...] = ()
-    """Calls that are asked about, too, where an untrusted skill was loaded."""
     schemas: dict[str, Any] = field(default_factory=dict)
     """Of the tools' arguments: LangChain makes them anew at every look."""
 
@@ -187,21 +195,21 @@ class Policy:
         excluded, only = self._narrowed(context)
         tool = spellings[0].spec
         if entry := next((each for each in self.excluded if any(map(each.may_mean, spellings))), None):
-            return Verdict("deny", f"Not run: the operator turned off {entry.text}.", "policy")
+            return Verdict("deny", "policy", {"operator": entry.text})
         if entry := next((each for each in excluded if any(map(each.may_mean, spellings))), None):
-            return Verdict("deny", f"Not run: the caller of this run left out {entry.text}.", "caller")
+            return Verdict("deny", "caller", {"caller": entry.text})
         if only is None or any(any_permits(only, call) for call in spellings):
             return None
         if tool.framework and not any(entry.names(tool.name) for entry in only):
             return None
-        return Verdict("deny", f"The caller of this run left out this call of {tool.name}.", "caller")
+        return Verdict("deny", "caller", {"caller": f"this call of {tool.name}"})
 
     def skill_refusal(self, skill: SkillMetadata, context: Context) -> str | None:
         """Return why nobody may load a skill in this request; None where it may be loaded."""
         names = (skill.name, f"{skill.name}@{skill.source}")
         calls = (self.grammar.call(LOAD_SKILL, {"name": name}) for name in names)
         refusal = self.refusal(context, *calls)
-        return refusal.reason.replace("Not run: the", "The", 1) if refusal else None
+        return refusal.reason if refusal else None
 
     def skills_left_out(self, catalog: Catalog, context: Context) -> frozenset[str]:
         """Return the names of the skills that nobody may load in this request: no prompt shows them."""

@@ -12,9 +12,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
-from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.policy import Policy
-from skills_agent.skills.errors import SkillError
 from skills_agent.skills.policy.lines import SimpleCommand
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.question import (
@@ -26,6 +24,8 @@ from skills_agent.skills.policy.question import (
     describe,
     escape_markdown,
 )
+from skills_agent.skills.policy.reasons import Facts, reason
+from skills_agent.skills.scripts.environment import is_root
 from skills_agent.skills.scripts.runner import CONTROLLED
 from skills_agent.skills.text import cut
 
@@ -36,34 +36,23 @@ MAX_VIEW: Final = 600
 
 _SUBCOMMAND: Final = re.compile(r"[a-z][a-z-]*")
 
-RUN_AGAIN: Final = (
-    "Look first at what it would have changed. Approve: run it again. Reject: leave it; the model is told so."
-)
-STILL_RUNS: Final = (
-    "It still runs: its run was cancelled, and it did not end. It is not started beside itself. "
-    "Approve, once it has returned: take its result. Reject: leave it; the model is told so."
-)
+_WARNED: Final = ("untrusted_skill", "untrusted", "protected")
+"""Facts that a question says as warnings."""
 
 
 def describe_question(
-    call: Call,
-    reason: str,
-    judge: Judge,
-    policy: Policy,
-    outcome_unknown: str = "",
-    more: Sequence[Content] = (),
+    call: Call, facts: Facts, policy: Policy, unknown: str = "", more: Sequence[Content] = ()
 ) -> str:
     """Return what a person reads about one call: warnings, what would run, and why it is asked about.
 
-    What is known of an attempt that was cut off stands before all else. `more` is to be looked at, too.
+    What is known of an attempt that was cut off (`unknown`) stands before all else. `more` is to be looked
+    at, too.
     """
     change = policy.change(call)
     contents = [*contents_of(call, policy), *more]
-    facts = reason
-    for sentence in filter(None, judge.warned_about(call)):
-        facts = facts.replace(sentence, "", 1)
-    warnings = [*(change.warnings if change else ()), *_warnings(call, contents, judge)]
-    return describe(warnings, contents, facts, outcome_unknown=outcome_unknown)
+    warnings = [*(change.warnings if change else ()), *_warnings(call, contents, facts)]
+    told = {name: value for name, value in facts.items() if name not in _WARNED}
+    return describe(warnings, contents, reason(told), outcome_unknown=unknown)
 
 
 def contents_of(call: Call, policy: Policy) -> list[Content]:
@@ -95,26 +84,24 @@ def contents_of(call: Call, policy: Policy) -> list[Content]:
     return contents + [Content(f"{code(name)}:", text) for name, text in texts.items() if "\n" in text]
 
 
-def _warnings(call: Call, contents: list[Content], judge: Judge) -> list[str]:
-    warnings, untrusted = [], judge.untrusted(call)
-    if call.skill in judge.loaded and call.skill in untrusted:
-        untrusted.remove(call.skill)
-        source = code(judge.loaded[call.skill]["source"])
-        warnings.append(f"The skill {code(call.skill)} is from an untrusted source ({source}).")
-    if untrusted:
-        names = ", ".join(map(code, untrusted))
+def _warnings(call: Call, contents: list[Content], facts: Facts) -> list[str]:
+    warnings = []
+    if "untrusted_skill" in facts:
+        name, source = map(code, facts["untrusted_skill"])
+        warnings.append(f"The skill {name} is from an untrusted source ({source}).")
+    if "untrusted" in facts:
+        names = ", ".join(map(code, facts["untrusted"]))
         warnings.append(
             f"Skills from untrusted sources were loaded: {names}. The model may follow them here."
         )
-    warnings += dict.fromkeys(
-        f"Protected path: other programs obey {code(each.shown)} ({escape_markdown(each.reader)}). "
-        "You are asked every time."
-        for each in judge.protected(call)
-    )
+    warnings += [
+        f"Protected path, which other programs obey: {code(each)}. You are asked every time."
+        for each in facts.get("protected", ())
+    ]
     if call.command is not None and call.line is None:
         warnings.append("It cannot be told which commands this line runs: read all of it.")
-    if _isolation(call, judge) == CONTROLLED:
-        who = "as root, so it can change everything here" if os.geteuid() == 0 else "with all your rights"
+    if facts.get("isolation") == CONTROLLED:
+        who = "as root, so it can change everything here" if is_root() else "with all your rights"
         warnings.append(f"There is no sandbox: it runs {who}.")
     words = " ".join([call.path or "", *(each.text for each in contents if each.language == "sh")])
     return warnings + deceptions(words, contents)
@@ -133,13 +120,6 @@ def _name_of(command: SimpleCommand) -> str:
     """Return how a person calls a command: `git log`, `head`."""
     words = [word.raw if word.text is None else word.text for word in command.words[:2]]
     return " ".join(word for word in words[:1] + [each for each in words[1:] if _SUBCOMMAND.fullmatch(each)])
-
-
-def _isolation(call: Call, judge: Judge) -> str:
-    try:
-        return judge.isolation(call)
-    except SkillError:
-        return ""
 
 
 def _view(call: Call) -> str:

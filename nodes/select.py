@@ -10,7 +10,6 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langchain_core.messages.tool import ToolCall, tool_call
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes.asking import SKILL_CHANGED
 from skills_agent.nodes.model_call import agent_name
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.prompt import bounded_instructions, content_tokens, instructions_of
@@ -27,6 +26,7 @@ from skills_agent.skills.library.admission import (
 )
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.policy.reasons import reason
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import one_line
 from skills_agent.state.budget import CONTENT_SHARE, MAX_SKILLS_A_STEP, Limits, OnChange
@@ -301,17 +301,20 @@ def _place(ref: SkillRef, version: SkillRef | None) -> SkillPlace:
 
 def _questions(requests: Sequence[SkillRequest], admissions: Sequence[Admission]) -> dict[str, VerdictRecord]:
     admitted = {each["call_id"] for each in admissions}
-    return {
-        request.call["id"] or "": VerdictRecord(
+    questions: dict[str, VerdictRecord] = {}
+    for request in requests:
+        if request.asker != "operator" or request.call["id"] not in admitted:
+            continue
+        facts = {"skill_changed": request.call["args"]["name"]}
+        questions[request.call["id"] or ""] = VerdictRecord(
             tool=LOAD_SKILL,
             args=request.call["args"],
             decision="ask",
-            reason=SKILL_CHANGED,
+            reason=reason(facts),
+            facts=facts,
             by="policy",
         )
-        for request in requests
-        if request.asker == "operator" and request.call["id"] in admitted
-    }
+    return questions
 
 
 def _reloads(state: AgentState, on_change: OnChange, registry: Registry) -> Iterator[SkillRequest]:

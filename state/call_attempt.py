@@ -5,8 +5,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
-CALL_ATTEMPT: Final = "__skills_agent_call"
-"""Where they stand in `configurable`. Keys with two underscores stay out of checkpoints."""
+RUNNING_CALL: Final = "__skills_agent_call"
+"""Where it stands in `configurable`. Keys with two underscores stay out of checkpoints."""
 
 
 class CallAttempt(NamedTuple):
@@ -26,6 +26,16 @@ class CallAttempt(NamedTuple):
         return {"SKILLS_AGENT_CALL_KEY": self.key, "SKILLS_AGENT_CALL_ATTEMPT": str(self.attempt)}
 
 
+class RunningCall(NamedTuple):
+    """The call that a tool runs for."""
+
+    attempt: CallAttempt
+    effect: Any
+    """What tells the attempt from all others in this process; None where nothing is journaled."""
+    replies: list[Any]
+    """Where a coroutine's reply is kept."""
+
+
 class HasConfig(Protocol):
     """What a tool gets as its runtime: LangGraph's ToolRuntime."""
 
@@ -39,10 +49,11 @@ def call_attempt(runtime: HasConfig) -> CallAttempt:
 
     Raises LookupError where no agent calls the tool.
     """
-    configurable = runtime.config.get("configurable", {})
-    if CALL_ATTEMPT not in configurable:
+    running = runtime.config.get("configurable", {}).get(RUNNING_CALL)
+    if running is None:
         raise LookupError("This tool is not called by the agent: there is no attempt to name.")
-    return CallAttempt(*configurable[CALL_ATTEMPT])
+    attempt: CallAttempt = running.attempt
+    return attempt
 
 
 def key_of(thread: str, message: str, call_id: str, effect: str) -> str:

@@ -238,8 +238,11 @@ class VerdictRecord(TypedDict):
     args: dict[str, Any]
     decision: Literal["allow", "ask", "deny"]
     reason: str
+    """The facts as sentences."""
     by: str
     """policy, approver, skill, grant, caller, budget, error: the gate; approval: a person."""
+    facts: NotRequired[dict[str, Any]]
+    """Why, by the names of skills/policy/reasons.py; an earlier build has only the sentence."""
     digest: NotRequired[str]
     """Digest of what was judged: tool, arguments, and the content of the skill that the call names (but for
     what may be read without a question)."""

@@ -9,11 +9,11 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import BaseTool
+from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.types import Command, Interrupt
+from langgraph.types import Command, Interrupt, interrupt
 
 from skills_agent.graph import build_graph
 from skills_agent.graph.layers import read_workspace_file
@@ -51,6 +51,33 @@ def produced(entry: JournalEntry) -> Any:
     """Return what the tool of a journal's entry returned."""
     assert entry.outputs
     return strict(JsonPlusSerializer(), {}).loads_typed(entry.outputs)
+
+
+class CutOff(BaseException):
+    """Stands for what ends a process in the middle of an effect."""
+
+
+class Notes:
+    """A tool with an effect that is cut off after it, as often as is said."""
+
+    def __init__(self, name: str = "note") -> None:
+        self.taken: list[str] = []
+        self.crashes = 0
+        self.question = ""
+        """What the tool itself asks a person."""
+
+        @tool(name)
+        def note(text: str) -> str:
+            """Note something."""
+            said = f" {interrupt({'ask': self.question})}" if self.question else ""
+            self.taken.append(text)
+            if self.crashes:
+                self.crashes -= 1
+                raise CutOff
+            return f"noted {text}{said}"
+
+        note.metadata = {"risk": "write"}
+        self.tool = note
 
 
 @dataclass

@@ -23,7 +23,7 @@ auth = Auth()
 
 OPERATOR: Final = "operator"
 CLOSED_NAMESPACES: Final = ("skills-agent", "skills")
-"""What the agent itself keeps in the store: the journal, and skills of users."""
+"""What is the agent's own in the store: what earlier builds kept there, and skills of users."""
 _SHARED: Final = {"shared": "everyone"}
 """In the metadata of an assistant that an operator made."""
 _SYSTEM: Final = {"created_by": "system"}

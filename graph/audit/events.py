@@ -110,9 +110,6 @@ EVENTS: Final[Mapping[str, Kind]] = {
         "model waiting_seconds",
         "still waiting for {model}, {waiting_seconds} s",
     ),
-    "call_running": Kind(
-        "A host's tool runs on.", "call_id tool running_seconds", "{tool} still runs, {running_seconds} s"
-    ),
     "call_output": Kind(
         "A script or a command printed something, and runs on.",
         "call_id tool stream output skipped command",

@@ -16,7 +16,6 @@ from typing import Any, Final
 from langchain_core.messages.tool import ToolCall
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
-from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import RunControl, Runtime, get_runtime
 from langgraph.types import StateSnapshot, StateUpdate
 
@@ -168,12 +167,6 @@ class Audit:
         return lambda seconds: self.stream(
             event("model_awaited", model=model, waiting_seconds=seconds), writer, node
         )
-
-    def still_runs(self, request: ToolCallRequest, seconds: int) -> None:
-        """Tell clients that a call runs on; the record has its start and its end."""
-        call = request.tool_call
-        happened = event("call_running", call_id=call["id"] or "", tool=call["name"], running_seconds=seconds)
-        self.stream(happened, request.runtime.stream_writer)
 
     def stream(self, happened: Record, writer: Callable[[Any], object], node: str = "act") -> None:
         """Tell clients something that the record does not keep."""

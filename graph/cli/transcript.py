@@ -10,7 +10,7 @@ from skills_agent.graph.threads.fork import Fork
 from skills_agent.graph.threads.steps import ThreadStep
 from skills_agent.graph.threads.threads import ThreadMessage, ThreadRecord
 from skills_agent.nodes.prompt import plan_text
-from skills_agent.skills.policy.patterns import GRAMMAR, split_entries
+from skills_agent.skills.policy.patterns import GRAMMAR
 from skills_agent.skills.text import count
 from skills_agent.state.records import Counts, GrantRecord, LoadedSkill
 
@@ -112,8 +112,6 @@ def _holds_for(grant: GrantRecord) -> str:
         "pattern": f"pattern {grant.get('pattern')}",
         "thread": "this thread",
     }[grant["scope"]]
-    entries = GRAMMAR.understood(split_entries(grant.get("pattern") or ""))
-    hosts = GRAMMAR.call(grant["tool"], grant.get("args") or {}).hosts
-    if opened := [str(host) for host in hosts if not any(entry.opens(host) for entry in entries)]:
+    if opened := [*map(str, GRAMMAR.call(grant["tool"], grant.get("args") or {}).hosts)]:
         words += f", network: {', '.join(opened)}"
     return f"{words}, granted by {user}" if (user := grant.get("user")) else words

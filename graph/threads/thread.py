@@ -12,7 +12,6 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.store.base import BaseStore
 from langgraph.types import StateSnapshot
 
 from skills_agent.graph.langgraph_inside import (
@@ -22,7 +21,6 @@ from skills_agent.graph.langgraph_inside import (
     kind_of,
     node_path,
     saver_in,
-    store_in,
 )
 from skills_agent.graph.serialisation import strict
 from skills_agent.graph.threads.backends import ThreadServices
@@ -52,7 +50,6 @@ class Thread:
 
     key: ThreadKey
     saver: BaseCheckpointSaver[Any]
-    store: BaseStore | None
     is_root: bool
     """False for a graph that a task of another one invokes: the answers to its questions come otherwise."""
     is_addressed: bool
@@ -75,7 +72,6 @@ class Thread:
         return cls(
             key=ThreadKey(str(thread), configurable.get("checkpoint_ns") or ""),
             saver=saver,
-            store=store_in(graph, config),
             is_root=PARENT_TASK not in configurable,
             is_addressed=bool(configurable.get("checkpoint_id")),
             is_served=is_served(configurable),
@@ -111,7 +107,7 @@ class Thread:
     @property
     def journal(self) -> Journal:
         """Return the journal of its calls."""
-        return self.services.journal_of(self.saver, self.store, is_served=self.is_served)
+        return self.services.journal_of(self.saver, is_served=self.is_served)
 
     def invocation(self, run: str, cancellation: Cancellation) -> Invocation:
         """Return what the nodes of an invocation know of it."""
@@ -119,7 +115,6 @@ class Thread:
         return Invocation(
             id=run,
             thread=self.name,
-            namespace=self.key.namespace,
             journal=FencedJournal(journal, lock) if lock else journal,
             check_lock=partial(lock.check, begins=True) if lock else _never_lost,
             has_checkpoint=self.has_checkpoint,

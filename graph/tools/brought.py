@@ -3,14 +3,11 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from traceback import walk_tb
-from types import new_class
 from typing import Any, NamedTuple, TypeAlias
 
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.tools import tool as tool_of
 
-from skills_agent.graph.langgraph_inside import is_coroutine
 from skills_agent.graph.settings import SettingsError
 
 HostTool: TypeAlias = BaseTool | Callable[..., Any] | Mapping[str, Any]
@@ -75,9 +72,7 @@ def _provider_name(tool: Mapping[str, Any]) -> str:
 
 def _with_sync_path(tool: BaseTool) -> BaseTool:
     """Return a tool that `invoke` can call, too: a lone coroutine is run in the call's own thread."""
-    if not isinstance(tool, StructuredTool):
-        return _awaited_where_it_must_be(tool) if is_coroutine(tool) else tool
-    if tool.func is not None or tool.coroutine is None:
+    if not isinstance(tool, StructuredTool) or tool.func is not None or tool.coroutine is None:
         return tool
     coroutine = tool.coroutine
 
@@ -89,29 +84,3 @@ def _with_sync_path(tool: BaseTool) -> BaseTool:
         return asyncio.run(wait())
 
     return tool.model_copy(update={"func": call})
-
-
-def _awaited_where_it_must_be(tool: BaseTool) -> BaseTool:
-    """Return a tool of a class with an `_arun`, which `invoke` awaits where its `_run` only says no.
-
-    LangChain tells authors of classes to write these two methods.
-    """
-    kind = type(tool)
-
-    def invoke(self: BaseTool, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return kind.invoke(self, *args, **kwargs)
-        except NotImplementedError as error:
-            if not _is_raised_at_once(error, self):
-                raise
-        return asyncio.run(self.ainvoke(*args, **kwargs))
-
-    made = tool.model_copy()
-    made.__class__ = new_class(kind.__name__, (kind,), exec_body=lambda body: body.update(invoke=invoke))
-    return made
-
-
-def _is_raised_at_once(error: NotImplementedError, tool: BaseTool) -> bool:
-    """Return whether `_run` raised it in its own lines: what it called may have done something before."""
-    frame = list(walk_tb(error.__traceback__))[-1][0]
-    return frame.f_code.co_name == "_run" and frame.f_locals.get("self") is tool

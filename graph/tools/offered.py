@@ -10,7 +10,6 @@ from typing_extensions import override
 from skills_agent.graph.langgraph_inside import is_coroutine
 from skills_agent.graph.settings import SettingsError
 from skills_agent.graph.tools.declare import spec_of
-from skills_agent.nodes.results import KEEP
 from skills_agent.skills.policy.lines import NO_LINES, CommandLines
 from skills_agent.skills.policy.patterns import NOWHERE, Grammar, Places
 from skills_agent.skills.policy.tool_spec import ToolSpec
@@ -43,8 +42,6 @@ class OfferedTools(Mapping[str, BaseTool]):
         self.provider = provider
         self.limits = {tool.name: _time_limit(tool, timeout) for tool in host}
         """Seconds of each tool that is not the agent's own; None: it has no limit, or one of its own."""
-        self.kept = {tool.name: bool((tool.metadata or {}).get(KEEP)) for tool in host}
-        """Of the same tools, whether the whole of a cut result is kept."""
         self._tools = _by_name([*own, *host])
         self.coroutines = {tool.name for tool in self._tools.values() if is_coroutine(tool)}
         """Tools that are awaited."""
@@ -59,7 +56,6 @@ class OfferedTools(Mapping[str, BaseTool]):
         # The tools last: who finds one finds all that is known of it.
         self.grammar.add({name: spec_of(tool) for name, tool in new.items()})
         self.limits.update(dict.fromkeys(new))
-        self.kept.update(dict.fromkeys(new, False))
         self.coroutines.update(name for name, tool in new.items() if is_coroutine(tool))
         left = {name: tool for name, tool in self._tools.items() if name in new or name not in instead_of}
         self._tools = {**left, **new}

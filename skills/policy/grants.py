@@ -26,26 +26,14 @@ def is_in_scope(call: Call, scope: Scope, pattern: str, skill: str | None, gramm
     return any_permits(entries, call, skill)
 
 
-def grant_fault(
-    scope: Scope,
-    pattern: str | None,
-    call: Call,
-    grammar: Grammar = GRAMMAR,
-    *,
-    is_outcome_unknown: bool = False,
-) -> str | None:
-    """Say why a grant cannot be given with an answer to a call; None where it can.
-
-    `is_outcome_unknown`: the call was cut off, and the question is whether it may run again.
-    """
+def grant_fault(scope: Scope, pattern: str | None, call: Call, grammar: Grammar = GRAMMAR) -> str | None:
+    """Say why a grant cannot be given with an answer to a call; None where it can."""
     if (scope == "pattern") != (pattern is not None):
         return "`pattern` goes with the scope `pattern`, and with no other"
     if call.tool == "load_skill" and scope != "call":
         return "a skill that changed on disk is asked about each time"
     if call.spec.always_asks and scope != "call":
         return f"a person is asked about every call of {call.tool}"
-    if is_outcome_unknown:
-        return "the outcome of a call is unknown, and the answer to that holds for this call alone"
     if scope == "skill" and call.skill is None:
         return f"a call of {call.tool} names no skill: grant it for a pattern or for the thread"
     return None if pattern is None else _pattern_fault(pattern, call, grammar)
@@ -56,7 +44,6 @@ def _pattern_fault(pattern: str, call: Call, grammar: Grammar) -> str | None:
         entries = [grammar.parse(text) for text in split_entries(pattern)]
     except EntryNotUnderstoodError as error:
         return f"{error} An entry is like `Bash(git:*)` or `run_script(scripts/*.py)`"
-    # One that is about a host of the call says nothing of what runs.
-    of_runs = [entry for entry in entries if not any(map(entry.opens, call.hosts))]
-    does_fit = any_permits(of_runs, call) if of_runs else bool(entries)
-    return None if does_fit else f"{pattern!r} does not take in the call that is asked about"
+    return (
+        None if any_permits(entries, call) else f"{pattern!r} does not take in the call that is asked about"
+    )

@@ -46,7 +46,7 @@ _INTERPRETERS: Final[Mapping[str, tuple[Words, ...]]] = {
 }
 """How a command names a script that `run_script` would run."""
 NETWORK: Final = "Network"
-"""The name of entries about the hosts that programs reach; no tool has it."""
+"""The name of bans on hosts that programs reach; no tool has it, so it permits nothing."""
 MAX_SHOWN: Final = 120
 """Characters of an entry in a message about it."""
 
@@ -124,6 +124,12 @@ class Call(msgspec.Struct, frozen=True):
         return self._text(self.spec.path_argument, self.spec.default_path)
 
     @property
+    def cwd(self) -> str:
+        """Return the folder that a command is to start in; empty where it says none."""
+        cwd = self.args.get("cwd") if self.spec.counts_as == "command" else None
+        return cwd if isinstance(cwd, str) and "\0" not in cwd else ""
+
+    @property
     def hosts(self) -> tuple[HostPattern, ...]:
         """Return what the call opens the network to; none where it opens nothing, or is not understood."""
         listed = self.args.get(self.spec.network_argument) if self.spec.network_argument else None
@@ -161,10 +167,6 @@ class Entry(msgspec.Struct, frozen=True):
     def is_whole(self) -> bool:
         """Return whether the entry speaks of every call of its tools."""
         return self.command is None and self.path is None and self.hosts is None
-
-    def opens(self, host: HostPattern) -> bool:
-        """Return whether the entry is about the network, and all of some hosts is in it."""
-        return NETWORK in self.tools and (self.hosts is None or self.hosts.takes_in(host))
 
     def _may_open(self, call: Call) -> bool:
         wanted = (HostPattern.of(call.target),) if call.target else call.hosts
@@ -280,7 +282,7 @@ class Grammar:
         return replace(self.parse(text.partition("(")[0]), text=text.strip())
 
     def parse_named(self, text: str, risks: Collection[str] = ()) -> Entry:
-        """Return what an entry says of tools here, of MCP servers, or of hosts.
+        """Return what an entry says of tools here, or of MCP servers.
 
         A name that no tool has would forbid, or protect, nothing. `risks` are words that may be meant, too.
         Raises EntryNotUnderstoodError.
@@ -318,29 +320,6 @@ class Grammar:
             with suppress(EntryNotUnderstoodError):
                 entries.append(parse(text))
         return tuple(entries)
-
-    def exact_entries(self, call: Call) -> str | None:
-        """Return the entries that permit just these commands, path or host; None where none can be written.
-
-        They have blanks between them: one for a plain command or a path, one for each command of a line.
-        """
-        spellings = []
-        if call.command is not None and "*" not in call.command:
-            each = (" ".join(command.known) for command in call.line or () if command.words)
-            spellings.append([f"{call.tool}({text})" for text in dict.fromkeys(each)])
-        if call.path is not None and "*" not in call.path:
-            spellings.append([f"{call.tool}({call.path if '/' in call.path else f'./{call.path}'})"])
-        if call.target is not None:
-            spellings.append([f"{call.tool}({call.target.short})"])
-        for texts in spellings:
-            entries = self.understood(texts)
-            needed = [
-                entry for entry in entries
-                if not any_permits([each for each in entries if each is not entry], call)
-            ]  # fmt: skip
-            if needed and any_permits(needed, call):
-                return " ".join(entry.text for entry in needed)
-        return None
 
     def _parse(self, text: str) -> Entry:
         text = text.strip()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
-from skills_agent.skills.network.hosts import HostPattern
 from skills_agent.skills.policy.patterns import GRAMMAR, Call, Entry, Grammar, any_permits
+from skills_agent.skills.policy.reasons import Facts
 from skills_agent.skills.text import one_line
 
 Mode = Literal["recommend", "restrict", "intersection", "preapprove"]
@@ -45,40 +45,22 @@ class Permission:
             return bool(declares) and all(declares)
         return self.mode == "intersection" and any(declares)
 
-    def refusal(self, call: Call) -> str | None:
-        """Say why a call is refused, what is allowed, and how to go on; None when it passes."""
+    def refusal(self, call: Call) -> Facts | None:
+        """Return why a call is refused, and what is allowed; None when it passes."""
         if call.spec.framework:
             return None
         for skill, entries in self._banned.items():
             if ban := next((entry for entry in entries if entry.may_mean(call)), None):
-                return (
-                    f"Not run: the loaded skill {skill} forbids it (disallowed-tools: {ban.text}). "
-                    f"Go on without it, or call unload_skill for {skill} if its task is done."
-                )
+                return {"forbidden": [skill, ban.text]}
         needed = len(self._listed) if self.mode == "intersection" else 1
         if not self.is_limited or call.tool in self.always_allowed or len(self.listed_by(call)) >= needed:
             return None
-        return (
-            f"Not run: the loaded skills do not list this call of {call.tool} in allowed-tools. "
-            f"{self.allowed_now()} Go on with what is allowed, load a skill that lists it, unload one whose "
-            "task is done, or answer and say what could not be done. The same call is refused again."
-        )
+        return {"unlisted": [call.tool, self.allowed_now()]}
 
     def listed_by(self, call: Call) -> tuple[str, ...]:
         """Return the skills whose `allowed-tools` list a call."""
         listed = self._listed.items()
         return tuple(skill for skill, entries in listed if any_permits(entries, call, skill))
-
-    def opened_by(self, call: Call, host: HostPattern) -> tuple[str, ...]:
-        """Return the skills whose `allowed-tools` have a `Network` entry that takes in a host of a call.
-
-        As with commands, an entry of one skill says nothing of a call of another one.
-        """
-        return tuple(
-            skill
-            for skill, entries in self._listed.items()
-            if call.skill in {None, skill} and any(entry.opens(host) for entry in entries)
-        )
 
     def allowed_now(self) -> str:
         """Say in one line what passes; empty where there is no limit."""

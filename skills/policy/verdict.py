@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.policy.patterns import Call
+from skills_agent.skills.policy.reasons import Facts, reason
 
 logger = logging.getLogger(__name__)
 
@@ -53,13 +54,18 @@ class AnswerRefusedError(DetailedError):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A decision, why, and whose it is."""
+    """A decision, whose it is, and why."""
 
     decision: Decision
-    reason: str
     by: Author
+    facts: Facts
     grant: str = ""
     """Id of the grant that allowed it."""
+
+    @property
+    def reason(self) -> str:
+        """Return the facts as sentences."""
+        return reason(self.facts)
 
 
 class Opinion(NamedTuple):

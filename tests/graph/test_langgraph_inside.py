@@ -26,7 +26,6 @@ from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
-from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send, interrupt
 from pydantic import BaseModel
 from typing_extensions import TypedDict
@@ -51,7 +50,6 @@ from skills_agent.graph.langgraph_inside import (
     order_ids_after,
     saver_in,
     skip_answers,
-    store_in,
     thread_ids,
 )
 from skills_agent.graph.serialisation import strict_saver
@@ -117,15 +115,15 @@ def test_a_graph_in_a_task_of_another_one_is_known_by_its_config() -> None:
 
     def node(state: Talk) -> Talk:
         config = merged_config(graph.config, None)
-        seen.append((config["configurable"], saver_in(graph, config), store_in(graph, config)))
+        seen.append((config["configurable"], saver_in(graph, config)))
         return graph.invoke(state)  # type: ignore[return-value]  # a dict
 
     outer = StateGraph(Talk)
     outer.add_node("agent", node)
     outer.add_edge(START, "agent")
-    saver, store = InMemorySaver(), InMemoryStore()
-    outer.compile(checkpointer=saver, store=store).invoke({}, {"configurable": {"thread_id": "t"}})
-    ((configurable, its_saver, its_store),) = seen
+    saver = InMemorySaver()
+    outer.compile(checkpointer=saver).invoke({}, {"configurable": {"thread_id": "t"}})
+    ((configurable, its_saver),) = seen
     hint = "See what LangGraph puts into the config of a task now (langgraph._internal._constants)."
     assert PARENT_TASK in configurable, hint
     public = {"thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map"}
@@ -134,7 +132,6 @@ def test_a_graph_in_a_task_of_another_one_is_known_by_its_config() -> None:
         "clients, too."
     )
     assert identity_of(its_saver) is identity_of(saver), hint
-    assert its_store is store, hint
     assert node_path(configurable["checkpoint_ns"]) == "agent", hint
     assert (
         PARENT_TASK not in merged_config(graph.config, {"configurable": {"thread_id": "t"}})["configurable"]

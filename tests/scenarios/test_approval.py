@@ -49,47 +49,6 @@ def test_the_question_has_the_schema_that_chat_uis_render(make_agent: MakeAgent)
     assert interrupt.response_schema is not None
 
 
-@pytest.mark.parametrize(
-    "response",
-    [
-        {"type": "accept"},
-        {"type": "accept", "args": None},
-        {"type": "accept", "args": {"action": "write_file", "args": WRITE["args"]}},
-    ],
-)
-def test_agent_inbox_accepts(make_agent: MakeAgent, workspace: Path, response: dict[str, Any]) -> None:
-    agent = waiting(make_agent, WRITE)
-    agent.run(Command(resume=[response]))
-    assert (workspace / "out.txt").read_text() == "hello\n"
-
-
-def test_agent_inbox_edits(make_agent: MakeAgent, workspace: Path) -> None:
-    agent = waiting(make_agent, WRITE)
-    edited = {"action": "write_file", "args": {**WRITE["args"], "content": "bye\n"}}
-    agent.run(Command(resume=[{"type": "edit", "args": edited}]))
-    assert (workspace / "out.txt").read_text() == "bye\n"
-    assert "A person changed this call" in agent.tool_messages("write_file")[0].text
-
-
-@pytest.mark.parametrize(
-    ("response", "says"),
-    [
-        ({"type": "ignore"}, "a person rejected this call."),
-        ({"type": "ignore", "args": None}, "a person rejected this call."),
-        ({"type": "response", "args": "use b.txt"}, 'rejected this call, and said: "use b.txt".'),
-    ],
-)
-@pytest.mark.variants
-def test_agent_inbox_rejects(
-    make_agent: MakeAgent, workspace: Path, response: dict[str, Any], says: str
-) -> None:
-    agent = waiting(make_agent, WRITE, RUN)
-    agent.run(Command(resume=[response, {"type": "accept", "args": None}]))
-    assert not (workspace / "out.txt").exists()
-    assert (workspace / "log.txt").read_text() == "x"
-    assert says in agent.tool_messages("write_file")[0].text
-
-
 def test_approve_runs_the_call_once_and_is_remembered(make_agent: MakeAgent, workspace: Path) -> None:
     agent = waiting(make_agent, RUN)
     assert not (workspace / "log.txt").exists()
@@ -114,50 +73,17 @@ def test_a_denied_call_never_reaches_the_tool(make_agent: MakeAgent, workspace: 
     assert result["usage"]["thread"]["script_runs"] == 0
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        *("approve", "yes", '{"decisions": [{"type": "approve"}]}'),
-        *(["approve"], [{"type": "approve"}], {"type": "accept"}, {"type": "accept", "args": None}),
-        *([{"type": "edit"}], [{"type": "response"}], [{"args": None}], [{"type": "accept", "always": True}]),
-        *([{"type": "accept", "args": "yes"}], [{"type": "accept", "args": None, "always": True}]),
-        [{"type": "accept", "args": {"action": "run_script", "args": {"skill": "other"}}}],
-        [{"type": "accept", "args": None}, {"type": "accept", "args": None}],
-        *([{"type": "ignore", "args": {}}], [{"type": "edit", "args": {"path": "x"}}]),
-        [{"type": ["accept"], "args": None}],
-        *(True, 1, {"type": "approve"}, {"decisions": "approve"}, {"decisions": ["approve"]}),
-    ],
-)
-@pytest.mark.variants
-def test_plain_text_and_other_bare_values_are_no_approval(
-    make_agent: MakeAgent, workspace: Path, answer: object
-) -> None:
-    # A2A hands plain text to an open question: Command(resume=text).
-    agent = waiting(make_agent, RUN)
-    agent.run(Command(resume=answer))
-    assert not (workspace / "log.txt").exists()
-    assert_asked_again(agent)
-
-
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        *((each, "with 2 decisions") for each in ("yes", 1, {"type": "accept"}, [{"type": "perhaps"}])),
-        ({"decisions": [{"type": "approve"}]}, "with 2 decisions"),
-        ([{"type": "accept"}], "there are 2 calls to answer, and 1 answers"),
-    ],
-)
+@pytest.mark.parametrize("answer", ["yes", 1, {"type": "accept"}, {"decisions": [{"type": "approve"}]}])
 @pytest.mark.variants
 def test_what_an_answer_looks_like_is_said_to_who_sends_another(
-    make_agent: MakeAgent, answer: object, says: str
+    make_agent: MakeAgent, answer: object
 ) -> None:
     """`Input should be a valid dictionary or instance of HITLResponse` told nobody what to send."""
     agent = waiting(make_agent, WRITE, RUN)
     agent.run(Command(resume=answer))
     (interrupt,) = agent.state.interrupts
-    assert says in interrupt.value["answer_refused"]
-    if "decisions" in says:
-        assert 'an answer is {"decisions": [{"type": "approve"}]}' in interrupt.value["answer_refused"]
+    wanted = 'an answer is {"decisions": [{"type": "approve"}]}, with 2 decisions'
+    assert wanted in interrupt.value["answer_refused"]
 
 
 def test_an_edited_call_runs_as_edited_and_says_so(make_agent: MakeAgent, workspace: Path) -> None:
@@ -202,13 +128,6 @@ def test_a_call_of_the_same_step_that_needs_no_question_does_not_wait(
     assert len(agent.tool_messages("no_such_tool")) == 1
 
 
-def test_one_question_a_step_takes_one_decision_for_each_call(make_agent: MakeAgent, workspace: Path) -> None:
-    agent = waiting(make_agent, WRITE, RUN)
-    agent.answer({"type": "approve"}, {"type": "reject"})
-    assert (workspace / "out.txt").exists()
-    assert not (workspace / "log.txt").exists()
-
-
 @pytest.mark.parametrize(
     "answer",
     [
@@ -220,8 +139,10 @@ def test_one_question_a_step_takes_one_decision_for_each_call(make_agent: MakeAg
         {"decisions": [{"type": "approve", "always": True}]},
         {"decisions": ["approve"]},
         {"decision": [{"type": "approve"}]},
-        "approve",
-        True,
+        # A2A hands plain text to an open question: Command(resume=text).
+        *("approve", "yes", '{"decisions": [{"type": "approve"}]}', True, 1, ["approve"]),
+        [{"type": "approve"}],
+        *({"type": "accept"}, [{"type": "accept", "args": None}], {"decisions": "approve"}),
     ],
 )
 @pytest.mark.variants
@@ -282,20 +203,6 @@ def test_a_host_tool_that_declares_read_runs_freely_and_one_that_raises_is_a_too
     assert result["answer"] == "done"
 
 
-async def test_a_host_tool_that_exists_only_as_a_coroutine_works(make_agent: MakeAgent) -> None:
-    @tool
-    async def forecast(city: str) -> str:
-        """Tell the weather."""
-        return f"rain in {city}"
-
-    forecast.metadata = {"risk": "read"}
-    agent = make_agent([calls(call("forecast", city="Oslo")), "done"], tools=[forecast])
-    asked: Any = {"messages": [("user", "go")]}
-    await agent.graph.ainvoke(asked, agent.config)
-    state = await agent.graph.aget_state(agent.config)
-    assert any("rain in Oslo" in str(message.text) for message in state.values["messages"])
-
-
 def test_the_operator_can_turn_questions_off_and_a_caller_cannot(
     make_agent: MakeAgent, workspace: Path
 ) -> None:
@@ -304,15 +211,6 @@ def test_the_operator_can_turn_questions_off_and_a_caller_cannot(
     assert (workspace / "out.txt").exists()
     with pytest.raises(ContextError):
         Context.model_validate({"require_approval_for": []})
-
-
-def test_a_tool_that_the_caller_left_out_is_refused(make_agent: MakeAgent, workspace: Path) -> None:
-    agent = make_agent([calls(WRITE), "done"])
-    agent.say("go", context=Context(exclude_tools=("write_file",)))
-    assert not agent.state.interrupts
-    (refused,) = agent.tool_messages("write_file")
-    assert refused.status == "error"
-    assert agent.values["verdicts"][refused.tool_call_id]["by"] == "caller"
 
 
 def test_a_new_message_on_a_waiting_thread_answers_the_open_calls_in_place(
@@ -418,7 +316,6 @@ def test_texts_of_a_ui_that_are_json_reach_a_hosts_tool_as_what_they_say(
 
     agent = make_agent([calls(call("invite", names=["x"], many=1)), "done"], tools=[invite])
     agent.say("go")
-    agent.run(
-        Command(resume=[{"type": "edit", "args": {"action": "invite", "args": {**sent, "note": "[1]"}}}])
-    )
+    action = {"name": "invite", "args": {**sent, "note": "[1]"}}
+    agent.answer({"type": "edit", "edited_action": action})
     assert agent.tool_messages("invite")[0].text.endswith("invited ['a', 'b'] 2 '[1]'")

@@ -40,30 +40,63 @@ def verdict_of(agent: Agent) -> tuple[str, str]:
     return verdict["decision"], verdict["by"]
 
 
-def test_an_approver_answers_a_question_and_the_record_says_so(
+@pytest.mark.parametrize(
+    ("approvers", "settings", "verdicts", "written"),
+    [
+        ([allow_all], {}, [("allow", "approver"), ("allow", "approver")], ["other.txt", "out.txt"]),
+        ([allow_all, guard_out], {}, [("deny", "approver"), ("allow", "approver")], ["other.txt"]),
+        ([guard_out], {}, [("deny", "approver"), ("ask", "policy")], []),
+        ([ask_all], {"require_approval_for": ()}, [("ask", "approver")] * 2, []),
+        ([ask_all], {"allowed_tools": "preapprove"}, [("ask", "approver")] * 2, []),
+        ([allow_all], {"max_tool_calls": 1}, [("allow", "approver"), ("deny", "budget")], ["out.txt"]),
+    ],
+)
+def test_the_strictest_opinion_counts_and_comes_before_what_was_said_in_advance(
+    make_agent: MakeAgent,
+    workspace: Path,
+    tmp_path: Path,
+    approvers: Any,
+    settings: dict[str, Any],
+    verdicts: list[tuple[str, str]],
+    written: list[str],
+) -> None:
+    write_skill(tmp_path / "home" / ".agent" / "skills", "writer", "Writes.\nallowed-tools: Write")
+    agent = make_agent([calls(WRITE, OTHER), "done"], approvers=approvers, **settings)
+    agent.say("go", skills=["writer"])
+    given = [each for each in agent.values["verdicts"].values() if each["tool"] == "write_file"]
+    assert [(each["decision"], each["by"]) for each in given] == verdicts
+    assert sorted(path.name for path in workspace.glob("*.txt")) == written
+    for each in given:
+        assert each["decision"] != "deny" or each["by"] == "budget" or "closed today" in each["reason"]
+
+
+@pytest.mark.parametrize(("approver", "wanted"), [(ask_all, OTHER), (guard_out, WRITE)])
+def test_a_grant_does_not_answer_an_approver(
+    make_agent: MakeAgent, workspace: Path, approver: Any, wanted: Any
+) -> None:
+    first = call("write_file", path="first.txt", content="x")
+    agent = make_agent([calls(first), calls(wanted), "done"], approvers=[approver])
+    agent.say("go")
+    agent.answer({"type": "approve", "grant": {"scope": "thread"}})
+    assert verdict_of(agent) == ("ask" if approver is ask_all else "deny", "approver")
+    assert [path.name for path in workspace.glob("*.txt")] == ["first.txt"]
+
+
+def test_an_approver_is_asked_again_about_what_a_person_edited(
     make_agent: MakeAgent, workspace: Path
 ) -> None:
-    agent = make_agent([calls(WRITE), "done"], approvers=[allow_all])
-    assert agent.say("go")["answer"] == "done"
-    assert (workspace / "out.txt").exists()
-    assert verdict_of(agent) == ("allow", "approver")
-
-
-def test_an_approver_refuses_one_call_with_its_reason_and_leaves_the_others(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
-    agent = make_agent([calls(WRITE, OTHER), "done"], approvers=[allow_all, guard_out])
-    assert agent.say("go")["answer"] == "done"
-    assert not (workspace / "out.txt").exists()
-    assert (workspace / "other.txt").exists()
-    refused, _ = agent.tool_messages("write_file")
-    assert refused.text == "Not run: out.txt is closed today. Go on without it."
-
-
-def test_without_an_opinion_the_person_is_asked_as_ever(make_agent: MakeAgent) -> None:
     agent = make_agent([calls(OTHER), "done"], approvers=[guard_out])
     agent.say("go")
-    assert verdict_of(agent) == ("ask", "policy")
+    agent.answer({"type": "edit", "edited_action": {"name": "write_file", "args": WRITE["args"]}})
+    assert not (workspace / "out.txt").exists()
+    assert verdict_of(agent) == ("deny", "approver")
+
+
+def test_yes_does_not_answer_an_approver(workspace: Path, tmp_path: Path) -> None:
+    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
+    services = Services(Host(settings, approvers=[ask_all], yes={"write"}))
+    judge = Judge(services.policy, AgentState(), Context(), None, services.library.shared)
+    assert judge.verdict(judge.call("write_file", WRITE["args"])).decision == "ask"
 
 
 def test_an_approver_that_fails_denies_and_says_so(make_agent: MakeAgent, workspace: Path) -> None:
@@ -94,59 +127,12 @@ def test_no_approver_allows_what_was_refused_before(
     assert verdict_of(agent) == ("deny", by)
 
 
-def test_an_approver_may_ask_about_what_is_free(make_agent: MakeAgent) -> None:
-    agent = make_agent([calls(call("list_dir")), "done"], approvers=[ask_all])
-    agent.say("go")
-    (request,) = agent.state.interrupts[0].value["action_requests"]
-    assert "Four eyes." in request["description"]
-    assert verdict_of(agent) == ("ask", "approver")
-    assert agent.answer({"type": "approve"})["answer"] == "done"
-
-
-def test_a_grant_does_not_answer_an_approver(make_agent: MakeAgent) -> None:
-    agent = make_agent([calls(WRITE), calls(OTHER), "done"], approvers=[ask_all])
-    agent.say("go")
-    agent.answer({"type": "approve", "grant": {"scope": "thread"}})
-    assert agent.state.interrupts
-    assert verdict_of(agent) == ("ask", "approver")
-
-
-def test_a_grant_does_not_outlive_an_approver_that_denies(make_agent: MakeAgent, workspace: Path) -> None:
-    agent = make_agent([calls(OTHER), calls(WRITE), "done"], approvers=[guard_out])
-    agent.say("go")
-    assert agent.answer({"type": "approve", "grant": {"scope": "thread"}})["answer"] == "done"
-    assert not (workspace / "out.txt").exists()
-
-
-def test_a_preapproval_does_not_answer_an_approver(make_agent: MakeAgent, tmp_path: Path) -> None:
-    write_skill(tmp_path / "home" / ".agent" / "skills", "writer", "Writes.\nallowed-tools: Write")
-    agent = make_agent([calls(WRITE), "done"], approvers=[ask_all], allowed_tools="preapprove")
-    agent.say("go", skills=["writer"])
-    assert verdict_of(agent) == ("ask", "approver")
-
-
-def test_an_approver_is_asked_again_about_what_a_person_edited(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
-    agent = make_agent([calls(OTHER), "done"], approvers=[guard_out])
-    agent.say("go")
-    agent.answer({"type": "edit", "edited_action": {"name": "write_file", "args": WRITE["args"]}})
-    assert not (workspace / "out.txt").exists()
-    assert "closed today" in agent.tool_messages("write_file")[0].text
-
-
 def test_where_nobody_is_asked_a_question_of_an_approver_is_a_refusal(make_agent: MakeAgent) -> None:
     agent = make_agent([calls(call("list_dir")), "done"], approvers=[ask_all], approval="deny")
     agent.say("go")
     assert verdict_of(agent)[0] == "deny"
     with pytest.raises(ApprovalNeededError):
         make_agent([calls(WRITE)], approvers=[ask_all], approval="fail", thread="2").say("go")
-
-
-def test_an_approval_of_an_approver_is_bound_to_the_budget(make_agent: MakeAgent, workspace: Path) -> None:
-    agent = make_agent([calls(WRITE, OTHER), "done"], approvers=[allow_all], max_tool_calls=1)
-    agent.say("go")
-    assert [path.name for path in workspace.glob("*.txt")] == ["out.txt"]
 
 
 def test_an_approver_sees_the_skill_and_the_caller(make_agent: MakeAgent, skills_dir: Path) -> None:
@@ -161,13 +147,6 @@ def test_an_approver_sees_the_skill_and_the_caller(make_agent: MakeAgent, skills
     agent = make_agent([calls(run), "done"], approvers=[note])
     agent.say("go", skills=["alpha"], context=Context(user_id="ann"))
     assert seen == [("run_script", "alpha", "script", "ann")]
-
-
-def test_yes_does_not_answer_an_approver(workspace: Path, tmp_path: Path) -> None:
-    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
-    services = Services(Host(settings, approvers=[ask_all], yes={"write"}))
-    judge = Judge(services.policy, AgentState(), Context(), None, services.library.shared)
-    assert judge.verdict(judge.call("write_file", WRITE["args"])).decision == "ask"
 
 
 def test_the_approver_in_the_documentation_does_what_it_says(

@@ -15,43 +15,21 @@ from skills_agent.graph.cli.runs import RunRecord
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.context import Context
-from tests.agents import Agent, call, calls, write_skill
+from tests.agents import Agent, CutOff, Notes, call, calls, write_skill
 from tests.kit import MakeAgent
 
 
-class CutOff(BaseException):
-    """Stands for what ends a run in the middle of an effect."""
-
-
-class Effect:
-    """A tool that is cut off so many times."""
-
-    def __init__(self) -> None:
-        self.kills = 0
-
-        @tool
-        def note(text: str) -> str:
-            """Note something."""
-            if self.kills:
-                self.kills -= 1
-                raise CutOff
-            return f"noted {text}"
-
-        note.metadata = {"risk": "write"}
-        self.tool = note
+@pytest.fixture
+def effect() -> Notes:
+    return Notes()
 
 
 @pytest.fixture
-def effect() -> Effect:
-    return Effect()
-
-
-@pytest.fixture
-def cut_off(make_agent: MakeAgent, effect: Effect) -> Agent:
+def cut_off(make_agent: MakeAgent, effect: Notes) -> Agent:
     """Return an agent whose run was cut off in its effect, and asks what becomes of it."""
     replies = [calls(call("note", text="n")), "done"]
     agent = make_agent(replies, tools=[effect.tool], require_approval_for=frozenset())
-    effect.kills = 1
+    effect.crashes = 1
     with pytest.raises(CutOff):
         agent.say("go")
     agent.run(None)
@@ -111,9 +89,9 @@ def test_who_left_an_unknown_call_is_told_and_nothing_starts(cut_off: Agent, wor
 
 
 def test_the_answer_about_the_next_attempt_is_another_one(
-    cut_off: Agent, effect: Effect, workspace: Path
+    cut_off: Agent, effect: Notes, workspace: Path
 ) -> None:
-    effect.kills = 1
+    effect.crashes = 1
     with pytest.raises(CutOff):
         answer(cut_off, {"type": "approve"})
     assert RunRecord("thread.1", told(workspace), is_last=True).outcome == "unfinished"
@@ -138,7 +116,7 @@ async def test_the_async_path_and_the_stream_tell_the_same(cut_off: Agent, works
 
 
 def test_a_call_whose_earlier_result_is_taken_does_not_start(
-    make_agent: MakeAgent, effect: Effect, workspace: Path
+    make_agent: MakeAgent, effect: Notes, workspace: Path
 ) -> None:
     replies = [calls(call("note", text="n")), "done"]
     agent = make_agent(replies, tools=[effect.tool], require_approval_for=frozenset())
@@ -151,7 +129,7 @@ def test_a_call_whose_earlier_result_is_taken_does_not_start(
 
 
 def test_a_call_that_could_not_be_recorded_is_not_unknown_afterwards(
-    make_agent: MakeAgent, effect: Effect, workspace: Path, caplog: pytest.LogCaptureFixture
+    make_agent: MakeAgent, effect: Notes, workspace: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """`require`: the run stops before the journal takes the call for one that was started."""
     replies = [calls(call("note", text="n")), "done"]

@@ -9,16 +9,12 @@ from langchain_core.tools import tool
 from langgraph.prebuilt import ToolRuntime
 
 from skills_agent.graph import call_attempt
-from tests.agents import Agent, call, calls, write_skill
+from tests.agents import Agent, CutOff, call, calls, write_skill
 from tests.kit import MakeAgent
 
 PAY = call("pay", amount=3)
 RUN = call("run_script", skill="alpha", path="scripts/run.py")
 LIBRARY = Path(__file__).resolve().parents[2] / "docs" / "library.md"
-
-
-class CutOff(BaseException):
-    """Stands for what ends a run in the middle of an effect."""
 
 
 class Payments:

@@ -17,7 +17,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.types import Command, Interrupt
 
 from skills_agent.graph import ThreadBusyError, build_graph
 from skills_agent.nodes import cancellation
@@ -359,24 +358,10 @@ async def give_up(agent: Agent, slow: Slow, monkeypatch: pytest.MonkeyPatch) -> 
     await cancel(await blocked_run(agent, slow))
 
 
-async def ask_about(agent: Agent, message: Any = None) -> Interrupt:
-    """Go on with a thread whose tool was given up, and return the question about it."""
-    async with asyncio.timeout(QUICKLY):  # The tool itself is not waited for.
-        await agent.graph.ainvoke(message, agent.config)
-    question: Interrupt
-    (question,) = agent.state.interrupts
-    assert "It still runs" in question.value["action_requests"][0]["description"]
-    return question
-
-
 async def let_return(agent: Agent, slow: Slow) -> None:
     slow.go.set()
     assert slow.returned.wait(60)
     await until_noted(agent)
-
-
-def decided(question: Interrupt, decision: str) -> Any:
-    return Command(resume={question.id: {"decisions": [{"type": decision}]}})
 
 
 @pytest.fixture
@@ -404,10 +389,9 @@ async def test_a_tool_that_does_not_return_is_unknown_and_never_started_beside_i
     slow_agent: Agent, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await give_up(slow_agent, slow, monkeypatch)
-    question = await ask_about(slow_agent)
-    with pytest.raises(CallRunsError, match="slow still runs"):
-        await slow_agent.graph.ainvoke(decided(question, "approve"), slow_agent.config)
-    assert (slow.times, slow.most) == (1, 1)
+    async with asyncio.timeout(QUICKLY):  # The tool itself is not waited for.
+        with pytest.raises(CallRunsError):
+            await slow_agent.graph.ainvoke(None, slow_agent.config)
     await let_return(slow_agent, slow)
     result = await slow_agent.graph.ainvoke(None, slow_agent.config)
     assert result["answer"] == "done"
@@ -415,30 +399,16 @@ async def test_a_tool_that_does_not_return_is_unknown_and_never_started_beside_i
     assert (slow.times, slow.most) == (1, 1)
 
 
-async def test_what_a_person_decided_about_it_stands_when_it_returns_after_all(
-    slow_agent: Agent, slow: Slow, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await give_up(slow_agent, slow, monkeypatch)
-    question = await ask_about(slow_agent)
-    result = await slow_agent.graph.ainvoke(decided(question, "reject"), slow_agent.config)
-    assert result["answer"] == "done"
-    history = slow_agent.graph.get_state_history(slow_agent.config)
-    before = next(each for each in history if each.next == ("act",))
-    await let_return(slow_agent, slow)
-    await slow_agent.graph.ainvoke(None, before.config)
-    assert "Outcome unknown" in slow_agent.tool_messages("slow")[-1].text
-    assert slow.times == 1
-
-
-async def test_a_tool_that_was_given_up_is_asked_about_when_it_is_wanted_again(
+async def test_a_tool_that_was_given_up_is_not_started_for_another_call(
     make_agent: MakeAgent, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = make_agent([calls(call("slow")), calls(call("slow")), "done"], tools=[slow.tool], **FREE)
     await give_up(agent, slow, monkeypatch)
-    question = await ask_about(agent, {"messages": [HumanMessage("again")]})
-    await let_return(agent, slow)
-    assert slow.times == 1
-    assert (await agent.graph.ainvoke(decided(question, "reject"), agent.config))["answer"] == "done"
+    async with asyncio.timeout(QUICKLY):
+        await agent.graph.ainvoke({"messages": [HumanMessage("again")]}, agent.config)
+    given_up, again = agent.tool_messages("slow")
+    assert given_up.text.startswith("Outcome unknown")
+    assert again.id == f"refused-{again.tool_call_id}"
     assert slow.times == 1
 
 

@@ -26,7 +26,7 @@ from langgraph.types import Command, Overwrite
 from pydantic import Field
 
 from skills_agent.graph.models.scripted import as_message
-from tests.agents import Agent, call, calls
+from tests.agents import Agent, CutOff, call, calls
 from tests.kit import MakeAgent
 
 LIE = "Successfully handled tool call."
@@ -138,10 +138,6 @@ def test_typing_over_an_open_question_is_no_success(
     ]
     assert agent.values["answer"] == "done"
     assert not (workspace / "canary").exists()
-
-
-class CutOff(BaseException):
-    """Stands for what ends a run in the middle of an effect."""
 
 
 def test_typing_after_a_cut_off_leaves_the_outcome_unknown_and_a_done_one_done(make_agent: MakeAgent) -> None:

@@ -14,8 +14,6 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.store.memory import InMemoryStore
-from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command, interrupt
 
 from skills_agent.graph import build_graph
@@ -24,40 +22,16 @@ from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.places import state_folder
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.backends import JOURNAL_FILE
-from skills_agent.graph.threads.journals import FileJournal, StoreJournal
+from skills_agent.graph.threads.journals import FileJournal
 from skills_agent.nodes.effects import tool_messages
 from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
-from tests.agents import Agent, assert_asked_again, call, calls, produced, write_skill
+from tests.agents import Agent, CutOff, Notes, assert_asked_again, call, calls, produced, write_skill
 from tests.forked import run_forked
 from tests.kit import MakeAgent
 
 RUN = call("run_script", skill="alpha", path="scripts/run.py", args=["x"])
 NOTE = call("note", text="n")
-
-
-class CutOff(BaseException):
-    """Stands for what ends a run in the middle of an effect."""
-
-
-class Notes:
-    """A tool with an effect, which can be cut off after it."""
-
-    def __init__(self) -> None:
-        self.taken: list[str] = []
-        self.cut_off = False
-
-        @tool
-        def note(text: str) -> str:
-            """Note something."""
-            self.taken.append(text)
-            if self.cut_off:
-                self.cut_off = False
-                raise CutOff
-            return f"noted {text}"
-
-        note.metadata = {"risk": "write"}
-        self.tool = note
 
 
 @pytest.fixture
@@ -79,7 +53,7 @@ def skill(skills_dir: Path) -> Path:
 def cut_off(make_agent: MakeAgent, notes: Notes) -> Agent:
     """Return an agent whose effect took place, and whose run was cut off before it was told."""
     agent = make_agent([calls(NOTE), "done"], tools=[notes.tool], require_approval_for=frozenset({"run"}))
-    notes.cut_off = True
+    notes.crashes = 1
     with pytest.raises(CutOff):
         agent.say("go")
     return agent
@@ -145,7 +119,7 @@ def test_an_attempt_that_is_cut_off_again_is_asked_about_again(
 ) -> None:
     """One approval is one attempt."""
     cut_off.run(None)
-    notes.cut_off = True
+    notes.crashes = 1
     (question,) = cut_off.state.interrupts
     answer = {"decisions": [{"type": "approve"}]}
     with pytest.raises(CutOff):
@@ -190,11 +164,11 @@ def test_several_unknown_outcomes_are_asked_about_beside_an_open_approval(
     )
     journal_of_two = [notes, other]
     for each in journal_of_two:
-        each.cut_off = True
+        each.crashes = 1
     for _ in journal_of_two:
         with pytest.raises(CutOff):
             agent.say("go") if not agent.state.values else agent.run(None)
-        if not any(each.cut_off for each in journal_of_two):
+        if not any(each.crashes for each in journal_of_two):
             break
     agent.run(None)
     asked = {each.value["action_requests"][0]["name"]: each.id for each in agent.state.interrupts}
@@ -296,7 +270,7 @@ def test_an_unknown_outcome_stays_unknown_after_a_new_message_and_is_asked_about
     agent = make_agent(
         [calls(NOTE), calls(NOTE), "done"], tools=[notes.tool], require_approval_for=frozenset({"run"})
     )
-    notes.cut_off = True
+    notes.crashes = 1
     with pytest.raises(CutOff):
         agent.say("go")
     agent.say("do it")
@@ -313,7 +287,7 @@ def wanted_again(make_agent: MakeAgent, notes: Notes) -> Agent:
     """Return an agent whose approved effect was cut off, and whose model asks for it again."""
     agent = make_agent([calls(NOTE), calls(NOTE), "done"], tools=[notes.tool])
     agent.say("go")
-    notes.cut_off = True
+    notes.crashes = 1
     with pytest.raises(CutOff):
         agent.answer({"type": "approve"})
     agent.say("do it")
@@ -342,7 +316,7 @@ def test_an_effect_that_is_wanted_again_and_rejected_stays_unknown(wanted_again:
 
 
 def test_an_approval_that_told_of_one_attempt_is_none_for_the_next(wanted_again: Agent, notes: Notes) -> None:
-    notes.cut_off = True
+    notes.crashes = 1
     with pytest.raises(CutOff):
         wanted_again.answer({"type": "approve"})
     wanted_again.run(None)
@@ -370,7 +344,7 @@ def test_a_replay_from_before_the_call_keeps_what_a_person_said_of_it(
         require_approval_for=frozenset({"run"}),
         checkpointer=saver,
     )
-    notes.cut_off = True
+    notes.crashes = 1
     with pytest.raises(CutOff):
         agent.say("go")
     # The checkpoint that it started from was not stored, as it happens with durability `async`.
@@ -468,35 +442,6 @@ def test_reading_is_not_journaled_and_a_thread_that_is_not_kept_has_no_journal(
 def saver(tmp_path: Path) -> Iterator[SqliteSaver]:
     with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
         yield saver
-
-
-@pytest.mark.parametrize("kind", ["none", "memory", "sqlite"])
-@pytest.mark.variants
-def test_the_journal_is_in_the_store_where_that_lives_as_long_as_the_threads(
-    make_agent: MakeAgent, notes: Notes, workspace: Path, tmp_path: Path, saver: SqliteSaver, kind: str
-) -> None:
-    agent = make_agent([calls(NOTE), calls(call("list_dir")), "done"], tools=[notes.tool], checkpointer=saver)
-    with SqliteStore.from_conn_string(str(tmp_path / "store.sqlite")) as on_disk:
-        on_disk.setup()
-        store = {"none": None, "memory": InMemoryStore(), "sqlite": on_disk}[kind]
-        agent.graph = agent.graph.copy({"store": store})
-        agent.say("go")
-        agent.answer({"type": "approve"})
-        in_file = (state_folder(agent.settings) / JOURNAL_FILE).exists()
-        assert in_file == (kind != "sqlite")
-        journal = (
-            StoreJournal(on_disk)
-            if kind == "sqlite"
-            else FileJournal(state_folder(agent.settings) / JOURNAL_FILE)
-        )
-        (answer,) = agent.tool_messages("note")
-        entry = journal.get("thread", answer.tool_call_id)
-    assert entry is not None
-    assert (entry.tool, entry.status, entry.settled, entry.attempt) == ("note", "done", True, 1)
-    assert agent.graph.get_state(
-        {"configurable": {**agent.config["configurable"], "checkpoint_id": entry.checkpoint}}
-    )
-    assert [each.name for each in agent.transcript if isinstance(each, ToolMessage)] == ["note", "list_dir"]
 
 
 def test_an_entry_says_what_a_script_came_to(

@@ -26,14 +26,12 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.store.memory import InMemoryStore
 
 from skills_agent.graph import Settings, Threads, build_graph
 from skills_agent.graph.langgraph_inside import FORMS, SNAPSHOT_CODE, Form
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.serialisation import RecordTypeError
 from skills_agent.graph.threads.database import CompressedSerializer
-from skills_agent.graph.threads.journals import StoreJournal
 from skills_agent.skills.errors import SkillsAgentError
 from tests.agents import RemoteSaver, call, calls
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
@@ -379,15 +377,13 @@ def test_a_host_allows_its_own_types_and_learns_how(workspace: Path, tmp_path: P
 def test_what_a_forged_entry_of_the_journal_names_does_not_run(
     make_agent: MakeAgent, canary: Path, workspace: Path
 ) -> None:
-    """Attack: whoever can write the store writes what a call is said to have returned."""
-    store = InMemoryStore()
+    """Attack: whoever can write the journal writes what a call is said to have returned."""
     write = call("write_file", path="out.txt", content="x")
     agent = make_agent([calls(write), "done", "again"], require_approval_for=frozenset())
-    agent.graph = agent.graph.copy({"store": store})
     agent.say("go")
-    item = next(each for each in store.search(("skills-agent", "journal")) if each.value["call_id"])
-    journal = StoreJournal(store)
-    (entry,) = journal.alike("thread", item.value["digest"])
+    journal = agent.graph.services.journal_of(agent.checkpointer)
+    entry = journal.get("thread", agent.tool_messages("write_file")[0].tool_call_id)
+    assert entry is not None
     outputs = ("msgpack", blob(forged("single", f"touch {canary}")))
     journal.put(replace(entry, outputs=outputs, settled=False))
     history = list(agent.graph.get_state_history(agent.config))

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from tests.agents import Agent, assert_asked_again, call, calls, write_skill
 from tests.kit import MakeAgent
 
 SCRIPT = "import sys\nopen('log.txt', 'a').write(sys.argv[1])\n"
+EVIL = "open('log.txt', 'w').write('evil')\n"
 LOAD = calls(call("load_skill", name="alpha"), call("load_skill", name="beta"))
+APPROVE: Any = {"type": "approve"}
 
 
 def run(args: str, skill: str = "alpha", path: str = "scripts/run.py") -> dict[str, Any]:
@@ -53,19 +56,40 @@ def is_open(agent: Agent) -> bool:
     return bool(agent.state.interrupts)
 
 
+def resume(agent: Agent, decision: Any = APPROVE) -> Any:
+    (interrupt,) = agent.state.interrupts
+    return Command(resume={interrupt.id: {"decisions": [decision]}})
+
+
 def log(workspace: Path) -> str:
     return (workspace / "log.txt").read_text() if (workspace / "log.txt").exists() else ""
 
 
-def test_a_grant_for_the_skill_serves_its_other_scripts_and_no_other_skill(
-    asked: Any, workspace: Path
+@pytest.mark.parametrize(
+    ("wanted", "answer", "ran"),
+    [
+        ([run("a"), run("b", path="scripts/other.py"), run("c", "beta")], approve("skill"), "ab"),
+        ([run("a"), run("a")], APPROVE, "a"),
+        ([run("a"), run("a")], approve("call"), "a"),
+        (
+            [run("a"), run("b"), run("c", path="scripts/other.py")],
+            approve("pattern", pattern="run_script(scripts/r*.py)"),
+            "ab",
+        ),
+        ([run("a"), run("b", "beta")], approve("pattern", pattern="run_script(scripts/*.py)"), "a"),
+        ([write("out/a"), write("out/b"), write("c")], approve("pattern", pattern="Write(out/*)"), "ab"),
+        ([write("a"), write("b"), run("c")], approve("thread"), "ab"),
+    ],
+)
+def test_a_grant_serves_the_calls_of_its_scope_and_the_next_one_is_asked_about(
+    asked: Any, workspace: Path, wanted: list[Any], answer: Any, ran: str
 ) -> None:
-    agent = asked(run("a"), run("b", path="scripts/other.py"), run("c", skill="beta"))
-    agent.answer(approve("skill"))
-    assert log(workspace) == "ab"
+    agent = asked(*wanted)
+    agent.answer(answer)
     assert is_open(agent)
     agent.answer({"type": "reject"})
-    assert log(workspace) == "ab"
+    written = "".join(sorted(each.name for each in [*workspace.glob("[abc]"), *workspace.glob("out/*")]))
+    assert log(workspace) + written == ran
 
 
 def test_a_granted_call_says_whose_decision_it_was(asked: Any) -> None:
@@ -73,87 +97,33 @@ def test_a_granted_call_says_whose_decision_it_was(asked: Any) -> None:
     agent.answer(approve("skill"))
     (verdict,) = agent.values["verdicts"].values()
     assert (verdict["decision"], verdict["by"]) == ("allow", "grant")
-    assert "a person granted it (skill, " in verdict["reason"]
-
-
-def test_a_grant_for_the_call_serves_this_call_alone(asked: Any, workspace: Path) -> None:
-    for answer in ({"type": "approve"}, approve("call")):
-        agent = asked(run("a"), run("a"), thread=str(answer))
-        agent.answer(answer)
-        assert is_open(agent)
-
-
-def test_a_grant_for_a_pattern_serves_what_the_pattern_takes_in(asked: Any, workspace: Path) -> None:
-    agent = asked(run("a"), run("b"), run("c", path="scripts/other.py"))
-    agent.answer(approve("pattern", pattern="run_script(scripts/r*.py)"))
-    assert log(workspace) == "ab"
-    assert is_open(agent)
-
-
-def test_a_grant_for_a_pattern_does_not_reach_another_skill(asked: Any, workspace: Path) -> None:
-    agent = asked(run("a"), run("b", skill="beta"))
-    agent.answer(approve("pattern", pattern="run_script(scripts/*.py)"))
-    assert log(workspace) == "a"
-    assert is_open(agent)
-
-
-def test_a_grant_for_a_pattern_of_paths(asked: Any, workspace: Path) -> None:
-    agent = asked(write("out/a.txt"), write("out/b.txt"), write("else.txt"), load=None)
-    agent.answer(approve("pattern", pattern="Write(out/*)"))
-    assert (workspace / "out" / "b.txt").exists()
-    assert is_open(agent)
-    assert not (workspace / "else.txt").exists()
-
-
-def test_a_grant_for_the_thread_serves_the_tool_with_any_arguments_and_no_other_tool(
-    asked: Any, workspace: Path
-) -> None:
-    agent = asked(write("a.txt"), write("b.txt"), run("c"))
-    agent.answer(approve("thread"))
-    assert (workspace / "b.txt").exists()
-    assert is_open(agent)
-    assert log(workspace) == ""
+    assert verdict["facts"]["granted"][0].startswith("skill, ")
 
 
 def test_a_grant_does_not_reach_a_skill_that_was_loaded_later(asked: Any, workspace: Path) -> None:
-    agent = asked(
-        write("a.txt"),
-        calls(call("load_skill", name="beta")),
-        write("b.txt"),
-        load=calls(call("load_skill", name="alpha")),
-    )
+    later = calls(call("load_skill", name="beta"))
+    agent = asked(write("a.txt"), later, write("b.txt"), load=calls(call("load_skill", name="alpha")))
     agent.answer(approve("thread"))
     assert is_open(agent)
     assert not (workspace / "b.txt").exists()
 
 
-def test_a_grant_ends_when_another_version_is_loaded(asked: Any, workspace: Path, skills_dir: Path) -> None:
-    agent = asked(run("a"), "paused", run("b"), on_change="refresh")
-    agent.answer(approve("skill"))
-    (skills_dir / "alpha" / "scripts" / "other.py").write_text("print('changed')\n")
-    agent.say("on")
-    assert is_open(agent)
-    assert log(workspace) == "a"
-
-
-def test_a_grant_serves_the_version_that_the_thread_keeps(
-    asked: Any, workspace: Path, skills_dir: Path
+@pytest.mark.parametrize(("on_change", "ran"), [("refresh", "a"), ("pin", "ab")])
+def test_a_grant_is_for_the_version_that_the_thread_keeps(
+    asked: Any, workspace: Path, skills_dir: Path, on_change: str, ran: str
 ) -> None:
-    agent = asked(run("a"), "paused", run("b"))
+    agent = asked(run("a"), "paused", run("b"), on_change=on_change)
     agent.answer(approve("skill"))
-    (skills_dir / "alpha" / "scripts" / "run.py").write_text("open('log.txt', 'w').write('evil')\n")
+    (skills_dir / "alpha" / "scripts" / "run.py").write_text(EVIL)
     agent.say("on")
-    assert log(workspace) == "ab"
+    assert is_open(agent) == (on_change == "refresh")
+    assert log(workspace) == ran
 
 
-def test_a_grant_serves_later_turns_of_its_thread_and_no_other_thread(asked: Any, workspace: Path) -> None:
+def test_a_grant_serves_no_other_thread(asked: Any, workspace: Path) -> None:
     saver = InMemorySaver()
-    agent = asked(run("a"), "paused", run("b"), checkpointer=saver, thread="one")
-    agent.answer(approve("skill"))
-    agent.say("on")
-    assert log(workspace) == "ab"
-    other = asked(run("c"), checkpointer=saver, thread="two")
-    assert is_open(other)
+    asked(run("a"), checkpointer=saver, thread="one").answer(approve("skill"))
+    assert is_open(asked(run("c"), checkpointer=saver, thread="two"))
 
 
 @pytest.mark.parametrize("other", [None, Context(user_id="bob"), Context(user_id="")])
@@ -163,8 +133,7 @@ def test_a_grant_of_one_user_does_not_serve_another_caller_of_the_thread(
 ) -> None:
     ann = Context(user_id="ann")
     agent = asked(run("a"), "paused", run("b"), "paused", run("c"), context=ann)
-    (interrupt,) = agent.state.interrupts
-    agent.run(Command(resume={interrupt.id: {"decisions": [approve("skill")]}}), ann)
+    agent.run(resume(agent, approve("skill")), ann)
     agent.say("on", context=ann)
     assert log(workspace) == "ab"
     agent.say("on", context=other)
@@ -172,22 +141,21 @@ def test_a_grant_of_one_user_does_not_serve_another_caller_of_the_thread(
     assert log(workspace) == "ab"
 
 
-def test_a_rejection_or_a_grant_of_an_older_version_serves_nothing(asked: Any, workspace: Path) -> None:
+@pytest.mark.parametrize("more", [{}, {"scope": "skill", "contents": {"alpha": "DIGEST"}}])
+def test_a_grant_of_an_older_build_serves_nothing(asked: Any, more: dict[str, Any]) -> None:
     agent = asked(run("a"), "paused", run("b"))
-    agent.answer({"type": "approve"})
+    agent.answer(APPROVE)
+    if more:
+        more = {**more, "contents": {"alpha": agent.values["skills_loaded"]["alpha"]["digest"]}}
     old = {"id": "old", "scope": "thread", "tool": "run_script", "decision": "approve", "args": {},
-           "message": "", "revoked": False}  # fmt: skip
+           "message": "", "revoked": False, **more}  # fmt: skip
     agent.graph.update_own_state(agent.config, {"grants": {"old": old}}, as_node="answer")
     agent.say("on")
     assert is_open(agent)
 
 
-def test_a_granted_call_is_still_refused_where_policy_refuses_it(
-    asked: Any, workspace: Path, skills_dir: Path
-) -> None:
-    agent = asked(
-        write("a.txt"), "paused", write("b.txt"), write("c.txt"), load=None, allowed_tools="restrict"
-    )
+def test_a_granted_call_is_still_refused_where_policy_refuses_it(asked: Any, workspace: Path) -> None:
+    agent = asked(write("a.txt"), "paused", write("b.txt"), load=None)
     agent.answer(approve("thread"))
     agent.say("on", context=Context(exclude_tools=("write_file",)))
     assert not (workspace / "b.txt").exists()
@@ -211,123 +179,100 @@ def test_a_granted_call_is_still_refused_where_policy_refuses_it(
 )
 @pytest.mark.variants
 def test_a_grant_that_does_not_fit_is_refused_and_the_question_stays_open(
-    asked: Any, workspace: Path, answer: dict[str, Any]
+    asked: Any, answer: dict[str, Any]
 ) -> None:
     agent = asked(run("a"))
     agent.answer(answer)
     assert_asked_again(agent)
     assert not agent.values.get("grants")
-    agent.answer({"type": "approve"})
-    assert log(workspace) == "a"
 
 
-def test_a_call_that_names_no_skill_cannot_be_granted_for_one(asked: Any, workspace: Path) -> None:
+def test_a_call_that_names_no_skill_cannot_be_granted_for_one(asked: Any) -> None:
     agent = asked(write("a.txt"))
     agent.answer(approve("skill"))
     assert_asked_again(agent, "names no skill")
 
 
-@pytest.mark.parametrize("changed", ["SKILL.md", "scripts/helper.py", "scripts/run.py"])
+def change(name: str) -> Callable[[Path], object]:
+    return lambda skill: (skill / name).write_text(EVIL)
+
+
+@pytest.mark.parametrize(
+    "changed", [change("SKILL.md"), change("scripts/helper.py"), change("scripts/run.py"), shutil.rmtree]
+)
+@pytest.mark.parametrize("when", ["before the answer", "before the run", "in ainvoke"])
 @pytest.mark.parametrize("sandbox", ["auto", pytest.param("off", marks=pytest.mark.slow)])
 @pytest.mark.variants
-def test_what_was_approved_runs_whatever_of_the_skill_changes_before_the_answer(
-    asked: Any, workspace: Path, skills_dir: Path, changed: str, sandbox: str
+async def test_what_was_approved_runs_whatever_of_the_skill_changes(
+    asked: Any, workspace: Path, skills_dir: Path, changed: Callable[[Path], object], when: str, sandbox: str
 ) -> None:
     agent = asked(run("a"), sandbox=sandbox)
-    (skills_dir / "alpha" / changed).write_text("open('log.txt', 'w').write('evil')\n")
-    agent.answer({"type": "approve"})
+    answer = resume(agent)
+    if when == "before the answer":
+        changed(skills_dir / "alpha")
+        agent.run(answer)
+    elif when == "before the run":
+        agent.graph.invoke(answer, agent.config, interrupt_before=["act"])
+        assert agent.state.next == ("act",)
+        changed(skills_dir / "alpha")
+        agent.run(None)
+    else:
+        await agent.graph.ainvoke(answer, agent.config, interrupt_before=["act"])
+        changed(skills_dir / "alpha")
+        await agent.graph.ainvoke(None, agent.config)
     assert log(workspace) == "a"
     assert agent.tool_messages("run_script")[0].status == "success"
-
-
-def test_what_was_approved_runs_also_when_the_folder_is_gone(
-    asked: Any, workspace: Path, skills_dir: Path
-) -> None:
-    agent = asked(run("a"))
-    shutil.rmtree(skills_dir / "alpha")
-    agent.answer({"type": "approve"})
-    assert log(workspace) == "a"
-    assert not (skills_dir / "alpha").exists()
-
-
-def test_what_was_approved_runs_when_the_script_changes_between_the_answer_and_the_run(
-    asked: Any, workspace: Path, skills_dir: Path
-) -> None:
-    agent = asked(run("a"))
-    (interrupt,) = agent.state.interrupts
-    answer: Any = Command(resume={interrupt.id: {"decisions": [{"type": "approve"}]}})
-    agent.graph.invoke(answer, agent.config, interrupt_before=["act"])
-    assert agent.state.next == ("act",)
-    (skills_dir / "alpha" / "scripts" / "run.py").write_text("open('log.txt', 'w').write('evil')\n")
-    agent.run(None)
-    assert log(workspace) == "a"
-
-
-async def test_the_same_holds_where_the_graph_runs_asynchronously(
-    asked: Any, workspace: Path, skills_dir: Path
-) -> None:
-    agent = asked(run("a"))
-    (interrupt,) = agent.state.interrupts
-    answer: Any = Command(resume={interrupt.id: {"decisions": [{"type": "approve"}]}})
-    await agent.graph.ainvoke(answer, agent.config, interrupt_before=["act"])
-    (skills_dir / "alpha" / "scripts" / "run.py").write_text("open('log.txt', 'w').write('evil')\n")
-    await agent.graph.ainvoke(None, agent.config)
-    assert log(workspace) == "a"
 
 
 def test_a_call_of_a_version_that_was_replaced_since_is_not_run(
     asked: Any, workspace: Path, skills_dir: Path
 ) -> None:
     agent = asked(run("a"))
-    (skills_dir / "alpha" / "scripts" / "run.py").write_text("open('log.txt', 'w').write('evil')\n")
+    (skills_dir / "alpha" / "scripts" / "run.py").write_text(EVIL)
     ledger = agent.values["skills_loaded"]["alpha"]
-    (ref,) = [each.ref for each in registry_of(agent.settings, ()).refresh().skills if each.name == "alpha"]
-    other = {
-        **ledger,
-        "digest": registry_of(agent.settings, ()).load(ref).digest,
-        "order": ledger["order"] + 1,
-    }
-    (interrupt,) = agent.state.interrupts
+    registry = registry_of(agent.settings, ())
+    (ref,) = [each.ref for each in registry.refresh().skills if each.name == "alpha"]
+    other = {**ledger, "digest": registry.load(ref).digest, "order": ledger["order"] + 1}
+    answer = resume(agent)
     agent.graph.update_beside_question(agent.config, {"skills_loaded": {"alpha": other}})
-    answer: Any = Command(resume={interrupt.id: {"decisions": [{"type": "approve"}]}})
-    agent.graph.invoke(answer, agent.config)
+    agent.run(answer)
     assert log(workspace) == ""
-    assert "not what was approved" in agent.tool_messages("run_script")[0].text
+    (verdict,) = agent.values["verdicts"].values()
+    assert verdict["facts"] == {"changed": "run_script"}
 
 
-def test_arguments_that_are_not_those_approved_are_not_run(asked: Any, workspace: Path) -> None:
-    agent = asked(run("a"))
-    (interrupt,) = agent.state.interrupts
-    answer: Any = Command(resume={interrupt.id: {"decisions": [{"type": "approve"}]}})
-    agent.graph.invoke(answer, agent.config, interrupt_before=["act"])
-    ((name, verdict),) = agent.values["verdicts"].items()
-    forged = {**verdict, "args": {**verdict["args"], "args": ["evil"]}}
-    agent.graph.update_own_state(agent.config, {"verdicts": {name: forged}}, as_node="approve")
-    agent.run(None)
-    assert log(workspace) == ""
-
-
-def test_arguments_that_are_not_those_judged_are_not_read(make_agent: MakeAgent, workspace: Path) -> None:
-    (workspace / "open.txt").write_text("open")
+@pytest.mark.parametrize(
+    ("wanted", "forged", "node"),
+    [
+        (run("a"), {"skill": "alpha", "path": "scripts/run.py", "args": ["evil"]}, "approve"),
+        (calls(call("read_file", path="open.txt")), {"path": "closed.txt"}, "gate"),
+    ],
+)
+def test_arguments_that_are_not_those_judged_are_not_run(
+    asked: Any, make_agent: MakeAgent, workspace: Path, wanted: Any, forged: dict[str, Any], node: str
+) -> None:
     (workspace / "closed.txt").write_text("closed")
-    agent = make_agent([calls(call("read_file", path="open.txt")), "done"])
+    agent = make_agent([LOAD, wanted, "done"])
     question: Any = {"messages": [("user", "go")]}
     agent.graph.invoke(question, agent.config, interrupt_before=["act"])
+    if is_open(agent):
+        agent.graph.invoke(resume(agent), agent.config, interrupt_before=["act"])
     ((name, verdict),) = agent.values["verdicts"].items()
-    forged = {**verdict, "args": {"path": "closed.txt"}}
-    agent.graph.update_own_state(agent.config, {"verdicts": {name: forged}}, as_node="gate")
+    other = {name: {**verdict, "args": forged}}
+    agent.graph.update_own_state(agent.config, {"verdicts": other}, as_node=node)
     agent.run(None)
-    assert "is confirmed here" in agent.tool_messages("read_file")[0].text
+    (refused,) = (each for each in agent.transcript if each.type == "tool" and each.name != "load_skill")
+    assert refused.id == f"refused-{name}"
+    assert log(workspace) == ""
 
 
-def test_no_grant_holds_for_a_version_that_the_person_did_not_see(asked: Any, skills_dir: Path) -> None:
+def test_no_grant_holds_for_a_version_that_the_person_did_not_see(asked: Any) -> None:
     agent = asked(run("a"))
     ledger = agent.values["skills_loaded"]["alpha"]
     other = {**ledger, "digest": "0" * 64, "order": ledger["order"] + 1}
-    (interrupt,) = agent.state.interrupts
+    answer = resume(agent, approve("skill"))
     agent.graph.update_beside_question(agent.config, {"skills_loaded": {"alpha": other}})
-    answer: Any = Command(resume={interrupt.id: {"decisions": [approve("skill")]}})
-    agent.graph.invoke(answer, agent.config)
+    agent.run(answer)
     (grant,) = agent.values["grants"].values()
     assert (grant["scope"], grant["contents"]) == ("call", {})
 
@@ -344,8 +289,8 @@ def test_a_call_that_a_person_rejects_three_times_ends_the_turn(asked: Any) -> N
 def test_where_nobody_is_asked_the_call_is_refused_and_the_run_goes_on(asked: Any, workspace: Path) -> None:
     agent = asked(write("a.txt"), load=None, approval="deny")
     assert not is_open(agent)
-    (refused,) = agent.tool_messages("write_file")
-    assert "needs an approval" in refused.text
+    (verdict,) = agent.values["verdicts"].values()
+    assert [*verdict["facts"]] == ["nobody"]
     assert agent.values["answer"] == "done"
     assert not (workspace / "a.txt").exists()
 
@@ -362,7 +307,7 @@ def test_where_a_question_is_an_error_the_run_ends_before_anything_of_the_step(
     assert agent.state.next == ("gate",)
     asking = make_agent([wanted, "done"], checkpointer=agent.checkpointer)
     asking.run(None)
-    asking.answer({"type": "approve"})
+    asking.answer(APPROVE)
     assert (workspace / "a.txt").exists()
 
 
@@ -381,14 +326,9 @@ def test_where_nobody_is_asked_a_changed_skill_stays_as_it_was_loaded(
 def test_the_question_names_skill_source_trust_risk_and_isolation(asked: Any) -> None:
     agent = asked(run("a"))
     text = agent.state.interrupts[0].value["action_requests"][0]["description"]
-    for part in ("skill `alpha`", "untrusted source (`project`)", "Risk: run", "Isolation: "):
+    warnings = ("skill `alpha`", "untrusted source (`project`)", "loaded: `beta`")
+    for part in (*warnings, "Risk: run", "Isolation: "):
         assert part in text
-
-
-def test_a_question_without_a_skill_names_the_untrusted_ones_that_are_loaded(asked: Any) -> None:
-    agent = asked(write("a.txt"))
-    text = agent.state.interrupts[0].value["action_requests"][0]["description"]
-    assert "untrusted sources were loaded: `alpha`, `beta`" in text
 
 
 @pytest.mark.parametrize("path", ["../../../../pipe", "{workspace}/pipe", "scripts/none.py", "scripts"])
@@ -415,24 +355,6 @@ def test_a_grant_for_one_source_never_serves_the_same_skill_of_another(
     agent.say("go")
     agent.answer(approve("skill"))
     agent.say("/alpha@project")
-
     assert log(workspace) == "ab"
     assert agent.values["skills_loaded"]["alpha"]["source"] == "project"
-    assert is_open(agent)
-    agent.answer({"type": "reject"})
-    assert log(workspace) == "ab"
-
-
-def test_a_grant_of_an_earlier_version_names_no_source_and_serves_nothing(asked: Any) -> None:
-    agent = asked(run("a"), "done", run("b"))
-    agent.answer(approve("call"))
-    (grant,) = agent.values["grants"].values()
-    digest = agent.values["skills_loaded"]["alpha"]["digest"]
-    agent.graph.update_own_state(
-        agent.config,
-        {"grants": {"old": {**grant, "id": "old", "scope": "skill", "contents": {"alpha": digest}}}},
-        as_node="discover",
-    )
-    agent.say("again")
-
     assert is_open(agent)

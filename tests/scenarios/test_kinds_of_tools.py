@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.tools import BaseTool, StructuredTool, ToolException, tool
+from langchain_core.tools import StructuredTool, ToolException, tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -63,37 +63,6 @@ async def test_a_function_is_a_tool_and_a_coroutine_works_in_invoke_too(workspac
     agent = agent_of(workspace, replies, [double, fetch])
     for result in (agent.invoke(ASKED, config("1")), await agent.ainvoke(ASKED, config("2"))):
         assert [each.text for each in result["messages"] if each.type == "tool"] == ["8", "fetched 3"]
-
-
-class Fetch(BaseTool):
-    """A tool whose author wrote the path for `ainvoke` alone, as LangChain's documentation shows it."""
-
-    name: str = "fetch"
-    description: str = "Fetch something."
-    broken: bool = False
-
-    def _run(self, number: int) -> str:
-        if self.broken:
-            self.look(number)
-        raise NotImplementedError("This tool is async.")
-
-    async def _arun(self, number: int) -> str:
-        return f"fetched {number}"
-
-    def look(self, number: int) -> None:
-        raise NotImplementedError(f"no looking at {number} yet")
-
-
-async def test_a_tool_with_an_arun_alone_works_in_invoke_too(workspace: Path) -> None:
-    agent = agent_of(workspace, [calls(call("fetch", number=3)), "done"], [Fetch()])
-    for result in (agent.invoke(ASKED, config("1")), await agent.ainvoke(ASKED, config("2"))):
-        assert [each.text for each in result["messages"] if each.type == "tool"] == ["fetched 3"]
-
-
-def test_a_tool_that_has_begun_is_not_run_again_the_other_way(workspace: Path) -> None:
-    agent = agent_of(workspace, [calls(call("fetch", number=3)), "done"], [Fetch(broken=True)])
-    (text,) = [each.text for each in agent.invoke(ASKED, config())["messages"] if each.type == "tool"]
-    assert text == "The tool failed: NotImplementedError: no looking at 3 yet"
 
 
 @pytest.mark.parametrize(

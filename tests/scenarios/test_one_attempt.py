@@ -5,48 +5,21 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
-from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
-from langgraph.types import Command, interrupt
+from langgraph.types import Command
 
 from skills_agent.graph import build_graph
 from skills_agent.graph.threads.errors import AnsweredError
 from skills_agent.graph.threads.thread import status_of
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.schema import AgentState
-from tests.agents import Agent, call, calls
+from tests.agents import Agent, CutOff, Notes, call, calls
 from tests.kit import MakeAgent
 
 APPROVE = {"decisions": [{"type": "approve"}]}
 REJECT = {"decisions": [{"type": "reject"}]}
-
-
-class CutOff(BaseException):
-    """Stands for what ends a process in the middle of an effect."""
-
-
-class Notes:
-    """A tool with an effect that is cut off after it, as often as is said."""
-
-    def __init__(self, name: str = "note") -> None:
-        self.taken: list[str] = []
-        self.crashes = 0
-        self.question = ""
-
-        @tool(name)
-        def note(text: str) -> str:
-            """Note something."""
-            said = interrupt({"ask": self.question}) if self.question else ""
-            self.taken.append(text)
-            if self.crashes:
-                self.crashes -= 1
-                raise CutOff
-            return f"noted {text} {said}"
-
-        note.metadata = {"risk": "write"}
-        self.tool = note
 
 
 @pytest.fixture
@@ -151,7 +124,7 @@ def test_an_answer_that_was_taken_but_not_stored_holds_when_it_comes_again(
 ) -> None:
     """A rejection is in the journal before it is in a checkpoint."""
     (question,) = agent.state.interrupts
-    entry = agent.graph.services.journal_of(agent.checkpointer, None).get(
+    entry = agent.graph.services.journal_of(agent.checkpointer).get(
         "thread", question.value["action_requests"][0]["outcome_unknown"]["call_id"]
     )
     assert entry is not None

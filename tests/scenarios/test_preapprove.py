@@ -18,7 +18,6 @@ from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from tests.agents import Agent, call, calls
 from tests.kit import MakeAgent
-from tests.machine import needs_bwrap, needs_shell
 
 RUN = call("run_script", skill="alpha", path="scripts/run.py")
 WRITE = call("write_file", path="out/a.txt", content="x")
@@ -71,43 +70,50 @@ def test_a_listed_call_of_a_trusted_skill_is_not_asked_about(
     assert "alpha" in verdict["reason"]
 
 
-def test_what_is_not_listed_is_asked_about_and_not_refused(agent: Any, users: Path) -> None:
-    declare(users, "alpha", "allowed-tools: run_script(scripts/*.py) Write(out/*)")
-    other = call("write_file", path="else.txt", content="x")
-    assert asked(agent(RUN, WRITE, other)) == ["write_file"]
+BOTH = ["run_script", "write_file"]
+OTHER = call("write_file", path="else.txt", content="x")
+OPENING = call("run_script", skill="alpha", path="scripts/run.py", network=["api.example.invalid"])
 
 
-@pytest.mark.parametrize("mode", ["recommend", "restrict", "intersection"])
-def test_no_other_mode_skips_a_question(agent: Any, users: Path, mode: str) -> None:
-    declare(users, "alpha", "allowed-tools: run_script Write")
-    assert asked(agent(RUN, WRITE, allowed_tools=mode)) == ["run_script", "write_file"]
-
-
-def test_an_untrusted_skill_never_preapproves(agent: Any, skills_dir: Path, workspace: Path) -> None:
-    declare(skills_dir, "alpha", "allowed-tools: run_script Write Bash(*)")
-    assert asked(agent(RUN, WRITE)) == ["run_script", "write_file"]
-    assert not (workspace / "log.txt").exists()
-
-
-def test_a_trusted_skill_does_not_preapprove_the_scripts_of_an_untrusted_one(
-    agent: Any, users: Path, skills_dir: Path
+@pytest.mark.parametrize(
+    ("of_user", "of_project", "wanted", "mode", "questions"),
+    [
+        ({"alpha": "run_script(scripts/*.py) Write(out/*)"}, {}, [RUN, WRITE, OTHER], "", ["write_file"]),
+        *(
+            ({"alpha": "run_script Write"}, {}, [RUN, WRITE], mode, BOTH)
+            for mode in ("recommend", "restrict", "intersection")
+        ),
+        ({}, {"alpha": "run_script Write Bash(*)"}, [RUN, WRITE], "", BOTH),
+        ({"beta": "Bash run_script"}, {"alpha": "Grep"}, [RUN], "", ["run_script"]),
+        # No list opens the network.
+        ({"alpha": "run_script Network(api.example.invalid)"}, {}, [OPENING], "", ["run_script"]),
+    ],
+)
+def test_what_is_asked_about(
+    agent: Any,
+    users: Path,
+    skills_dir: Path,
+    of_user: dict[str, str],
+    of_project: dict[str, str],
+    wanted: list[Any],
+    mode: str,
+    questions: list[str],
 ) -> None:
-    declare(users, "beta", "allowed-tools: Bash run_script")
-    declare(skills_dir, "alpha")
-    assert asked(agent(RUN, loads=("alpha", "beta"))) == ["run_script"]
+    for folder, skills in ((users, of_user), (skills_dir, of_project)):
+        for name, listed in skills.items():
+            declare(folder, name, f"allowed-tools: {listed}")
+    made = agent(*wanted, loads=(*of_user, *of_project), allowed_tools=mode or "preapprove")
+    assert asked(made) == questions
 
 
-def test_a_skill_that_is_not_loaded_preapproves_nothing(agent: Any, users: Path) -> None:
-    declare(users, "alpha")
+def test_preapproval_does_not_lift_what_is_refused_nor_count_for_what_is_not_loaded(
+    agent: Any, users: Path
+) -> None:
+    declare(users, "alpha", "disallowed-tools: Write(out/*)")
     declare(users, "beta", "allowed-tools: Write")
-    assert asked(agent(WRITE)) == ["write_file"]
-
-
-def test_preapproval_does_not_lift_what_is_refused(agent: Any, users: Path, workspace: Path) -> None:
-    declare(users, "alpha", "allowed-tools: Write", "disallowed-tools: Write(out/*)")
-    made = agent(WRITE, call("write_file", path=3), exclude_tools=())
-    assert asked(made) == []
-    assert all(message.status == "error" for message in made.tool_messages("write_file"))
+    made = agent(WRITE, OTHER, call("write_file", path=3))
+    assert asked(made) == ["write_file"]
+    assert [each.status for each in made.tool_messages("write_file")] == ["error", "error"]
 
 
 def test_trust_in_a_project_skill_lets_it_preapprove_until_it_changes(
@@ -141,16 +147,6 @@ def test_the_question_says_whether_the_source_is_trusted(agent: Any, users: Path
     texts = [each["description"] for each in made.state.interrupts[0].value["action_requests"]]
     assert "from a trusted source (user)" in texts[0]
     assert "`beta` is from an untrusted source (`project`)" in texts[1]
-
-
-def test_the_trust_file_is_in_the_folder_of_settings_of_the_person(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    settings = Settings(home=tmp_path)
-    assert trust_file_of(settings) == tmp_path / ".config" / "skills-agent" / "trust.json"
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
-    assert trust_file_of(settings) == tmp_path / "xdg" / "skills-agent" / "trust.json"
 
 
 class Noting(ControlledRunner):
@@ -187,49 +183,3 @@ def test_a_question_promises_no_more_of_a_trusted_folder_than_the_run_gives(
     graph.invoke(Command(resume={"decisions": [{"type": "approve"}]}), config)
     assert runner.ran == [False]
     assert set(runner.asked) == {False}
-
-
-API = "api.example.invalid"
-
-
-@needs_bwrap
-@pytest.mark.parametrize(
-    ("listed", "mode", "host", "is_asked"),
-    [
-        (f"Bash(touch:*) Network({API})", "preapprove", API, False),
-        ("Bash(touch:*) Network(*.example.invalid)", "preapprove", API, False),
-        ("Bash(touch:*) Network", "preapprove", API, False),
-        (f"Bash(touch:*) Network({API})", "preapprove", "*.example.invalid", True),
-        (f"Bash(touch:*) Network({API})", "preapprove", "evil.example", True),
-        (f"Bash(touch:*) Network({API})", "preapprove", f"{API}:8443", True),
-        ("Bash(touch:*)", "preapprove", API, True),
-        (f"Network({API})", "preapprove", API, True),  # what runs is not listed
-        (f"Bash(touch:*) Network({API})", "recommend", API, True),
-    ],
-)
-@pytest.mark.variants
-def test_a_trusted_skill_preapproves_the_hosts_that_it_lists(
-    agent: Any, users: Path, listed: str, mode: str, host: str, is_asked: bool
-) -> None:
-    declare(users, "alpha", f"allowed-tools: {listed}")
-    made = agent(call("run_command", command="touch a", network=[host]), allowed_tools=mode)
-    assert asked(made) == ["run_command"] * is_asked
-
-
-@needs_shell
-@needs_bwrap
-def test_only_a_trusted_skill_opens_the_network_and_for_no_other_one(
-    agent: Any, users: Path, skills_dir: Path, workspace: Path
-) -> None:
-    lists = f"allowed-tools: Bash run_script Network({API})"
-    wish = {"network": [API]}
-    declare(workspace / ".agent" / "skills", "alpha", lists)
-    made = agent(call("run_command", command="touch a", **wish))
-    assert asked(made) == ["run_command"]
-    declare(users, "beta", lists)
-    declare(users, "gamma", "allowed-tools: run_script")
-    run = call("run_script", skill="gamma", path="scripts/run.py", **wish)
-    made = agent(run, loads=("beta", "gamma"), thread="other")
-    assert asked(made) == ["run_script"]
-    made = agent(call("run_command", command="touch a", **wish), loads=("beta", "alpha"), thread="third")
-    assert asked(made) == ["run_command"]

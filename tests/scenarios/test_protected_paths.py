@@ -35,49 +35,54 @@ def verdict(settings: Settings, tool: str, args: dict[str, Any], **state: Any) -
     return judge.verdict(judge.call(tool, args))
 
 
-@needs_shell
-def test_a_program_reads_a_folder_of_skills_unasked_and_cannot_write_there(workspace: Path) -> None:
-    skills = workspace / "catalog"
-    write_skill(skills, "alpha", "Counts.", assets__data_csv="a\n1\n")
-    settings = Settings(workspace=workspace, skills_dirs=(skills,), enable_run_command="on")
-    path = "catalog/alpha/assets/data.csv"
+def running(command: str) -> tuple[str, dict[str, str]]:
+    return "run_command", {"command": command}
 
-    assert verdict(settings, "run_command", {"command": f"wc -l {path}"}).decision == "allow"
-    assert verdict(settings, "write_file", {"path": path, "content": "x"}).decision == "ask"
+
+def writing(path: str) -> tuple[str, dict[str, str]]:
+    return "write_file", {"path": path, "content": EVIL}
+
+
+ASKED = [
+    ".git/config", "./.git//config", "a/../.git/config", ".GIT/config", ".git./config", "a/.git/hooks/x",
+    "link/config", ".envrc", ".vscode/tasks.json", ".github/workflows/ci.yml", ".agent/skills/x/SKILL.md",
+    ".agents/skills/x/SKILL.md", ".claude/settings.json", ".husky/pre-commit", ".pre-commit-config.yaml",
+    "catalog/alpha/assets/data.csv", "own.txt",
+]  # fmt: skip
+ASKED_COMMANDS = [
+    "cp evil .git/config", "tee --output=.git/config", "python3 -c \"open('.git/config', 'w')\"",
+    "cp evil .g''it/config", "cp evil .g\\it/config", "cp evil link/config", "git commit -m x",
+]  # fmt: skip
+FREE = ["git status", "git log", "git branch", "wc -l catalog/alpha/assets/data.csv"]
 
 
 @pytest.mark.parametrize(
-    "path",
+    ("wanted", "is_asked"),
     [
-        ".git/config", "./.git//config", "a/../.git/config", ".GIT/config", ".git./config", "a/.git/hooks/x",
-        "link/config", ".envrc", ".vscode/tasks.json", ".github/workflows/ci.yml", ".agent/skills/x/SKILL.md",
-        ".agents/skills/x/SKILL.md", ".claude/settings.json", ".husky/pre-commit", ".pre-commit-config.yaml",
+        *((writing(path), True) for path in ASKED),
+        *(pytest.param(running(command), True, marks=needs_shell) for command in ASKED_COMMANDS),
+        *(pytest.param(running(command), False, marks=needs_shell) for command in FREE),
+        *((writing(path), False) for path in ("src/a.py", "src/catalog/x.py")),
+        (("read_file", {"path": ".git/config"}), False),
     ],
-)  # fmt: skip
-def test_yes_does_not_answer_a_write_to_a_protected_path(workspace: Path, path: str) -> None:
+)
+def test_what_was_said_in_advance_does_not_answer(
+    workspace: Path, wanted: tuple[str, dict[str, str]], is_asked: bool
+) -> None:
     (workspace / ".git").mkdir()
     (workspace / "link").symlink_to(".git")
-    settings = Settings(workspace=workspace, home=workspace.parent / "home", require_approval_for=frozenset())
-    asked = verdict(settings, "write_file", {"path": path, "content": EVIL})
-    assert asked.decision == "ask"
-    assert "Protected path, asked about every time" in asked.reason
-    assert verdict(settings, "write_file", {"path": "src/a.py", "content": "x"}).decision == "allow"
-
-
-@needs_shell
-@pytest.mark.parametrize(
-    "command",
-    [
-        "cp evil .git/config", "tee --output=.git/config", "python3 -c \"open('.git/config', 'w')\"",
-        "cp evil .g''it/config", "cp evil .g\\it/config", "cp evil link/config",
-    ],
-)  # fmt: skip
-def test_yes_does_not_answer_a_command_that_names_one(workspace: Path, command: str) -> None:
-    (workspace / ".git").mkdir()
-    (workspace / "link").symlink_to(".git")
-    settings = Settings(workspace=workspace, home=workspace.parent / "home", enable_run_command="on")
-    assert verdict(settings, "run_command", {"command": command}).decision == "ask"
-    assert verdict(settings, "run_command", {"command": "git status"}).decision == "allow"
+    write_skill(workspace / "catalog", "alpha", "Counts.", assets__data_csv="a\n1\n")
+    settings = Settings(
+        workspace=workspace,
+        home=workspace.parent / "home",
+        skills_dirs=(workspace / "catalog",),
+        enable_run_command="on",
+        protected_paths=("own.*",),
+        require_approval_for=frozenset() if wanted[0] == "write_file" else frozenset({"run"}),
+    )
+    given = verdict(settings, *wanted)
+    assert given.decision == ("ask" if is_asked else "allow")
+    assert ("protected" in given.facts) == is_asked
 
 
 @pytest.mark.parametrize("args", [[".git/config"], "--to .git/config", '["\\u002egit/config"]'])
@@ -97,7 +102,7 @@ def test_a_grant_does_not_answer_it_and_each_write_is_asked_about(
     agent = make_agent([calls(PLAIN), calls(GIT), calls(GIT), "done"])
     agent.say("go")
     agent.answer({"type": "approve", "grant": {"scope": "thread"}})
-    assert "`.git/config` (version control)" in question_of(agent)
+    assert "`.git/config (version control)`" in question_of(agent)
     assert not (workspace / ".git").exists()
     agent.answer({"type": "approve", "grant": {"scope": "thread"}})
     assert agent.state.interrupts
@@ -136,19 +141,6 @@ def test_where_nobody_is_asked_it_is_refused(make_agent: MakeAgent, workspace: P
         failing.say("go")
 
 
-def test_the_operator_adds_to_the_list(make_agent: MakeAgent) -> None:
-    agent = make_agent([calls(PLAIN), "done"], require_approval_for=frozenset(), protected_paths=("out.*",))
-    agent.say("go")
-    assert "`out.txt` (protected_paths)" in question_of(agent)
-
-
-def test_to_read_one_asks_nothing(make_agent: MakeAgent, workspace: Path) -> None:
-    (workspace / ".github").mkdir()
-    (workspace / ".github/ci.yml").write_text("on: push")
-    agent = make_agent([calls(call("read_file", path=".github/ci.yml")), "done"])
-    assert agent.say("go")["answer"] == "done"
-
-
 @needs_bwrap
 @pytest.mark.parametrize("place", ["shared-skills", ".claude/skills"])
 def test_a_script_does_not_rewrite_the_script_of_another_skill(
@@ -167,21 +159,6 @@ def test_a_script_does_not_rewrite_the_script_of_another_skill(
     assert "done" in agent.tool_messages("run_script")[0].text
     assert (folder / "trusted/scripts/run.py").read_text() == "print('mine')"
     assert not (folder / "more").exists()
-
-
-def test_a_write_into_a_folder_of_skills_is_asked_about_every_time(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
-    write_skill(workspace / "shared-skills", "trusted", "Trusted.", scripts__run_py="print('mine')")
-    wanted = call("write_file", path="shared-skills/trusted/scripts/run.py", content="evil")
-    elsewhere = call("write_file", path="src/shared-skills/x.py", content="fine")
-    dirs = (workspace / "shared-skills",)
-    agent = make_agent(
-        [calls(elsewhere), calls(wanted), "done"], skills_dirs=dirs, require_approval_for=frozenset()
-    )
-    agent.say("go")
-    assert (workspace / "src/shared-skills/x.py").exists()
-    assert "rotected path" in question_of(agent)
 
 
 def test_the_model_and_the_record_are_told_what_was_put_aside(
@@ -211,7 +188,7 @@ def test_an_approved_commit_is_made_and_runs_nothing_else(make_agent: MakeAgent,
     commit = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m made"
     agent = make_agent([calls(call("run_command", command=commit)), "done"], sandbox="require")
     agent.say("go")
-    assert question_of(agent).count("`.git (git commit)` (version control)") == 1
+    assert question_of(agent).count("`.git (git commit) (version control)`") == 1
     agent.answer({"type": "approve", "grant": {"scope": "thread"}})
     assert git("log", "--format=%s") == "made\n"
     assert not (workspace / "ran").exists()
@@ -226,15 +203,3 @@ def test_git_that_would_write_beside_others_is_refused_and_nobody_is_asked(
     agent = make_agent([calls(call("run_command", command=command)), "done"], enable_run_command="on")
     assert agent.say("go")["answer"] == "done"
     assert "Not run: git " in agent.tool_messages("run_command")[0].text
-
-
-@needs_shell
-@pytest.mark.parametrize(
-    ("command", "decision"), [("git commit -m x", "ask"), ("git log", "allow"), ("git branch", "allow")]
-)
-def test_yes_does_not_answer_a_command_of_git_that_writes(
-    workspace: Path, command: str, decision: str
-) -> None:
-    (workspace / ".git").mkdir()
-    settings = Settings(workspace=workspace, home=workspace.parent / "home", enable_run_command="on")
-    assert verdict(settings, "run_command", {"command": command}).decision == decision

@@ -53,7 +53,7 @@ def test_the_warning_stands_first_and_the_diff_follows(make_agent: MakeAgent, wo
 
 def test_a_protected_file_is_warned_about_first(make_agent: MakeAgent) -> None:
     question = asked(make_agent([calls(call("write_file", path=".envrc", content="x\n")), "done"]))
-    assert question.startswith("- **Warning:** Protected path: other programs obey `.envrc`")
+    assert question.startswith("- **Warning:** Protected path, which other programs obey: `.envrc")
 
 
 def test_a_warning_is_said_once(make_agent: MakeAgent, skills_dir: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_warning_is_said_once(make_agent: MakeAgent, skills_dir: Path) -> None
     assert question.count("You are asked every time") == 2
     assert question.count("version control") == 1
     (_, verdict) = agent.values["verdicts"].values()
-    assert "Protected path, asked about every time: .envrc" in verdict["reason"]
+    assert verdict["facts"]["protected"][0].startswith(".envrc (")
 
 
 def test_a_script_is_shown_with_its_words_quoted(make_agent: MakeAgent, skills_dir: Path) -> None:
@@ -80,7 +80,9 @@ def test_a_script_is_shown_with_its_words_quoted(make_agent: MakeAgent, skills_d
     assert "A script of the skill `alpha`:\n\n```sh\nscripts/run.py 'a b' '$(id)' 'x`y'\n```" in question
     assert "`stdin`:\n\n```\n1\n2\n```" in question
     assert "There is no sandbox" in question
-    assert "Isolation: controlled. Risk: run. To trust alpha as it is now: skills-agent trust " in question
+    (verdict,) = agent.values["verdicts"].values()
+    assert (verdict["facts"]["isolation"], verdict["facts"]["risk"]) == ("controlled", "run")
+    assert verdict["facts"]["to_trust"][0].startswith("skills-agent trust ")
 
 
 @needs_shell

@@ -17,14 +17,10 @@ from skills_agent.graph import ThreadBusyError, build_graph
 from skills_agent.graph.threads.errors import ThreadError
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.schema import AgentState
-from tests.agents import Agent, call, calls
+from tests.agents import Agent, CutOff, call, calls
 from tests.kit import MakeAgent
 
 WRITE = call("write_file", path="a", content="b")
-
-
-class CutOff(BaseException):
-    """Stands for what ends a process in the middle."""
 
 
 class Replies:

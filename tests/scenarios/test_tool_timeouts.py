@@ -11,7 +11,6 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.types import Command, interrupt
 
 from skills_agent.graph.settings import SettingsError
-from skills_agent.nodes import timeouts
 from tests.agents import Agent, call, calls
 from tests.kit import MakeAgent
 
@@ -140,36 +139,6 @@ def test_the_limit_of_a_tool_is_stronger_than_the_setting(
 def test_a_limit_that_is_none_is_refused(make_agent: MakeAgent, site: Site, limit: Any) -> None:
     with pytest.raises(SettingsError, match="deploy needs metadata"):
         make_agent([], tools=[tool_of(site.deploy, timeout=limit)])
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-@pytest.mark.variants
-def test_clients_hear_that_a_tool_still_runs(
-    make_agent: MakeAgent, site: Site, monkeypatch: pytest.MonkeyPatch, is_async: bool
-) -> None:
-    monkeypatch.setattr(timeouts, "BEAT_SECONDS", 0.1)
-
-    agent = make_agent([DEPLOY, "Done."], tools=[tool_of(site.deploy)], require_approval_for=[])
-    beats: list[Any] = []
-
-    def hear(part: Any) -> None:
-        if part["type"] == "skills_agent.call_running":
-            beats.append(part)
-        if len(beats) == 3:
-            site.may_end.set()
-
-    async def stream() -> None:
-        async for part in agent.graph.astream(HELLO, agent.config, stream_mode="custom"):
-            hear(part)
-
-    if is_async:
-        asyncio.run(stream())
-    else:
-        for part in agent.graph.stream(HELLO, agent.config, stream_mode="custom"):
-            hear(part)
-    assert len(beats) >= 3
-    assert {(each["tool"], each["node"]) for each in beats} == {("deploy", "act")}
-    assert results(agent) == ["deployed"]
 
 
 def test_a_tool_may_ask_a_person_within_its_time(make_agent: MakeAgent) -> None:

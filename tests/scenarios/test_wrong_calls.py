@@ -90,22 +90,16 @@ def test_a_loaded_skill_and_its_files_name_what_to_call(make_agent: MakeAgent) -
 @pytest.mark.parametrize(
     ("name", "right"),
     [
-        ("read_files", "read_file"),
-        ("grep_search", "grep"),
-        ("TodoWrite", "update_plan"),
-        ("Skill", "load_skill"),
+        ("read_files", ": call read_file."),
+        ("grep_search", ": call grep."),
+        ("TodoWrite", ": call update_plan."),
+        ("Skill", ": call load_skill."),
+        ("xyzzy", ". Tools: "),
     ],
 )
 def test_a_name_near_to_that_of_a_tool_names_it(make_agent: MakeAgent, name: str, right: str) -> None:
-    wanted = call(name)
-    assert answered(make_agent([calls(wanted), "done"]), wanted) == [
-        f"There is no tool '{name}': call {right}."
-    ]
-
-
-def test_a_name_near_to_nothing_is_answered_with_the_tools(make_agent: MakeAgent) -> None:
-    (text,) = answered(make_agent([calls(call("xyzzy")), "done"]), "xyzzy")
-    assert text.startswith("There is no tool 'xyzzy'. Tools: ")
+    (text,) = answered(make_agent([calls(call(name)), "done"]), name)
+    assert text.startswith(f"There is no tool '{name}'{right}")
 
 
 @pytest.mark.parametrize("name", ["for-people", "brand-colors"])
@@ -209,24 +203,27 @@ def test_arguments_as_an_object_and_an_id_as_a_number_are_read(
 PLAN = call("update_plan", goal="Read", steps=[{"id": "1", "title": "Read", "status": "completed"}])
 
 
-def test_a_third_call_with_the_same_result_is_not_run_and_the_turn_ends(make_agent: MakeAgent) -> None:
-    agent = make_agent([calls(PLAN)] * 5 + ["That is the plan."], max_model_calls=20)
-    result = agent.say("go")
-    texts = [str(each.text) for each in agent.tool_messages("update_plan")]
-    assert texts[0] == texts[1]
-    assert [each.startswith("Not run: update_plan gave the same result 2 times") for each in texts] == (
-        [False] * 2 + [True] * 3
-    )
-    assert result["answer"] == "That is the plan."
-    assert agent.values["plan"]["revision"] == 2
+LOOK, WRITE = call("read_file", path="a.txt"), call("write_file", path="b.txt", content="x")
 
 
-def test_calls_in_turns_count_where_nothing_is_changed(make_agent: MakeAgent, workspace: Path) -> None:
+@pytest.mark.parametrize(
+    ("replies", "tool", "ran"),
+    [
+        ([PLAN] * 5, "update_plan", [True, True, False, False, False]),
+        ([LOOK, PLAN] * 3, "read_file", [True, True, False]),  # nothing is changed in between
+        ([LOOK, LOOK, WRITE, LOOK], "read_file", [True] * 3),  # tests that pass are run again after an edit
+        ([PLAN, PLAN, None, PLAN], "update_plan", [True] * 3),  # None: a new turn
+    ],
+)
+def test_a_third_call_with_the_same_result_is_not_run(
+    make_agent: MakeAgent, workspace: Path, replies: list[Any], tool: str, ran: list[bool]
+) -> None:
     (workspace / "a.txt").write_text("one\n")
-    read = call("read_file", path="a.txt")
-    agent = make_agent([*[calls(read), calls(PLAN)] * 3, "done"], max_model_calls=20)
-    agent.say("go")
-    assert [each.status for each in agent.tool_messages("read_file")] == ["success", "success", "error"]
+    script = [calls(each) if each else "done" for each in replies]
+    agent = make_agent([*script, "done"], max_model_calls=20, require_approval_for=frozenset())
+    for _ in range(1 + replies.count(None)):
+        assert agent.say("go")["answer"] == "done"
+    assert [each.status == "success" for each in agent.tool_messages(tool)] == ran
 
 
 def test_a_result_that_differs_may_be_looked_at_again(make_agent: MakeAgent, workspace: Path) -> None:
@@ -240,17 +237,6 @@ def test_a_result_that_differs_may_be_looked_at_again(make_agent: MakeAgent, wor
     agent = make_agent([*[read] * 5, "done"], max_model_calls=20)
     agent.say("go")
     assert [each.status for each in agent.tool_messages("read_file")] == ["success"] * 5
-
-
-def test_a_change_in_between_lets_the_same_call_run(make_agent: MakeAgent, workspace: Path) -> None:
-    """Tests that pass are run again after each edit."""
-    look, write = call("read_file", path="a.txt"), call("write_file", path="b.txt", content="x")
-    (workspace / "a.txt").write_text("one\n")
-    agent = make_agent(
-        [calls(look), calls(look), calls(write), calls(look), "done"], require_approval_for=frozenset()
-    )
-    agent.say("go")
-    assert [each.status for each in agent.tool_messages("read_file")] == ["success"] * 3
 
 
 def test_what_looks_at_a_job_may_look_again(make_agent: MakeAgent) -> None:
@@ -270,13 +256,6 @@ def test_what_looks_at_a_job_may_look_again(make_agent: MakeAgent) -> None:
     agent.say("go")
     assert [each.status for each in agent.tool_messages("job")] == ["success"] * 4
     assert len([each for each in agent.tool_messages("facts") if each.status == "success"]) == 4
-
-
-def test_a_new_turn_begins_anew(make_agent: MakeAgent) -> None:
-    agent = make_agent([calls(PLAN), calls(PLAN), "done", calls(PLAN), "done"])
-    agent.say("go")
-    agent.say("again")
-    assert [each.status for each in agent.tool_messages("update_plan")] == ["success"] * 3
 
 
 def test_a_request_for_a_loaded_skill_again_and_again_ends_the_turn(make_agent: MakeAgent) -> None:

@@ -3,13 +3,9 @@
 from typing import Any
 
 import pytest
-from langgraph.store.memory import InMemoryStore
 from langgraph_sdk import Auth
 
-from skills_agent.graph.threads.journals import StoreJournal
-from skills_agent.nodes.effects import JournalEntry
 from skills_agent.server import auth as server_auth
-from skills_agent.skills.sources.namespaces import user_namespace
 
 
 @pytest.mark.parametrize(
@@ -39,14 +35,3 @@ async def test_what_no_rule_is_for_is_refused() -> None:
         permissions=[server_auth.OPERATOR], user=root, resource="runs", action="read"
     )
     assert await server_auth.refuse(ctx=ctx, value={}) is False
-
-
-def test_what_the_agent_keeps_in_the_store_is_closed() -> None:
-    store = InMemoryStore()
-    StoreJournal(store).put(
-        JournalEntry(
-            thread="t", call_id="c", tool="write_file", digest="d", run="r", checkpoint="", started="now"
-        )
-    )
-    kept = {namespace[0] for namespace in store.list_namespaces()} | {user_namespace("alice")[0]}
-    assert kept == set(server_auth.CLOSED_NAMESPACES)

@@ -44,17 +44,6 @@ def test_what_is_no_host_is_never_asked_about(make_agent: MakeAgent) -> None:
     assert "is no host" in answer.text
 
 
-def test_a_grant_for_the_network_runs_no_command(make_agent: MakeAgent) -> None:
-    """`Network(...)` is about hosts alone: the second command is asked about for what it runs."""
-    agent = make_agent([running("touch a", API), running("touch b", API), "done"])
-    agent.say("go")
-    agent.answer({"type": "approve", "grant": {"scope": "pattern", "pattern": f"Network({API})"}})
-    (interrupt,) = agent.state.interrupts
-    (question,) = interrupt.value["action_requests"]
-    assert "touch b" in question["description"]
-    assert "Opens the network" not in question["description"]
-
-
 def test_a_grant_for_a_command_opens_no_other_host(make_agent: MakeAgent) -> None:
     replies = [running("true", API), running("true"), running("true", API), running("true", "evil.example")]
     agent = make_agent([*replies, "done"])
@@ -125,15 +114,6 @@ def test_a_rule_of_the_host_that_allows_a_command_opens_no_network(make_agent: M
     agent = make_agent([running("touch a"), running("touch a", API), "done"], approvers=[allow])
     agent.say("go")
     assert len(agent.tool_messages("run_command")) == 1
-    assert agent.state.interrupts
-
-
-def test_one_answer_can_be_about_a_command_and_its_host(make_agent: MakeAgent) -> None:
-    agent = make_agent([running("touch a", API), running("touch b", API), running("rm a", API), "done"])
-    agent.say("go")
-    both = f"Bash(touch:*) Network({API})"
-    agent.answer({"type": "approve", "grant": {"scope": "pattern", "pattern": both}})
-    assert len(agent.tool_messages("run_command")) == 2
     assert agent.state.interrupts
 
 

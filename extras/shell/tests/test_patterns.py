@@ -295,28 +295,6 @@ def test_a_ban_takes_in_what_cannot_be_told(entry: str, call: Call) -> None:
     assert GRAMMAR.parse_ban(entry).may_mean(call)
 
 
-@pytest.mark.parametrize(
-    ("call", "entry"),
-    [
-        (script("scripts/run.py", "x"), "run_script(scripts/run.py)"),
-        (file("write_file", "out.txt"), "write_file(./out.txt)"),
-        (command("git log -3"), "run_command(git log -3)"),
-        (command("git log | sh"), "run_command(git log) run_command(sh)"),
-        (command("cd a && git log -3 2>&1 | head -5"), "run_command(git log -3) run_command(head -5)"),
-        (command("git log && git log"), "run_command(git log)"),
-        (command("git log > x"), None),
-        (command("git log 'a b'"), None),
-        (command("cd a"), None),
-        (command("ls *"), None),
-        (file("write_file", "../x"), None),
-        (file("write_file", "a b"), None),
-        (GRAMMAR.call("send_mail", {}), None),
-    ],
-)
-def test_an_exact_entry_is_offered_where_one_can_be_written(call: Call, entry: str | None) -> None:
-    assert GRAMMAR.exact_entries(call) == entry
-
-
 @given(st.sampled_from([";./x", "|./x", "& ./x", "&&./x", "\n./x", ">", "`./x", "$(./x"]), WORDS)
 def test_nothing_unquoted_after_git_is_permitted(operator: str, after: str) -> None:
     assert not GRAMMAR.parse("Bash(git:*)").permits(command(f"git status {operator}{after}"))

@@ -135,7 +135,7 @@ from skills_agent.nodes.effects import JournalEntry
 journal = FileJournal(Path(sys.argv[1], "own", "journal.sqlite"))
 try:
     for number in range(1000):
-        journal.put(JournalEntry.unconfirmed("t", f"{number}", "d" * 9000))
+        journal.put(JournalEntry.lost("t", f"{number}", "d" * 9000))
 except JournalError as error:
     print(error)
 """

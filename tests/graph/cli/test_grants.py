@@ -128,10 +128,8 @@ def test_each_open_call_gets_its_own_decision(cli: CommandLine) -> None:
 def test_what_the_network_was_opened_to_is_shown_and_revoked(cli: CommandLine) -> None:
     asks = calls(call("run_command", command="touch a", network=["api.example.invalid"]))
     wait(cli, asks, asks, "done", asks, "end")
-    hosts = "Network(*.example.invalid)"
-    assert cli.run("resume", "rain", "--approve", "--always", hosts).code == 3
     assert cli.run("resume", "rain", "--approve", "--always", "thread").code == 0
-    assert f"pattern {hosts}" in cli.run("threads", "show", "rain").out
+    assert "network: api.example.invalid" in cli.run("threads", "show", "rain").out
     for each in cli.run("threads", "show", "rain", "--json").value["grants"]:
         assert cli.run("threads", "revoke", "rain", each["id"]).code == 0
     asked = cli.run("ask", "Again?", "--thread", "rain")

@@ -13,7 +13,6 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
 from skills_agent.graph import Settings, Threads, build_graph
@@ -25,7 +24,7 @@ from skills_agent.graph.threads.errors import (
     UnfinishedError,
     UnknownThreadError,
 )
-from skills_agent.graph.threads.journals import StoreJournal
+from skills_agent.graph.threads.journals import MemoryJournal
 from skills_agent.graph.threads.locks import Release, ThreadKey
 from tests.agents import Agent, RemoteSaver, call, calls
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
@@ -206,7 +205,7 @@ class _Locks:
 
 
 async def test_a_host_brings_its_own_journal_and_locks(workspace: Path, tmp_path: Path) -> None:
-    journal, locks = StoreJournal(InMemoryStore()), _Locks()
+    journal, locks = MemoryJournal(), _Locks()
     settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
     model = ScriptedChatModel([calls(WRITE), "Written."])
     builder = build_graph(settings, model=model, journal=journal, locks=locks)

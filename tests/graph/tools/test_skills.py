@@ -18,7 +18,7 @@ from skills_agent.graph.tools import build_tools
 from skills_agent.skills.policy.tool_spec import SHELL_TOOLS, TOOL_SPECS
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.sources import DirectorySource, MemorySource, Source
-from skills_agent.state.call_attempt import CALL_ATTEMPT, CallAttempt
+from skills_agent.state.call_attempt import RUNNING_CALL, CallAttempt, RunningCall
 from skills_agent.state.records import LoadedSkill, PlanRecord
 from skills_agent.state.schema import AgentState
 
@@ -33,7 +33,7 @@ Run scripts/echo.py.
 """
 
 
-ATTEMPT: Any = {"configurable": {CALL_ATTEMPT: CallAttempt("0" * 32, 1)}}
+ATTEMPT: Any = {"configurable": {RUNNING_CALL: RunningCall(CallAttempt("0" * 32, 1), None, [])}}
 """What `act` says of the call, for the environment of a script."""
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from skills_agent.skills.policy.patterns import GRAMMAR, Call
 from skills_agent.skills.policy.permission import Declared, Mode, Permission
+from skills_agent.skills.policy.reasons import reason
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -77,16 +78,11 @@ def test_what_a_skill_disallows_is_refused_in_every_mode(mode: Mode) -> None:
     assert passes([ban], GRAMMAR.call("write_file", {"path": "else.txt"}), mode)
 
 
-def test_a_refusal_names_what_is_allowed_and_how_to_go_on() -> None:
-    text = Permission([READS, WRITES], "restrict").refusal(MAIL) or ""
-    for part in ("send_mail", "reader: Grep", "writer: Write(out/*)", "read_file", "list_dir", "unload"):
-        assert part in text
-
-
-def test_a_refusal_of_a_ban_names_the_skill_and_its_entry() -> None:
-    text = Permission([Declared("careful", None, ("Write",))], "recommend").refusal(WRITE) or ""
-    for part in ("careful", "disallowed-tools: Write", "unload_skill"):
-        assert part in text
+def test_a_refusal_names_the_entry_or_what_is_allowed() -> None:
+    permission = Permission([Declared("careful", None, ("Write",))], "recommend")
+    assert permission.refusal(WRITE) == {"forbidden": ["careful", "Write"]}
+    limited = Permission([READS], "restrict")
+    assert limited.refusal(MAIL) == {"unlisted": ["send_mail", limited.allowed_now()]}
 
 
 def test_what_is_allowed_is_said_only_where_there_is_a_limit() -> None:
@@ -98,7 +94,7 @@ def test_what_is_allowed_is_said_only_where_there_is_a_limit() -> None:
 
 def test_a_hostile_list_cannot_flood_or_break_the_text() -> None:
     hostile = Declared("evil", tuple(f"tool_{number}" for number in range(5_000)))
-    assert len(Permission([hostile], "restrict").refusal(MAIL) or "") < 1_500
+    assert len(reason(Permission([hostile], "restrict").refusal(MAIL) or {})) < 1_500
 
 
 def test_an_entry_with_a_path_speaks_of_the_own_scripts_of_the_skill() -> None:

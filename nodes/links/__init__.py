@@ -1,0 +1,1 @@
+"""The links of the chain that a tool call goes through, one file each: `act` has their list."""

@@ -1,0 +1,134 @@
+"""again: what becomes of an effect that was started, and whose outcome nobody knows."""
+
+import logging
+from contextlib import suppress
+from dataclasses import replace
+from typing import Annotated, Any, Final, Literal
+
+from langchain_core.messages import ToolMessage
+from pydantic import Field
+
+from skills_agent.nodes.asking import (
+    Answer,
+    AskedCall,
+    Reject,
+    answer_unknown,
+    make_question,
+    put_question,
+    with_words,
+)
+from skills_agent.nodes.effects import JournalEntry
+from skills_agent.nodes.links.attempt import Attempt, Rest
+from skills_agent.nodes.model_call import Steps
+from skills_agent.nodes.question import describe_question
+from skills_agent.skills.errors import SkillError
+from skills_agent.skills.policy.reasons import Facts
+from skills_agent.skills.policy.verdict import ApprovalNeededError
+from skills_agent.skills.skill import SkillRef
+from skills_agent.skills.text import cut
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_FINDING: Final = 10_000
+"""Characters of what a tool says of a call that was cut off."""
+_BY_A_PERSON: Final = "A person had it run again"
+
+
+class RunAgain(Answer):
+    """Run a call again whose outcome is unknown."""
+
+    type: Literal["approve"]
+
+
+class OutcomeUnknownResponse(Answer):
+    """What a person says about a call whose outcome is unknown."""
+
+    decisions: tuple[Annotated[RunAgain | Reject, Field(discriminator="type")]]
+
+
+def again(attempt: Attempt, rest: Rest) -> Steps[Any]:
+    """Run it again where its tool, its skill or a person says so; one approval is one attempt.
+
+    Raises ApprovalNeededError.
+    """
+    entry, invocation, at = attempt.entry, attempt.invocation, attempt.at
+    if entry is None or invocation is None or not entry.is_unknown:
+        return (yield from rest(attempt))
+    answers, why = entry.answers, _recovery(attempt, entry)
+    if isinstance(why, ToolMessage):
+        return attempt.closed(why)
+    if not why and _is_answered(attempt, entry):
+        why = _BY_A_PERSON
+    if why:
+        at.skip_answers(answers)
+    elif at.policy.approval == "deny":
+        return attempt.closed(
+            answer_unknown(attempt.id, entry, "It was not run again: nobody is asked here.")
+        )
+    elif at.policy.approval == "fail":
+        raise ApprovalNeededError(attempt.name, entry.description)
+    else:
+        decision = _ask(attempt, entry)
+        message, is_repeated = getattr(decision, "message", ""), isinstance(decision, RunAgain)
+        at.observer.answered(attempt.request, entry.description, again=is_repeated, message=message)
+        if not is_repeated:
+            said = with_words("A person decided not to run it again", message)
+            return attempt.closed(answer_unknown(attempt.id, entry, said))
+        answers, why = entry.attempt + 1, _BY_A_PERSON
+    attempt.notes.append(f"[{entry.beginning}. {why}.]")
+    attempt.entry = replace(entry.again(invocation, attempt.checkpoint), answers=answers)
+    return (yield from rest(attempt))
+
+
+def _ask(attempt: Attempt, entry: JournalEntry) -> RunAgain | Reject:
+    # What the tool itself asked in this attempt, and what was asked about earlier ones, comes before.
+    attempt.at.skip_answers(entry.attempt)
+    facts: Facts = {}
+    with suppress(SkillError):
+        facts = attempt.judge.facts(attempt.judged)
+    call = attempt.judged
+    description = describe_question(
+        call, {**facts, "again": True}, attempt.at.policy, unknown=entry.description
+    )
+    asked = AskedCall(attempt.name, call.args, description, entry)
+    return put_question(make_question([asked], fixed=[attempt.name]), OutcomeUnknownResponse).decisions[0]
+
+
+def _is_answered(attempt: Attempt, entry: JournalEntry) -> bool:
+    """Return whether the question that approved this call told of this very attempt."""
+    record = attempt.record
+    told = record.get("cut_off")
+    is_told = told is not None and told["started"] == entry.started != ""
+    return is_told and record["by"] == "approval" and attempt.is_approved
+
+
+def _recovery(attempt: Attempt, entry: JournalEntry) -> str | ToolMessage:
+    """Return why it may run again unasked, or what its tool found; empty where a person decides."""
+    recovery = attempt.spec.recovery
+    why = "It ran again, as its skill declares it idempotent" if _is_idempotent(attempt) else ""
+    if recovery == "retry":
+        why = "It ran again, which repeats nothing"
+    elif recovery != "ask" and not entry.key:  # The journal has lost it.
+        return ""
+    elif recovery == "by key":
+        why = "It ran again, and who does its work knows it by its key"
+    elif callable(recovery):
+        try:
+            found = recovery(attempt.judged.args, entry.key)
+        except Exception as error:
+            logger.warning("a tool cannot say what it did", extra={"tool": attempt.name}, exc_info=error)
+            return ""
+        if found is not None:
+            begun = f"[{entry.beginning}. It did its work, as was found afterwards:]"
+            text, call_id = f"{begun}\n{cut(found, _LONGEST_FINDING)}", attempt.id
+            return ToolMessage(text, tool_call_id=call_id, name=attempt.name, id=f"found-{call_id}")
+        why = "It ran again, as it had not done its work"
+    return why if attempt.is_approved else ""
+
+
+def _is_idempotent(attempt: Attempt) -> bool:
+    skill = attempt.request["skill"]
+    if skill is None or attempt.spec.counts_as != "script":
+        return False
+    metadata = attempt.judge.registry.load(SkillRef.of(skill)).metadata.metadata
+    return attempt.judged.path in metadata.get("idempotent", "").split()

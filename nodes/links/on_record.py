@@ -1,0 +1,52 @@
+"""on_record: a call goes on only where it is open in the transcript, and allowed as it stands there."""
+
+from typing import Any
+
+from langchain_core.messages.tool import ToolCall
+
+from skills_agent.nodes.asking import answer_unknown
+from skills_agent.nodes.links.attempt import Attempt, NotRun, Rest
+from skills_agent.nodes.model_call import Steps
+from skills_agent.skills.policy.reasons import reason
+from skills_agent.state.calls import call_request
+from skills_agent.state.schema import AgentState, CallRequest
+from skills_agent.state.transcript import answered_ids, open_calls, refusal
+
+
+def on_record(attempt: Attempt, rest: Rest) -> Steps[Any]:
+    """Take the call as the state has it: a client may have sent it, or changed the transcript since."""
+    confirmed = _confirmed(attempt.call, attempt.state)
+    if confirmed is None:
+        raise _doubted(attempt)
+    attempt.request = confirmed
+    return (yield from rest(attempt))
+
+
+def _confirmed(sent: ToolCall, state: AgentState) -> CallRequest | None:
+    """Return the request for a call as the state has it; None where it is not open, or not allowed."""
+    call_id = sent["id"] or ""
+    told = next((each for each in open_calls(state.get("messages") or []) if each["id"] == call_id), None)
+    request = call_request(state, call_id)
+    if told is None or request is None or not _is_alike(request["call"], sent):
+        return None
+    is_edit = state["verdicts"][call_id]["by"] == "approval" and request["edited"]
+    return request if is_edit or _is_alike(told, sent) else None
+
+
+def _is_alike(call: ToolCall, other: ToolCall) -> bool:
+    return (call["name"], call["args"]) == (other["name"], other["args"])
+
+
+def _doubted(attempt: Attempt) -> NotRun:
+    """Answer a call that is not open, or has no verdict; it may have begun before a crash."""
+    text, invocation = reason({"unapproved": attempt.name}), attempt.at.running.current()
+    attempt.at.observer.doubted(attempt.call, text)
+    entry = invocation.journal.get(invocation.thread, attempt.id) if invocation else None
+    message = refusal(attempt.id, attempt.name, text)
+    if entry and entry.is_unknown:
+        message = answer_unknown(
+            attempt.id, entry, "No approval of it is confirmed here: it is not run again."
+        )
+    transcript = attempt.state.get("messages") or []
+    is_open = any(each["id"] == attempt.id for each in open_calls(transcript))
+    return NotRun(message if is_open or attempt.id not in answered_ids(transcript) else None)
