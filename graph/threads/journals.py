@@ -6,7 +6,7 @@ import shlex
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import astuple
 from functools import cached_property
 from pathlib import Path
@@ -95,7 +95,8 @@ class FileJournal(SearchedJournal):
         self._path_of = path
         self._make_folder = make_folder
         self._lock = Lock()
-        self._examined: set[str] = set()
+        self._examined: set[tuple[str, int]] = set()
+        """Threads, each with the file that was looked through."""
 
     @cached_property
     def _path(self) -> Path:
@@ -131,19 +132,20 @@ class FileJournal(SearchedJournal):
 
     def _examine(self, thread: str) -> None:
         """Look at all rows of a thread once: what a damaged one is of cannot be searched for."""
-        if thread in self._examined:
-            return
+        with suppress(OSError):
+            looked = (thread, self._path.stat().st_ino)
+            if looked in self._examined:
+                return
+            self._examined.add(looked)
         for *row, checksum in self._query(_SELECT, thread=thread):
             if checksum != _checksum(row):
                 logger.warning("journal entry is damaged", extra={"of_thread": thread})
                 self.put(JournalEntry.lost(thread, str(row[1]), ""))
-        self._examined.add(thread)
 
     def _query(self, query: str, **parameters: Any) -> list[Any]:
         try:
             self._path.stat()
         except FileNotFoundError:
-            self._examined.clear()
             return []
         except OSError:
             pass  # The connection says why it cannot be used.

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from skills_agent.graph.places import state_folder
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal
-from tests.agents import Agent, call
+from tests.agents import Agent
 from tests.kit import MakeAgent
 from tests.openai_server import KEY, Call, Completion, OpenAIServer
 
@@ -174,26 +174,6 @@ def test_a_thread_of_an_earlier_release_with_repeated_ids_goes_on(
     assert "Not run" in results(agent)["two"]
     assert results(agent)["one"] == "the first"
     assert_every_call_has_its_answer(server)
-
-
-def test_a_thread_of_an_earlier_release_that_stopped_at_a_repeated_id_goes_on(
-    agent: Agent, server: OpenAIServer, workspace: Path
-) -> None:
-    """The denied call's answer has the id of an answer that is there: it does not take that one's place."""
-    server.answers.append(Completion("hello"))
-    agent.say("hi")
-    made = [{**call("no_such_tool", path=""), "id": "call_0", "type": "tool_call"}]
-    kept = [
-        AIMessage("", id="a1", tool_calls=made),
-        ToolMessage("no", tool_call_id="call_0", id="refused-call_0", name="no_such_tool"),
-        AIMessage("", id="a2", tool_calls=made),
-    ]
-    write_as_before(agent, kept, "discover")
-    agent.graph.update_state(agent.config, None, as_node="load")
-    server.answers.append(Completion("done"))
-    agent.run(None)
-    assert agent.values["answer"] == "done"
-    assert [each.text[:2] for each in agent.tool_messages("no_such_tool")] == ["no", "Th"]
 
 
 def write_as_before(agent: Agent, messages: Sequence[BaseMessage], node: str) -> None:

@@ -51,11 +51,6 @@ def test_the_warning_stands_first_and_the_diff_follows(make_agent: MakeAgent, wo
     assert question.endswith("write_file changes files. Risk: write.")
 
 
-def test_a_protected_file_is_warned_about_first(make_agent: MakeAgent) -> None:
-    question = asked(make_agent([calls(call("write_file", path=".envrc", content="x\n")), "done"]))
-    assert question.startswith("- **Warning:** Protected path, which other programs obey: `.envrc")
-
-
 def test_a_warning_is_said_once(make_agent: MakeAgent, skills_dir: Path) -> None:
     """The last sentence of a question said the protected path and the untrusted source again."""
     write_skill(skills_dir, "alpha", "Alpha.", scripts__run_py="print(1)\n")
@@ -63,6 +58,7 @@ def test_a_warning_is_said_once(make_agent: MakeAgent, skills_dir: Path) -> None
     write = call("write_file", path=".envrc", content="x")
     agent = make_agent([calls(call("load_skill", name="alpha")), calls(run, write), "done"])
     question = asked(agent)
+    assert question.startswith("- **Warning:** ")
     assert question.count("untrusted source") == 2
     assert question.count("You are asked every time") == 2
     assert question.count("version control") == 1
@@ -150,38 +146,31 @@ def test_a_chat_ui_shows_a_command_to_its_end(make_agent: MakeAgent) -> None:
     assert "approve" in question.value["review_configs"][0]["allowed_decisions"]
 
 
+LARGE = "x" * 2_500_000
+
+
+@pytest.mark.parametrize(
+    ("before", "says", "after"),
+    [
+        ("one\n", "-one\n+two", "precious\n"),
+        (LARGE, "too large to compare", LARGE[:-1] + "y"),  # behind what is compared
+        (None, "new file, 1 line", "precious\n"),
+    ],
+)
 def test_a_file_that_changed_after_the_question_is_not_overwritten(
-    make_agent: MakeAgent, workspace: Path
+    make_agent: MakeAgent, workspace: Path, before: str | None, says: str, after: str
 ) -> None:
     """The person saw a diff against another file than that which the approval would replace."""
-    (workspace / "notes.md").write_text("one\n")
+    notes = workspace / "notes.md"
+    if before is not None:
+        notes.write_text(before)
     agent = make_agent([calls(call("write_file", path="notes.md", content="two\n")), "done"])
-    agent.say("go")
-    (workspace / "notes.md").write_text("precious\n")
+    assert says in asked(agent)
+    notes.write_text(after)
     agent.answer({"type": "approve"})
-    assert (workspace / "notes.md").read_text() == "precious\n"
-    assert "changed after a person was asked" in agent.tool_messages("write_file")[0].text
-
-
-def test_a_large_file_that_changed_behind_what_is_compared_is_not_overwritten(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
-    (workspace / "big").write_bytes(b"x" * 2_500_000)
-    agent = make_agent([calls(call("write_file", path="big", content="two\n")), "done"])
-    assert "too large to compare" in asked(agent)
-    (workspace / "big").write_bytes(b"x" * 2_499_999 + b"y")
-    agent.answer({"type": "approve"})
-    assert (workspace / "big").stat().st_size == 2_500_000
-
-
-def test_a_new_file_that_came_after_the_question_is_not_overwritten(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
-    agent = make_agent([calls(call("write_file", path="notes.md", content="two\n")), "done"])
-    assert "new file, 1 line" in asked(agent)
-    (workspace / "notes.md").write_text("precious\n")
-    agent.answer({"type": "approve"})
-    assert (workspace / "notes.md").read_text() == "precious\n"
+    assert notes.read_text() == after
+    (verdict,) = agent.values["verdicts"].values()
+    assert verdict["facts"] == {"file_changed": "notes.md"}
 
 
 @needs_shell
