@@ -201,55 +201,60 @@ def test_a_grant_is_refused_and_the_next_proposal_is_asked_about(make_agent: Mak
     assert "a person is asked about every call of propose_skill" in question(agent)
 
 
+REFUSED = {
+    "its path leads out of the package": [{"../evil/SKILL.md": SKILL}, {"scripts/../../x": "x"}],
+    "characters that nobody can see": [
+        {"scripts/a\u202eyp.sh": "x"},
+        {"SKILL.md": SKILL.replace("Add up", "Add \u200bup")},
+    ],
+    "no part of the skill": [{".skill-manifest.json": "{}"}],
+    "other programs obey files of that name, or nobody sees them": [
+        {"references/.hidden.md": "x"},
+        {".vscode/tasks.json": "{}"},
+        {"CLAUDE.md": "x"},
+    ],
+    "it is no text": [{"scripts/a.py": "x\0y"}],
+    "a person has to look at all of it": [
+        {"references/big.md": "x" * 300_000},
+        {f"references/{number}.md": "x" for number in range(30)},
+    ],
+    "1 error to mend. SKILL.md:1: There is no frontmatter": [{"SKILL.md": "just text"}],
+    "Name the folder like the skill": [{"SKILL.md": SKILL.replace("rain-report\n", "other\n", 1)}],
+    "Nobody can see what stands here": [{"SKILL.md": f"{SKILL}\nHidden: \U000e0049\U000e0067\n"}],
+}
+
+
 @pytest.mark.parametrize(
-    ("files", "says"),
+    ("wish", "says"),
     [
-        ({"../evil/SKILL.md": SKILL}, "its path leads out of the package"),
-        ({"scripts/../../x": "x"}, "its path leads out of the package"),
-        ({"scripts/a\u202eyp.sh": "x"}, "characters that nobody can see"),
-        ({".skill-manifest.json": "{}"}, "no part of the skill"),
-        ({"references/.hidden.md": "x"}, "nobody sees them"),
-        ({".vscode/tasks.json": "{}"}, "other programs obey files of that name"),
-        ({"CLAUDE.md": "x"}, "other programs obey files of that name"),
-        ({"scripts/a.py": "x\0y"}, "it is no text"),
-        ({"references/big.md": "x" * 300_000}, "a person has to look at all of it"),
-        ({f"references/{number}.md": "x" for number in range(30)}, "a person has to look at all of it"),
+        *((proposal(files={**FILES, **files}), says) for says, every in REFUSED.items() for files in every),
+        *((proposal(name), "a name has lower-case letters") for name in ("../evil", "Rain", "", "a" * 70)),
+        (proposal(files={"scripts/a.py": "x"}), "a new skill needs SKILL.md"),
     ],
 )
-def test_what_no_package_may_hold_is_refused_before_anybody_is_asked(
-    make_agent: MakeAgent, workspace: Path, files: dict[str, str], says: str
+def test_what_no_skill_may_be_is_refused_before_anybody_is_asked(
+    make_agent: MakeAgent, workspace: Path, wish: dict[str, Any], says: str
 ) -> None:
-    agent = make_agent([proposal(files={**FILES, **files}), "Done."], **ON)
-    assert says in refused(agent)
+    assert says in refused(make_agent([wish, "Done."], **ON))
     assert not (workspace / ".agent" / "skills").exists()
     assert not list(workspace.parent.rglob("evil"))
 
 
-@pytest.mark.parametrize("name", ["../evil", "Rain", "", "a" * 70])
-def test_a_name_has_to_be_one(make_agent: MakeAgent, name: str) -> None:
-    assert "a name has lower-case letters" in refused(make_agent([proposal(name), "Done."], **ON))
-
-
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("wish", "says"),
     [
-        ("just text", "SKILL.md:1: There is no frontmatter"),
-        (SKILL.replace("rain-report\n", "other\n", 1), "Name the folder like the skill"),
-        (SKILL.replace("Add up", "Add \u200bup"), "characters that nobody can see"),
-        (f"{SKILL}\nHidden: \U000e0049\U000e0067\n", "Nobody can see what stands here"),
+        (proposal(files={"SKILL.md": SKILL}), "it is just like this already"),
+        (proposal(files={"a.md": "x"}, remove=["SKILL.md"]), "There is no SKILL.md"),
+        (proposal(files={**edited(), "more/b.md": "x"}), "a link stands in its place or above it"),
     ],
 )
-def test_what_breaks_the_rules_for_skills_is_told_to_the_model_to_mend(
-    make_agent: MakeAgent, text: str, says: str
+def test_an_edit_that_makes_no_skill_is_refused(
+    make_agent: MakeAgent, skills_dir: Path, wish: dict[str, Any], says: str
 ) -> None:
-    told = refused(make_agent([proposal(files={"SKILL.md": text}), "Done."], **ON))
-    assert "to mend" in told
-    assert says in told
-
-
-def test_a_new_skill_needs_a_skill_file(make_agent: MakeAgent) -> None:
-    told = refused(make_agent([proposal(files={"scripts/a.py": "x"}), "Done."], **ON))
-    assert "a new skill needs SKILL.md" in told
+    folder = write_skill(skills_dir, "rain-report", "Mine.", references__a_md="x")
+    (folder / "SKILL.md").write_text(SKILL)
+    (folder / "more").symlink_to("references")
+    assert says in refused(make_agent([wish, "Done."], **ON))
 
 
 def test_what_a_scan_finds_stands_first_in_the_question(make_agent: MakeAgent) -> None:
@@ -538,14 +543,6 @@ def test_a_process_that_ends_before_it_installs_it_later(
     assert (skills_dir / "rain-report" / "SKILL.md").read_text() == SKILL
 
 
-def test_what_is_like_this_already_is_said_without_a_question(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
-    folder = write_skill(skills_dir, "rain-report", "Adds up. Use for rain.")
-    same = {"SKILL.md": (folder / "SKILL.md").read_text()}
-    assert "it is just like this already" in refused(make_agent([proposal(files=same), "Done."], **ON))
-
-
 @pytest.mark.parametrize(
     ("tool", "args"),
     [
@@ -582,12 +579,6 @@ def test_a_folder_of_skills_around_the_workspace_stops_no_writing(
     assert "new file" in question(agent)
 
 
-def test_a_skill_without_its_file_is_none(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_skill(skills_dir, "rain-report", "Adds up. Use for rain.")
-    agent = make_agent([proposal(files={"a.md": "x"}, remove=["SKILL.md"]), "Done."], **ON)
-    assert "There is no SKILL.md" in refused(agent)
-
-
 def test_half_a_character_is_no_text(tmp_path: Path) -> None:
     target = Target(tmp_path / "skills", tmp_path / "state")
     wish = ProposeSkillArguments.model_construct(name="x", reason="x", files=edited("\ud800"), remove=[])
@@ -602,13 +593,6 @@ def test_a_folder_that_a_link_leads_out_of_is_not_used(make_agent: MakeAgent, wo
     (workspace / ".agent" / "skills").symlink_to(outside)
     assert "leads out of the workspace" in refused(make_agent([proposal(), "Done."], **ON))
     assert not list(outside.iterdir())
-
-
-def test_a_link_in_a_skill_leads_nowhere(make_agent: MakeAgent, skills_dir: Path) -> None:
-    folder = write_skill(skills_dir, "rain-report", "Adds up. Use for rain.", references__a_md="x")
-    (folder / "more").symlink_to("references")
-    agent = make_agent([proposal(files={**edited(), "more/b.md": "x"}), "Done."], **ON)
-    assert "a link stands in its place or above it" in refused(agent)
 
 
 def test_arguments_from_a_chat_ui_may_be_texts(make_agent: MakeAgent, skills_dir: Path) -> None:
