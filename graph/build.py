@@ -114,7 +114,7 @@ def build_graph(  # noqa: PLR0913 - the parts that a host may bring, each by its
     `network` where both are missing. `system_prompt`, a text or a function of the state, is
     added to the agent's instructions in place of the setting. `response_format` is the form of every answer,
     which is in the output as `structured_response`: a pydantic model, a dataclass, a TypedDict, a union of
-    these, a JSON schema, or a strategy of LangChain. `runner` replaces the one that the settings
+    these, a JSON schema, or a `ProviderStrategy` of LangChain. `runner` replaces the one that the settings
     choose. `sources` replace
     the folders that the settings name, lowest precedence first. `embeddings`, any LangChain `Embeddings`, let
     skills be found by meaning beside words. `approvers` are rules that allow, deny or ask about calls;

@@ -19,13 +19,12 @@ from pydantic.errors import PydanticUserError
 from typing_extensions import TypedDict, get_type_hints, is_typeddict, override
 
 from skills_agent.graph.settings import SettingsError
-from skills_agent.nodes.answer_form import MAX_ANSWERS, AnswerForm
+from skills_agent.nodes.answer_form import AnswerForm
 
 ResponseFormat: TypeAlias = Any
 """A pydantic model, a dataclass, a TypedDict, a union of these, a JSON schema of an object as a dict; or
-one of LangChain's strategies (`ToolStrategy`, `ProviderStrategy`, `AutoStrategy`) with one of them."""
+LangChain's `ProviderStrategy` with one of them, where the provider is to be given the form itself."""
 
-_STRATEGIES: Final = frozenset({"ToolStrategy", "ProviderStrategy", "AutoStrategy"})
 _MAX_NAME: Final = 64
 """Characters of a tool's name that every provider takes."""
 _USUAL_NAME: Final = "answer"
@@ -37,42 +36,17 @@ def form_of(response_format: ResponseFormat | None) -> AnswerForm | None:
     """Return what the nodes know of a form; None for none. Raises SettingsError."""
     if response_format is None:
         return None
-    if _is_strategy(response_format):
-        return _of_strategy(response_format)
-    return _of_schema(response_format)
+    if not _is_strategy(response_format):
+        return _of_schema(response_format)
+    # The one that a model calls is what a schema alone means.
+    form = _of_schema(response_format.schema)
+    return AnswerForm(form.name, form.check, bound=response_format.to_model_kwargs())
 
 
 def _is_strategy(response_format: Any) -> bool:
-    """Return whether it is one of LangChain's, which is an extra: known by its name."""
+    """Return whether it is LangChain's `ProviderStrategy`, by its name: LangChain is an extra."""
     kind = type(response_format)
-    return kind.__module__.startswith("langchain.") and kind.__name__ in _STRATEGIES
-
-
-def _of_strategy(strategy: Any) -> AnswerForm:
-    form = _of_schema(strategy.schema)
-    match type(strategy).__name__:
-        case "ToolStrategy":
-            complaint, tries = strategy.handle_errors, MAX_ANSWERS
-            return AnswerForm(
-                form.name,
-                form.check,
-                form.tools,
-                tries=1 if complaint is False else tries,
-                complaint=_complaint(complaint),
-                receipt=strategy.tool_message_content or "",
-            )
-        case "ProviderStrategy":
-            return AnswerForm(form.name, form.check, bound=strategy.to_model_kwargs())
-        case _:
-            return form
-
-
-def _complaint(handle_errors: Any) -> Callable[[ValueError], str] | None:
-    if isinstance(handle_errors, str):
-        return lambda _: handle_errors
-    if callable(handle_errors) and not isinstance(handle_errors, type):
-        return cast("Callable[[ValueError], str]", handle_errors)
-    return None
+    return kind.__module__.startswith("langchain.") and kind.__name__ == "ProviderStrategy"
 
 
 def _of_schema(schema: Any) -> AnswerForm:
@@ -110,7 +84,7 @@ def _adapter(schema: Any) -> TypeAdapter[Any]:
     if not is_model:
         raise SettingsError(
             "`response_format` takes a pydantic model, a dataclass, a TypedDict, a union of these, a JSON "
-            f"schema of an object, or a strategy of LangChain with one of them, not {schema!r}."
+            f"schema of an object, or LangChain's ProviderStrategy with one of them, not {schema!r}."
         )
     try:
         return TypeAdapter(schema)

@@ -41,11 +41,6 @@ class AnswerForm:
     """What a model calls to answer, by name; none where its provider knows the form."""
     bound: Mapping[str, Any] = field(default_factory=dict)
     """What a provider's model is bound with that knows the form."""
-    tries: int = MAX_ANSWERS
-    complaint: Callable[[ValueError], str] | None = None
-    """Says to the model what is wrong; None: in our words."""
-    receipt: str = ""
-    """What stands for the answer in the transcript; empty: the answer itself."""
 
     @property
     def instruction(self) -> str:
@@ -73,9 +68,9 @@ class AnswerForm:
         try:
             answer = self.check(call["args"], call["name"])
         except ValueError as error:
-            fault = self._complaint(error)
+            fault = _complaint(error)
             return Given([refusal(ids[0], call["name"], fault)], fault=fault)
-        text = self.receipt or json.dumps(answer, ensure_ascii=False)
+        text = json.dumps(answer, ensure_ascii=False)
         result = ToolMessage(text, tool_call_id=ids[0], name=call["name"], id=f"answered-{ids[0]}")
         return Given([result], answer)
 
@@ -86,12 +81,11 @@ class AnswerForm:
             return Given(structured=self.check(strict_arguments(fenced[1] if fenced else text), None))
         except ValueError as error:
             looks_like_one = text.startswith(("{", "```"))
-            return Given(fault=self._complaint(error) if looks_like_one else "It was a plain text.")
+            return Given(fault=_complaint(error) if looks_like_one else "It was a plain text.")
 
-    def _complaint(self, error: ValueError) -> str:
-        if self.complaint:
-            return self.complaint(error)
-        return cut(f"Not taken as the answer: {error}", MAX_FAULT)
+
+def _complaint(error: ValueError) -> str:
+    return cut(f"Not taken as the answer: {error}", MAX_FAULT)
 
 
 class Given(NamedTuple):

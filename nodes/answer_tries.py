@@ -46,7 +46,7 @@ def ask_in_form(
     form, given = requests.form, Given()
     new: list[AnyMessage] = []
     usage, calls = AgentUpdate(), call.calls
-    for _ in range(min(tries, form.tries) if form else 1):
+    for _ in range(tries if form else 1):
         faulty = f"{call.note}\n{given.fault}\n{form.instruction}".strip() if form and given.fault else ""
         transcript = [*call.messages, *new]
         asked = call._replace(messages=transcript, note=faulty or call.note, calls=calls)

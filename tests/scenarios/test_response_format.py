@@ -258,23 +258,6 @@ def test_without_a_form_there_is_no_such_output(workspace: Path) -> None:
 
 
 @pytest.mark.slow  # LangChain's agents take seconds to import
-def test_the_strategies_of_langchain_and_their_options_count(workspace: Path) -> None:
-    from langchain.agents.structured_output import AutoStrategy, ToolStrategy  # noqa: PLC0415 - seconds
-
-    either = ToolStrategy(Price | Report)
-    price = calls(call("Price", cents=5))
-    for strategy, reply, expected in [(AutoStrategy(Price), price, Price(5)), (either, GIVEN, REPORT)]:
-        agent = agent_of(workspace, [reply], strategy)
-        assert agent.invoke(asked(), config())["structured_response"] == expected
-    wrong = calls(call("Price", cents="x"))
-    once = ToolStrategy(Price, handle_errors=False)
-    assert "answered once" in agent_of(workspace, [wrong], once).invoke(asked(), config())["answer"]
-    own = ToolStrategy(Price, handle_errors="Cents!", tool_message_content="Noted.")
-    result = agent_of(workspace, [wrong, price], own).invoke(asked(), config())
-    assert told(result) == ["Cents!", "Noted."]
-    assert result["structured_response"] == Price(5)
-
-
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
