@@ -24,7 +24,6 @@ from skills_agent.graph.settings import (
     shown_settings,
     workspace_file,
 )
-from skills_agent.skills.policy.trust import MAX_CONFIG
 from tests.agents import trust_file_of_workspace, write_skill
 
 FILE = ".agent/config.json"
@@ -258,72 +257,38 @@ def test_half_a_character_is_no_value_and_the_others_count(
         workspace_file(Settings.load_own(workspace))
 
 
-def no_json(file: Path) -> None:
-    file.write_text("{no json")
-
-
-def nested(file: Path) -> None:
-    file.write_text('{"model":' + "[" * 40_000 + "]" * 40_000 + "}")
-
-
-def digits(file: Path) -> None:
-    file.write_text('{"max_model_calls": ' + "9" * 50_000 + "}")
-
-
-def doubled(file: Path) -> None:
-    file.write_text('{"max_model_calls": 1, "model": "offline", "model": "scripted:x"}')
-
-
-def dots(file: Path) -> None:
-    """It kept tomllib busy for 77 seconds."""
-    file.with_suffix(".toml").write_text(".".join("a" * 49_000) + " = 1")
-
-
-def no_object(file: Path) -> None:
-    file.write_text("[1]")
-
-
-def no_text(file: Path) -> None:
-    file.write_bytes(b"\xff\xfe")
-
-
-def huge(file: Path) -> None:
-    file.touch()
-    os.truncate(file, 10_000_000_000)
-
-
-def fifo(file: Path) -> None:
-    os.mkfifo(file)
-
-
-def folder(file: Path) -> None:
-    file.mkdir()
-
-
-def device(file: Path) -> None:
-    file.symlink_to("/dev/zero")
-
-
-def link(file: Path) -> None:
+def linked(file: Path) -> None:
     (file.parent / "other.json").write_text('{"max_model_calls": 1}')
     file.symlink_to("other.json")
 
 
-def linked_folder(file: Path) -> None:
-    file.parent.rename(file.parent.with_name("elsewhere"))
-    (file.parent.with_name("elsewhere") / file.name).write_text('{"max_model_calls": 1}')
+def in_a_linked_folder(file: Path) -> None:
+    elsewhere = file.parent.rename(file.parent.with_name("elsewhere"))
+    (elsewhere / file.name).write_text('{"max_model_calls": 1}')
     file.parent.symlink_to("elsewhere")
 
 
-UNUSABLE = [
-    *(no_json, nested, digits, doubled, dots, no_object, no_text),
-    *(huge, fifo, folder, device, link, linked_folder),
-]
+UNUSABLE: dict[str, Callable[[Path], object]] = {
+    "no json": lambda file: file.write_text("{no json"),
+    "nested": lambda file: file.write_text('{"model":' + "[" * 40_000 + "]" * 40_000 + "}"),
+    "digits": lambda file: file.write_text('{"max_model_calls": ' + "9" * 50_000 + "}"),
+    "doubled": lambda file: file.write_text('{"max_model_calls": 1, "model": "x", "model": "y"}'),
+    # It kept tomllib busy for 77 seconds.
+    "dots": lambda file: file.with_suffix(".toml").write_text(".".join("a" * 49_000) + " = 1"),
+    "no object": lambda file: file.write_text("[1]"),
+    "no text": lambda file: file.write_bytes(b"\xff\xfe"),
+    "huge": lambda file: (file.touch(), os.truncate(file, 10_000_000_000)),
+    "fifo": os.mkfifo,
+    "folder": Path.mkdir,
+    "device": lambda file: file.symlink_to("/dev/zero"),
+    "link": linked,
+    "linked folder": in_a_linked_folder,
+}
 
 
-@pytest.mark.parametrize("make", UNUSABLE, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", UNUSABLE.values(), ids=UNUSABLE.keys())
 def test_a_file_that_cannot_be_used_is_one_line(
-    workspace: Path, caplog: pytest.LogCaptureFixture, make: Callable[[Path], None]
+    workspace: Path, caplog: pytest.LogCaptureFixture, make: Callable[[Path], object]
 ) -> None:
     file = workspace / FILE
     file.parent.mkdir()
@@ -449,10 +414,3 @@ def test_the_docs_say_what_an_untrusted_workspace_may_do() -> None:
     assert {name: word for name, word in rows.items() if word.strip()} == {
         name: way.word for name, way in TIGHTER.items()
     }
-
-
-def test_a_trusted_file_over_the_limit_is_not_read(workspace: Path) -> None:
-    write(workspace, {"model": "x" * MAX_CONFIG})
-    own = Settings.load_own(workspace)
-    with pytest.raises(SettingsError, match="larger than"):
-        workspace_file(own)

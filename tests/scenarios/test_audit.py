@@ -255,16 +255,6 @@ def test_an_error_is_told_and_going_on_after_it_too(make_agent: MakeAgent, works
     assert readable == kinds(workspace)
 
 
-def test_a_caller_that_must_not_be_asked_ends_the_run_in_the_record(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
-    agent = make_agent([calls(WRITE)], approval="fail")
-    with pytest.raises(Exception, match="needs an approval"):
-        agent.say("go")
-    (failed,) = told(workspace, "run_failed")
-    assert failed["error"] == "ApprovalNeededError"
-
-
 @tool
 def leak(text: str) -> str:
     """Say a secret, or raise it."""
@@ -309,14 +299,6 @@ def test_no_secret_reaches_the_record(
     for secret in (SECRET, SECRET[:12], "hunter2", "plain words as a key"):
         assert secret not in kept
     assert "[secret]" in kept
-
-
-def test_the_environment_is_not_in_the_record(
-    make_agent: MakeAgent, workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SOME_SETTING", "a-value-to-look-for")
-    make_agent([LOAD, calls(RUN), "done"], require_approval_for=frozenset()).say("go")
-    assert all("a-value-to-look-for" not in path.read_text() for path in log_of(workspace).folder.iterdir())
 
 
 def custom(part: Any) -> dict[str, Any]:
