@@ -147,7 +147,7 @@ class Redaction:
             return self.text(value, limit)
         if isinstance(value, Mapping):
             return {
-                self.text(name) if isinstance(name, str) else name: MASK
+                self.text(name, limit and _LONGEST_KEY) if isinstance(name, str) else name: MASK
                 if _is_hidden(name, each)
                 else self.whole(each, limit)
                 for name, each in value.items()
@@ -217,9 +217,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
         return "[nested too deeply]"
     more = f"[{len(value) - MAX_ITEMS:,} more]" if len(value) > MAX_ITEMS else ""
     if isinstance(value, Mapping):
-        items = {
-            str(key)[:_LONGEST_KEY]: _plain(each, depth + 1) for key, each in islice(value.items(), MAX_ITEMS)
-        }
+        items = {str(key): _plain(each, depth + 1) for key, each in islice(value.items(), MAX_ITEMS)}
         return {**items, "...": more} if more else items
     listed = [_plain(each, depth + 1) for each in islice(value, MAX_ITEMS)]
     return [*listed, more] if more else listed

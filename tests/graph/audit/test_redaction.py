@@ -138,6 +138,9 @@ def test_no_part_of_a_secret_is_left_at_a_cut(before: int, limit: int) -> None:
     seen = Redaction([KNOWN]).text(text, limit)
     assert "ghp_" not in seen
     assert SOME[:4] not in seen
+    (key,) = Redaction().value({"." * (before + 150) + f"ghp_{SOME}" + "." * 20_000: 1}, limit)
+    assert "ghp_" not in key
+    assert len(key) < 250
     known = Redaction([KNOWN]).text("." * before + KNOWN + "." * 20_000, limit)
     assert KNOWN[:5] not in known
 
