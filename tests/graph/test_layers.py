@@ -257,6 +257,11 @@ def test_half_a_character_is_no_value_and_the_others_count(
         workspace_file(Settings.load_own(workspace))
 
 
+def huge(file: Path) -> None:
+    file.touch()
+    os.truncate(file, 10_000_000_000)
+
+
 def linked(file: Path) -> None:
     (file.parent / "other.json").write_text('{"max_model_calls": 1}')
     file.symlink_to("other.json")
@@ -277,7 +282,7 @@ UNUSABLE: dict[str, Callable[[Path], object]] = {
     "dots": lambda file: file.with_suffix(".toml").write_text(".".join("a" * 49_000) + " = 1"),
     "no object": lambda file: file.write_text("[1]"),
     "no text": lambda file: file.write_bytes(b"\xff\xfe"),
-    "huge": lambda file: (file.touch(), os.truncate(file, 10_000_000_000)),
+    "huge": huge,
     "fifo": os.mkfifo,
     "folder": Path.mkdir,
     "device": lambda file: file.symlink_to("/dev/zero"),

@@ -7,6 +7,7 @@ import pytest
 
 from skills_agent.graph.threads.errors import ThreadError, UnfinishedError
 from skills_agent.graph.threads.threads import Threads
+from skills_agent.nodes import select
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 
@@ -124,12 +125,13 @@ def test_a_person_unloads_a_skill_with_a_message(make_agent: MakeAgent) -> None:
 )
 @pytest.mark.variants
 def test_what_a_person_unloads_is_out_before_a_summary_is_thought_of(
-    make_agent: MakeAgent, text: str, *, is_summarized: bool
+    make_agent: MakeAgent, text: str, monkeypatch: pytest.MonkeyPatch, *, is_summarized: bool
 ) -> None:
-    agent = make_agent(["one"] * 5, context_window=56_700)
+    monkeypatch.setattr(select, "CONTENT_SHARE", 0.9)
+    agent = make_agent(["one"] * 5, context_window=31_500)
     agent.say("/skill-0")
-    agent.say("y" * 72_000)
-    agent.say("y" * 60_000)
+    agent.say("y" * 32_000)
+    agent.say("y" * 24_000)
     asked: Any = {"messages": [("user", text)]}
     nodes = [name for update in agent.graph.stream(asked, agent.config) for name in update]
     assert ("summarize" in nodes) == is_summarized

@@ -35,7 +35,9 @@ def test_help_shows_and_explains_everything_that_a_program_may_bring() -> None:
     shown, made_of = (inspect.signature(each).parameters for each in (build_graph, Host))
     handed_on = [str(shown[name]) for name in shown if name not in {"settings", "response_format"}]
     assert handed_on == [
-        str(made_of[name]) for name in made_of if name not in {"settings", "yes", "form", "homes"}
+        str(made_of[name])
+        for name in made_of
+        if name not in {"settings", "yes", "form", "homes", "trust_file"}
     ]
     assert [name for name in shown if f"`{name}`" not in (build_graph.__doc__ or "")] == []
 
