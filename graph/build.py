@@ -35,9 +35,9 @@ from skills_agent.nodes.discover import discover
 from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.gate import gate
 from skills_agent.nodes.load import load
-from skills_agent.nodes.model_call import two_paths
 from skills_agent.nodes.select import select
 from skills_agent.nodes.summarize import summarize
+from skills_agent.nodes.two_paths import two_paths
 from skills_agent.nodes.wrapped_models import ModelRunnable
 from skills_agent.skills.policy.verdict import Approver
 from skills_agent.skills.scripts.runner import ScriptRunner

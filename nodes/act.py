@@ -20,7 +20,7 @@ from skills_agent.nodes.links.judged import judged
 from skills_agent.nodes.links.on_record import on_record
 from skills_agent.nodes.links.once import once
 from skills_agent.nodes.links.recalled import recalled
-from skills_agent.nodes.model_call import Steps, Waiting
+from skills_agent.nodes.two_paths import Steps, Waiting
 from skills_agent.state.call_attempt import RUNNING_CALL, CallAttempt, RunningCall
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentUpdate, CallRequest

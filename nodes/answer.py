@@ -8,8 +8,9 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.answer_tries import ask_in_form
-from skills_agent.nodes.model_call import ModelCall, ModelRequests, Steps
+from skills_agent.nodes.model_call import ModelCall, ModelRequests
 from skills_agent.nodes.reply import as_arrived
+from skills_agent.nodes.two_paths import Steps
 from skills_agent.skills.text import escape_markup
 from skills_agent.state.budget import MAX_SAME_REFUSALS
 from skills_agent.state.call_ids import with_own_ids

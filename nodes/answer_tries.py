@@ -7,7 +7,9 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes.answer_form import MAX_ANSWERS, MAX_FAULT, AnswerForm, Given
-from skills_agent.nodes.model_call import ModelCall, ModelRequests, Steps, agent_name, usage_of
+from skills_agent.nodes.model_call import ModelCall, ModelRequests, agent_name
+from skills_agent.nodes.reply import usage_of
+from skills_agent.nodes.two_paths import Steps
 from skills_agent.skills.text import cut
 from skills_agent.state.context import Context
 from skills_agent.state.reducers import add_usage

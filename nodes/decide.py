@@ -8,9 +8,10 @@ from langgraph.runtime import Runtime
 from skills_agent.nodes import prompt
 from skills_agent.nodes.answer_tries import ask_in_form, given_up
 from skills_agent.nodes.effects import Invocation, Invocations
-from skills_agent.nodes.model_call import ModelCall, ModelRequests, Steps, agent_name
+from skills_agent.nodes.model_call import ModelCall, ModelRequests, agent_name
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.prompt import ShownSkills
+from skills_agent.nodes.two_paths import Steps
 from skills_agent.skills.policy.tool_spec import OF_BACKGROUND
 from skills_agent.state.budget import Limits, counts_of_turn, spent_budget
 from skills_agent.state.call_ids import with_own_ids

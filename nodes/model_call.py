@@ -1,15 +1,13 @@
 """How nodes ask the model: which one, with which tools, and with a prompt that fits into its window."""
 
-import asyncio
 import json
 import re
-from collections.abc import Callable, Collection, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import count
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, AnyMessage
@@ -18,14 +16,11 @@ from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.config import get_config
-from langgraph.runtime import Runtime, get_runtime
-from typing_extensions import override
+from langgraph.runtime import Runtime
 
 from skills_agent.nodes import RegistryOf, prompt
 from skills_agent.nodes.answer_form import AnswerForm
-from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.conversation import as_template_takes, with_words
-from skills_agent.nodes.effects import Invocations
 from skills_agent.nodes.no_answer import no_answer
 from skills_agent.nodes.no_tool import as_loads
 from skills_agent.nodes.prompt import ShownCatalog, ShownSkills
@@ -39,21 +34,21 @@ from skills_agent.nodes.reply import (
     as_arrived,
     is_paused,
     joined,
+    usage_of,
     why_broken,
     with_strict_calls,
     without_calls_of,
 )
 from skills_agent.nodes.schemas import lean_schema, load_skill_schema, strict_schema
-from skills_agent.nodes.timeouts import Beat, beating, beating_in_loop
+from skills_agent.nodes.two_paths import Steps, Waiting
 from skills_agent.nodes.wrapped_models import ModelRunnable, changed_inside, with_tools
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.policy.tool_spec import FETCH_URL
 from skills_agent.state.context import Context
 from skills_agent.state.history import room_of, tokens_in, turns_to_cover
 from skills_agent.state.records import active_skills
-from skills_agent.state.reducers import spent
-from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import LOAD_SKILL, is_synthetic, with_note
+from skills_agent.state.schema import AgentState
+from skills_agent.state.transcript import LOAD_SKILL, with_note
 from skills_agent.state.whole_text import with_whole_text
 
 _MAX_CACHED: Final = 16
@@ -67,35 +62,10 @@ checkpoints."""
 LEAN: Final = "skills_agent_lean"
 """In a tool's metadata: its schema may be told with fewer words."""
 
-_CACHE_CREATION: Final = ("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
-
 
 _MARKS: Final = ("://", "www.", ".com", ".org", ".net", ".io", ".dev")
 _ADDRESS: Final = re.compile(r"://|\bwww\.|\.(?:com|org|net|io|dev)\b")
 """What every address of the web has one of, in lower case, and where a text has it indeed."""
-
-
-class TwoPaths(Runnable[Any, Any]):
-    """A node with a path for `invoke` and another one for `ainvoke`.
-
-    LangGraph makes a RunnableLambda of a pair of functions, which is traced as a run of its own: that costs
-    a tenth of a millisecond and tells nothing. The paths find their runtime with `get_runtime`.
-    """
-
-    def __init__(
-        self, name: str, path: Callable[[Any], Any], async_path: Callable[[Any], Coroutine[Any, Any, Any]]
-    ) -> None:
-        self.name = name
-        self.path = path
-        self.async_path = async_path
-
-    @override
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return self.path(input)
-
-    @override
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return await self.async_path(input)
 
 
 class ChosenModel(NamedTuple):
@@ -146,31 +116,6 @@ class PromptRecords(NamedTuple):
     messages: Sequence[AnyMessage]
     """The transcript alone."""
     skills: ShownSkills | None
-
-
-class Waiting(NamedTuple):
-    """What a node waits for: the reply of a model or of a tool."""
-
-    runnable: Runnable[Any, Any]
-    input: Any
-    arguments: Mapping[str, Any] = MappingProxyType({})
-    """What it is called with beside the input: for a provider's model, nothing."""
-    in_thread: bool = False
-    """It blocks, and is called in the thread of the steps on both paths. It notes its own result, whatever
-    becomes of the event loop."""
-    kept: Callable[[], Any] = lambda: None
-    """Returns the reply of a coroutine that was cancelled and ended all the same; None without one."""
-    beat: Beat | None = None
-    """Hears how long it is waited for."""
-
-
-Result = TypeVar("Result")
-Steps = Generator[Waiting, Any, Result]
-"""The steps of a node that waits: yields what it waits for, takes the reply, and returns its update. What
-the call raised is raised at the `yield`."""
-RecordedSteps = Callable[[Any, Runtime[Context], Callable[[], bool]], Steps[Any]]
-"""Makes the steps of a node from the state and the runtime; the last argument returns whether the caller has
-left, so that nothing is kept of what they return."""
 
 
 class ModelCall(NamedTuple):
@@ -433,71 +378,6 @@ def _named(reply: Reply, own_name: str) -> Reply:
     return reply._replace(message=reply.message.model_copy(update={"name": own_name or None}))
 
 
-def two_paths(name: str, node: RecordedSteps, running: Invocations) -> TwoPaths:
-    """Return a node of a generator function, with two paths that differ in the lines that wait.
-
-    Hundreds of sessions under `ainvoke` must not hold a thread each while they wait; the steps themselves
-    work with files, and are taken in one.
-    """
-
-    def sync_path(state: Any) -> Any:
-        return _advance(node(state, get_runtime(Context), lambda: False), None, lambda _: True)
-
-    async def async_path(state: Any) -> Any:
-        cancellation = running.cancellation()
-        steps = node(state, get_runtime(Context), lambda: cancellation.is_requested)
-        with cancellation.part():
-            step = await cancellation.in_thread(_advance, steps, None, _blocks)
-            while isinstance(step, Waiting):
-                reply = await _reply(step, steps, cancellation)
-                step = await cancellation.in_thread(_advance, steps, reply, _blocks)
-            return step
-
-    return TwoPaths(name, sync_path, async_path)
-
-
-def _blocks(step: Waiting) -> bool:
-    return step.in_thread
-
-
-async def _reply(step: Waiting, steps: Steps[Any], cancellation: Cancellation) -> Any:
-    try:
-        with beating_in_loop(step.beat):
-            return await step.runnable.ainvoke(step.input, **step.arguments)
-    except asyncio.CancelledError:
-        cancellation.request()
-        if (reply := step.kept()) is not None:
-            await cancellation.in_thread(_advance, steps, reply, _blocks)
-        else:
-            steps.close()
-        raise
-    except Exception as error:  # noqa: BLE001 - raised again in the node
-        return error
-
-
-def _advance(steps: Steps[Any], reply: Any, is_called_here: Callable[[Waiting], bool]) -> Any:
-    """Take steps to the end, or to what has to be waited for elsewhere."""
-    step = _next_step(steps, reply)
-    while isinstance(step, Waiting) and is_called_here(step):
-        try:
-            with beating(step.beat):
-                reply = step.runnable.invoke(step.input, **step.arguments)
-        except Exception as error:  # noqa: BLE001 - raised again in the node
-            reply = error
-        except BaseException:
-            steps.close()
-            raise
-        step = _next_step(steps, reply)
-    return step
-
-
-def _next_step(steps: Steps[Any], reply: Any) -> Any:
-    try:
-        return steps.throw(reply) if isinstance(reply, Exception) else steps.send(reply)
-    except StopIteration as end:
-        return end.value
-
-
 def _has_address(system: str, state: AgentState, messages: Sequence[AnyMessage]) -> bool:
     """Return whether the operator, a loaded skill or a message names an address of the web.
 
@@ -507,22 +387,3 @@ def _has_address(system: str, state: AgentState, messages: Sequence[AnyMessage])
     texts = (text.lower() for text in (system, *loaded, *(str(each.text) for each in messages)))
     # The pattern alone takes five times as long, and a long thread has half a megabyte.
     return any(any(mark in text for mark in _MARKS) and _ADDRESS.search(text) for text in texts)
-
-
-def usage_of(state: AgentState, reply: Reply) -> AgentUpdate:
-    """Return the part of an update that counts model calls and their tokens; none for a message of ours."""
-    if is_synthetic(reply.message):
-        return AgentUpdate()
-    usage: Mapping[str, Any] = reply.usage or reply.message.usage_metadata or {}
-    details: Mapping[str, Any] = usage.get("input_token_details") or {}
-    return AgentUpdate(
-        usage=spent(
-            state["usage"]["turn"] if state.get("usage") else 0,  # None: a client led past `discover`.
-            model_calls=reply.calls,
-            input_tokens=usage.get("input_tokens", 0),
-            output_tokens=usage.get("output_tokens", 0),
-            cache_read_tokens=details.get("cache_read") or 0,
-            # LangChain gives Anthropic's by how long they are kept, and then 0 for all of them.
-            cache_creation_tokens=sum(details.get(name) or 0 for name in _CACHE_CREATION),
-        )
-    )

@@ -22,10 +22,14 @@ from typing_extensions import override
 
 from skills_agent.nodes.conversation import blocks_of
 from skills_agent.state.endings import FAULTS, SAYS_HOW_IT_ENDED, ending_of, note_that, refusal_of
+from skills_agent.state.reducers import spent
+from skills_agent.state.schema import AgentState, AgentUpdate
+from skills_agent.state.transcript import is_synthetic
 
 MAX_TRIES: Final = 4
 """Model calls for one reply: the parts of a paused one, and one that is asked for again."""
 NO_FINISH_REASON: Final = "the stream ended without a finish reason"
+_CACHE_CREATION: Final = ("cache_creation", "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens")
 _NEAR: Final = 40
 """Characters of what cannot be parsed that are shown."""
 
@@ -294,6 +298,25 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
+
+
+def usage_of(state: AgentState, reply: Reply) -> AgentUpdate:
+    """Return the part of an update that counts model calls and their tokens; none for a message of ours."""
+    if is_synthetic(reply.message):
+        return AgentUpdate()
+    usage: Mapping[str, Any] = reply.usage or reply.message.usage_metadata or {}
+    details: Mapping[str, Any] = usage.get("input_token_details") or {}
+    return AgentUpdate(
+        usage=spent(
+            state["usage"]["turn"] if state.get("usage") else 0,  # None: a client led past `discover`.
+            model_calls=reply.calls,
+            input_tokens=usage.get("input_tokens", 0),
+            output_tokens=usage.get("output_tokens", 0),
+            cache_read_tokens=details.get("cache_read") or 0,
+            # LangChain gives Anthropic's by how long they are kept, and then 0 for all of them.
+            cache_creation_tokens=sum(details.get(name) or 0 for name in _CACHE_CREATION),
+        )
+    )
 
 
 class _Pause(Runnable[float, None]):

@@ -26,7 +26,7 @@ from skills_agent.graph.audit.node_events import NodeStep, State, turn_of
 from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.langgraph_inside import asked_again, state_now
 from skills_agent.nodes.effects import Witness
-from skills_agent.nodes.model_call import RecordedSteps, Steps
+from skills_agent.nodes.two_paths import RecordedSteps, Steps
 from skills_agent.skills.policy.verdict import AnswerRefusedError
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.schema import CallRequest

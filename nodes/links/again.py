@@ -19,8 +19,8 @@ from skills_agent.nodes.asking import (
 )
 from skills_agent.nodes.effects import JournalEntry
 from skills_agent.nodes.links.attempt import Attempt, Rest
-from skills_agent.nodes.model_call import Steps
 from skills_agent.nodes.question import describe_question
+from skills_agent.nodes.two_paths import Steps
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.policy.reasons import Facts
 from skills_agent.skills.policy.verdict import ApprovalNeededError

@@ -12,8 +12,8 @@ from langgraph.types import Command
 
 from skills_agent.nodes.effects import Invocation, Invocations, JournalEntry, tool_messages
 from skills_agent.nodes.judge import Judge
-from skills_agent.nodes.model_call import Steps
 from skills_agent.nodes.policy import Policy
+from skills_agent.nodes.two_paths import Steps
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.skills.policy.verdict import Verdict

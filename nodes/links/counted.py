@@ -6,7 +6,7 @@ from langgraph.types import Command
 
 from skills_agent.nodes.effects import as_list, tool_messages
 from skills_agent.nodes.links.attempt import Attempt, Outputs, Rest, with_note
-from skills_agent.nodes.model_call import Steps
+from skills_agent.nodes.two_paths import Steps
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentUpdate
 from skills_agent.state.transcript import marks_of

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from skills_agent.nodes.effects import as_list, tool_messages
 from skills_agent.nodes.links.attempt import Acting, Attempt, Rest, with_note
-from skills_agent.nodes.model_call import Steps
+from skills_agent.nodes.two_paths import Steps
 from skills_agent.skills.scripts.output import Capture
 from skills_agent.state.schema import AgentUpdate
 from skills_agent.state.transcript import outcome_of

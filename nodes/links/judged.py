@@ -5,7 +5,7 @@ from typing import Any
 
 from skills_agent.nodes.asking import answer_unknown
 from skills_agent.nodes.links.attempt import Attempt, Rest
-from skills_agent.nodes.model_call import Steps
+from skills_agent.nodes.two_paths import Steps
 from skills_agent.skills.policy.reasons import reason
 from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.state.budget import counts_of_turn, spent_on_calls

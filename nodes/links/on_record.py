@@ -6,7 +6,7 @@ from langchain_core.messages.tool import ToolCall
 
 from skills_agent.nodes.asking import answer_unknown
 from skills_agent.nodes.links.attempt import Attempt, NotRun, Rest
-from skills_agent.nodes.model_call import Steps
+from skills_agent.nodes.two_paths import Steps
 from skills_agent.skills.policy.reasons import reason
 from skills_agent.state.calls import call_request
 from skills_agent.state.schema import AgentState, CallRequest

@@ -8,7 +8,7 @@ from langgraph.errors import GraphBubbleUp
 
 from skills_agent.nodes.effects import Invocation, JournalEntry
 from skills_agent.nodes.links.attempt import Attempt, Rest
-from skills_agent.nodes.model_call import Steps
+from skills_agent.nodes.two_paths import Steps
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from skills_agent.nodes.effects import CallRunsError, Invocation, JournalEntry, tool_messages
 from skills_agent.nodes.links.attempt import Attempt, Rest, with_note
-from skills_agent.nodes.model_call import Steps
+from skills_agent.nodes.two_paths import Steps
 
 _STILL_RUNS: Final = (
     "Not run: an earlier call of it that was given up still runs, and it is not started beside itself. "

@@ -1,0 +1,128 @@
+"""Nodes that wait, as generators: one function for `invoke` and `ainvoke`, which differ in who waits."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
+
+from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.runtime import Runtime, get_runtime
+from typing_extensions import override
+
+from skills_agent.nodes.cancellation import Cancellation
+from skills_agent.nodes.effects import Invocations
+from skills_agent.nodes.timeouts import Beat, beating, beating_in_loop
+from skills_agent.state.context import Context
+
+
+class TwoPaths(Runnable[Any, Any]):
+    """A node with a path for `invoke` and another one for `ainvoke`.
+
+    LangGraph makes a RunnableLambda of a pair of functions, which is traced as a run of its own: that costs
+    a tenth of a millisecond and tells nothing. The paths find their runtime with `get_runtime`.
+    """
+
+    def __init__(
+        self, name: str, path: Callable[[Any], Any], async_path: Callable[[Any], Coroutine[Any, Any, Any]]
+    ) -> None:
+        self.name = name
+        self.path = path
+        self.async_path = async_path
+
+    @override
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        return self.path(input)
+
+    @override
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        return await self.async_path(input)
+
+
+class Waiting(NamedTuple):
+    """What a node waits for: the reply of a model or of a tool."""
+
+    runnable: Runnable[Any, Any]
+    input: Any
+    arguments: Mapping[str, Any] = MappingProxyType({})
+    """What it is called with beside the input: for a provider's model, nothing."""
+    in_thread: bool = False
+    """It blocks, and is called in the thread of the steps on both paths. It notes its own result, whatever
+    becomes of the event loop."""
+    kept: Callable[[], Any] = lambda: None
+    """Returns the reply of a coroutine that was cancelled and ended all the same; None without one."""
+    beat: Beat | None = None
+    """Hears how long it is waited for."""
+
+
+Result = TypeVar("Result")
+Steps = Generator[Waiting, Any, Result]
+"""The steps of a node that waits: yields what it waits for, takes the reply, and returns its update. What
+the call raised is raised at the `yield`."""
+RecordedSteps = Callable[[Any, Runtime[Context], Callable[[], bool]], Steps[Any]]
+"""Makes the steps of a node from the state and the runtime; the last argument returns whether the caller has
+left, so that nothing is kept of what they return."""
+
+
+def two_paths(name: str, node: RecordedSteps, running: Invocations) -> TwoPaths:
+    """Return a node of a generator function, with two paths that differ in the lines that wait.
+
+    Hundreds of sessions under `ainvoke` must not hold a thread each while they wait; the steps themselves
+    work with files, and are taken in one.
+    """
+
+    def sync_path(state: Any) -> Any:
+        return _advance(node(state, get_runtime(Context), lambda: False), None, lambda _: True)
+
+    async def async_path(state: Any) -> Any:
+        cancellation = running.cancellation()
+        steps = node(state, get_runtime(Context), lambda: cancellation.is_requested)
+        with cancellation.part():
+            step = await cancellation.in_thread(_advance, steps, None, _blocks)
+            while isinstance(step, Waiting):
+                reply = await _reply(step, steps, cancellation)
+                step = await cancellation.in_thread(_advance, steps, reply, _blocks)
+            return step
+
+    return TwoPaths(name, sync_path, async_path)
+
+
+def _blocks(step: Waiting) -> bool:
+    return step.in_thread
+
+
+async def _reply(step: Waiting, steps: Steps[Any], cancellation: Cancellation) -> Any:
+    try:
+        with beating_in_loop(step.beat):
+            return await step.runnable.ainvoke(step.input, **step.arguments)
+    except asyncio.CancelledError:
+        cancellation.request()
+        if (reply := step.kept()) is not None:
+            await cancellation.in_thread(_advance, steps, reply, _blocks)
+        else:
+            steps.close()
+        raise
+    except Exception as error:  # noqa: BLE001 - raised again in the node
+        return error
+
+
+def _advance(steps: Steps[Any], reply: Any, is_called_here: Callable[[Waiting], bool]) -> Any:
+    """Take steps to the end, or to what has to be waited for elsewhere."""
+    step = _next_step(steps, reply)
+    while isinstance(step, Waiting) and is_called_here(step):
+        try:
+            with beating(step.beat):
+                reply = step.runnable.invoke(step.input, **step.arguments)
+        except Exception as error:  # noqa: BLE001 - raised again in the node
+            reply = error
+        except BaseException:
+            steps.close()
+            raise
+        step = _next_step(steps, reply)
+    return step
+
+
+def _next_step(steps: Steps[Any], reply: Any) -> Any:
+    try:
+        return steps.throw(reply) if isinstance(reply, Exception) else steps.send(reply)
+    except StopIteration as end:
+        return end.value
