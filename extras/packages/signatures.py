@@ -62,9 +62,7 @@ class Signatures:
     allowed: Path
     """One that is not there allows nobody."""
     revoked: Path | None = None
-    """One that is named has to be there."""
-    usual_revoked: Path | None = None
-    """Where none is named: a file that counts as soon as it is there."""
+    """It counts as soon as it is there."""
     closed: Path | None = None
     """The workspace, links resolved: files in it are not believed, but for those in `own`."""
     own: Path | None = None
@@ -120,14 +118,11 @@ class Signatures:
 
     def _revoked(self) -> bytes | None:
         """Return the list of revoked keys; None for none. One that cannot be used revokes everything."""
-        file = self.revoked or self.usual_revoked
-        raw = self._read(file) if file is not None else None
-        if raw is None and self.revoked is not None:
-            raise _unusable(self.revoked, "it is not there; make an empty one")
-        if file is not None and raw is not None and not raw.startswith(_KRL):
+        raw = self._read(self.revoked) if self.revoked else None
+        if self.revoked and raw is not None and not raw.startswith(_KRL):
             lines = raw.decode(errors="replace").split("\n")
             if not all(map(_KEY.fullmatch, lines)):
-                raise _unusable(file, "it has a line that is no public key")
+                raise _unusable(self.revoked, "it has a line that is no public key")
         return raw
 
     def _read(self, file: Path) -> bytes | None:
@@ -152,7 +147,6 @@ def signatures_of(settings: Settings) -> Signatures:
     folder = user_config_folder(settings)
     return Signatures(
         folder / "allowed_signers",
-        None,
         folder / "revoked_signers",
         Path(os.path.realpath(settings.workspace)),
         Path(os.path.realpath(folder)),

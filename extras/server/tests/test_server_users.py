@@ -69,6 +69,13 @@ def test_without_users_nobody_comes_in_and_it_is_said_what_to_set(tmp_path: Path
         find_user("anything", Settings(workspace=tmp_path))
 
 
+def test_a_token_file_is_named_by_its_whole_path(settings: Settings) -> None:
+    """Attack: it would be in whatever folder the server starts in."""
+    relative = Settings(workspace=settings.workspace, extras={"server_tokens": Path("tokens.toml")})
+    with pytest.raises(SettingsError, match="must be an absolute path, not 'tokens.toml'"):
+        find_user("of alice", relative)
+
+
 def _readable(path: Path, _: Settings) -> Path:
     path.chmod(0o640)
     return path
