@@ -72,7 +72,7 @@ def test_without_users_nobody_comes_in_and_it_is_said_what_to_set(tmp_path: Path
 def test_a_token_file_is_named_by_its_whole_path(settings: Settings) -> None:
     """Attack: it would be in whatever folder the server starts in."""
     relative = Settings(workspace=settings.workspace, extras={"server_tokens": Path("tokens.toml")})
-    with pytest.raises(SettingsError, match="must be an absolute path, not 'tokens.toml'"):
+    with pytest.raises(SettingsError, match="must be an absolute path"):
         find_user("of alice", relative)
 
 
