@@ -32,7 +32,7 @@ from typing_extensions import override
 
 from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.errors import EvalError
-from skills_agent.evals.cases.eval_place import EVALS_FOLDER, safe_id
+from skills_agent.evals.cases.eval_place import safe_id
 from skills_agent.evals.laying import file_of
 from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.models.provider import resolve_model
@@ -160,10 +160,10 @@ def recording_of(case: EvalCase, model: str) -> Path:
     """Return where the answers of a model in a case are kept. Raises EvalError for a case of no file."""
     if not case.file:
         raise EvalError(f"{case.id} is in no file, and has no place for a recording.")
-    root = file_of(case).parent
-    # Beside SKILL.md it would be a file of the skill, and change what the agent is told.
-    inner = f"{EVALS_FOLDER}/{FOLDER}" if (root / SKILL_FILE).is_file() else FOLDER
-    return root / inner / f"{safe_id(case.id, 100)}.{safe_id(model)}.jsonl"
+    folder = file_of(case).parent
+    if (folder / SKILL_FILE).is_file():  # It would be a file of the skill, and change what the agent is told.
+        raise EvalError(f"{case.id} is recorded in the skill's evals/: move its file there.")
+    return folder / FOLDER / f"{safe_id(case.id, 100)}.{safe_id(model)}.jsonl"
 
 
 def _read(file: Path) -> list[Exchange]:

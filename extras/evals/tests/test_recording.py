@@ -136,6 +136,11 @@ def test_a_link_leads_no_recording_out_of_the_folder(
     result = record(setup, one, server)
     assert (result.outcome, list(elsewhere.iterdir())) == ("error", [])
     assert "cannot be written" in result.error
+    (file := recording_of(one, MODEL)).parent.unlink()
+    file.parent.mkdir()
+    file.symlink_to(elsewhere / "new")
+    assert record(setup, one, server).outcome == "error"
+    assert not list(elsewhere.iterdir())
 
 
 def test_the_models_of_this_process_are_not_recorded(setup: Setup) -> None:

@@ -136,6 +136,14 @@ def test_a_refused_call_says_what_to_type(setup: Setup) -> None:
     assert run(setup, case(replies=(fetch,))).error.endswith("--yes network")
 
 
+@needs_bwrap
+def test_a_command_with_a_host_needs_the_network(setup: Setup) -> None:
+    settings = replace(setup.settings, enable_run_command="on")
+    fetch = calls(call("run_command", command="curl https://example.com", network=["example.com"]))
+    result = run(replace(setup, settings=settings), case(replies=(fetch, "Done.")))
+    assert (result.outcome, result.error.rpartition(" --yes ")[2]) == ("refused", "run,network")
+
+
 def test_no_link_beside_a_case_leads_a_file_out_of_its_folder(setup: Setup, tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     (files := tmp_path / "cases" / "files").mkdir(parents=True)
