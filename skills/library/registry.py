@@ -27,7 +27,8 @@ from skills_agent.skills.sources.protocol import SkillEntry, SkillFile, Source
 from skills_agent.skills.sources.walk import SKILL_FILE
 
 if TYPE_CHECKING:  # what only a load or a search needs is imported by it: `skills list` must answer at once
-    from skills_agent.skills.library.snapshots import Snapshot, SnapshotPath, SnapshotStore
+    from skills_agent.skills.library.snapshot import Snapshot, SnapshotPath
+    from skills_agent.skills.library.snapshots import SnapshotStore
     from skills_agent.skills.machine import Needs
     from skills_agent.skills.search.tables import TextTables
     from skills_agent.skills.search.vectors import FusedIndex, Vectors

@@ -14,7 +14,6 @@ import errno
 import hashlib
 import logging
 import os
-import posixpath
 import stat
 import tempfile
 import time
@@ -43,17 +42,16 @@ from skills_agent.skills.library.contents import (
     mentions_in,
     pieces_of,
     read_digest,
-    relative_to,
     signature_of,
     too_large,
 )
+from skills_agent.skills.library.snapshot import Snapshot, snapshot_at
 from skills_agent.skills.skill import Need
-from skills_agent.skills.sources.plugin import PLUGIN_ROOT, Plugin
+from skills_agent.skills.sources.plugin import Plugin
 from skills_agent.skills.sources.protocol import SkillFile
 from skills_agent.skills.text import clean_text
 from skills_agent.skills.trees import remove_tree
 
-_BARE_PLUGIN_ROOT: Final = "$CLAUDE_PLUGIN_ROOT"
 _DIGEST_LENGTH: Final = 64
 _DRAFT: Final = ".draft-"
 _DRAFT_SECONDS: Final = 3600
@@ -67,47 +65,6 @@ _TICK: Final = 2_000_000_000
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
-
-
-class SnapshotPath(NamedTuple):
-    """A path in a snapshot."""
-
-    root: Path
-    """The copy of the skill's folder, or that of its plugin's: links may lead from one into the other."""
-    relative: str
-
-
-class Snapshot(NamedTuple):
-    """A read-only copy of a skill's folder."""
-
-    digest: str
-    folder: Path
-    plugin: Path | None = None
-    """That of its plugin's folder, which `folder` lies in; None where that was not copied."""
-
-    @property
-    def inside(self) -> str:
-        """Return the path of the skill's folder in its plugin's."""
-        return "" if self.plugin is None else self.folder.relative_to(self.plugin).as_posix()
-
-    def plugin_at(self, place: Path) -> Path | None:
-        """Return the path at which the plugin expects to be, of a skill that expects to be at `place`."""
-        return place.parents[self.inside.count("/")] if self.inside else None
-
-    def locate(self, path: str, place: Path) -> SnapshotPath:
-        """Return where a path leads that is relative to the skill's folder, or as it is written for people.
-
-        `place` as in `plugin_at`. Nothing is looked at: the path may lead out, or to no file.
-        """
-        at, variables = self.plugin_at(place), (PLUGIN_ROOT, _BARE_PLUGIN_ROOT)
-        own = relative_to((place, self.folder), path)
-        if self.plugin is None or at is None:
-            return SnapshotPath(self.folder, relative_to(variables, own))
-        path = relative_to((at, self.plugin, *variables), own)
-        if path == own and not path.startswith("/"):
-            path = f"{self.inside}/{own}"
-            path = posixpath.normpath(path) if own.startswith("../") else path
-        return SnapshotPath(self.plugin, path)
 
 
 class CachedSnapshot(NamedTuple):
@@ -171,7 +128,7 @@ class SnapshotStore:
         if len(digest) != _DIGEST_LENGTH or not (_is_own(self.folder) and _is_own(folder)):
             return None
         if self.digest_of(folder) == digest:
-            return _snapshot(digest, folder)
+            return snapshot_at(digest, folder)
         logger.warning("snapshot damaged, removed", extra={"digest": digest})
         remove_tree(folder)
         return None
@@ -221,7 +178,7 @@ class SnapshotStore:
         with suppress(FileNotFoundError):
             for folder in sorted(self.folder.iterdir()):
                 if len(folder.name) == _DIGEST_LENGTH:
-                    yield self._cached(folder)
+                    yield _cached(folder, self._references(folder.name))
 
     def learn(self, digest: str, needs: Iterable[Need]) -> None:
         """Note what a run of a version turned out to need, so that the next question can offer it."""
@@ -243,15 +200,6 @@ class SnapshotStore:
         self._learned(digest).unlink(missing_ok=True)
         remove_tree(self.folder / digest)
         remove_tree(self._references(digest))
-
-    def _cached(self, folder: Path) -> CachedSnapshot:
-        notes = [folder, *self._references(folder.name).glob("*")]
-        return CachedSnapshot(
-            digest=folder.name,
-            skill=_name_in(_snapshot(folder.name, folder).folder),
-            age=max(0.0, time.time() - max(each.lstat().st_mtime for each in notes)),
-            addresses=tuple(os.fsdecode(each.read_bytes()) for each in notes[1:]),
-        )
 
     def _learned(self, digest: str) -> Path:
         return self.folder / f"{digest}.learned"
@@ -331,7 +279,7 @@ class SnapshotStore:
             # Another thread or process was faster.
             if not _is_own(place):
                 raise
-        return _snapshot(digest, place)
+        return snapshot_at(digest, place)
 
     def _draft(self) -> Path:
         try:
@@ -378,14 +326,6 @@ class SnapshotStore:
             _write(draft.joinpath(*parts_of(file.path)), [file.content], executable=file.executable)
 
 
-def _snapshot(digest: str, place: Path) -> Snapshot:
-    """Return what is at a place: the folder of a skill alone has a SKILL.md, and no other has."""
-    link = place / SKILL
-    if link.is_symlink() and set(os.listdir(place)) == {PLUGIN, SKILL}:  # noqa: PTH208 - names are enough
-        return Snapshot(digest, place / os.readlink(link), place / PLUGIN)  # noqa: PTH115 - as it is written
-    return Snapshot(digest, place)
-
-
 def _write(target: Path, pieces: Iterable[bytes], *, executable: bool) -> None:
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with target.open("xb") as copy:
@@ -409,3 +349,13 @@ def _name_in(folder: Path) -> str:
             names = (line.partition(":")[2] for line in islice(lines, 50) if line.startswith("name:"))
             return clean_text(next(names, "")).text.strip()
     return ""
+
+
+def _cached(folder: Path, references: Path) -> CachedSnapshot:
+    notes = [folder, *references.glob("*")]
+    return CachedSnapshot(
+        digest=folder.name,
+        skill=_name_in(snapshot_at(folder.name, folder).folder),
+        age=max(0.0, time.time() - max(each.lstat().st_mtime for each in notes)),
+        addresses=tuple(os.fsdecode(each.read_bytes()) for each in notes[1:]),
+    )

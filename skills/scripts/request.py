@@ -20,7 +20,7 @@ from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.sources.plugin import PLUGIN_ROOT
 
 if TYPE_CHECKING:
-    from skills_agent.skills.library.snapshots import Snapshot
+    from skills_agent.skills.library.snapshot import Snapshot
 
 
 def script_request(
