@@ -41,7 +41,7 @@ _EARLIER_NAMES: Final = {
     "proposal_eval_seconds": "packages_eval_seconds",
 }
 MAY_HOLD_SECRETS: Final = frozenset({"mcp_servers", "server_database"})
-"""What no error repeats, and `skills doctor` does not show."""
+"""What no error repeats, and `doctor` does not show."""
 
 
 class SettingsError(SkillsAgentError):

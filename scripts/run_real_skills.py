@@ -247,17 +247,6 @@ def install(skill: Path, home: Path) -> str:
     try:
         run_program(*AGENT, "skills", "needs", name, *options, home=home)
     except subprocess.CalledProcessError as error:
-        if "--allow-builds" not in error.stderr:
-            return last_line(error.stderr)
-        return install_with_builds(name, options, home)
-    return ""
-
-
-def install_with_builds(name: str, options: Sequence[str], home: Path) -> str:
-    """Install also what is built here, as the refusal says; return why that failed."""
-    try:
-        run_program(*AGENT, "skills", "needs", name, *options, "--allow-builds", home=home)
-    except subprocess.CalledProcessError as error:
         return last_line(error.stderr)
     return ""
 
