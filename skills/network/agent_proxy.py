@@ -7,6 +7,7 @@ which is not public, is not handed on.
 """
 
 import base64
+import re
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,8 +23,6 @@ from skills_agent.skills.network.addresses import (
     resolve,
 )
 from skills_agent.skills.network.hosts import Target, is_address, split_authority
-from skills_agent.skills.text import cut
-from skills_agent.skills.visible import visible_line
 
 RESOLVE_SECONDS: Final = 3.0
 """For the look at a name's addresses here: where a proxy is, there may be no name server that knows it."""
@@ -32,6 +31,7 @@ _VARIABLES: Final = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 _PORT: Final = 1080
 """Where the variable names none, as for curl."""
 _HEAD_BYTES: Final = 1 << 14
+_STATUS: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})\b")
 
 
 class ProxyError(DetailedError, NetworkError):
@@ -74,14 +74,14 @@ class AgentProxy(NamedTuple):
         login = f"Proxy-Authorization: {self.credentials}\r\n" if self.credentials else ""
         connection.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{login}\r\n".encode())
         head = b""
-        while b"\r\n\r\n" not in head:  # nothing follows before TLS begins
-            piece = connection.recv(_HEAD_BYTES)
+        # Nothing follows its end before TLS begins.
+        while b"\r\n\r\n" not in head and len(head) < _HEAD_BYTES and (piece := connection.recv(_HEAD_BYTES)):
             head += piece
-            if not piece or len(head) > _HEAD_BYTES or not head.startswith(b"HTTP/1."[: len(head)]):
-                raise ProxyError(str(target), self.variable, "does not answer")
-        status = head.split(maxsplit=2)[1].decode("ascii", "replace")
-        if not status.startswith("2"):
-            raise ProxyError(str(target), self.variable, f"refuses it (HTTP {cut(visible_line(status), 20)})")
+        status = _STATUS.match(head)
+        if status is None or not head.endswith(b"\r\n\r\n"):
+            raise ProxyError(str(target), self.variable, "does not answer")
+        if not status[1].startswith(b"2"):
+            raise ProxyError(str(target), self.variable, f"refuses it (HTTP {status[1].decode()})")
 
 
 def proxy_for(target: Target, environment: Mapping[str, str]) -> AgentProxy | None:

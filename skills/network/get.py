@@ -44,12 +44,6 @@ class Way(NamedTuple):
     end: float
     """By `monotonic`: until then the last byte has to be there."""
 
-    def connect(self, place: Url) -> socket.socket:
-        """Return a connection, without TLS. Raises what `connect` raises, ProxyError and TimeoutError."""
-        proxy = proxy_for(place.target, self.environment) if place.scheme == "https" else None
-        reach = proxy.connect if proxy else connect
-        return reach(place.target, is_allowed=self.is_allowed, seconds=_left(self.end))
-
 
 class Answer(NamedTuple):
     """An answer, of which the body is not read yet."""
@@ -97,7 +91,9 @@ def following(place: Url, location: str) -> Url:
 
 
 def _connected(place: Url, way: Way) -> socket.socket:
-    connection = way.connect(place)
+    proxy = proxy_for(place.target, way.environment) if place.scheme == "https" else None
+    reach = proxy.connect if proxy else connect
+    connection = reach(place.target, is_allowed=way.is_allowed, seconds=_left(way.end))
     if place.scheme == "http":
         return connection
     try:

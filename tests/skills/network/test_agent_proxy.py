@@ -125,6 +125,13 @@ def test_plain_http_does_not_go_through_it(proxy: CompanyProxy) -> None:
     assert not proxy.heads
 
 
+@pytest.mark.parametrize("status", ["", "no status"])
+def test_a_proxy_that_answers_something_else_is_said(proxy: CompanyProxy, status: str) -> None:
+    proxy.status = status
+    with pytest.raises(ProxyError, match="does not answer"):
+        get(f"https://{HOST}/page.txt", proxy.variable)
+
+
 def test_a_proxy_that_refuses_is_said_without_its_password(proxy: CompanyProxy) -> None:
     proxy.status = "407 Proxy Authentication Required"
     address = proxy.variable["HTTPS_PROXY"].replace("//", "//me:secret@")
