@@ -9,13 +9,14 @@ resolves by itself) connects in its event loop, so that one host that is slow st
 unkept. The parser is h11, which is here already.
 """
 
-import socket
-import socketserver
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+import asyncio
+from asyncio import StreamReader, StreamWriter
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from socket import socket
 from tempfile import TemporaryDirectory
-from threading import BoundedSemaphore, Lock, Thread
+from threading import Thread
 from typing import Any, Final
 
 import h11
@@ -29,7 +30,6 @@ HEAD_SECONDS: Final = 20.0
 """For the request's head."""
 MAX_CONNECTIONS: Final = 64
 MAX_REFUSED: Final = 100
-MAX_UNREAD: Final = 1 << 20
 REFUSED_SECONDS: Final = 2.0
 """For what a program still sends when it was refused."""
 CHUNK_BYTES: Final = 1 << 16
@@ -50,127 +50,46 @@ class FilteringProxy:
         """Why a connection was not made, by `host:port`, in the order of the first requests."""
         self._hosts = tuple(hosts)
         self._is_allowed = is_allowed
-        self._open: set[socket.socket] = set()
-        self._lock = Lock()
-        self._slots = BoundedSemaphore(MAX_CONNECTIONS)
-        self._is_closed = False
+        self._open = 0
 
-    def connect(self, target: Target) -> socket.socket:
-        """Return a connection to a host that is permitted. Raises NetworkError, and keeps why."""
-        try:
-            connection = self._connect(target)
-        except NetworkError as error:
-            with self._lock:
-                if len(self.refused) < MAX_REFUSED:
-                    self.refused.setdefault(str(target), str(error))
-            raise
-        self.keep(connection)
-        return connection
-
-    def _connect(self, target: Target) -> socket.socket:
-        if not any(pattern.permits(target) for pattern in self._hosts):
-            raise NetworkError("the network is closed to it")
-        return connect(target, is_allowed=self._is_allowed)
-
-    def serve(self, client: socket.socket) -> None:
+    async def serve(self, client: StreamReader, back: StreamWriter) -> None:
         """Serve one connection of a program to its end."""
-        if not self._slots.acquire(blocking=False):
-            client.close()
-            return
+        self._open += 1
         try:
-            self.keep(client)
-            with suppress(OSError):  # the program, or the host, is gone
-                _Exchange(self, client).run()
+            if self._open <= MAX_CONNECTIONS:
+                await self._serve(client, back)
+        except (OSError, TimeoutError):  # the program, or the host, is gone
+            pass
         finally:
-            self.drop(client)
-            self._slots.release()
+            self._open -= 1
+            back.close()
 
-    def keep(self, connection: socket.socket) -> None:
-        """Have a connection end with the proxy. Raises OSError where that has ended."""
-        with self._lock:
-            self._open.add(connection)
-            if self._is_closed:
-                raise OSError("the proxy is closed")
-
-    def drop(self, connection: socket.socket) -> None:
-        """Close a connection."""
-        with self._lock:
-            self._open.discard(connection)
-        connection.close()
-
-    def close(self) -> None:
-        """End every connection."""
-        with self._lock:
-            self._is_closed = True
-            for each in self._open:
-                with suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
-
-
-class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = MAX_CONNECTIONS
-
-    def __init__(self, path: Path, serve: Callable[[socket.socket], None]) -> None:
-        self._serve = serve
-        super().__init__(str(path), socketserver.BaseRequestHandler)
-
-    def finish_request(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - of the base class
-        self._serve(request)
-
-
-@contextmanager
-def serving(hosts: Collection[HostPattern], *, is_allowed: IsAllowed = is_public) -> Iterator[FilteringProxy]:
-    """Serve while the block runs; every connection ends with it. `is_allowed` is for tests."""
-    with TemporaryDirectory(prefix="skills-agent-", ignore_cleanup_errors=True) as folder:
-        proxy = FilteringProxy(Path(folder), hosts, is_allowed)
-        with _Server(proxy.folder / SOCKET, proxy.serve) as server:
-            thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-            thread.start()
-            try:
-                yield proxy
-            finally:
-                server.shutdown()
-                thread.join()
-                proxy.close()
-
-
-class _Exchange:
-    """One request of a program, and its answer."""
-
-    def __init__(self, proxy: FilteringProxy, client: socket.socket) -> None:
-        self._proxy = proxy
-        self._client = client
-        self._parser = h11.Connection(h11.SERVER)
-
-    def run(self) -> None:
-        """Serve it. Raises OSError where a connection breaks."""
-        self._client.settimeout(HEAD_SECONDS)
+    async def _serve(self, client: StreamReader, back: StreamWriter) -> None:
+        parser = h11.Connection(h11.SERVER)
         try:
-            request = self._next(self._parser, self._client)
+            async with asyncio.timeout(HEAD_SECONDS):
+                request = await _next(parser, client)
             if not isinstance(request, h11.Request):
                 return
             if request.method == b"CONNECT":
-                self._tunnel(_target_of(request), self._parser.trailing_data[0])
+                await self._tunnel(_target_of(request), client, back, parser.trailing_data[0])
             else:
-                self._forward(request)
+                await self._forward(request, parser, client, back)
         except NetworkError as error:
-            self._refuse(_http_answer(403, str(error)))
+            await _refuse(403, str(error), client, back)
         except h11.ProtocolError as error:
-            self._refuse(_http_answer(400, str(error)))
+            await _refuse(400, str(error), client, back)
 
-    def _tunnel(self, target: Target, first: bytes) -> None:
+    async def _tunnel(self, target: Target, client: StreamReader, back: StreamWriter, first: bytes) -> None:
         """Pass bytes on in both directions; `first` came with the request."""
-        with self._connected(target) as server:
-            self._client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            server.sendall(first)
-            back = Thread(target=_pump, args=(server, self._client), daemon=True)
-            back.start()
-            _pump(self._client, server)
-            back.join()
+        async with self._connected(target) as (answers, server):
+            back.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            server.write(first)
+            await asyncio.gather(_pump(client, server), _pump(answers, back))
 
-    def _forward(self, request: h11.Request) -> None:
+    async def _forward(
+        self, request: h11.Request, parser: h11.Connection, client: StreamReader, back: StreamWriter
+    ) -> None:
         """Pass one request on, then its answer as it is, which ends with the connection.
 
         The connection is for one: the next may be for another host.
@@ -180,40 +99,95 @@ class _Exchange:
             raise UrlError(str(url), "a URL of https is asked for by CONNECT")
         headers = [each for each in request.headers.raw_items() if each[0].lower() not in _OF_ONE_HOP]
         own = [(b"Host", url.authority.encode("ascii")), (b"Connection", b"close")]
-        with self._connected(url.target) as server:
-            parser = h11.Connection(h11.CLIENT)
-            onward = h11.Request(method=request.method, target=url.path, headers=[*own, *headers])
-            server.sendall(parser.send(onward) or b"")
-            if self._parser.they_are_waiting_for_100_continue:
-                self._client.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-            while not isinstance(event := self._next(self._parser, self._client), h11.EndOfMessage):
-                server.sendall(parser.send(event) or b"")
-            server.sendall(parser.send(event) or b"")
-            _pump(server, self._client)
+        async with self._connected(url.target) as (answers, server):
+            onward = h11.Connection(h11.CLIENT)
+            event: Any = h11.Request(method=request.method, target=url.path, headers=[*own, *headers])
+            if parser.they_are_waiting_for_100_continue:
+                back.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            while not isinstance(event, h11.EndOfMessage):
+                server.write(onward.send(event) or b"")
+                await server.drain()
+                event = await _next(parser, client)
+            server.write(onward.send(event) or b"")
+            await _pump(answers, back)
 
-    def _next(self, parser: h11.Connection, connection: socket.socket) -> Any:
-        while (event := parser.next_event()) is h11.NEED_DATA:
-            parser.receive_data(connection.recv(CHUNK_BYTES))
-        return event
+    def _connect(self, target: Target) -> socket:
+        if not any(pattern.permits(target) for pattern in self._hosts):
+            raise NetworkError("the network is closed to it")
+        return connect(target, is_allowed=self._is_allowed)
 
-    @contextmanager
-    def _connected(self, target: Target) -> Iterator[socket.socket]:
-        server = self._proxy.connect(target)
+    @asynccontextmanager
+    async def _connected(self, target: Target) -> AsyncIterator[tuple[StreamReader, StreamWriter]]:
+        """Yield a connection to a host that is permitted. Raises NetworkError, and keeps why."""
         try:
-            for each in (self._client, server):
-                each.settimeout(None)
-            yield server
+            connection = await asyncio.to_thread(self._connect, target)
+        except NetworkError as error:
+            if len(self.refused) < MAX_REFUSED:
+                self.refused.setdefault(str(target), str(error))
+            raise
+        connection.setblocking(False)
+        answers, server = await asyncio.open_connection(sock=connection)
+        try:
+            yield answers, server
         finally:
-            self._proxy.drop(server)
+            server.close()
 
-    def _refuse(self, answer: bytes) -> None:
-        self._client.sendall(answer)
-        # Closed with something unread, a socket takes back what was written.
-        self._client.shutdown(socket.SHUT_WR)
-        self._client.settimeout(REFUSED_SECONDS)
-        left = MAX_UNREAD
-        while left > 0 and (chunk := self._client.recv(CHUNK_BYTES)):
-            left -= len(chunk)
+
+@contextmanager
+def serving(hosts: Collection[HostPattern], *, is_allowed: IsAllowed = is_public) -> Iterator[FilteringProxy]:
+    """Serve while the block runs; every connection ends with it. `is_allowed` is for tests."""
+    loop = asyncio.new_event_loop()
+    with TemporaryDirectory(prefix="skills-agent-", ignore_cleanup_errors=True) as folder:
+        proxy = FilteringProxy(Path(folder), hosts, is_allowed)
+        path = str(proxy.folder / SOCKET)
+        starting = asyncio.start_unix_server(proxy.serve, path, backlog=MAX_CONNECTIONS)
+        server = loop.run_until_complete(starting)
+        thread = Thread(target=loop.run_forever, daemon=True)
+        thread.start()
+        try:
+            yield proxy
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            server.close()
+            loop.run_until_complete(_end_others())
+            loop.close()
+
+
+async def _end_others() -> None:
+    """End every connection; a host that does not answer is not waited for."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for each in others:
+        each.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.sleep(0)  # then the transports are closed
+
+
+async def _next(parser: h11.Connection, reading: StreamReader) -> Any:
+    while (event := parser.next_event()) is h11.NEED_DATA:
+        parser.receive_data(await reading.read(CHUNK_BYTES))
+    return event
+
+
+async def _pump(reading: StreamReader, writing: StreamWriter) -> None:
+    with suppress(OSError):
+        while chunk := await reading.read(CHUNK_BYTES):
+            writing.write(chunk)
+            await writing.drain()
+    with suppress(OSError):
+        writing.write_eof()
+
+
+async def _refuse(status: int, reason: str, client: StreamReader, back: StreamWriter) -> None:
+    body = f"{reason}\n".encode(errors="replace")
+    head = f"HTTP/1.1 {status} Refused\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    back.write(f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode("ascii") + body)
+    back.write_eof()
+    # Closed with something unread, a socket takes back what was written.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(REFUSED_SECONDS):
+            while await client.read(CHUNK_BYTES):
+                pass
 
 
 def _target_of(request: h11.Request) -> Target:
@@ -222,18 +196,3 @@ def _target_of(request: h11.Request) -> Target:
     except ValueError as error:
         raise UrlError("A target of CONNECT", "it is not host:port") from error
     return Target(host, port or 0)
-
-
-def _http_answer(status: int, reason: str) -> bytes:
-    body = f"{reason}\n".encode(errors="replace")
-    head = f"HTTP/1.1 {status} Refused\r\nContent-Type: text/plain; charset=utf-8\r\n"
-    head += f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    return head.encode("ascii") + body
-
-
-def _pump(reading: socket.socket, writing: socket.socket) -> None:
-    with suppress(OSError):
-        while chunk := reading.recv(CHUNK_BYTES):
-            writing.sendall(chunk)
-    with suppress(OSError):
-        writing.shutdown(socket.SHUT_WR)
