@@ -138,13 +138,6 @@ def test_node_packages_are_named_with_where_they_come_from(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "version", ["", "1.2.3", "^1", "~1.2", ">=1 <2", "1.x || 2", "1 - 2", "latest", "v1", "*"]
-)
-def test_versions_of_a_registry(version: str) -> None:
-    assert is_version(version)
-
-
-@pytest.mark.parametrize(
     "version",
     [
         "a/b",
@@ -162,10 +155,6 @@ def test_versions_of_a_registry(version: str) -> None:
 )
 def test_no_versions_of_a_registry(version: str) -> None:
     assert not is_version(version)
-
-
-def test_a_skill_without_frontmatter_is_read_all_the_same(tmp_path: Path) -> None:
-    assert named(write(tmp_path, {"SKILL.md": "# S\n```sh\ngh pr list\n```\n"})) == {"gh": "SKILL.md:3"}
 
 
 @pytest.mark.parametrize(

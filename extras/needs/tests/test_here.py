@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.needs.here import Machine, sentence
+from skills_agent.needs.here import Machine
 from skills_agent.skills.machine import Missing
 from skills_agent.skills.skill import Need, SkillRef
 
@@ -79,32 +79,11 @@ def test_a_variable_counts_where_the_skill_gets_it(tmp_path: Path) -> None:
     assert len(here.missing(needs, REF, trusted=False)) == 3
 
 
-def test_servers_are_those_that_are_configured(tmp_path: Path) -> None:
-    needs = [Need("server", "linear"), Need("server", "rube")]
-    assert texts(machine(tmp_path, servers=["Linear"]).missing(needs, REF, trusted=True)) == ["rube"]
-
-
 def test_a_server_that_cannot_be_reached_is_missing_and_why(tmp_path: Path) -> None:
     here = replace(machine(tmp_path, servers=["rube"]), unreachable=lambda: {"rube": "it is gone."})
     missing = here.missing([Need("server", "rube")], REF, trusted=True)
     assert texts(missing) == ["rube (configured, but it is gone)"]
     assert here.remedies(missing, REF) == ["skills-agent doctor, which says how each MCP server stands"]
-
-
-def test_what_only_the_author_can_tell_is_not_missing(tmp_path: Path) -> None:
-    needs = [Need("config", "browser.enabled"), Need("network", "internet")]
-    assert machine(tmp_path).missing(needs, REF, trusted=True) == []
-
-
-def test_the_sentence_goes_by_kind() -> None:
-    missing = [
-        Missing(Need("python", "pandas", ">=2"), "1.5 is here"),
-        Missing(Need("program", "convert", instead=("magick",))),
-        Missing(Need("python", "lxml")),
-    ]
-    assert sentence(missing) == (
-        "pandas>=2 (1.5 is here), lxml (Python packages), convert or magick (program)"
-    )
 
 
 @pytest.mark.skipif("sys.platform == 'darwin'")

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from extras.needs.tests.registry import needs_npm, npm_registry
 from extras.needs.tests.wheels import make_wheel
 from skills_agent.graph.needs import machine_of
 from skills_agent.needs.environments import Environments
@@ -144,31 +143,6 @@ def test_another_file_than_was_shown_is_not_installed(
     assert kept(agent) == []
 
 
-def test_without_an_index_it_is_refused_at_once(packed: Path, index: Path, make_agent: MakeAgent) -> None:
-    del packed
-    for wheel in index.iterdir():
-        wheel.unlink()
-    agent = make_agent([calls(LOAD), calls(RUN), "Done."])
-    agent.say("Run it.")
-    assert not agent.state.interrupts
-    assert "Cannot run run.py: it imports outer, inner, which no package brings here." in result(agent)
-    assert "The packages were not resolved:" in result(agent)
-
-
-def test_a_script_that_may_do_without_is_asked_about_all_the_same(
-    skills_dir: Path, index: Path, make_agent: MakeAgent
-) -> None:
-    del index
-    write_skill(
-        skills_dir, "packed", "P.", scripts__run_py="print('ran')\n", requirements_txt="nobody-has-it\n"
-    )
-    agent = make_agent([calls(LOAD), calls(RUN), "Done."])
-    agent.say("Run it.")
-    assert "Its packages are not here. The packages were not resolved:" in question(agent)["description"]
-    agent.answer(APPROVE)
-    assert "ran" in result(agent)
-
-
 @pytest.mark.parametrize("settings", [{"approval": "deny"}, {"require_approval_for": frozenset()}])
 def test_nothing_is_installed_where_nobody_is_asked(
     packed: Path, index: Path, make_agent: MakeAgent, settings: dict[str, Any]
@@ -193,23 +167,3 @@ def test_an_edit_to_another_skill_installs_nothing(
     agent.answer({"type": "edit", "edited_action": edited})
     assert "other" in result(agent)
     assert kept(agent) == []
-
-
-@needs_npm
-@pytest.mark.slow
-def test_node_packages_are_offered_too(
-    skills_dir: Path, make_agent: MakeAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    with npm_registry() as registry:
-        registry.add("outer")
-        monkeypatch.setenv("npm_config_registry", f"{registry.address}/")
-        package = '{"dependencies": {"outer": "^1.0.0"}}'
-        source = "console.log('outer', require('outer'))\n"
-        write_skill(skills_dir, "noded", "Noded.", package_json=package, scripts__run_js=source)
-        run = call("run_script", skill="noded", path="scripts/run.js")
-        agent = make_agent([calls(call("load_skill", name="noded")), calls(run), "Done."])
-        agent.say("Run it.")
-        assert "outer 1.0.0  sha512-" in question(agent)["description"]
-        agent.answer(APPROVE)
-    assert "outer 1.0.0" in result(agent)

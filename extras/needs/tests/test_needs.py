@@ -1,6 +1,5 @@
 """skills-agent skills needs, show and doctor: what a skill needs, and what of it is here."""
 
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,19 +36,6 @@ def test_needs_says_what_is_here_what_is_not_and_where_it_is_said(cli: CommandLi
         ["skills-agent", "skills", "needs", "draw", "--install", "--skills-dir", str(cli.skills / "draw")],
         [*["set", "DRAW_KEY,", "and", "the", "setting", "script_secrets:", "draw"], "=", '["DRAW_KEY"]'],
     ]
-
-
-def test_needs_for_a_machine(cli: CommandLine, draw: Path) -> None:
-    del draw
-    told = cli.run("skills", "needs", "draw", "--json", "--skills-dir", str(cli.skills)).value
-    missing = {need["name"]: need["is_missing"] for need in told["needs"]}
-    assert missing == {"python": False, "DRAW_KEY": True, "msgspec": False, "nobody_has_this": True}
-
-
-def test_a_skill_that_needs_nothing_says_so(cli: CommandLine) -> None:
-    write_skill(cli.skills, "plain", "Plain.")
-    out = cli.run("skills", "needs", "plain", "--skills-dir", str(cli.skills)).out
-    assert out == "plain says nothing of what it needs, and its files show nothing.\n"
 
 
 def test_doctor_names_what_is_missing(cli: CommandLine, draw: Path) -> None:
@@ -127,33 +113,6 @@ def test_what_is_no_name_of_a_package_is_wrong_usage(
     del packed
     done = cli.run("skills", "needs", "packed", "--install", *words, "--skills-dir", str(cli.skills))
     assert (done.code, done.out) == (2, "")
-
-
-def test_options_of_an_installation_are_for_one(cli: CommandLine, packed: Path) -> None:
-    del packed
-    assert cli.run("skills", "needs", "packed", "--yes", "--skills-dir", str(cli.skills)).code == 2
-
-
-@needs_installer
-@pytest.mark.parametrize(("reply", "code"), [("y\n", 0), ("n\n", 1)])
-@pytest.mark.slow
-def test_a_person_is_asked_once(cli: CommandLine, packed: Path, reply: str, code: int) -> None:
-    del packed
-    install = ["skills", "needs", "packed", "--install", "--skills-dir", str(cli.skills)]
-    done = cli.on_terminal(*install, answers=[("Install these for scripts of packed? [y/N]:", reply)])
-    assert done.code == code
-    told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
-    assert (told["environment"] is not None) == (code == 0)
-
-
-@needs_installer
-@pytest.mark.slow
-def test_the_command_that_is_shown_works_as_it_is(cli: CommandLine, packed: Path) -> None:
-    del packed
-    told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
-    program, *words = shlex.split(told["remedies"][0])
-    assert program == "skills-agent"
-    assert cli.run(*words, "--yes").code == 0
 
 
 @pytest.fixture
@@ -239,15 +198,3 @@ def test_packages_that_are_kept_are_listed_and_removed(cli: CommandLine, packed:
     told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
     assert told["environment"] is None
     assert packed.is_dir()
-
-
-@pytest.mark.slow
-def test_packages_that_no_skill_needs_any_more_are_unused(cli: CommandLine, packed: Path) -> None:
-    install = ["skills", "needs", "packed", "--install", "--yes", "--skills-dir", str(cli.skills)]
-    cli.run(*install)
-    (packed / "requirements.txt").write_text("outer>=1\n")
-    assert not kept(cli)["used"]
-    cli.run(*install)  # the same packages, for other needs: it is used again
-    assert kept(cli)["used"]
-    (Path(kept(cli)["folder"]) / "complete").unlink()
-    assert len(remove(cli, "unused")) == 1

@@ -78,14 +78,6 @@ def test_what_is_approved_is_what_is_installed(environments: Environments, tmp_p
     assert not list(environments.folder.glob("resolving-*"))
 
 
-@pytest.mark.slow
-def test_other_versions_are_asked_about_anew(environments: Environments, tmp_path: Path) -> None:
-    folder = skill(tmp_path / "s", {"dependencies": {"outer": "^1.0.0"}})
-    prepared(environments, folder).carry_out(environments, gather.__wrapped__(folder))
-    skill(folder, {"dependencies": {"outer": ">=1"}})
-    assert environments.of(gather.__wrapped__(folder), "node") is None
-
-
 def test_no_script_runs(environments: Environments, registry: Registry, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     scripts = {name: f"touch {ran}-{name}" for name in ("preinstall", "install", "postinstall", "prepare")}
@@ -210,29 +202,6 @@ def test_another_file_of_the_same_version_is_refused(
     with pytest.raises(InstallError, match="not installed"):
         installation.carry_out(environments, needs)
     assert environments.of(needs, "node") is None
-
-
-@pytest.mark.slow
-def test_what_was_cut_off_is_made_anew(environments: Environments, tmp_path: Path) -> None:
-    folder = skill(tmp_path / "s", {"dependencies": {"outer": "1"}})
-    needs = gather.__wrapped__(folder)
-    installation = prepared(environments, folder)
-    (place,) = installation.carry_out(environments, needs)
-    (place / "complete").unlink()
-    (place / "node_modules" / "left-over").mkdir()
-    assert environments.of(needs, "node") is None
-    assert installation.carry_out(environments, needs) == [place]
-    assert modules(place) == ["inner", "outer"]
-
-
-@pytest.mark.slow
-def test_a_registry_that_does_not_answer_is_an_error_of_ours(tmp_path: Path) -> None:
-    environment = Registry(address="http://me:secret@127.0.0.1:9").environment(tmp_path / "home")
-    environments = Environments(folder=tmp_path / "environments", environment=environment)
-    with pytest.raises(InstallError, match="not resolved") as caught:
-        environments.resolve(["outer@1"], "node")
-    assert "ECONNREFUSED" in str(caught.value)
-    assert "secret" not in str(caught.value)
 
 
 def test_without_npm_it_says_so(tmp_path: Path) -> None:

@@ -51,21 +51,10 @@ def test_a_version_that_is_nowhere_is_no_reason_to_refuse_what_can_be_read(tmp_p
     assert not machine(tmp_path / "bin").equip(request(tmp_path / "s", run="print(1)\n"), needs).python
 
 
-def test_a_python_beside_the_agents_meets_a_need(tmp_path: Path) -> None:
-    newest_python(tmp_path / "bin")
-    need = Need("program", "python", ">=3.16")
-    assert not machine(tmp_path / "bin").missing([need], REF, trusted=True)
-
-
 def test_a_script_is_refused_where_a_module_beside_it_imports_what_is_nowhere(tmp_path: Path) -> None:
     asked = request(tmp_path / "s", run="import beside\n", beside="import nowhere_at_all\n")
     with pytest.raises(PackagesMissingError, match=r"run\.py: it imports nowhere_at_all"):
         machine(tmp_path / "bin").equip(asked, ())
-
-
-def test_modules_that_import_each_other_are_read_once(tmp_path: Path) -> None:
-    asked = request(tmp_path / "s", run="import one\n", one="import two\n", two="import one\n")
-    assert machine(tmp_path / "bin").equip(asked, ()).script == asked.script
 
 
 def test_a_script_that_changes_its_path_is_refused_for_a_known_package_alone(tmp_path: Path) -> None:

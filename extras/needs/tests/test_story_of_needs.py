@@ -44,29 +44,6 @@ def test_the_receipt_names_what_is_missing_and_what_brings_it(
     assert str(receipt.content).splitlines() == ["Loaded draw: 1 line, 1 script, 1 other file.", RECEIPT]
 
 
-def test_the_question_names_the_missing_program(skills_dir: Path, make_agent: MakeAgent) -> None:
-    write_draw(skills_dir)
-    run = call("run_script", skill="draw", path="scripts/run.py")
-    agent = make_agent([calls(call("load_skill", name="draw")), calls(run), "Done."])
-    agent.say("Draw.")
-    (interrupt,) = agent.state.interrupts
-    description = interrupt.value["action_requests"][0]["description"]
-    assert f"draw needs what is not here: {PROGRAM} (program)." in description
-
-
-def test_nothing_is_said_where_nothing_is_missing(skills_dir: Path, make_agent: MakeAgent) -> None:
-    write_skill(
-        skills_dir,
-        "plain",
-        "Needs a shell.\ncompatibility: Requires Python 3.8+",
-        scripts__a_py="import json\n",
-    )
-    agent = make_agent([calls(call("load_skill", name="plain")), "Done."])
-    agent.say("Go.")
-    (receipt,) = agent.tool_messages("load_skill")
-    assert receipt.content == "Loaded plain: 1 line, 1 script. Compatibility: Requires Python 3.8+."
-
-
 OUTER = "import outer\nprint('outer', outer.VERSION, 'by', __import__('sys').prefix)\n"
 
 
@@ -180,27 +157,6 @@ def test_a_script_that_says_what_to_install_has_its_advice_offered(
     agent.say("Run it.")
     agent.answer({"type": "approve"})
     assert "offers to install pymupdf" in agent.tool_messages("run_script")[-1].text
-
-
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        ("import subprocess; subprocess.run(['tesseract'])", "sudo apt-get install tesseract-ocr"),
-        ("import os; os.system('nobody-has-it') and exit(1)", "install nobody-has-it as its makers say"),
-    ],
-)
-def test_a_program_that_is_not_found_is_named_with_what_brings_it(
-    skills_dir: Path, make_agent: MakeAgent, source: str, said: str
-) -> None:
-    if shutil.which("tesseract") or not shutil.which("apt-get"):
-        pytest.skip("tesseract is here, or no apt-get")
-    write_skill(skills_dir, "late", "Late.", scripts__run_py=source)
-    load, run = call("load_skill", name="late"), call("run_script", skill="late", path="scripts/run.py")
-    agent = make_agent([calls(load), calls(run), "Done."], require_approval_for=frozenset())
-    agent.say("Run it.")
-    while agent.state.interrupts:
-        agent.answer({"type": "approve"})
-    assert said in agent.tool_messages("run_script")[-1].text
 
 
 @pytest.mark.parametrize(

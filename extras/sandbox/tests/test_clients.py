@@ -66,25 +66,6 @@ def test_a_program_reaches_the_host_that_was_agreed_to_and_no_other(
     assert f"Not connected: other.example.invalid:{port} (the network is closed to it)" in other.note
 
 
-def test_python_packages_that_speak_http_go_through_the_proxy(tmp_path: Path, port: int) -> None:
-    (tmp_path / "get.py").write_text(
-        "import httpx, requests, ssl, sys\n"
-        "print(requests.get(sys.argv[1], verify='ca.pem').text)\n"
-        "trusted = ssl.create_default_context(cafile='ca.pem')\n"
-        "print(httpx.get(sys.argv[1], verify=trusted).text)\n"
-    )
-    there = run(tmp_path, f"python3 get.py https://{HOST}:{port}/page.txt", f"{HOST}:{port}")
-    if "ModuleNotFoundError" in there.stderr:
-        pytest.skip("the python3 of PATH has no httpx")
-    assert there.stdout.split("\n")[:2] == [PAGE, PAGE], there.stderr
-
-
-def test_git_says_at_once_what_it_may_not_reach(tmp_path: Path, port: int) -> None:
-    git = run(tmp_path, f"git clone https://other.example.invalid:{port}/x", f"{HOST}:{port}")
-    assert git.exit_code
-    assert f"Not connected: other.example.invalid:{port} (the network is closed to it)" in git.note
-
-
 def test_a_certificate_of_another_host_is_no_certificate(tmp_path: Path, port: int) -> None:
     """The proxy does not look into TLS, and takes nothing from it: the program checks it as ever."""
     if not shutil.which("curl"):

@@ -33,14 +33,6 @@ def test_what_a_program_wanted_is_named(stderr: str, host: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "stderr", ["urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>",
-               "connect: Network is unreachable"],
-)  # fmt: skip
-def test_that_the_network_is_closed_is_said_without_a_host(stderr: str) -> None:
-    assert closed_network_text(stderr).startswith(f"{CLOSED}. If")
-
-
 def test_a_program_that_passes_by_the_proxy_is_told_so() -> None:
     hosts = [HostPattern.parse("api.example.com")]
     assert open_network_text(hosts, {}) == ""

@@ -1,7 +1,6 @@
 """Where a script sees the folder of its skill: the bytes of a snapshot, at the skill's own path."""
 
 import os
-import subprocess
 import sys
 import threading
 from dataclasses import replace
@@ -12,7 +11,6 @@ import pytest
 from skills_agent.sandbox.bwrap import BwrapRunner, probe
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.controlled import ControlledRunner
-from skills_agent.skills.scripts.interpreter import OWN_PYTHON
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from tests.waiting import until
 
@@ -85,27 +83,6 @@ def test_a_script_sees_the_bytes_of_the_snapshot_at_the_skills_own_path(
 
 
 @needs_bwrap
-def test_a_skill_outside_of_the_workspace_keeps_its_path(
-    tmp_path: Path, workspace: Path, snapshot: Path
-) -> None:
-    (snapshot / "scripts/where.py").write_text("print(__file__)")
-
-    result = run(snapshot, tmp_path / "gone/skills/demo", workspace)
-
-    assert result.stdout == f"{tmp_path}/gone/skills/demo/scripts/where.py\n"
-    assert not (tmp_path / "gone").exists()
-
-
-@needs_bwrap
-def test_a_path_that_the_sandbox_cannot_make_is_that_of_the_snapshot(workspace: Path, snapshot: Path) -> None:
-    (snapshot / "scripts/where.py").write_text("print(__file__)")
-    (workspace / "demo").write_text("a file")
-
-    assert run(snapshot, workspace / "demo", workspace).stdout == f"{snapshot}/scripts/where.py\n"
-    assert run(snapshot, Path("/usr/lib/gone"), workspace).stdout == f"{snapshot}/scripts/where.py\n"
-
-
-@needs_bwrap
 def test_a_run_that_ends_leaves_the_skill_to_one_that_goes_on(workspace: Path, snapshot: Path) -> None:
     own = workspace / ".claude/skills/demo"
     waiting = """
@@ -149,17 +126,6 @@ def test_no_folder_above_a_protected_one_can_be_renamed(workspace: Path, snapsho
     assert (workspace / folder).is_dir()
 
 
-@needs_bwrap
-def test_a_script_that_writes_beside_itself_reads_where_it_can(workspace: Path, snapshot: Path) -> None:
-    (snapshot / "scripts/where.py").write_text(
-        "import pathlib; (pathlib.Path(__file__).parent / 'cache.json').write_text('{}')"
-    )
-
-    result = run(snapshot, workspace / ".claude/skills/demo", workspace)
-
-    assert "or to $HOME" in result.note
-
-
 @pytest.mark.parametrize("unchanged", [True, False])
 def test_without_a_sandbox_the_own_folder_is_used_while_it_is_the_snapshot(
     workspace: Path, snapshot: Path, unchanged: bool
@@ -200,21 +166,6 @@ def test_a_plugin_that_holds_what_its_script_needs_does_not_hide_it(workspace: P
     result = BwrapRunner(workspace=workspace, environment=ENVIRONMENT).run(request)
 
     assert result.stdout == f"kept {snapshot}\n", result.stderr
-
-
-@needs_bwrap
-def test_links_of_the_system_are_links_in_the_sandbox(workspace: Path) -> None:
-    """Each would take a mount, and five mounts take more than a millisecond."""
-    names = ("/bin", "/sbin", "/lib", "/lib64", "/etc/localtime", "/etc/ssl")
-    program = f"import os; [print(each, os.path.islink(each), os.path.realpath(each)) for each in {names}]"
-    request = ScriptRequest("", None, ("python3", "-I", "-c", program), None, workspace)
-
-    seen = BwrapRunner(workspace=workspace, environment=ENVIRONMENT).run(request).stdout.splitlines()
-
-    usr = [each for each in names if Path(each).is_symlink() and os.path.realpath(each).startswith("/usr/")]
-    assert {f"{each} True {os.path.realpath(each)}" for each in usr} <= set(seen)
-    request = ScriptRequest("", None, ("/bin/sh", "-c", "ln -sfn /tmp /bin || echo refused"), None, workspace)
-    assert "refused" in BwrapRunner(workspace=workspace, environment=ENVIRONMENT).run(request).stdout
 
 
 @needs_bwrap
@@ -265,37 +216,3 @@ def test_no_script_can_write_the_agents_own_python_where_that_is_the_workspace(
     with pytest.raises(ScriptError):
         runner.run(ScriptRequest("", None, ("touch", "planted.txt"), None, workspace))
     assert not (workspace / "planted.txt").exists()
-
-
-@needs_bwrap
-def test_a_server_of_a_script_is_found_by_the_name_of_this_machine(workspace: Path) -> None:
-    """The network is closed, and so is what tells names, but for this one."""
-    program = "import socket; print(socket.getaddrinfo('localhost', 80)[0][4][0])"
-    request = ScriptRequest("", None, ("python3", "-I", "-c", program), None, workspace)
-    result = BwrapRunner(workspace=workspace, environment=ENVIRONMENT).run(request)
-    assert result.stdout in {"127.0.0.1\n", "::1\n"}, result.stderr
-
-
-RUNS_ONE = """
-import os, sys
-from pathlib import Path
-from skills_agent.sandbox.bwrap import BwrapRunner
-from skills_agent.skills.scripts.runner import ScriptRequest
-
-assert ".." in sys.executable
-place = Path(sys.argv[1])
-request = ScriptRequest("demo", place / "skill/x.py", (), None, place / "work")
-print(BwrapRunner(workspace=place / "work", environment=dict(os.environ)).run(request).stdout)
-"""
-
-
-@needs_bwrap
-def test_a_python_that_was_started_through_folders_that_no_sandbox_shows_runs_scripts(tmp_path: Path) -> None:
-    for folder in ("skill", "work", "hidden"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "skill/x.py").write_text("print('ran')")
-    hidden = tmp_path / "hidden"
-    python = os.path.relpath(OWN_PYTHON, hidden)
-    command = [python, "-c", RUNS_ONE, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=hidden)
-    assert "ran" in done.stdout, done.stderr

@@ -125,12 +125,6 @@ def test_one_that_ends_by_itself_says_what_it_came_to(
     assert "stdout:\nout" in text
 
 
-def test_one_that_cannot_begin_says_so_at_once(make_agent: MakeAgent, free: dict[str, Any]) -> None:
-    agent = make_agent([start("exit 3"), about_last("command_output", wait=60), "done"], **free)
-    agent.say("go")
-    assert " has ended: exit code 3 (" in told(agent, "command_output")
-
-
 @pytest.mark.slow
 def test_it_has_a_time_limit_of_its_own(
     make_agent: MakeAgent, workspace: Path, monkeypatch: pytest.MonkeyPatch
@@ -196,17 +190,6 @@ def test_it_ends_with_the_answer_and_what_it_printed_last_is_told(
     assert text.endswith("stdout:\nlast words")
 
 
-@pytest.mark.parametrize("mode", [["custom"], ["custom", "values"], "custom"])
-@pytest.mark.variants
-async def test_the_same_holds_on_an_event_loop(make_agent: MakeAgent, workspace: Path, mode: Any) -> None:
-    agent = make_agent([start(forever(workspace)), "done"], sandbox="off", **FREE)
-    parts = [part async for part in agent.graph.astream(GO, agent.config, stream_mode=mode)]
-    flat = [part[1] if isinstance(part, tuple) else part for part in parts]
-    (event,) = ended(each for each in flat if "type" in each)
-    assert event["stopped"] == "run"
-    assert processes_with(token(workspace)) == []
-
-
 ASKS: dict[str, Any] = {"require_approval_for": ["write"], "enable_run_command": "on", "sandbox": "off"}
 SERVE = """python3 -u -c "
 import http.server, socketserver
@@ -233,26 +216,6 @@ async def test_a_server_answers_after_a_question_and_ends_with_the_turn(
         assert bool(agent.state.interrupts) is bool(processes_with(token(workspace))) is (given is GO)
     assert agent.tool_messages("run_command")[-1].text.endswith("stdout:\nserved")
     assert " runs (" in told(agent, "command_output")
-
-
-def test_a_message_in_the_place_of_an_answer_keeps_it_to_the_end_of_its_turn(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
-    write = calls(call("write_file", path="a", content="x"))
-    agent = make_agent([start(forever(workspace)), write, about_last("command_output"), "done"], **ASKS)
-    agent.say("go")
-    agent.say("and now?")
-    assert " runs (" in told(agent, "command_output")
-    assert processes_with(token(workspace)) == []
-
-
-def test_it_ends_where_the_run_after_a_question_fails(make_agent: MakeAgent, workspace: Path) -> None:
-    agent = make_agent([start(forever(workspace)), calls(call("write_file", path="a", content="x"))], **ASKS)
-    agent.say("go")
-    assert processes_with(token(workspace)) != []
-    with pytest.raises(Exception, match="script"):
-        agent.answer({"type": "approve"})
-    until(lambda: processes_with(token(workspace)) == [])
 
 
 def test_it_ends_where_the_run_fails(make_agent: MakeAgent, workspace: Path) -> None:
@@ -289,38 +252,7 @@ async def test_it_ends_where_its_run_is_cancelled_and_the_thread_is_free_then(
     assert processes_with(token(workspace)) == []
 
 
-def test_a_process_that_goes_on_with_the_thread_knows_that_it_has_ended(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
-    script = [start(forever(workspace)), "done", about_last("command_output"), "later"]
-    agent = make_agent(script, sandbox="off", **FREE)
-    agent.say("go")
-    restarted = Agent(agent.model, agent.settings, checkpointer=agent.checkpointer)
-    restarted.say("and now?")
-    text = told(restarted, "command_output")
-    assert "it ended with its turn, or there never was one." in text
-
-
 # --- on the command line ---
-
-
-@pytest.mark.slow
-def test_the_terminal_shows_what_a_long_command_prints_and_what_ended_with_the_run(
-    cli: CommandLine,
-) -> None:
-    model = cli.script(
-        start(forever(cli.workspace)),
-        calls(call("run_command", command="echo one; sleep 1.5; echo two")),
-        "All done.",
-    )
-    done = cli.run_process(
-        "ask", "go", "--model", model, "--yes", "run", SKILLS_AGENT_ENABLE_RUN_COMMAND="on"
-    )
-    assert done.code == 0, done.err
-    lines = done.out.splitlines()
-    assert "act       | one" in lines
-    assert re.search(r"(?m)^act       cmd-\w{8} ended, stopped: run", done.out)
-    assert lines[-1] == "All done."
 
 
 @pytest.mark.slow
@@ -341,24 +273,6 @@ def test_a_kill_of_the_agent_ends_it(cli: CommandLine, sandbox: str) -> None:
     finally:
         process.kill()
         process.communicate()
-
-
-def test_what_it_made_for_other_programs_is_put_aside_and_told(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
-    line = forever(workspace, "a=.v; b=scode; mkdir $a$b; echo {} >$a$b/tasks.json; touch made;")
-    agent = make_agent(
-        [
-            start(line),
-            calls(call("run_command", command=until_there("made"))),
-            "done",
-        ],
-        sandbox="require",
-        **FREE,
-    )
-    (event,) = ended(agent.graph.stream(GO, agent.config, stream_mode="custom"))
-    assert not (workspace / ".vscode").exists()
-    assert "which other programs obey" in event["notices"][0]
 
 
 def test_the_record_has_its_end(make_agent: MakeAgent, workspace: Path) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from skills_agent.state.context import Context
 from tests.agents import Agent, assert_asked_again, call, calls, write_skill
 from tests.kit import MakeAgent
 
@@ -30,12 +29,6 @@ def test_nobody_is_asked_about_a_line_that_only_reads(make_agent: MakeAgent, wor
     agent = make_agent([line("cat a.txt | tail -n 1"), "done"], **SHELL)
     assert agent.say("go")["answer"] == "done"
     assert "two" in results(agent)[0]
-
-
-def test_a_person_is_asked_about_reading_if_they_want_to_be(make_agent: MakeAgent) -> None:
-    agent = make_agent([line("ls"), "done"], require_approval_for={"read", "run"}, **SHELL)
-    agent.say("go")
-    assert question_of(agent).endswith("Isolation: controlled. Risk: read.")
 
 
 @pytest.mark.parametrize(
@@ -79,14 +72,6 @@ def test_a_grant_of_several_entries_serves_lines_of_these_commands_and_no_others
     assert not (workspace / "e").exists()
 
 
-def test_grants_of_several_answers_serve_a_line_together(make_agent: MakeAgent, workspace: Path) -> None:
-    agent = make_agent([line("touch a"), line("mkdir b"), line("touch c && mkdir d"), "done"], **SHELL)
-    agent.say("go")
-    agent.answer(grant("run_command(touch:*)"))
-    agent.answer(grant("run_command(mkdir:*)"))
-    assert (workspace / "d").exists()
-
-
 def test_a_grant_that_leaves_out_a_command_of_the_line_is_refused(make_agent: MakeAgent) -> None:
     agent = make_agent([line("touch a && mkdir b"), "done"], **SHELL)
     agent.say("go")
@@ -119,14 +104,6 @@ def test_every_command_of_a_line_has_to_be_listed_under_a_limit(
     passed, refused = results(agent)
     assert "exit code 0" in passed
     assert "do not list this call" in refused
-
-
-def test_a_caller_limits_every_command_of_a_line(make_agent: MakeAgent) -> None:
-    agent = make_agent([line("ls | wc -l"), line("ls; cat x"), "done"], **SHELL)
-    agent.say("go", context=Context(only_tools=("Bash(ls:*)", "Bash(wc:*)")))
-    passed, refused = results(agent)
-    assert "exit code 0" in passed
-    assert "left out this call" in refused
 
 
 def test_a_grant_does_not_answer_a_word_that_may_become_a_protected_name(

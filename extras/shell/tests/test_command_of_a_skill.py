@@ -42,11 +42,6 @@ def test_the_files_of_the_skill_are_there(make_agent: MakeAgent) -> None:
     assert "hello from scripts" in told(agent)
 
 
-def test_its_home_is_that_of_its_scripts(make_agent: MakeAgent) -> None:
-    agent = ran(make_agent, command="echo kept > $HOME/note.txt", skill="alpha")
-    assert "note.txt" in told(agent)
-
-
 def test_a_skill_that_is_not_loaded_is_refused(make_agent: MakeAgent) -> None:
     assert "There is no skill named 'beta'." in told(ran(make_agent, command="ls", skill="beta"))
 
@@ -72,13 +67,3 @@ def test_it_is_told_whatever_program_and_path_other_clients_would_use(
     make_agent: MakeAgent, command: str
 ) -> None:
     assert "scripts/hello.py is a file of the skill alpha" in told(ran(make_agent, command=command))
-
-
-def test_a_file_of_the_workspace_gives_no_hint(make_agent: MakeAgent, workspace: Path) -> None:
-    (workspace / "scripts").mkdir()
-    (workspace / "scripts" / "hello.py").write_text("raise SystemExit(3)\n")
-    assert "is a file of the skill" not in told(ran(make_agent, command="python3 scripts/hello.py"))
-
-
-def test_who_names_no_skill_is_told_whose_folder_it_is(make_agent: MakeAgent) -> None:
-    assert "none was named" in told(ran(make_agent, command="cat ${CLAUDE_SKILL_DIR}/SKILL.md"))

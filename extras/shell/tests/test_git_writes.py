@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from skills_agent.skills.errors import ScriptError
-
 pytest.importorskip("skills_agent.sandbox", reason="git writes in a sandbox alone")
 from extras.sandbox.tests.test_hostile_scripts import Host, host, user
 from extras.sandbox.tests.test_protected_files import git, is_safe
@@ -175,21 +173,6 @@ def test_what_a_script_planted_before_runs_neither_then_nor_later(repository: Ho
     assert (repository.work / ".git/config").read_text() == config
     assert (repository.place / "home/.bashrc").read_text() == "mine"
     assert "x\n" in git(repository, "log", "--format=%s")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "git config user.name x && git commit -qam y", "git commit -qam x; ./evil", "git add -A | ./evil",
-        "git add $(./evil)", "git -c core.fsmonitor=./evil add -A", "git rebase -x ./evil main",
-        "git config core.fsmonitor ./evil", "git init --template=src", "git --exec-path=. commit -m x",
-        "GIT_DIR=src git add -A",
-    ],
-)  # fmt: skip
-def test_a_line_that_would_run_more_than_git_is_not_started(repository: Host, line: str) -> None:
-    with pytest.raises(ScriptError, match="Not run: git "):
-        as_git(repository, line)
-    assert is_untouched(repository)
 
 
 def test_a_repository_that_a_script_makes_meanwhile_is_not_kept_for_git_wrote_in_it(

@@ -93,20 +93,6 @@ def test_an_open_network_leads_to_no_private_address(make_agent: MakeAgent, work
     assert "other.example:80 (the network is closed to it)" in answer.text
 
 
-def test_without_hosts_there_is_no_way_out(make_agent: MakeAgent) -> None:
-    agent = make_agent(
-        [
-            running("ls /run/skills-agent; env | grep -ic proxy; cat < /dev/tcp/api.example.invalid/80"),
-            "done",
-        ],
-        require_approval_for=[],
-    )
-    agent.say("go")
-    (answer,) = agent.tool_messages("run_command")
-    assert "stdout:\n0\n" in answer.text
-    assert "The network is closed for programs" in answer.text
-
-
 def test_a_rule_of_the_host_that_allows_a_command_opens_no_network(make_agent: MakeAgent) -> None:
     def allow(_: Call) -> Opinion:
         return Opinion("allow")

@@ -1,7 +1,5 @@
 """run_command: a shell, where it starts, what ends it, and what it says when it fails."""
 
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import ToolMessage
 
-from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.tools.equipment import WORK_FOLDER
 from skills_agent.shell.protected import protected_in_command
 from tests.agents import Agent, call, calls, write_skill
@@ -42,41 +39,6 @@ def stdout(answer: ToolMessage) -> str:
 # --- a shell ---
 
 
-def test_a_pipe_of_a_repositorys_history(
-    make_agent: MakeAgent, workspace: Path, free: dict[str, Any]
-) -> None:
-    author = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    for words in (
-        ["init", "-q"],
-        *(["commit", "-q", "--allow-empty", "-m", f"commit {n}"] for n in range(5)),
-    ):
-        subprocess.run(["git", *words], cwd=workspace, check=True, env={**os.environ, **author})
-    answer = run(make_agent, free, command="git log --oneline --format=%s | head -3")
-    assert stdout(answer) == "commit 4\ncommit 3\ncommit 2"
-
-
-@pytest.mark.parametrize(
-    ("command", "printed"),
-    [
-        ("cd sub && ls", "inner.txt"),
-        ("ls sub/*.txt | wc -l", "1"),
-        ("A=1; B=$((A + 1)); echo $B", "2"),
-        ("cat <<EOF\nit's $((1 + 1))\nEOF", "it's 2"),
-        ("set -o pipefail; false | true || echo failed", "failed"),
-        ('echo {a,b} && echo "$(echo inner)"', "a b\ninner"),
-        ("cat - 'sub/inner.txt'", "from stdininner"),
-        ("shopt -q login_shell || echo plain; echo ${BASH_ENV-unset}", "plain\nunset"),
-    ],
-)
-@pytest.mark.variants
-def test_what_a_shell_can_do_works(
-    make_agent: MakeAgent, workspace: Path, free: dict[str, Any], command: str, printed: str
-) -> None:
-    (workspace / "sub").mkdir()
-    (workspace / "sub/inner.txt").write_text("inner")
-    assert stdout(run(make_agent, free, command=command, stdin="from stdin")) == printed
-
-
 def test_files_of_settings_of_a_shell_are_not_read(
     make_agent: MakeAgent, workspace: Path, free: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,23 +49,6 @@ def test_files_of_settings_of_a_shell_are_not_read(
     monkeypatch.setenv("PROMPT_COMMAND", "echo evil")
     monkeypatch.setenv("BASH_FUNC_ls%%", "() { echo evil; }")
     assert "evil" not in stdout(run(make_agent, free, command="ls sub 2>/dev/null; echo good"))
-
-
-def test_what_it_writes_is_listed_and_stays(
-    make_agent: MakeAgent, workspace: Path, free: dict[str, Any]
-) -> None:
-    answer = run(make_agent, free, command="mkdir -p out && seq 3 > out/a.txt")
-    assert "files written:\nout/a.txt (6 bytes)" in answer.text
-    assert (workspace / "out/a.txt").read_text() == "1\n2\n3\n"
-
-
-def test_a_big_output_is_cut_in_the_middle(make_agent: MakeAgent, free: dict[str, Any]) -> None:
-    answer = run(make_agent, free, command="seq 100000")
-    text = stdout(answer)
-    assert text.startswith("1\n2\n")
-    assert text.endswith("99999\n100000")
-    assert "bytes cut]" in text
-    assert len(text) < 101_000
 
 
 # --- where it starts ---
@@ -149,37 +94,13 @@ def test_it_starts_nowhere_else(
     assert answer.text.startswith("Cannot start in ")
 
 
-def test_a_link_to_a_folder_of_the_workspace_is_that_folder(
-    make_agent: MakeAgent, workspace: Path, free: dict[str, Any]
-) -> None:
-    (workspace / "real").mkdir()
-    (workspace / "link").symlink_to("real")
-    assert stdout(run(make_agent, free, command="pwd", cwd="link")) == f"{workspace}/real"
-
-
 # --- what ends it ---
-
-
-@pytest.mark.slow
-def test_a_timeout_ends_it_with_all_it_started(
-    make_agent: MakeAgent, workspace: Path, free: dict[str, Any]
-) -> None:
-    command = "echo begun; sleep 600 & (sleep 600; touch late) & wait"
-    answer = run(make_agent, free, command=command, timeout=1)
-    assert answer.text.startswith("stopped: time limit reached (1.")
-    assert answer.text.endswith("stdout:\nbegun")
 
 
 def test_nobody_gets_more_time_than_the_operator_gives(make_agent: MakeAgent, workspace: Path) -> None:
     answer = run(make_agent, {**FREE, "sandbox": "off"}, command="touch made", timeout=61)
     assert answer.text == "Nothing was run: 61 seconds were asked for, and timeout is at most 60 here."
     assert not (workspace / "made").exists()
-
-
-@pytest.mark.parametrize("timeout", [0, -1])
-def test_no_time_is_no_timeout(make_agent: MakeAgent, timeout: int) -> None:
-    answer = run(make_agent, {**FREE, "sandbox": "off"}, command="true", timeout=timeout)
-    assert (answer.status, "timeout" in answer.text) == ("error", True)
 
 
 # --- failures ---
@@ -211,13 +132,6 @@ def test_a_signal_is_named_as_such(make_agent: MakeAgent, free: dict[str, Any]) 
         assert run(make_agent, free, command=command).text.startswith("ended by signal 11 (SIGSEGV) (")
 
 
-def test_an_exit_code_comes_back_with_both_streams(make_agent: MakeAgent, free: dict[str, Any]) -> None:
-    answer = run(make_agent, free, command="echo out; echo err >&2; exit 7")
-    assert answer.text.startswith("exit code 7 (")
-    assert answer.text.endswith("stdout:\nout\nstderr:\nerr")
-    assert answer.status == "error"
-
-
 @pytest.mark.parametrize(
     ("command", "is_failed"), [("exit 0", False), ("exit 1", True), ("kill -KILL $$", True)]
 )
@@ -237,18 +151,6 @@ def asked(agent: Agent) -> str:
     (interrupt,) = agent.state.interrupts
     (question,) = interrupt.value["action_requests"]
     return str(question["description"])
-
-
-def test_a_command_is_asked_about(make_agent: MakeAgent) -> None:
-    command = "touch made && ls | head"
-    agent = make_agent(
-        [calls(call("run_command", command=command)), "done"], enable_run_command="on", sandbox="off"
-    )
-    question = asked(agent)
-    assert question.startswith("- **Warning:** There is no sandbox: it runs ")
-    label = "A line of commands, in the workspace: `touch made`, `ls`, `head`:"
-    assert f"{label}\n\n```sh\n{command}\n```\n\n" in question
-    assert question.endswith("run_command runs a program. Isolation: controlled. Risk: run.")
 
 
 PROTECTED = [
@@ -348,19 +250,6 @@ def test_without_bubblewrap_it_is_not_offered_and_a_skill_that_wants_it_says_so(
         True,
         False,
     ]
-
-
-@needs_bwrap
-def test_where_there_is_a_shell_no_receipt_speaks_of_it(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_skill(skills_dir, "shown", "Shows.", "```sh\nls\n```\n")
-    agent = make_agent(["done"])
-    agent.say("go", skills=["shown"])
-    assert "shell" not in agent.tool_messages("load_skill")[0].text
-
-
-def test_another_word_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="enable_run_command"):
-        Settings(workspace=tmp_path, enable_run_command="yes")  # type: ignore[arg-type]
 
 
 def test_who_leaves_it_out_leaves_out_what_goes_with_it(make_agent: MakeAgent) -> None:

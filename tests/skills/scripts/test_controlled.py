@@ -2,7 +2,6 @@
 
 import fcntl
 import json
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -119,11 +118,6 @@ def test_only_listed_variables_are_inherited(tmp_path: Path) -> None:
     assert seen["TZ"] == "Asia/Tokyo"
 
 
-def test_a_python_script_runs_with_the_agents_python(tmp_path: Path) -> None:
-    result = run(tmp_path, "import sys; print(sys.executable)", name="script.py", environment={"LANG": "C"})
-    assert result.stdout == f"{sys.executable}\n"
-
-
 def test_a_file_that_the_system_cannot_run_is_no_result(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_bytes(b"\x7fELF")
@@ -140,23 +134,3 @@ def test_no_more_scripts_run_at_once_than_allowed(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(runner.run, [request] * 8))
     assert [result.exit_code for result in results] == [0] * 8
-
-
-def test_scripts_run_side_by_side_where_allowed(tmp_path: Path) -> None:
-    script = tmp_path / "script.sh"
-    # Each waits for the other: they end only if both run.
-    script.write_text('touch "$1"; until [ -e "$2" ]; do sleep 0.01; done')
-    runner = ControlledRunner(environment={"PATH": PATH}, max_parallel=2, timeout=60)
-    requests = [ScriptRequest("demo", script, pair, None, tmp_path) for pair in (("a", "b"), ("b", "a"))]
-    with ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(runner.run, requests))
-    assert [result.exit_code for result in results] == [0, 0]
-
-
-def test_a_relative_script_path_is_that_of_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "work").mkdir()
-    (tmp_path / "script.sh").write_text("echo found")
-    monkeypatch.chdir(tmp_path)
-    runner = ControlledRunner(environment={"PATH": PATH})
-    result = runner.run(ScriptRequest("demo", Path("script.sh"), (), None, tmp_path / "work"))
-    assert result.stdout == "found\n"

@@ -61,15 +61,6 @@ def test_programs_that_are_missing_say_what_they_are_for(tmp_path: Path) -> None
     assert ".sh" in programs["bash"].purpose
 
 
-def test_a_substitute_does_as_well(tmp_path: Path) -> None:
-    bun = install(tmp_path, "bun")
-
-    programs = {program.name: program for program in wanted_programs(str(tmp_path))}
-
-    assert programs["node"].path == bun
-    assert programs["node"].substitutes == ("bun",)
-
-
 # --- attacks: a program that somebody else put there ---
 
 
@@ -112,14 +103,6 @@ def test_no_interpreter_of_the_workspace_runs_the_script_of_a_skill(
 
     assert runner.run(ScriptRequest("demo", elsewhere / "script", (), None, workspace)).stdout == "ran\n"
     assert not (workspace / "pwned").exists()
-
-
-@needs_bwrap
-def test_a_sandbox_that_is_only_in_the_workspace_is_none_and_says_so(workspace: Path) -> None:
-    install(workspace / ".venv/bin", "bwrap")
-    isolation = sandbox_here().isolation("require", f"{workspace}/.venv/bin", workspace)
-    assert isolation.level is None
-    assert f"bwrap is only in {workspace}/.venv/bin, which is in the workspace." in isolation.reason
 
 
 def test_the_supervisor_does_not_run_in_a_virtual_environment() -> None:
@@ -218,23 +201,6 @@ def test_a_shim_of_a_version_manager_stands_for_the_program_behind_it(
     assert find_program("node", f"{elsewhere}/shims").path == f"{elsewhere}/{expected}/node"
 
 
-def test_the_users_global_version_is_taken(elsewhere: Path) -> None:
-    for place in ("shims", "versions/18.2.0/bin", "versions/20.1.0/bin"):
-        install(elsewhere / place, "node")
-    (elsewhere / "version").write_text("18.2.0\n")
-    assert find_program("node", f"{elsewhere}/shims").path == f"{elsewhere}/versions/18.2.0/bin/node"
-
-
-@needs_bwrap
-def test_a_program_of_a_version_manager_finds_the_files_beside_it(workspace: Path, elsewhere: Path) -> None:
-    install(elsewhere / "shims", "ruby", "exit 9")
-    place = install(elsewhere / "versions/3.3.0/bin", "ruby", 'cat "$(dirname "$0")/../lib/core"')
-    (elsewhere / "versions/3.3.0/lib").mkdir()
-    (elsewhere / "versions/3.3.0/lib/core").write_text(place)
-    runner = Sandboxed(workspace=workspace, environment={"PATH": f"{elsewhere}/shims:{SYSTEM}"})
-    assert runner.run(ScriptRequest("", None, ("ruby",), None, workspace)).stdout == place
-
-
 RUNNERS = [ControlledRunner, pytest.param(Sandboxed, marks=needs_bwrap)]
 
 
@@ -252,12 +218,6 @@ def test_what_a_script_calls_by_name_is_behind_the_shim_too(
     run = runner(workspace=workspace, environment={"PATH": f"{elsewhere}/shims:{SYSTEM}"}).run
     result = run(ScriptRequest("demo", elsewhere / "script.sh", (), None, workspace))
     assert (result.exit_code, result.stdout) == (0, "3.11.2\n3.11.2\nold\n"), result.stderr
-
-
-def test_a_program_that_is_installed_later_is_found(elsewhere: Path) -> None:
-    assert find_program("node", str(elsewhere)).path is None
-    place = install(elsewhere, "node")
-    assert find_program("node", str(elsewhere)).path == place
 
 
 @pytest.mark.parametrize("entry", ["shut", "shut/bin", "shut/shims", "shut/deep/shims"])

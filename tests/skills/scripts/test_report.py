@@ -13,15 +13,6 @@ from skills_agent.skills.scripts.runner import ScriptResult, WrittenFile
 DONE = ScriptResult(0, "", "", 0.1234, stopped=None, stdout_cut=0, stderr_cut=0, level="controlled")
 
 
-def test_a_run_reads_as_exit_code_output_and_errors() -> None:
-    result = replace(DONE, exit_code=2, stdout="rows: 3\n", stderr="warning\n")
-    assert describe(result) == "exit code 2 (0.12 s, controlled)\nstdout:\nrows: 3\nstderr:\nwarning"
-
-
-def test_an_empty_stream_has_no_section() -> None:
-    assert describe(replace(DONE, stderr=" \n")) == "exit code 0 (0.12 s, controlled)"
-
-
 @pytest.mark.parametrize(
     ("result", "outcome"),
     [
@@ -66,21 +57,3 @@ def test_a_capture_keeps_beginning_and_end_and_counts_the_rest(chunks: list[byte
     assert capture.cut == max(0, len(whole) - limit)
     if not capture.cut:
         assert capture.text() == whole.decode(errors="replace")
-
-
-@given(st.text(alphabet="abcdef", min_size=21, max_size=300), st.integers(2, 20), st.integers(1, 40))
-def test_a_cut_is_marked_where_it_is(text: str, limit: int, step: int) -> None:
-    capture = Capture(limit)
-    for start in range(0, len(text), step):
-        capture.add(text[start : start + step].encode())
-    head, note, tail = capture.text().split("\n")
-    assert text.startswith(head)
-    assert text.endswith(tail)
-    assert len(head) + len(tail) == limit
-    assert note == f"[{len(text) - limit} bytes cut]"
-
-
-def test_a_cut_through_a_character_leaves_no_rubble() -> None:
-    capture = Capture(10)
-    capture.add("🚀🚀🚀🚀".encode())
-    assert capture.text() == "🚀\n[6 bytes cut]\n🚀"

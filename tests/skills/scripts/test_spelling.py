@@ -65,11 +65,6 @@ def test_words_behind_the_script_are_its_arguments(path: str, meant: ScriptCall)
     assert read_spelling(path, [], skill()) == meant
 
 
-def test_words_behind_the_script_do_not_mix_with_arguments() -> None:
-    path = "python3 scripts/x.py --all"
-    assert read_spelling(path, ["--one"], skill()) == ScriptCall(path, ("--one",))
-
-
 def test_a_name_that_several_scripts_have_is_refused_with_their_paths() -> None:
     files = skill(("scripts/a/x.py", "scripts/b/x.py"))
     with pytest.raises(ScriptError, match=r"scripts/a/x\.py, scripts/b/x\.py"):
@@ -131,15 +126,3 @@ def test_whatever_is_written_means_a_file_of_the_skill_or_itself(path: str, args
     assert files.is_file(meant.path) or meant == (path, tuple(args))
     if args:
         assert meant.args == tuple(args)
-
-
-@given(
-    st.sampled_from(FILES[:3]),
-    st.sampled_from(["", "./", "skills/report/", "/home/me/.claude/skills/report/"]),
-)
-def test_every_script_is_reached_by_every_prefix_and_reading_twice_changes_nothing(
-    path: str, prefix: str
-) -> None:
-    meant = read_spelling(prefix + path, [], skill())
-    assert meant.path.removeprefix("./") == path
-    assert read_spelling(*meant, skill()) == meant
