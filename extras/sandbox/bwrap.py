@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -156,18 +156,21 @@ class BwrapRunner(WatchedRunner):
         request: ScriptRequest,
         places: RunFolders,  # noqa: ARG002 - without a sandbox there is a copy
     ) -> Iterator[Path | None]:
+        """Yield the skill's own path, where the sandbox can show its bytes; else where they are."""
         path = request.mounted_at.resolve() if request.mounted_at else request.folder
-        own = self.workspace / OWN_FOLDER
-        if path is not None and any(each.is_relative_to(path) for each in self._not_to_hide(request)):
+        if path is None or not self._can_be_shown_at(path, request):
             yield request.folder
-        elif path is None or path.is_relative_to(own) or (path.is_dir() and any(path.iterdir())):
+        else:
             yield path
-        elif path.is_relative_to(self.workspace):
-            with mounts.mount_point(path) as is_there:
-                yield path if is_there else request.folder
-        else:  # bubblewrap makes it in a file system of its own, but for folders that it shows read-only
-            shown = (*map(Path, SYSTEM), *mounts.prefixes())
-            yield request.folder if any(map(path.is_relative_to, shown)) else path
+
+    def _can_be_shown_at(self, path: Path, request: ScriptRequest) -> bool:
+        if any(each.is_relative_to(path) for each in self._not_to_hide(request)):
+            return False
+        if path.is_relative_to(self.workspace / OWN_FOLDER) or (path.is_dir() and any(path.iterdir())):
+            return True
+        # bubblewrap makes it in a file system of its own, but for folders that it shows.
+        shown = (self.workspace, *map(Path, SYSTEM), *mounts.prefixes())
+        return not any(map(path.is_relative_to, shown))
 
     def _not_to_hide(self, request: ScriptRequest) -> Iterator[Path]:
         """Yield what a script needs that the folder of its skill, or of its plugin, may hold at its place."""
@@ -184,12 +187,6 @@ class BwrapRunner(WatchedRunner):
         if workdir == self.workspace:
             return [workdir]
         return [workdir] if workdir.is_relative_to(self.workspace) else [self.workspace, workdir]
-
-    def _empty_repository(self, folder: Path) -> AbstractContextManager[object]:
-        """Have a `.git` where there is none: an empty one means nothing to git, and can be read-only."""
-        place = folder / ".git"
-        is_used = os.path.lexists(place) and (not place.is_dir() or any(place.iterdir()))
-        return nullcontext() if is_used or place.is_symlink() else mounts.mount_point(place)
 
     def _deal_with(self, made: Sequence[str], watch: Watch) -> str:
         try:

@@ -4,7 +4,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,6 @@ from typing import Final
 from skills_agent.sandbox import forwarder
 from skills_agent.sandbox.seccomp import seccomp_program
 from skills_agent.sandbox.watch import Watch
-from skills_agent.skills import posix
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.environment import is_root
 from skills_agent.skills.scripts.interpreter import OWN_PYTHON
@@ -198,31 +197,6 @@ def _held_in_place(mounts: Iterable[Path], workspace: Path, read_only: Iterable[
     for folder in sorted(above, key=lambda folder: len(folder.parts))[:MAX_HELD]:
         if folder.is_dir() and not folder.is_symlink():
             yield from ("--bind", str(folder), str(folder))
-
-
-@contextmanager
-def mount_point(path: Path) -> Iterator[bool]:
-    """Have an empty folder at a path in the workspace for the time of a run; yield whether there is one.
-
-    A skill whose own folder is gone is mounted there. To remove it would also unmount it in the sandbox of
-    another run, so every run locks it, and only one that holds the lock alone removes it.
-    """
-    made = [folder for folder in (path, *path.parents) if not folder.exists()]
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        yield False
-        return
-    try:
-        posix.fcntl.flock(descriptor, posix.fcntl.LOCK_SH)
-        yield path.is_dir()
-    finally:
-        with suppress(OSError):  # another run uses it, or it is not empty any more
-            posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
-            for folder in made or [path]:
-                folder.rmdir()
-        os.close(descriptor)
 
 
 def _make_own_folder(own: Path) -> None:

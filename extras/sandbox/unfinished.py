@@ -37,12 +37,6 @@ class CutOff(NamedTuple):
     last: int
     """When the script had ended at the latest (ns)."""
 
-    def is_younger(self, path: str) -> bool:
-        """Return whether a path of the folder changed only when the script was gone."""
-        with suppress(OSError):
-            return os.lstat(self.folder / path).st_ctime_ns > self.last
-        return True
-
 
 class UnfinishedRuns:
     """The records of runs of one level of isolation."""

@@ -86,6 +86,12 @@ class Watch:
             )
         return list(made_since(root, self.before, after, allowed, moment))
 
+    def changed(self, path: str) -> float:
+        """Return when a path of the folder changed (st_ctime_ns); later than ever for one that is gone."""
+        with suppress(OSError):
+            return os.lstat(os.path.join(self._files.root, path)).st_ctime_ns
+        return inf
+
     def links_out(self, workspace: Path | None, moment: int, last: float = inf) -> dict[str, str]:
         """Return the links that the run made until `last` and that lead out, with what is in them.
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -72,7 +72,6 @@ class WatchedRunner(ControlledRunner):
         try:
             with ExitStack() as stack:
                 for folder in dict.fromkeys([*self._written_folders(request), *elsewhere]):
-                    stack.enter_context(self._empty_repository(folder))
                     watch = Watch(folder, self._files_of(folder), writable)
                     looks.watches.append(watch)
                     looks.beats.append(stack.enter_context(self._unfinished.noted(watch, places.moment)))
@@ -82,58 +81,50 @@ class WatchedRunner(ControlledRunner):
                     with self._lock:
                         named = self._named[looks].copy()
                     for watch in looks.watches:
-                        self._look_again(watch, places.moment, named.union(writable))
+                        self._look(watch, "The script", places.moment, named.union(writable))
                         looks.notices += watch.notices
         finally:
             with self._lock:
                 del self._named[looks]
 
-    def _look_again(self, watch: Watch, moment: int, named: Iterable[Path]) -> None:
-        if made := watch.made_since(moment, named):
-            outcome = self._deal_with(made, watch)
-            text = f"The script made {shown(made)}, which other programs obey in this folder. {outcome}"
-            watch.notices.append(text)
-        self._look_for_ways(watch, moment)
-        for notice in watch.notices:
-            logger.warning(notice)
-
     def finish_looks(self) -> list[str]:
         """Look at what runs made that were cut off with their agent; return what came of it, in sentences."""
         notices: list[str] = []
         for run in self._unfinished.cut_off():
-            if not run.folder.is_dir():
-                continue
-            allowed = [run.folder / path for path in run.allowed]
-            watch = Watch(run.folder, self._files_of(run.folder), allowed, run.before)
-            with self._lock:
-                named = set(allowed).union(*self._named.values())
-            made = watch.made_since(run.moment, named)
-            young = list(filter(run.is_younger, made))
-            if old := [path for path in made if path not in young]:
-                text = (
-                    f"A script that was cut off with the agent made {shown(old)}, which other programs obey."
-                )
-                watch.notices.append(f"{text} {self._deal_with(old, watch)}")
-            if young:
-                watch.notices.append(
-                    f"Since a script was cut off with the agent, {shown(young)} came or changed in "
-                    f"{run.folder}. Other programs obey it: look at what is in it, if that was not you."
-                )
-            self._look_for_ways(watch, run.moment, run.last)
-            notices += watch.notices
-        for notice in notices:
-            logger.warning(notice)
+            if run.folder.is_dir():
+                allowed = [run.folder / path for path in run.allowed]
+                watch = Watch(run.folder, self._files_of(run.folder), allowed, run.before)
+                with self._lock:
+                    named = set(allowed).union(*self._named.values())
+                self._look(watch, "A script that was cut off with the agent", run.moment, named, run.last)
+                notices += watch.notices
         return notices
 
-    def _look_for_ways(self, watch: Watch, moment: int, last: float = inf) -> None:
-        """Look for what leads a person's programs out of the folder, or to other code than they see."""
-        if links := watch.links_out(self.workspace, moment, last):
-            named = shown([f"{path} (to {target})" for path, target in links.items()])
+    def _look(self, watch: Watch, who: str, moment: int, named: Iterable[Path], last: float = inf) -> None:
+        """Look at what a run made, and deal with what came until it ended (`last`, in ns).
+
+        That is what other programs obey, what leads a person out of the folder, and other code than
+        they see.
+        """
+        made = watch.made_since(moment, named)
+        old = [path for path in made if watch.changed(path) <= last]
+        if old:
+            text = f"{who} made {shown(old)}, which other programs obey in this folder."
+            watch.notices.append(f"{text} {self._deal_with(old, watch)}")
+        if young := [path for path in made if path not in old]:
             watch.notices.append(
-                f"The script made links out of the folder: {named}. {self._remove(links, watch)}"
+                f"Since a script was cut off with the agent, {shown(young)} came or changed in "
+                f"{watch.folder}. Other programs obey it: look at what is in it, if that was not you."
+            )
+        if links := watch.links_out(self.workspace, moment, last):
+            told = shown([f"{path} (to {target})" for path, target in links.items()])
+            watch.notices.append(
+                f"The script made links out of the folder: {told}. {self._remove(links, watch)}"
             )
         if cached := watch.cached_since(moment):
             self._remove(cached, watch)
+        for notice in watch.notices:
+            logger.warning(notice)
 
     def _remove(self, paths: Iterable[str], watch: Watch) -> str:
         try:
@@ -160,6 +151,3 @@ class WatchedRunner(ControlledRunner):
         folder = self.workspace or workdir
         is_in = workdir.is_relative_to(folder) and not workdir.is_relative_to(folder / ".agent")
         return [folder] if is_in else [folder, workdir]
-
-    def _empty_repository(self, folder: Path) -> AbstractContextManager[object]:  # noqa: ARG002
-        return nullcontext()

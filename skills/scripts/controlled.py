@@ -25,14 +25,7 @@ from skills_agent.skills.scripts.interpreter import command_for, program_for
 from skills_agent.skills.scripts.output import Capture
 from skills_agent.skills.scripts.programs import find_program, global_modules, shadowed
 from skills_agent.skills.scripts.report import written_since
-from skills_agent.skills.scripts.run_folders import (
-    Collected,
-    RunFolders,
-    full_home_text,
-    over_limit,
-    refuse_full,
-    run_folders,
-)
+from skills_agent.skills.scripts.run_folders import RunFolders, run_folders
 from skills_agent.skills.scripts.runner import (
     CONTROLLED,
     NODE_MODULES,
@@ -138,7 +131,6 @@ class ControlledRunner:
         for place in (request.workdir, request.start):
             if not place.is_dir():
                 raise ScriptError(f"Cannot start {request.title}: there is no folder {place}.")
-        refuse_full(request, self.limits)
         shared = shared_with(self.shared, request)
         if request.home:
             link_into(request.home, shared)
@@ -189,15 +181,9 @@ class ControlledRunner:
             kept_more=max(0, len(outside.kept) - most),
             lost=tuple(outside.lost[:most]),
             lost_more=max(0, len(outside.lost) - most),
-            notices=(*earlier, *care.notices, *self._full(request, outside)),
+            notices=(*earlier, *care.notices),
             note="" if exit_code == 0 else _advice(request, stderr.text()),
         )
-
-    def _full(self, request: ScriptRequest, outside: Collected) -> list[str]:
-        """Say it at once where the next run will be refused."""
-        if request.home is None or not outside.kept or not (size := over_limit(request.home, self.limits)):
-            return []
-        return [f"The next script is refused: {full_home_text(request, size)}"]
 
     @contextmanager
     def _care(self, run: Run) -> Iterator[Care]:  # noqa: ARG002

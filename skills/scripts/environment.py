@@ -44,8 +44,6 @@ class ScriptLimits:
     """What a run may add to the disk: working directory, kept home, scratch and temporary folder together."""
     written_files: int = 100_000
     """Files, folders and links that it may add there."""
-    kept_bytes: int = 1024 * MEBIBYTE
-    """What a skill's kept home may hold, and a thread's scratch folder: with more, no script of it starts."""
     open_files: int = 1024
     processes: int = 256
     """Processes of one run at a time."""

@@ -5,7 +5,6 @@ What a script writes there is kept, and listed with the path that it has on this
 """
 
 import os
-import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -13,20 +12,15 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final, NamedTuple
 
-from skills_agent.skills.confined import opened_folder
-from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts.environment import ScriptLimits
 from skills_agent.skills.scripts.report import files_since
 from skills_agent.skills.scripts.runner import KeptFile, ScriptRequest, WrittenFile
 from skills_agent.skills.text import readable
-from skills_agent.skills.trees import open_up, remove_tree
+from skills_agent.skills.trees import remove_tree, walk
 
 _PREFIX: Final = "skills-agent-"
 _TEMPORARY: Final = "tmp"
 _HOME: Final = "home"
 """In the temporary folder, where nothing is kept for a skill."""
-_LONG_PATH: Final = 2_000
-"""The system takes no path of 4,096 bytes."""
 _NOT_LISTED: Final = frozenset({".cache", ".npm"})
 """Of a home: programs fill them with thousands of files that nobody asked for. They are kept all the same."""
 
@@ -126,73 +120,12 @@ def run_folders(request: ScriptRequest) -> Iterator[RunFolders]:
         remove_tree(private)
 
 
-def refuse_full(request: ScriptRequest, limits: ScriptLimits) -> None:
-    """Raise ScriptError where a folder that is kept holds more than it may."""
-    if request.home and (size := over_limit(request.home, limits)):
-        raise ScriptError(f"Not run: {full_home_text(request, size)}")
-    if request.scratch and (size := over_limit(request.scratch, limits)):
-        raise ScriptError(
-            f"Not run: the scratch folder of this thread, {request.scratch}, holds {size}. "
-            "Remove what is not needed there."
-        )
-
-
-def full_home_text(request: ScriptRequest, size: str) -> str:
-    """Return what to do about a kept home that is over its limit."""
-    return (
-        f"the kept home of {request.skill}, {request.home}, holds {size}. "
-        f"To empty it: skills-agent doctor --remove 'home/{request.skill}@*'"
-    )
-
-
-def over_limit(folder: Path, limits: ScriptLimits) -> str:
-    """Return how much a folder holds, and which limit that is over; empty where it is over none."""
-    weight = weigh(folder, Written(limits.kept_bytes, limits.written_files))
-    if weight.bytes > limits.kept_bytes:
-        return f"{weight.bytes:,} bytes or more, and {limits.kept_bytes:,} may be kept"
-    if weight.files > limits.written_files:
-        return f"{weight.files:,} files or more, and {limits.written_files:,} may be kept"
-    return ""
-
-
-def weigh(folder: Path, enough: Written | None = None) -> Written:
-    """Return what a folder holds on the disk, following no link; more than `enough` is not counted.
-
-    A script may have taken its own rights to a folder away: they are given back. What cannot be listed all
-    the same counts as one more than enough.
-    """
+def weigh(folder: Path) -> Written:
+    """Return what a folder holds on the disk, following no link; what cannot be listed is left out."""
     size = count = 0
-    for status in _statuses(os.fspath(folder)):
-        if status is None:
-            size += enough.bytes + 1 if enough else 0
-        else:
-            size, count = size + status.st_blocks * BLOCK_BYTES, count + 1
-        if enough and (size > enough.bytes or count > enough.files):
-            break
+    for path, folders, files in walk(folder):
+        for name in (*folders, *files):
+            with suppress(OSError):  # gone, or a path too long for the system
+                size += os.lstat(f"{path}/{name}").st_blocks * BLOCK_BYTES
+                count += 1
     return Written(size, count)
-
-
-def _statuses(top: str, jumps: int = 100) -> Iterator[os.stat_result | None]:
-    """Yield the status of all that is in a folder, however deep; None for a folder that cannot be listed.
-
-    Where a path gets long, it begins anew at the open folder: `jumps` says how often, each keeps one open.
-    """
-    folders = [top]
-    for path in folders:
-        try:
-            if not os.access(path, os.R_OK | os.X_OK):
-                open_up(path)
-            if len(path) > _LONG_PATH and jumps:
-                with opened_folder(path) as descriptor:
-                    yield from _statuses(f"/proc/self/fd/{descriptor}/.", jumps - 1)
-                continue
-            with os.scandir(path) as entries:
-                for entry in entries:
-                    status = entry.stat(follow_symlinks=False)
-                    yield status
-                    if stat.S_ISDIR(status.st_mode):
-                        folders.append(entry.path)
-        except FileNotFoundError:
-            continue
-        except OSError:
-            yield None

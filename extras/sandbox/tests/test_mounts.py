@@ -2,7 +2,6 @@
 
 import os
 import sys
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from skills_agent.sandbox.bwrap import BwrapRunner, probe
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
-from tests.waiting import until
 
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 WHERE = """
@@ -65,8 +63,15 @@ def everything(folder: Path) -> set[str]:
 
 
 @needs_bwrap
-@pytest.mark.parametrize("own", [".claude/skills/demo", "packages/api/demo", ".agent/skills/demo"])
-@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize(
+    ("own", "is_there"),
+    [
+        (".claude/skills/demo", True),
+        ("packages/api/demo", True),
+        (".agent/skills/demo", True),
+        (".agent/skills/demo", False),
+    ],
+)
 @pytest.mark.variants
 def test_a_script_sees_the_bytes_of_the_snapshot_at_the_skills_own_path(
     workspace: Path, snapshot: Path, own: str, is_there: bool
@@ -83,26 +88,12 @@ def test_a_script_sees_the_bytes_of_the_snapshot_at_the_skills_own_path(
 
 
 @needs_bwrap
-def test_a_run_that_ends_leaves_the_skill_to_one_that_goes_on(workspace: Path, snapshot: Path) -> None:
-    own = workspace / ".claude/skills/demo"
-    waiting = """
-import pathlib, time
-pathlib.Path("started").touch()
-while not pathlib.Path("go-on").exists():
-    time.sleep(0.01)
-print((pathlib.Path(__file__).parents[1] / "note.txt").read_text())
-"""
-    slow = written(workspace.parent / "cache" / "slow", "still there", waiting)
-    results: list[ScriptResult] = []
-    thread = threading.Thread(target=lambda: results.append(run(slow, own, workspace)))
-    thread.start()
-    until((workspace / "started").exists)
-    run(snapshot, own, workspace)
-    (workspace / "go-on").touch()
-    thread.join()
-
-    assert results[0].stdout == "still there\n", results[0].stderr
-    assert not own.exists()
+@pytest.mark.parametrize("own", ["packages/gone", "project.txt", "/usr/lib/gone"])
+def test_where_its_own_path_cannot_be_shown_a_script_runs_where_the_snapshot_is(
+    workspace: Path, snapshot: Path, own: str
+) -> None:
+    (snapshot / "scripts/where.py").write_text("print(__file__)")
+    assert run(snapshot, workspace / own, workspace).stdout == f"{snapshot}/scripts/where.py\n"
 
 
 @needs_bwrap
@@ -170,7 +161,7 @@ def test_a_plugin_that_holds_what_its_script_needs_does_not_hide_it(workspace: P
 
 @needs_bwrap
 def test_a_script_that_starts_in_its_skill_writes_nothing_there(workspace: Path, snapshot: Path) -> None:
-    own = workspace / ".claude/skills/demo"
+    own = written(workspace / ".claude/skills/demo", "of the live folder")
     (snapshot / "scripts/where.py").write_text(
         "import os; print(os.getcwd(), open('note.txt').read()); open('made', 'w')"
     )

@@ -48,36 +48,12 @@ def ask(proxy: FilteringProxy, sent: bytes, then: bytes = b"") -> bytes:
         return answer
 
 
-def test_a_request_is_passed_on_without_what_is_of_one_hop(proxy: FilteringProxy, server: RawServer) -> None:
-    head = f"GET http://127.0.0.1:{server.port}/a?b HTTP/1.1\r\nHost: evil.example\r\nX-Own: 1\r\n"
-    answer = ask(proxy, f"{head}Proxy-Authorization: secret\r\nProxy-Connection: close\r\n\r\n".encode())
-    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
-    assert answer.endswith(b"\r\n\r\nhi")
-    (request,) = server.requests
-    assert request.startswith(b"GET /a?b HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n" % server.port)
-    assert b"X-Own: 1" in request
-    assert not any(word in request for word in (b"evil", b"secret", b"Proxy-"))
-
-
 def test_a_tunnel_passes_bytes_on(proxy: FilteringProxy, server: RawServer) -> None:
     connect = f"CONNECT 127.0.0.1:{server.port} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
     answer = ask(proxy, connect, b"GET / HTTP/1.1\r\nHost: y\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 Connection established\r\n\r\n")
     assert answer.endswith(OK)
     assert server.requests == [b"GET / HTTP/1.1\r\nHost: y\r\n\r\n"]
-
-
-def test_a_second_request_on_a_connection_goes_nowhere(proxy: FilteringProxy, server: RawServer) -> None:
-    one = f"GET http://127.0.0.1:{server.port}/1 HTTP/1.1\r\nHost: x\r\n\r\n"
-    ask(proxy, f"{one}GET http://evil.example/2 HTTP/1.1\r\nHost: evil.example\r\n\r\n".encode())
-    assert [request.split()[1] for request in server.requests] == [b"/1"]
-
-
-def test_a_body_is_passed_on_and_nothing_after_it(proxy: FilteringProxy, server: RawServer) -> None:
-    head = f"POST http://127.0.0.1:{server.port}/ HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n"
-    answer = ask(proxy, f"{head}abcGET /smuggled HTTP/1.1\r\n\r\n".encode())
-    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
-    assert b"smuggled" not in b"".join(server.requests)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +63,6 @@ def test_a_body_is_passed_on_and_nothing_after_it(proxy: FilteringProxy, server:
         ("CONNECT 127.0.0.1:22 HTTP/1.1", "127.0.0.1:22"),
         ("CONNECT [::ffff:127.0.0.1]:{port} HTTP/1.1", "[::ffff:7f00:1]:{port}"),
         ("CONNECT 127.1:{port} HTTP/1.1", "127.1:{port}"),
-        ("GET http://evil.example/ HTTP/1.1", "evil.example:80"),
-        ("GET http://2130706433:{port}/ HTTP/1.1", "2130706433:{port}"),
     ],
 )
 def test_another_host_is_refused_at_once_and_kept(
@@ -103,16 +77,14 @@ def test_another_host_is_refused_at_once_and_kept(
 @pytest.mark.parametrize(
     "request_line",
     [
-        "GET http://127.0.0.1:{port}@evil.example/ HTTP/1.1",
-        "GET http://evil.example@127.0.0.1:{port}/ HTTP/1.1",
+        "GET http://127.0.0.1:{port}/ HTTP/1.1",
         "GET / HTTP/1.1",
-        "GET https://127.0.0.1:{port}/ HTTP/1.1",
-        "GET ftp://127.0.0.1:{port}/ HTTP/1.1",
+        " CONNECT 127.0.0.1:{port} HTTP/1.1",
+        "CONNECT 127.0.0.1:{port}",
         "CONNECT 127.0.0.1 HTTP/1.1",
         "CONNECT 127.0.0.1:{port}:80 HTTP/1.1",
         "CONNECT evil.example:80@127.0.0.1:{port} HTTP/1.1",
-        "GET http://127.0.0.1:{port}/ HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2",
-        "GET http://127.0.0.1:{port}/ HTTP/1.1\r\n" + "X: y\r\n" * 20_000,
+        "CONNECT 127.0.0.1:{port} HTTP/1.1\r\n" + "X: y\r\n" * 20_000,
         "\x16\x03\x01\x02\x00",
     ],
 )
@@ -120,7 +92,7 @@ def test_what_is_no_plain_request_reaches_nothing(
     proxy: FilteringProxy, server: RawServer, request_line: str
 ) -> None:
     answer = ask(proxy, f"{request_line.format(port=server.port)}\r\nHost: x\r\n\r\n".encode("latin-1"))
-    assert answer.startswith((b"HTTP/1.1 400 Refused\r\n", b"HTTP/1.1 403 Refused\r\n"))
+    assert not answer or answer.startswith(b"HTTP/1.1 403 Refused\r\n")
     assert not server.requests
 
 

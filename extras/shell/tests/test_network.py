@@ -78,7 +78,7 @@ def test_an_open_network_leads_to_no_private_address(make_agent: MakeAgent, work
     (workspace / "ask.py").write_text(
         "import urllib.request\n"
         "for host in ('localhost.', '2130706433', '0x7f000001', 'other.example'):\n"
-        "    request = urllib.request.Request(f'http://{host}:80/')\n"
+        "    request = urllib.request.Request(f'https://{host}/')\n"
         "    try:\n"
         "        print(urllib.request.urlopen(request).read())\n"
         "    except OSError as error:\n"
@@ -90,7 +90,7 @@ def test_an_open_network_leads_to_no_private_address(make_agent: MakeAgent, work
     (answer,) = agent.tool_messages("run_command")
     assert answer.text.count(" 403") == 4
     assert answer.text.count("127.0.0.1 is no public address") == 3
-    assert "other.example:80 (the network is closed to it)" in answer.text
+    assert "other.example:443 (the network is closed to it)" in answer.text
 
 
 def test_a_rule_of_the_host_that_allows_a_command_opens_no_network(make_agent: MakeAgent) -> None:
