@@ -174,19 +174,6 @@ def test_commands_show_known_programs_and_packages(block: str, names: list[str])
     assert [need.name for need in needs_shown(text, "SKILL.md")] == names
 
 
-@pytest.mark.parametrize(
-    ("line", "names"),
-    [
-        ("- **docx**: `npm install -g docx@^9` (new documents), `pip install Pillow`", ["docx@^9", "Pillow"]),
-        ("Optional: `pip install rich`", []),
-        ("`npm install docx` is for a project, and pip install rich is no code.", []),
-        ("```pip install rich```", []),
-    ],
-)
-def test_code_spans_show_packages(line: str, names: list[str]) -> None:
-    assert [need.text for need in needs_shown(f"# S\n\n{line}\n", "SKILL.md")] == names
-
-
 @given(st.text() | st.text(alphabet="`bash pipnstal\n$;|&'\"\\<EOF-@>=1.[](){}/#", max_size=300))
 def test_any_text_is_read(text: str) -> None:
     everything = [

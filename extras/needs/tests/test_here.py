@@ -1,7 +1,6 @@
 """Which needs this machine does not meet, and what would bring them."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,13 +76,6 @@ def test_a_variable_counts_where_the_skill_gets_it(tmp_path: Path) -> None:
         "UNSET",
     ]
     assert len(here.missing(needs, REF, trusted=False)) == 3
-
-
-def test_a_server_that_cannot_be_reached_is_missing_and_why(tmp_path: Path) -> None:
-    here = replace(machine(tmp_path, servers=["rube"]), unreachable=lambda: {"rube": "it is gone."})
-    missing = here.missing([Need("server", "rube")], REF, trusted=True)
-    assert texts(missing) == ["rube (configured, but it is gone)"]
-    assert here.remedies(missing, REF) == ["skills-agent doctor, which says how each MCP server stands"]
 
 
 @pytest.mark.skipif("sys.platform == 'darwin'")

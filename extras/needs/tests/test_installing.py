@@ -130,19 +130,6 @@ def test_what_was_shown_is_installed_whatever_the_index_has_by_then(
     assert "outer 1.0 inner 2.5" in result(again)
 
 
-@pytest.mark.slow
-def test_another_file_than_was_shown_is_not_installed(
-    packed: Path, index: Path, make_agent: MakeAgent
-) -> None:
-    del packed
-    agent = make_agent([calls(LOAD), calls(RUN), "Done."])
-    agent.say("Run it.")
-    make_wheel(index, "inner", "2.5", evil_py="")
-    agent.answer(APPROVE)
-    assert "The packages were not installed" in result(agent)
-    assert kept(agent) == []
-
-
 @pytest.mark.parametrize("settings", [{"approval": "deny"}, {"require_approval_for": frozenset()}])
 def test_nothing_is_installed_where_nobody_is_asked(
     packed: Path, index: Path, make_agent: MakeAgent, settings: dict[str, Any]

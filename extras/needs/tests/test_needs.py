@@ -1,12 +1,10 @@
 """skills-agent skills needs, show and doctor: what a skill needs, and what of it is here."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from extras.needs.tests.registry import Registry, needs_npm, npm_registry
 from extras.needs.tests.wheels import make_wheel
 from tests.agents import write_skill
 from tests.graph.cli.command_line import CommandLine
@@ -113,56 +111,6 @@ def test_what_is_no_name_of_a_package_is_wrong_usage(
     del packed
     done = cli.run("skills", "needs", "packed", "--install", *words, "--skills-dir", str(cli.skills))
     assert (done.code, done.out) == (2, "")
-
-
-@pytest.fixture
-def registry(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
-    """A registry that this person's .npmrc names, and a skill that needs packages of it."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.delenv("npm_config_registry", raising=False)
-    with npm_registry() as registry:
-        (cli.home / ".npmrc").write_text(f"registry={registry.address}/\n")
-        registry.add("outer", dependencies={"inner": "^2"})
-        registry.add("inner", "2.5.0")
-        registry.add("guess")
-        write_skill(
-            cli.skills,
-            "noded",
-            "Noded.",
-            package_json='{"dependencies": {"outer": "^1.0.0"}}',
-            scripts__run_js="const o = require('outer'); const g = require('guess');\n",
-        )
-        yield registry
-
-
-@needs_npm
-@pytest.mark.slow
-def test_node_packages_are_shown_approved_and_used(cli: CommandLine, registry: Registry) -> None:
-    del registry
-    install = ["skills", "needs", "noded", "--install", "--skills-dir", str(cli.skills)]
-    waiting = cli.run(*install)
-    assert waiting.code == 3
-    assert "import guess  scripts/run.js:1" in waiting.out
-    assert "add it: --with npm:PACKAGE" in waiting.out
-    assert "inner  2.5.0  sha512-" in waiting.out
-    assert cli.run(*install, "--yes").code == 0
-    told = cli.run("skills", "needs", "noded", "--json", "--skills-dir", str(cli.skills)).value
-    assert Path(told["node_environment"], "node_modules", "outer").is_dir()
-    assert [need["name"] for need in told["needs"] if need["is_missing"]] == ["guess"]
-    assert cli.run(*install, "--yes", "--with", "npm:guess@^1").code == 0
-    told = cli.run("skills", "needs", "noded", "--json", "--skills-dir", str(cli.skills)).value
-    assert not any(need["is_missing"] for need in told["needs"])
-
-
-@needs_npm
-@pytest.mark.parametrize(
-    "word", ["npm:../x", "npm:x@file:../y", "npm:me/x", "npm:--x", "npm:x@https://a/b.tgz"]
-)
-@pytest.mark.variants
-def test_what_is_no_node_package_is_wrong_usage(cli: CommandLine, registry: Registry, word: str) -> None:
-    done = cli.run("skills", "needs", "noded", "--install", "--with", word, "--skills-dir", str(cli.skills))
-    assert (done.code, done.out) == (2, "")
-    assert registry.requests == []
 
 
 def test_nothing_is_approved_for_all_skills_without_needs(cli: CommandLine) -> None:

@@ -147,18 +147,6 @@ def test_a_traceback_names_what_brings_the_module(skills_dir: Path, make_agent: 
     ) in str(result.content)
 
 
-def test_a_script_that_says_what_to_install_has_its_advice_offered(
-    skills_dir: Path, make_agent: MakeAgent
-) -> None:
-    source = "raise SystemExit('PDF needs more: pip install ' + 'pymupdf')"
-    write_skill(skills_dir, "late", "Late.", scripts__run_py=source)
-    load, run = call("load_skill", name="late"), call("run_script", skill="late", path="scripts/run.py")
-    agent = make_agent([calls(load), calls(run), "Done."])
-    agent.say("Run it.")
-    agent.answer({"type": "approve"})
-    assert "offers to install pymupdf" in agent.tool_messages("run_script")[-1].text
-
-
 @pytest.mark.parametrize(
     ("command", "is_said"),
     [

@@ -200,44 +200,14 @@ if __name__ == "__main__":
     assert subprocess.run(["sh", "-c", "exit 3"]).returncode == 3
     print("python")
 """
-SHELL = """
-set -e
-git init -q r
-cd r
-echo a >a
-git add a
-git -c user.name=a -c user.email=a@b commit -q -m a
-git log --format=%s
-tar -cf a.tar a
-tar -xf a.tar
-cat <(echo bash)
-"""
-NODE = """
-const { Worker } = require("worker_threads");
-const { execFileSync } = require("child_process");
-require("fs").promises.writeFile("made", "x").then(() => {
-  require("os").networkInterfaces();
-  execFileSync("true");
-  new Worker("require('worker_threads').parentPort.postMessage(1)", { eval: true })
-    .on("message", () => console.log("node"));
-});
-"""
-
-
-def run(place: Path, name: str, body: str) -> tuple[int | None, str, str]:
-    (place / "skill").mkdir()
-    (place / "work").mkdir()
-    script = place / "skill" / name
-    script.write_text(body)
-    runner = BwrapRunner(workspace=place / "work", environment=ENVIRONMENT)
-    result = runner.run(ScriptRequest("demo", script, (), None, place / "work"))
-    return result.exit_code, result.stdout, result.stderr
 
 
 @needs_bwrap
-@pytest.mark.parametrize(
-    ("name", "body", "expected"),
-    [("a.py", PYTHON, "thread\npython\n"), ("a.sh", SHELL, "a\nbash\n"), ("a.js", NODE, "node\n")],
-)
-def test_programs_of_all_kinds_start(tmp_path: Path, name: str, body: str, expected: str) -> None:
-    assert run(tmp_path, name, body) == (0, expected, "")
+def test_a_program_that_asks_for_much_of_the_kernel_runs(tmp_path: Path) -> None:
+    (tmp_path / "skill").mkdir()
+    (tmp_path / "work").mkdir()
+    script = tmp_path / "skill/a.py"
+    script.write_text(PYTHON)
+    runner = BwrapRunner(workspace=tmp_path / "work", environment=ENVIRONMENT)
+    result = runner.run(ScriptRequest("demo", script, (), None, tmp_path / "work"))
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "thread\npython\n", "")

@@ -4,12 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.messages import ToolMessage
 
 from skills_agent.graph.tools.equipment import WORK_FOLDER
-from skills_agent.shell.protected import protected_in_command
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 from tests.machine import needs_bwrap
@@ -199,11 +196,6 @@ def test_without_an_approval_nothing_protected_is_writable(make_agent: MakeAgent
     assert "Read-only file system" in answer.text
 
 
-@given(st.text(alphabet="ab '\"\\|;&<>()$`\n=", max_size=30))
-def test_a_protected_path_is_found_in_any_line_that_names_it(line: str) -> None:
-    assert any(each.entry == ".envrc" for each in protected_in_command(f"cp {line} .envrc", Path("/nowhere")))
-
-
 # --- whether it is offered ---
 
 
@@ -250,17 +242,3 @@ def test_without_bubblewrap_it_is_not_offered_and_a_skill_that_wants_it_says_so(
         True,
         False,
     ]
-
-
-def test_who_leaves_it_out_leaves_out_what_goes_with_it(make_agent: MakeAgent) -> None:
-    for entry in ("run_command", "Bash"):
-        agent = make_agent(
-            [calls(call("command_output", id="x"), call("stop_command", id="x")), "done"],
-            exclude_tools=(entry,),
-            thread=entry,
-            **FREE,
-        )
-        agent.say("go")
-        for name in ("command_output", "stop_command"):
-            (answer,) = agent.tool_messages(name)
-            assert answer.text == f"{name} is turned off here together with run_command."
