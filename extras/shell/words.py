@@ -44,11 +44,8 @@ class Word(NamedTuple):
 
 
 def as_text(piece: str) -> str:
-    """Return a piece of a line with one character a byte as text. Raises NotUnderstood for half of one."""
-    try:
-        return piece.encode("latin-1").decode()
-    except UnicodeDecodeError as error:
-        raise NotUnderstood from error
+    """Return a piece of a line with one character a byte as text."""
+    return piece.encode("latin-1").decode(errors="replace")
 
 
 def word_at(line: str, start: int, end: int, substitutions: Mapping[int, int]) -> Word:
@@ -137,7 +134,5 @@ def _word(raw: str, marked: str, *, is_known: bool) -> Word:
     shape, brackets = _BRACKETS.subn(WILD, shape)
     for plain, mark in _MARKS.items():
         shape = shape.replace(mark, plain)
-    shape = (
-        as_text(shape) if shape.isascii() or is_known else shape.encode("latin-1").decode(errors="replace")
-    )
+    shape = as_text(shape)
     return Word(raw, shape if is_known and not (braces or brackets) else None, shape)

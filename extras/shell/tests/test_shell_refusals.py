@@ -1,7 +1,11 @@
 """What of a shell's command line is not understood: each check by itself."""
 
+from collections.abc import Sequence
+from types import SimpleNamespace
+
 import pytest
 
+from skills_agent.shell import shell
 from skills_agent.shell.commands import MAX_FOLDERS
 from skills_agent.shell.shell import (
     MAX_COMMANDS,
@@ -43,6 +47,7 @@ def test_a_line_over_a_limit_is_not_taken_apart(line: str) -> None:
         pytest.param("! ((1))", id="arithmetic"),
         pytest.param("aa $((x))", id="arithmetic with a name"),
         pytest.param("aa $[1]", id="arithmetic in brackets"),
+        pytest.param('aa "$[1]"', id="arithmetic in quotes"),
         pytest.param("x[$(bb)]=2", id="an index"),
         pytest.param("aa {fd}>x", id="an assigned descriptor"),
         pytest.param("a\\\na", id="a word over two lines"),
@@ -96,3 +101,64 @@ def test_a_change_of_folder_in_a_loop_leaves_no_folder_known() -> None:
     commands = take_apart("for x in a b; do aa; cd b; done")
     assert commands is not None
     assert [each.folders for each in commands if each.words] == [None, None]
+
+
+class Tree:
+    """What a grammar says of a line: its nodes, each as type and place."""
+
+    has_error = False
+    type = "program"
+
+    def __init__(self, line: str, nodes: Sequence[tuple[str, int, int]]) -> None:
+        self.root_node = self
+        self.children = [
+            SimpleNamespace(
+                type=kind, start_byte=start, end_byte=end, text=line[start:end].encode(), children=[],
+                is_named=kind[0].isalpha(),
+            )
+            for kind, start, end in nodes
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "nodes"),
+    [
+        pytest.param("aa;bb", [("word", 0, 2), ("word", 3, 5)], id="an operator between words"),
+        pytest.param("aab", [("word", 0, 2), ("word", 2, 3)], id="two words for one"),
+        pytest.param("aa b", [("word", 0, 3), ("word", 2, 4)], id="words over each other"),
+        pytest.param("aa && b", [("word", 0, 2), ("&", 3, 4), ("&", 4, 5), ("word", 6, 7)], id="half a sign"),
+        pytest.param(
+            "aa #b;c", [("word", 0, 2), ("comment", 3, 5), (";", 5, 6), ("word", 6, 7)], id="half a comment"
+        ),
+        pytest.param("aa #b", [("word", 0, 2), ("word", 3, 5)], id="a comment that is a word"),
+        pytest.param(
+            "aa <<E\nb", [("word", 0, 2), ("<<", 3, 5), ("heredoc_start", 5, 6), ("word", 7, 8)],
+            id="commands for the lines of a here-document",
+        ),
+        pytest.param(
+            "aa <<E\nbb\nE",
+            [
+                *[("word", 0, 2), ("<<", 3, 5), ("heredoc_start", 5, 6), ("word", 7, 9)],
+                *[("heredoc_body", 10, 10), ("heredoc_end", 10, 11)],
+            ],
+            id="a command before the lines of a here-document",
+        ),
+        pytest.param("aa <<E", [("word", 0, 2), ("<<", 3, 5), ("heredoc_start", 5, 6)], id="no lines of it"),
+        pytest.param(
+            "aa\nE", [("word", 0, 2), ("heredoc_body", 3, 3), ("heredoc_end", 3, 4)], id="lines of none"
+        ),
+        pytest.param("aa 'b", [("word", 0, 2), ("raw_string", 3, 5)], id="an open single quote"),
+        pytest.param('aa "b', [("word", 0, 2), ("string", 3, 5)], id="an open double quote"),
+        pytest.param("aa b;c", [("word", 0, 2), ("word", 3, 6)], id="a sign in a word"),
+        pytest.param("aa b\\", [("word", 0, 2), ("word", 3, 5)], id="a backslash at the end"),
+        pytest.param("aa $(b)", [("word", 0, 2), ("word", 3, 7)], id="a substitution that nobody reads"),
+    ],
+)  # fmt: skip
+def test_nothing_rests_on_a_grammar_that_errs(
+    line: str, nodes: list[tuple[str, int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = Tree(line, nodes)
+    monkeypatch.setattr(shell, "_parser", lambda: SimpleNamespace(parse=lambda _: tree))
+    shell.take_apart.cache_clear()
+    assert take_apart(line) is None
+    shell.take_apart.cache_clear()
