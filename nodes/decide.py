@@ -7,7 +7,8 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
 from skills_agent.nodes.answer_tries import ask_in_form, given_up
-from skills_agent.nodes.effects import Invocation, Invocations
+from skills_agent.nodes.effects import Invocation
+from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.model_call import ModelCall, ModelRequests, agent_name
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.prompt import ShownSkills

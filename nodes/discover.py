@@ -12,7 +12,8 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.asking import answer_unknown
-from skills_agent.nodes.effects import Invocations, tool_messages
+from skills_agent.nodes.effects import tool_messages
+from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.model_call import ModelRequests
 from skills_agent.skills.errors import SkillError, SkillUnreadableError, UnknownSkillError
 from skills_agent.skills.library.registry import Registry

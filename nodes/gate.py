@@ -9,7 +9,7 @@ from langchain_core.messages.tool import ToolCall
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes.asking import check_answerable
-from skills_agent.nodes.effects import Invocations
+from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.no_tool import why_unread
 from skills_agent.nodes.policy import Policy

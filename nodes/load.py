@@ -7,7 +7,7 @@ from typing import Final
 from langchain_core.messages import ToolMessage
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes.effects import Invocations
+from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.prompt import bounded_instructions
 from skills_agent.skills.errors import SkillError

@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime, get_runtime
 from typing_extensions import override
 
 from skills_agent.nodes.cancellation import Cancellation
-from skills_agent.nodes.effects import Invocations
+from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.timeouts import Beat, beating, beating_in_loop
 from skills_agent.state.context import Context
 

@@ -20,7 +20,8 @@ from skills_agent.graph.threads.journals import FileJournal, MemoryJournal
 from skills_agent.graph.threads.left_running import LeftRunning
 from skills_agent.graph.threads.locks import FileLocks, LockTable, ThreadLocks
 from skills_agent.graph.threads.opened import find_postgres, postgres
-from skills_agent.nodes.effects import Invocations, Journal
+from skills_agent.nodes.effects import Journal
+from skills_agent.nodes.invocations import Invocations
 
 JOURNAL_FILE: Final = "journal.sqlite"
 LOCK_FOLDER: Final = "locks"

@@ -21,7 +21,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from skills_agent.graph.tools.offered import OfferedTools
 from skills_agent.nodes.act import keep_reply
 from skills_agent.nodes.cancellation import STOP_SECONDS
-from skills_agent.nodes.effects import Invocations
+from skills_agent.nodes.invocations import Invocations
 from skills_agent.skills.policy.verdict import AnswerRefusedError
 from skills_agent.skills.text import cut
 from skills_agent.state.call_attempt import RUNNING_CALL

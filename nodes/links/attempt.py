@@ -10,7 +10,8 @@ from langchain_core.messages.tool import ToolCall
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 
-from skills_agent.nodes.effects import Invocation, Invocations, JournalEntry, tool_messages
+from skills_agent.nodes.effects import Invocation, JournalEntry, tool_messages
+from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.two_paths import Steps
