@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from langchain_core.messages.tool import ToolCall
-
 from skills_agent.nodes.asking import answer_unknown
 from skills_agent.nodes.links.attempt import Attempt, NotRun, Rest
 from skills_agent.nodes.two_paths import Steps
@@ -15,26 +13,22 @@ from skills_agent.state.transcript import answered_ids, open_calls, refusal
 
 def on_record(attempt: Attempt, rest: Rest) -> Steps[Any]:
     """Take the call as the state has it: a client may have sent it, or changed the transcript since."""
-    confirmed = _confirmed(attempt.call, attempt.state)
+    confirmed = _confirmed(attempt.id, attempt.state)
     if confirmed is None:
         raise _doubted(attempt)
     attempt.request = confirmed
     return (yield from rest(attempt))
 
 
-def _confirmed(sent: ToolCall, state: AgentState) -> CallRequest | None:
+def _confirmed(call_id: str, state: AgentState) -> CallRequest | None:
     """Return the request for a call as the state has it; None where it is not open, or not allowed."""
-    call_id = sent["id"] or ""
     told = next((each for each in open_calls(state.get("messages") or []) if each["id"] == call_id), None)
     request = call_request(state, call_id)
-    if told is None or request is None or not _is_alike(request["call"], sent):
+    if told is None or request is None:
         return None
     is_edit = state["verdicts"][call_id]["by"] == "approval" and request["edited"]
-    return request if is_edit or _is_alike(told, sent) else None
-
-
-def _is_alike(call: ToolCall, other: ToolCall) -> bool:
-    return (call["name"], call["args"]) == (other["name"], other["args"])
+    call = request["call"]
+    return request if is_edit or (call["name"], call["args"]) == (told["name"], told["args"]) else None
 
 
 def _doubted(attempt: Attempt) -> NotRun:

@@ -224,8 +224,9 @@ async def test_what_was_approved_runs_whatever_of_the_skill_changes(
     assert agent.tool_messages("run_script")[0].status == "success"
 
 
+@pytest.mark.parametrize("when", ["before the answer", "before the run"])
 def test_a_call_of_a_version_that_was_replaced_since_is_not_run(
-    asked: Any, workspace: Path, skills_dir: Path
+    asked: Any, workspace: Path, skills_dir: Path, when: str
 ) -> None:
     agent = asked(run("a"))
     (skills_dir / "alpha" / "scripts" / "run.py").write_text(EVIL)
@@ -234,11 +235,16 @@ def test_a_call_of_a_version_that_was_replaced_since_is_not_run(
     (ref,) = [each.ref for each in registry.refresh().skills if each.name == "alpha"]
     other = {**ledger, "digest": registry.load(ref).digest, "order": ledger["order"] + 1}
     answer = resume(agent)
-    agent.graph.update_beside_question(agent.config, {"skills_loaded": {"alpha": other}})
-    agent.run(answer)
+    if when == "before the answer":
+        agent.graph.update_beside_question(agent.config, {"skills_loaded": {"alpha": other}})
+        agent.run(answer)
+    else:
+        agent.graph.invoke(answer, agent.config, interrupt_before=["act"])
+        replaced = {"skills_loaded": {"alpha": other}}
+        agent.graph.update_own_state(agent.config, replaced, as_node="approve")
+        agent.run(None)
     assert log(workspace) == ""
-    (verdict,) = agent.values["verdicts"].values()
-    assert verdict["facts"] == {"changed": "run_script"}
+    assert "not what was approved" in agent.tool_messages("run_script")[0].text
 
 
 @pytest.mark.parametrize(
