@@ -156,7 +156,8 @@ class FileJournal(SearchedJournal):
     def _connection(self) -> Iterator[sqlite3.Connection]:
         try:
             with self._lock:
-                self._make_folder()
+                if not self._path.exists():
+                    self._make_folder()
                 with closing(open_sqlite(self._path, isolation=None)) as connection:
                     # What is no UTF-8 is no error of the whole search, but a damaged row.
                     connection.text_factory = lambda raw: raw.decode(errors="surrogateescape")

@@ -95,21 +95,16 @@ class Attempt:
     """What the journal has of it; None where it has nothing, the call only reads, or no thread is kept."""
     notes: list[str] = field(default_factory=list)
     """What the model is told before the result."""
+    call: ToolCall = field(init=False)
+    id: str = field(init=False)
+    """Of the call."""
+    name: str = field(init=False)
+    """Of its tool."""
 
-    @property
-    def call(self) -> ToolCall:
-        """Return the call as it is sent to its tool."""
-        return self.request["call"]
-
-    @property
-    def id(self) -> str:
-        """Return the id of the call."""
-        return self.call["id"] or ""
-
-    @property
-    def name(self) -> str:
-        """Return the name of its tool."""
-        return self.call["name"]
+    def __post_init__(self) -> None:
+        """Read the call in the request."""
+        self.call = self.request["call"]
+        self.id, self.name = self.call["id"] or "", self.call["name"]
 
     @property
     def record(self) -> VerdictRecord:

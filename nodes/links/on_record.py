@@ -16,7 +16,7 @@ def on_record(attempt: Attempt, rest: Rest) -> Steps[Any]:
     confirmed = _confirmed(attempt.id, attempt.state)
     if confirmed is None:
         raise _doubted(attempt)
-    attempt.request = confirmed
+    attempt.request, attempt.call = confirmed, confirmed["call"]
     return (yield from rest(attempt))
 
 
