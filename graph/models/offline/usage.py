@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from skills_agent.graph.models.offline.message import PersonMessage, Token, words
+from skills_agent.graph.models.offline.message import Token
 from skills_agent.skills.search.tokens import FUNCTION_WORDS
 
 _FENCE = re.compile(r"\s*(?:```|~~~)")
@@ -25,8 +26,7 @@ _ARGUMENT = re.compile(
 _STANDS_IN = re.compile(r".*<.+>.*|\$?\{.*\}|\$.*|\w+(?:\|\w+)+|[A-Z][A-Z0-9_=:.,-]*")
 _NO_PLACE = re.compile(r"(?:options?|flags?|\W*)", re.IGNORECASE)
 _EXAMPLE_FILE = re.compile(r"(?:\S*/)?[^\s/]+\.[A-Za-z][A-Za-z0-9]{0,9}|(?:path|your)[/_-]\S+")
-_GROUPING = (["per"], ["by"])
-_CONNECTORS = frozenset({"of", "is", "to", "=", "named", "called"})
+_CONNECTORS = frozenset({"of", "is", "=", "named", "called"})
 
 
 class Part(NamedTuple):
@@ -39,7 +39,7 @@ class Part(NamedTuple):
 
     @property
     def is_example(self) -> bool:
-        """Whether the value is one that an example happens to use."""
+        """Whether the value is a file that an example happens to use."""
         return bool(_EXAMPLE_FILE.fullmatch(self.value))
 
     @property
@@ -49,15 +49,9 @@ class Part(NamedTuple):
         return bool(is_name) and not _NO_PLACE.fullmatch(self.value)
 
     @property
-    def name(self) -> str:
-        """The name by which a person is asked for it."""
-        value = "" if self.flag and self.is_example else self.value.strip("<>{}$") or self.value
-        return f"{self.flag} {value}".strip()
-
-    @property
     def names_a_file(self) -> bool:
         """Whether it says that it is a file."""
-        return bool(re.search("file|path", self.name.lower())) or self.is_example
+        return bool(re.search("file|path", f"{self.flag} {self.value}", re.IGNORECASE)) or self.is_example
 
 
 class Usage(NamedTuple):
@@ -100,15 +94,6 @@ def find_usages(instructions: str, scripts: Sequence[str]) -> list[Usage]:
     ]
 
 
-def fill(usage: Usage, message: PersonMessage) -> Filled:
-    """Return the call that the message means."""
-    filling = _Filling(usage, message)
-    filling.take_flags()
-    filling.take_named_values()
-    filling.take_values_in_order()
-    return filling.result()
-
-
 def _pieces_of_code(text: str) -> Iterator[tuple[str, str]]:
     heading, prose, fenced = "", "", False
     for line in (each[:2_000] for each in re.sub(r"\\\n\s*", "", text).splitlines()):
@@ -120,9 +105,8 @@ def _pieces_of_code(text: str) -> Iterator[tuple[str, str]]:
             heading, prose = line, ""
         elif line.strip():
             prose = line
-            spans = [span[2] for span in _SPAN.finditer(line)]
             is_code = line.startswith(("    ", "\t")) or line.lower().startswith("usage:")
-            for code in spans or [line] * is_code:
+            for code in [span[2] for span in _SPAN.finditer(line)] or [line] * is_code:
                 yield code, f"{heading} {line}"
 
 
@@ -131,7 +115,6 @@ def _parts(tail: str) -> list[Part]:
     depth, lacks_value = 0, False
     for match in _ARGUMENT.finditer(tail):
         kind, text = match.lastgroup, match[match.lastgroup or 0]
-        is_flag = kind == "word" and text.startswith("-") and len(text) > 1
         if kind in {"open", "close", "stop"}:
             if kind == "stop" and not depth:
                 break
@@ -144,7 +127,7 @@ def _parts(tail: str) -> list[Part]:
         repeated = value != text
         if parts and not value.strip("."):
             parts[-1] = parts[-1]._replace(repeated=True)
-        elif is_flag:
+        elif kind == "word" and text.startswith("-") and len(text) > 1:
             flag, _, value = text.rstrip(",").partition("=")
             parts.append(Part(flag, value, optional=depth > 0))
             lacks_value = not value
@@ -156,101 +139,74 @@ def _parts(tail: str) -> list[Part]:
     return parts
 
 
-class _Filling:
-    """One call in the making; a word of the message that was used is not used again."""
+def fill(usage: Usage, message: Sequence[Token]) -> Filled:
+    """Return the call that the message means; what of the message was used is not used again."""
+    left = list(message)
+    spelled = _take_flags(usage.parts, left)
+    flags = {text.partition("=")[0] for text in spelled}
+    # An option with a value of its own in an example was chosen for that example.
+    parts = [
+        part
+        for part in usage.parts or [Part("", "FILE", optional=True, repeated=True)]
+        if part.flag not in flags and (usage.is_synopsis or part.stands_in or not (part.flag and part.value))
+    ]
+    values: dict[Part, list[str]] = {}
+    for part in parts:
+        if part.flag and part.stands_in and (value := _value_after(part.flag, left)):
+            left.remove(value)
+            values[part] = [value.text]
+    places = [part for part in parts if part.stands_in and part not in values]
+    required = [part for part in places if not part.optional]
+    alone = [part for part in places if part.optional and not part.flag]
+    for part in [*sorted(required, key=lambda each: not each.names_a_file), *alone]:
+        found = _candidates(part, left, len(required))[: None if part.repeated else 1]
+        left = [token for token in left if token not in found]
+        if found:
+            values[part] = [token.text for token in found]
+    args = [
+        text
+        for part in parts
+        if part in values or not part.optional
+        for text in (part.flag, *values.get(part, [part.value]))
+        if text
+    ]
+    missing = [f"{part.flag} {part.value.strip('<>{}$')}".strip() for part in required if part not in values]
+    return Filled([*args, *spelled], missing)
 
-    def __init__(self, usage: Usage, message: PersonMessage) -> None:
-        # An option with a value of its own in an example was chosen for that example.
-        self._parts = [
-            part
-            for part in usage.parts or [Part("", "FILE", optional=True, repeated=True)]
-            if usage.is_synopsis or part.stands_in or not (part.flag and part.value)
-        ]
-        self._tokens = list(message.tokens)
-        self._spelled: list[str] = []
-        """The flags that the message spells out, with their values."""
-        self._values: dict[Part, list[str]] = {}
 
-    def take_flags(self) -> None:
-        for token in [token for token in self._tokens if token.kind == "flag"]:
-            index = self._tokens.index(token)
-            del self._tokens[index]
-            self._spelled.append(token.text)
-            shown = [part for part in self._parts if part.flag == token.text.partition("=")[0]]
-            self._parts = [part for part in self._parts if part not in shown]
-            follows = self._tokens[index] if index < len(self._tokens) and "=" not in token.text else None
-            # A flag that is not shown may take a number, but neither a plain word nor a file.
-            is_unusual = follows and follows.kind == "word" and not follows.is_plain
-            if follows and (any(part.value for part in shown) if shown else is_unusual):
-                self._spelled.append(follows.text)
-                del self._tokens[index]
+def _take_flags(parts: Sequence[Part], left: list[Token]) -> list[str]:
+    """Take the flags that a message spells out, with their values."""
+    spelled: list[str] = []
+    for at in reversed([at for at, token in enumerate(left) if token.kind == "flag"]):
+        flag, has_value, _ = left[at].text.partition("=")
+        shown = [part for part in parts if part.flag == flag]
+        follows = [] if has_value else left[at + 1 : at + 2]
+        # A flag that is not shown may take a number, but neither a plain word nor a file.
+        is_value = any(part.value for part in shown) or not shown
+        if not shown:
+            is_value = all(each.kind == "word" and not each.is_plain for each in follows)
+        end = at + 1 + len(follows) * is_value
+        spelled[:0] = [token.text for token in left[at:end]]
+        del left[at:end]
+    return spelled
 
-    def take_named_values(self) -> None:
-        """Take values after the name of their place: `threshold 5`, and `per region` for --group-by."""
-        for part in self._open_places():
-            name = words(part.flag or part.name)
-            spoken = [name, *(_GROUPING if name[-1:] == ["by"] else ())]
-            tokens = () if part.is_example else filter(None, map(self._value_after, spoken))
-            if token := next(iter(tokens), None):
-                self._give(part, [token])
 
-    def take_values_in_order(self) -> None:
-        """Give files to places that say so, then what is left to the required places.
+def _value_after(flag: str, left: Sequence[Token]) -> Token | None:
+    """Return what a message names as the value of an option: `top 5`, and `per region` for --group-by."""
+    name = re.split("[-_]", flag)[-1].lower()
+    spoken = {name, "per"} if name == "by" else {name}
+    for word, value in pairwise(each for each in left if each.text.lower() not in _CONNECTORS):
+        if len(name) > 1 and word.text.lower() in spoken and value.text.lower() not in FUNCTION_WORDS:
+            is_other_place = value.kind == "place" and name in FUNCTION_WORDS  # `from orders.csv`
+            if not is_other_place and (name == "by" or not value.is_plain):
+                return value
+    return None
 
-        What is left of the files is for the optional places.
-        """
-        required = self._required()
-        for part in required if len(required) > 1 else []:
-            self._give(part, self._files() if part.names_a_file else [])
-        for part in self._required():
-            self._give(part, self._candidates(len(self._required())))
-        for part in self._open_places():
-            self._give(part, self._files() if part.optional and not part.flag else [])
 
-    def result(self) -> Filled:
-        args: list[str] = []
-        for part in self._parts:
-            values = self._values.get(part, [])
-            if values or not part.optional:
-                shown = [] if part.stands_in else [part.value]
-                args += [text for text in (part.flag, *(values or shown)) if text]
-        return Filled([*args, *self._spelled], [part.name for part in self._required()])
-
-    def _open_places(self) -> list[Part]:
-        return [part for part in self._parts if part.stands_in and part not in self._values]
-
-    def _required(self) -> list[Part]:
-        return [part for part in self._open_places() if not part.optional]
-
-    def _give(self, part: Part, candidates: Sequence[Token]) -> None:
-        if candidates:
-            self._tokens.remove(candidates[0])
-            others = self._files() if part.repeated else []
-            self._tokens = [token for token in self._tokens if token not in others]
-            self._values[part] = [token.text for token in (candidates[0], *others)]
-
-    def _value_after(self, name: Sequence[str]) -> Token | None:
-        """Return the value after a name. A plain word is one only after a preposition: `by region`."""
-        spoken = [token.text.lower() for token in self._tokens]
-        for start in range(len(spoken) if len("".join(name)) > 1 else 0):
-            if spoken[start : start + len(name)] != [*name]:
-                continue
-            after = self._tokens[start + len(name) :]
-            value = next((token for token in after if token.text.lower() not in _CONNECTORS), None)
-            if value and value.text.lower() not in FUNCTION_WORDS:
-                is_preposition = name[-1] in FUNCTION_WORDS or [*name] in _GROUPING
-                is_value = value.kind != "file" if is_preposition else not value.is_plain
-                if is_value:
-                    return value
-        return None
-
-    def _files(self) -> list[Token]:
-        files = [token for token in self._tokens if token.kind == "file"]
-        return files or [token for token in self._tokens if token.kind in {"url", "path"}]
-
-    def _candidates(self, places: int) -> list[Token]:
-        """Return what may fill the places, files first where there is more. Too few texts are no match."""
-        values = [token for token in self._tokens if token.kind in {"file", "url", "path", "text"}]
-        if len(values) > places:
-            return sorted(values, key=lambda token: token.kind in {"path", "text"})
-        return [token for token in values if token.kind != "text" or len(values) == places]
+def _candidates(part: Part, left: Sequence[Token], required: int) -> list[Token]:
+    """Return what may fill a place: a text for one of several that names no file, else places first."""
+    places = [token for token in left if token.kind == "place"]
+    texts = [token for token in left if token.kind == "text" and not part.names_a_file and not part.optional]
+    if required > 1:
+        return texts + places
+    return sorted(places, key=lambda token: not token.extension) + texts

@@ -72,7 +72,7 @@ def test_options_get_only_what_the_message_spells_out(message: str, expected: li
         ("`latency.py OLD NEW`", "compare a.csv with b.csv", ["a.csv", "b.csv"]),
         ("`latency.py PATTERN FILE`", "find 'time out' in app.log", ["time out", "app.log"]),
         ("`latency.py PATTERN FILE`", "look in app.log for 'time out'", ["time out", "app.log"]),
-        ("`latency.py FILE THRESHOLD`", "threshold 0.5 for app.log", ["app.log", "0.5"]),
+        ("`latency.py FILE [--group-by COLUMN]`", "a.csv per region", ["a.csv", "--group-by", "region"]),
         ("`latency.py URL`", "fetch https://example.org/a?b=c.", ["https://example.org/a?b=c"]),
         ("`latency.py FILE...`", "a.csv, b.csv and c.csv", ["a.csv", "b.csv", "c.csv"]),
         ("`latency.py [FILE ...] [--json]`", "a.csv and b.csv", ["a.csv", "b.csv"]),

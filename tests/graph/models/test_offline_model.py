@@ -68,18 +68,10 @@ def test_an_unseen_skill_is_found_loaded_run_and_quoted(agent: Agent) -> None:
     assert "/api: p99 900 ms\n/home: p99 20 ms" in said
 
 
-def test_it_asks_for_what_it_lacks_and_goes_on_with_the_answer(agent: Agent) -> None:
+def test_it_says_what_it_lacks_and_what_it_would_run(agent: Agent) -> None:
     said = answer(agent, "which endpoint has the worst tail latency for route /api?")
-    assert "Please name `LOGFILE`" in said
+    assert "name `LOGFILE`: the skill tail-latency would run `python scripts/latency.py LOGFILE" in said
     assert ran(agent) == []
-    assert "p99 900 ms" in answer(agent, "It is access.log")
-    assert ran(agent) == [["access.log", "--route", "/api"]]
-
-
-def test_another_request_instead_of_an_answer_is_a_request(agent: Agent) -> None:
-    answer(agent, "which endpoint has the worst tail latency?")
-    assert "No skill fits" in answer(agent, "Book me a flight to Lisbon, please")
-    assert "Read it aloud" in answer(agent, "Then review the rhythm of my poem")
 
 
 def test_long_output_is_cut_at_whole_lines_and_cannot_leave_its_fence(agent: Agent, skills_dir: Path) -> None:
