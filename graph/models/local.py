@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -19,8 +18,6 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from typing_extensions import override
 
 from skills_agent.nodes.model_call import PromptRecords
-
-_WORD = re.compile(r"\s*\S+|\s+$")
 
 
 class LocalChatModel(BaseChatModel):
@@ -52,7 +49,7 @@ class LocalChatModel(BaseChatModel):
     def _stream(
         self, messages: list[BaseMessage], *args: Any, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
-        yield from message_chunks(self._whole(messages, kwargs))
+        yield from _chunks(self._whole(messages, kwargs))
 
     def _whole(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
         names = frozenset(
@@ -79,8 +76,9 @@ def _usage(messages: Sequence[BaseMessage], reply: AIMessage) -> UsageMetadata:
     return UsageMetadata(input_tokens=given, output_tokens=written, total_tokens=given + written)
 
 
-def message_chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
-    pieces = _WORD.findall(message.content) if isinstance(message.content, str) else [message.content]
+def _chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
+    content = message.content
+    pieces = content.splitlines(keepends=True) if isinstance(content, str) else [content]
     for piece in pieces:
         yield ChatGenerationChunk(message=AIMessageChunk(content=piece, id=message.id))
     for index, call in enumerate(message.tool_calls):
