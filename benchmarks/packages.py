@@ -1,7 +1,7 @@
 """What installing and checking skills costs: `python benchmarks/packages.py`.
 
 Prints CPU milliseconds, medians of several rounds, and exits with 1 where a goal is missed. Of an archive of
-1,000 files: to install it, from the archive to the written lock, at most 3 times what `zipfile` needs to
+1,000 files: to install it, from the archive to the written lock, at most 4 times what `zipfile` needs to
 unpack it without a check. Of 100 skills of 10 files: `verify` at most 1.5 times hashing the same bytes.
 """
 
@@ -32,7 +32,7 @@ BYTES = 16_000
 ROUNDS = 9
 ARCHIVED = 1_000
 """Files of the archive, of 4,000 bytes each, which pack to half of it."""
-INSTALL_BUDGET = 3.0
+INSTALL_BUDGET = 4.0
 VERIFY_BUDGET = 1.5
 
 

@@ -9,6 +9,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -103,7 +104,8 @@ def _write(place: str, entry: Entry, most: int) -> int:
     above = os.path.dirname(place)  # noqa: PTH120 - texts are faster
     if entry.kind == "link" and os.path.realpath(above) != above:  # by way of another link
         raise NotADirectoryError
-    os.makedirs(above, exist_ok=True)  # noqa: PTH103
+    if not os.path.isdir(above):  # noqa: PTH112
+        os.makedirs(above)  # noqa: PTH103
     if entry.kind == "link":
         os.symlink(b"".join(entry.pieces), os.fsencode(place))  # noqa: PTH211
         return size
@@ -180,6 +182,7 @@ def name_fault(path: str) -> str:
     return "its path is too long" if is_long else ""
 
 
+@lru_cache(maxsize=1_024)
 def _folded(path: str) -> str:
     """Return what file systems that fold letters take for the same path."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())

@@ -93,7 +93,8 @@ def copy_skill(folder: Path, target: Path, package: str, limits: ContentLimits) 
     target.mkdir(parents=True)
     for member in members:
         place = target / member.path
-        place.parent.mkdir(parents=True, exist_ok=True)
+        if not place.parent.is_dir():
+            place.parent.mkdir(parents=True)
         if member.kind == "link":
             place.symlink_to(link_text(member))
             continue
