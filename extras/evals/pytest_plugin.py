@@ -4,6 +4,7 @@ pytest loads this module wherever skills-agent is installed: without the option 
 what names the part (`skills_agent.evals`).
 """
 
+import os
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -53,12 +54,15 @@ class SkillEvals:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Add a test for each case; `-k` chooses among them as among all others."""
+        from skills_agent.evals.laying import file_of
         from skills_agent.evals.runs import tasks_of
 
         for task in tasks_of(self.head):
             number = f"[{task.repeat + 1}]" if (task.case.repeat or 1) > 1 else ""
             name = task.case.id.rpartition("/")[2] + number
-            items.append(EvalItem.from_parent(session, name=name, task=task, evals=self))
+            place = os.path.relpath(file_of(task.case), self._config.rootpath)
+            given = {"name": name, "nodeid": f"{place}::{name}", "task": task, "evals": self}
+            items.append(EvalItem.from_parent(session, **given))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Make what the chosen cases share: a missing key is said once, and not by each of them.

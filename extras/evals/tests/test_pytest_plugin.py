@@ -68,9 +68,9 @@ def test_each_case_is_a_test_that_says_what_failed(repository: Path) -> None:
     done = run(repository, *SCRIPTED, "-v", "-rs")
     assert done.code == 1
     assert "test_own.py::test_own PASSED" in done.out
-    assert "skills/greeter/evals/greets PASSED" in done.out
-    assert "counts FAILED" in done.out
-    assert "is-kind SKIPPED" in done.out
+    assert "skills/greeter/evals/cases.yaml::greets PASSED" in done.out
+    assert "skills/greeter/evals/cases.yaml::counts FAILED" in done.out
+    assert "skills/greeter/evals/cases.yaml::is-kind SKIPPED" in done.out
     assert 'The answer contains "three".' in done.out
     assert "skills-agent threads show eval-" in done.out
     assert "--skills-evals-grader MODEL" in done.out
