@@ -1,22 +1,20 @@
 """Everything a model can refuse or fail at, and what a provider raises as one of these.
 
     SkillsAgentError
-    └── ModelError                        settings that name no usable model
-        ├── UnknownModelError             no model, or no provider, of that name
-        ├── ModelNotAllowedError          the caller chose a model that is not allowed
+    └── ModelError                        no usable model is named, or one that may not be chosen
         └── ModelCallError                the provider was not reached, or failed
             ├── IncompleteReplyError      its answer broke off
             ├── NoAnswerError             its reply answers nothing, twice
             └── UnreadableReplyError      its answer is no reply of a model
 
-Those above ModelCallError are raised before a model is asked. `calling` turns what providers raise during a
+A bare ModelError is raised before a model is asked. `calling` turns what providers raise during a
 turn into a ModelCallError; anything else that a model raises is a bug and propagates.
 """
 
 import json
 import re
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import Final
@@ -99,16 +97,6 @@ _SENTENCES: tuple[tuple[type[Exception], str], ...] = (
 
 class ModelError(SkillsAgentError):
     code = "model-error"
-
-
-class UnknownModelError(ModelError):
-    code = "model-unknown"
-
-
-class ModelNotAllowedError(DetailedError, ModelError):
-    sentence = "The model {name!r} may not be chosen here. Allowed beside the operator's: {allowed}."
-    name: str
-    allowed: Sequence[str]
 
 
 class ModelCallError(DetailedError, ModelError):

@@ -15,9 +15,7 @@ from skills_agent.graph.models.errors import (
     IncompleteReplyError,
     ModelCallError,
     ModelError,
-    ModelNotAllowedError,
     NoAnswerError,
-    UnknownModelError,
     calling,
     refused_part,
     wait_before_retry,
@@ -30,6 +28,7 @@ from skills_agent.graph.settings import UNKNOWN_WINDOW, Settings, SettingsError
 from skills_agent.nodes.model_call import ChosenModel, Models
 from skills_agent.nodes.prompt_cache import BreakpointStyle
 from skills_agent.nodes.wrapped_models import ModelRunnable, chat_models, has_bound_tools
+from skills_agent.skills.errors import list_names
 from skills_agent.state.context import Context
 
 KEY = "OPENAI_API_KEY"
@@ -85,8 +84,9 @@ def resolve_model(
         return _openai(rest, environment, parameters or {})
     if kind and rest:
         return _of_provider(kind, rest, parameters or {})
-    raise UnknownModelError(
-        f"There is no model named {name!r}. Use offline, <provider>:<model> or scripted:<JSON file>."
+    raise ModelError(
+        f"There is no model named {name!r}. Use offline, <provider>:<model> or scripted:<JSON file>.",
+        code="model-unknown",
     )
 
 
@@ -158,13 +158,13 @@ def _key_missing(name: str, variable: str) -> ModelError:
     )
 
 
-def _unknown_provider(name: str, provider: str) -> UnknownModelError:
+def _unknown_provider(name: str, provider: str) -> ModelError:
     # Only a wrong name needs it.
     from difflib import get_close_matches  # noqa: PLC0415
 
     near = get_close_matches(provider.replace("-", "_").lower(), PROVIDERS)
     known = ", ".join(dict.fromkeys([*near, *sorted(PROVIDERS)]))
-    return UnknownModelError(
+    return ModelError(
         f"The model {name!r} names no provider that is known. Providers: {known}. Without one: offline, "
         "scripted:<JSON file>.",
         code="model-provider-unknown",
@@ -216,7 +216,11 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
         name = full_name(context.model or "")
         if name and name != own and not any(fnmatch.fnmatchcase(name, pattern) for pattern in allowed):
             if not context.is_of_host:
-                raise ModelNotAllowedError(context.model or name, allowed)
+                raise ModelError(
+                    f"The model {context.model!r} may not be chosen here. Allowed beside the operator's: "
+                    f"{list_names(allowed)}.",
+                    code="model-not-allowed",
+                )
             name = ""  # It names the models of the graph around this one.
         return chosen(name or own if model is None else model_name(model))
 
