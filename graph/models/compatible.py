@@ -7,8 +7,8 @@ import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from types import FunctionType
-from typing import Any, Final, NamedTuple, Required
+from types import FunctionType, SimpleNamespace
+from typing import Any, Final, Required
 
 import msgspec
 import openai
@@ -60,7 +60,7 @@ class Completions:
     @property
     def with_raw_response(self) -> Any:
         """Return the same, whose replies are parsed by a method."""
-        return _Unparsed(self)
+        return SimpleNamespace(create=lambda **payload: _unparsed(self.create(**payload)))
 
     def create(self, **payload: Any) -> Any:
         """Return a reply as langchain-openai reads it, or a context of the parts of a streamed one."""
@@ -87,7 +87,10 @@ class AsyncCompletions(Completions):
     @property
     @override
     def with_raw_response(self) -> Any:
-        return _AsyncUnparsed(self)
+        async def create(**payload: Any) -> Any:
+            return _unparsed(await self.create(**payload))
+
+        return SimpleNamespace(create=create)
 
     @override
     async def create(self, **payload: Any) -> Any:
@@ -95,25 +98,8 @@ class AsyncCompletions(Completions):
         return _async_parts(reply) if payload.get("stream") else _whole(reply)
 
 
-class _Unparsed(NamedTuple):
-    completions: Completions
-
-    def create(self, **payload: Any) -> "_Parsed":
-        return _Parsed(self.completions.create(**payload))
-
-
-class _AsyncUnparsed(NamedTuple):
-    completions: AsyncCompletions
-
-    async def create(self, **payload: Any) -> "_Parsed":
-        return _Parsed(await self.completions.create(**payload))
-
-
-class _Parsed(NamedTuple):
-    reply: Any
-
-    def parse(self) -> Any:
-        return self.reply
+def _unparsed(reply: Any) -> SimpleNamespace:
+    return SimpleNamespace(parse=lambda: reply)
 
 
 def _encoded(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -182,8 +182,9 @@ def _take_flags(parts: Sequence[Part], left: list[Token]) -> list[str]:
         shown = [part for part in parts if part.flag == flag]
         follows = [] if has_value else left[at + 1 : at + 2]
         # A flag that is not shown may take a number, but neither a plain word nor a file.
-        is_value = any(part.value for part in shown) or not shown
-        if not shown:
+        if shown:
+            is_value = any(part.value for part in shown)
+        else:
             is_value = all(each.kind == "word" and not each.is_plain for each in follows)
         end = at + 1 + len(follows) * is_value
         spelled[:0] = [token.text for token in left[at:end]]
