@@ -121,6 +121,7 @@ class PostgreSQL:
     """Threads, journal and locks in PostgreSQL: the hook `database`."""
 
     open = staticmethod(open_postgres)
+    without_password = staticmethod(without_password)
     is_usable = staticmethod(has_psycopg)
     conninfo_of = staticmethod(conninfo_of)
     journal = PostgresJournal

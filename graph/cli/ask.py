@@ -25,21 +25,26 @@ _PATIENCE: Final = 3
 
 @click.command(epilog=EXAMPLES)
 @click.argument("question")
+@click.option("--skill", "skills", metavar="NAME", multiple=True, help="Load this skill first. Repeatable.")
 @options.thread
 @options.newest
 @options.agent
 @options.as_json
-def ask(question: str, *, thread: str | None, newest: bool, as_json: bool, **chosen: Any) -> None:
+def ask(
+    question: str, *, skills: tuple[str, ...], thread: str | None, newest: bool, as_json: bool, **chosen: Any
+) -> None:
     """Ask QUESTION and print the answer (`-` reads the question from stdin).
 
-    /SKILL-NAME at the beginning loads that skill first. Text that is piped in beside a question is attached
-    to it. Each step is printed as it happens. Calls that do more than read need an approval: on a terminal
-    you are asked; elsewhere the run stops with exit code 3 and prints the command that resumes it.
+    /SKILL-NAME at the beginning loads that skill first, as --skill does. Text that is piped in beside a
+    question is attached to it. Each step is printed as it happens. Calls that do more than read need an
+    approval: on a terminal you are asked; elsewhere the run stops with exit code 3 and prints the command
+    that resumes it.
     """
     piped = "" if question == "-" else _piped()
     text = sys.stdin.read() if question == "-" else question
     if not text.strip():
         raise click.UsageError("the question is empty")
+    text = " ".join([*(f"/{name}" for name in skills), text])
 
     from skills_agent.graph.cli.thread import open_thread, run_once, says, unknown_name
 

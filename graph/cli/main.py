@@ -68,7 +68,7 @@ class _Root(LazyGroup):
     late=_COMMANDS,
     params=[*everywhere],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="--workspace and --skills-dir may stand behind a command, too.\n\n"
+    epilog="--workspace, --skills-dir and --checkpointer may stand behind a command, too.\n\n"
     + examples(
         'ask "How many rows has orders.csv?"',
         'ask "/csv-report total per region in orders.csv" --yes run',
@@ -78,13 +78,17 @@ class _Root(LazyGroup):
 )
 @click.version_option(package_name="skills-agent", prog_name="skills-agent", message="%(prog)s %(version)s")
 @click.pass_obj
-def cli(invocation: Invocation, workspace: Path | None, skills_dirs: tuple[Path, ...]) -> None:
+def cli(
+    invocation: Invocation, workspace: Path | None, skills_dirs: tuple[Path, ...], checkpointer: str | None
+) -> None:
     """Ask an agent that works with skills: folders with a SKILL.md, scripts and references.
 
     Without a key it answers with the offline model; set OPENAI_API_KEY (and OPENAI_BASE_URL) for
     a language model. Conversations are kept as threads in your own folder, ~/.local/state/skills-agent.
     """
     invocation.workspace, invocation.skills_dirs = workspace, skills_dirs
+    if checkpointer:
+        invocation.checkpointer = os.environ["SKILLS_AGENT_SERVER_DATABASE"] = checkpointer
 
 
 def main() -> None:

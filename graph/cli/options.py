@@ -23,6 +23,8 @@ class Invocation:
 
     workspace: Path | None = None
     skills_dirs: tuple[Path, ...] = ()
+    checkpointer: str = ""
+    """As it was typed; empty: the setting."""
     has_json: bool = False
     """The one JSON value was printed."""
 
@@ -54,6 +56,13 @@ def thread_id(ctx: click.Context, param: click.Parameter, value: str | None) -> 
 def shell_command(*words: str, workspace: Path | None) -> str:
     """Return a command of ours for the shell that the person is in."""
     elsewhere = [] if workspace in (None, Path.cwd()) else ["--workspace", str(workspace)]
+    context = click.get_current_context(silent=True)
+    invocation = context.find_object(Invocation) if context else None
+    if invocation and invocation.checkpointer:
+        from skills_agent.graph.threads.opened import postgres
+
+        if shown := postgres().without_password(invocation.checkpointer):
+            elsewhere += ["--checkpointer", shown]
     return shlex.join(["skills-agent", *words, *elsewhere])
 
 
@@ -72,6 +81,11 @@ everywhere: Final = (
         metavar="DIR",
         multiple=True,
         help="Also use this folder of skills, or this skill. Repeatable.",
+    ),
+    click.Option(
+        ["--checkpointer"],
+        metavar="DSN",
+        help="Keep threads in PostgreSQL: postgresql://user@host/name. [default: a file of this user]",
     ),
 )
 """Options of all commands, which stand before a command or behind it."""

@@ -42,6 +42,7 @@ TODO: say here, step by step, what to do. Only this text is read when the skill 
 is not always needed into `references/`, programs into `scripts/`, and name the file where it is needed.
 """
 _LATE: Final[Mapping[str, Command]] = {
+    "doctor": Command("skills_agent.graph.cli.doctor:doctor", "Show what is wrong: skills-agent doctor."),
     "stats": Command(
         "skills_agent.graph.cli.stats:stats",
         "Show how often skills were offered, loaded and used, and what they cost.",

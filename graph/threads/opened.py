@@ -28,6 +28,9 @@ class Postgres(Protocol):
     def open(self, dsn: str, /) -> AbstractContextManager[Database]:
         """Open the threads, making the tables where there are none. Raises DatabaseError."""
 
+    def without_password(self, dsn: str, /) -> str:
+        """Return a connection string as it may be shown; nothing of one whose password is not certain."""
+
     def is_usable(self) -> bool:
         """Return whether its package is installed, with a warning in the log where it is not."""
 

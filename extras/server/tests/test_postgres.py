@@ -59,6 +59,18 @@ def test_a_question_asked_in_one_process_is_answered_in_another(cli: CommandLine
     assert not (cli.state / "threads.sqlite").exists()
 
 
+def test_the_option_is_in_the_command_that_resumes_without_its_password(
+    cli: CommandLine, dsn: str, postgres: Postgres
+) -> None:
+    options = ("--model", cli.script(LOAD, RUN, ANSWER), "--thread", "rain", "--checkpointer", dsn)
+    asked = cli.run_process("ask", "How much rain?", "--skills-dir", str(cli.skills), *options)
+    assert asked.code == 3
+    command = asked.out.rpartition("To run it: ")[2].split()
+    assert command[command.index("--checkpointer") + 1] == without_password(dsn)
+    resumed = cli.run_process(*command[1:], PGPASSWORD=postgres.password)
+    assert resumed.out.endswith(f"\n\n{ANSWER}\n")
+
+
 def test_the_journal_is_beside_the_threads(cli: CommandLine, dsn: str) -> None:
     """So that a thread which goes on at another machine finds what was done at this one. It goes with it."""
     ask(cli, dsn, LOAD, RUN, ANSWER)

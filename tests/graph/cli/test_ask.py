@@ -36,6 +36,15 @@ def test_a_question_about_an_unseen_file_is_answered_with_the_true_figures(cli: 
     assert "Bergen: 353.5 mm" in answer
 
 
+def test_a_skill_that_an_option_names_is_loaded_first(cli: CommandLine) -> None:
+    asked = ("ask", "Rain?", "--thread", "t", "--skill", "rain-gauge", *rain(cli, "Yes."))
+    assert cli.run(*asked).code == 0
+    assert [each["name"] for each in cli.run("threads", "show", "t", "--json").value["skills"]] == [
+        "rain-gauge"
+    ]
+    assert cli.run("ask", "Rain?", "--skill", "rain-gage", *rain(cli, "Yes.")).code == 2
+
+
 @pytest.mark.slow
 def test_a_call_that_is_not_reading_stops_with_3_and_the_command_that_resumes_it(cli: CommandLine) -> None:
     asked = cli.run("ask", "Rain?", "--thread", "t", *rain(cli))
