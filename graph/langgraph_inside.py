@@ -23,6 +23,7 @@ from langgraph._internal._constants import (
     CONFIG_KEY_CHECKPOINTER,
     CONFIG_KEY_READ,
     CONFIG_KEY_RESUME_MAP,
+    CONFIG_KEY_RUNTIME,
     CONFIG_KEY_SCRATCHPAD,
     CONFIG_KEY_SEND,
     CONFIG_KEY_TASK_ID,
@@ -36,6 +37,7 @@ from langgraph.checkpoint.serde.types import INTERRUPT, RESUME, TASKS, _DeltaSna
 from langgraph.config import get_config
 from langgraph.errors import GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.store.base import BaseStore
 from langgraph.types import Interrupt, _interrupt_id
 from langgraph.typing import ContextT, InputT, OutputT, StateT
 from typing_extensions import override
@@ -128,6 +130,16 @@ def is_kept(graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfi
     Only its config tells a graph with `checkpointer=False` that the graph around it has a saver.
     """
     return saver_in(graph, config) is not None or bool(config["configurable"].get(CONFIG_KEY_CHECKPOINTER))
+
+
+def store_in(graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig) -> BaseStore | None:
+    """Return the store of an invocation: the graph's own, or that of the graph around it.
+
+    `get_store` finds none where a node passes its config on by hand, as to a thread: the journal, which is in
+    the store, would be another one then, and an effect would run twice.
+    """
+    parent = config["configurable"].get(CONFIG_KEY_RUNTIME)
+    return parent.store if parent else graph.store
 
 
 def is_served(configurable: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeVar, ca
 from langchain_core.messages import ToolMessage
 from langgraph.config import get_config
 from langgraph.types import interrupt
-from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from skills_agent.nodes.effects import JournalEntry
 from skills_agent.skills.policy.question import escape_markdown, is_whole
@@ -19,6 +19,8 @@ UNKNOWN: Final = "outcome_unknown"
 """The field of a request of a question that says what is known of an effect that was cut off."""
 REFUSED: Final = "answer_refused"
 """The field of a question that is put again: why the answer to it was not taken."""
+_OF_INBOX: Final = frozenset({"accept", "edit", "response", "ignore"})
+"""The types of Agent Inbox's HumanResponse."""
 UNANSWERABLE: Final = "__skills_agent_unanswerable"
 """In `configurable`, where no checkpointer keeps the thread: a question would end the run without a word."""
 
@@ -81,14 +83,14 @@ class AskedAttempt(NamedTuple):
 
 
 def put_question(question: Mapping[str, Any], schema: type[T]) -> T:
-    """Interrupt the graph, and return the answer when it goes on.
+    """Interrupt the graph, and return the answer when it goes on; Agent Inbox's form of it is read, too.
 
     Raises AnswerRefusedError for an answer of another shape, which is not saved: whoever records the node
     puts the question again, with the reason. Raises UnanswerableError.
     """
     check_answerable(*(each["name"] for each in question["action_requests"]))
     whole = AfterValidator(partial(_refuse_unseen, question))
-    read = Annotated[schema, whole]  # type: ignore[valid-type]
+    read = Annotated[schema, BeforeValidator(partial(_read_inbox_answer, question)), whole]  # type: ignore[valid-type]
     try:
         answer: T = interrupt(question, response_schema=cast("type[T]", read))
     except ValidationError as error:
@@ -108,6 +110,46 @@ def _refuse_unseen(question: Mapping[str, Any], answer: T) -> T:
         if decision.type == "approve" and not is_whole(request["description"]):
             raise ValueError(f"{request['name']} was not shown whole, so it cannot be approved: reject it")
     return answer
+
+
+def _read_inbox_answer(question: Mapping[str, Any], answer: Any) -> Any:
+    """Return the answer of Agent Inbox, a list of its HumanResponse, in our schema; any other as it is.
+
+    Raises ValueError for a response that does not say what it should.
+    """
+    if not isinstance(answer, list) or not answer:
+        return answer
+    keys = [each.keys() if isinstance(each, Mapping) else set() for each in answer]
+    if not all({"type"} <= each <= {"type", "args"} for each in keys):
+        return answer
+    if not {each["type"] for each in answer if isinstance(each["type"], str)} <= _OF_INBOX:
+        return answer
+    requests = question["action_requests"]
+    if len(answer) != len(requests):
+        raise ValueError(f"there are {len(requests)} calls to answer, and {len(answer)} answers")
+    takes_words = any("respond" in each["allowed_decisions"] for each in question["review_configs"])
+    pairs = zip(answer, requests, strict=True)
+    return {"decisions": [_decision_of(each, request, takes_words=takes_words) for each, request in pairs]}
+
+
+def _decision_of(
+    response: Mapping[str, Any], request: Mapping[str, Any], *, takes_words: bool
+) -> dict[str, Any]:
+    """Return one HumanResponse as a decision about a call."""
+    match {"args": None, **response}:
+        case {"type": "accept", "args": None}:
+            return {"type": "approve"}
+        case {"type": "accept", "args": {"action": name, "args": args}}:
+            if (name, args) != (request["name"], request["args"]):
+                raise ValueError("accept names another call than the question: to change a call, send edit")
+            return {"type": "approve"}
+        case {"type": "edit", "args": {"action": name, "args": args}}:
+            return {"type": "edit", "edited_action": {"name": name, "args": args}}
+        case {"type": "ignore", "args": None | ""}:
+            return {"type": "reject"}
+        case {"type": "response", "args": str(words)}:
+            return {"type": "respond" if takes_words else "reject", "message": words}
+    raise ValueError(f"the args of {response['type']} are not those of an answer of Agent Inbox")
 
 
 def _wanted(question: Mapping[str, Any]) -> str:

@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
 
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.langgraph_inside import identity_of, kind_of
@@ -16,10 +18,11 @@ from skills_agent.graph.places import make_state_folder, state_folder
 from skills_agent.graph.private_files import make_private_folder
 from skills_agent.graph.serialisation import Key
 from skills_agent.graph.settings import Settings, server_database
-from skills_agent.graph.threads.journals import FileJournal, MemoryJournal
+from skills_agent.graph.threads.journals import FileJournal
 from skills_agent.graph.threads.left_running import LeftRunning
 from skills_agent.graph.threads.locks import FileLocks, LockTable, ThreadLocks
 from skills_agent.graph.threads.opened import find_postgres, postgres
+from skills_agent.graph.threads.store_journal import StoreJournal
 from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.invocations import Invocations
 
@@ -46,12 +49,15 @@ class ThreadServices:
     invocations: Invocations = field(default_factory=Invocations)
     left_running: LeftRunning = field(default_factory=LeftRunning)
 
-    def journal_of(self, saver: BaseCheckpointSaver[Any], *, is_served: bool = False) -> Journal:
-        """Return the journal for threads of a saver: the host's, a database, else a file.
+    def journal_of(
+        self, saver: BaseCheckpointSaver[Any], store: BaseStore | None = None, *, is_served: bool = False
+    ) -> Journal:
+        """Return the journal for threads of a saver: the host's, a database, else the store, else a file.
 
         A database is that of the saver or, where LangGraph's server runs the graph, its own; for a server
-        that has none, as `langgraph dev`, a file. A journal must live as long as the threads do: for threads
-        in memory it is in memory.
+        that has none, as `langgraph dev`, a file: clients of a server can write its store. A journal must
+        live as long as the threads do: for threads in memory it is in memory, and a store in memory is none
+        for threads on a disk.
         """
         if self.journal is not None:
             return self.journal
@@ -62,6 +68,8 @@ class ThreadServices:
             return _journal_in(dsn) if dsn and found and found.is_usable() else self._file_journal
         if kind_of(saver) == "memory":
             return _shared_by(saver).journal
+        if store is not None and not isinstance(store, InMemoryStore):
+            return StoreJournal(store)
         if kind_of(saver) == "other":
             _warn_of_files(type(saver).__name__)
         return self._file_journal
@@ -116,7 +124,7 @@ def _shared_by(saver: BaseCheckpointSaver[Any]) -> _Shared:
     with _lock:
         if key not in _shared:
             locks = postgres().locks(saver) if kind_of(saver) == "postgres" else None
-            _shared[key] = _Shared(LockTable(locks), MemoryJournal())
+            _shared[key] = _Shared(LockTable(locks), StoreJournal(InMemoryStore()))
         return _shared[key]
 
 
@@ -129,7 +137,7 @@ def _journal_in(dsn: str) -> Journal:
 def _warn_of_files(saver: str) -> None:
     """Log once for each unknown class of savers: its threads may be on another machine."""
     logger.warning(
-        "Threads of %s are locked by files of this user, and so is their journal: that holds on this machine "
-        "only. Name others: build_graph(journal=..., locks=...)",
+        "Threads of %s are locked by files of this user, and so is their journal unless the graph has a "
+        "store: that holds on this machine only. Name others: build_graph(journal=..., locks=...)",
         saver,
     )

@@ -1,4 +1,4 @@
-"""Where the journal of effects is kept: in an SQLite file, or in memory beside threads in memory."""
+"""Where the journal of effects is kept: in an SQLite file. store_journal.py has the one in a store."""
 
 import hashlib
 import logging
@@ -57,29 +57,6 @@ class SearchedJournal(ABC):
         """Return the entries of a thread that have these fields, the oldest start first."""
 
 
-class MemoryJournal(SearchedJournal):
-    """A journal that ends with the process, as threads in memory do."""
-
-    def __init__(self) -> None:
-        self._entries: dict[tuple[str, str], JournalEntry] = {}
-
-    def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
-        """Write an entry, and remove that of the call id `replacing`."""
-        if replacing is not None:
-            self._entries.pop((entry.thread, replacing), None)
-        self._entries[entry.thread, entry.call_id] = entry
-
-    def forget(self, thread: str) -> None:
-        """Remove the entries of a thread that is deleted."""
-        for key in [key for key in self._entries.copy() if key[0] == thread]:
-            self._entries.pop(key, None)
-
-    def _search(self, thread: str, **fields: Any) -> list[JournalEntry]:
-        entries = (each for each in self._entries.copy().values() if each.thread == thread)
-        alike = [each for each in entries if all(getattr(each, name) == fields[name] for name in fields)]
-        return sorted(alike, key=_age)
-
-
 class FileJournal(SearchedJournal):
     """A journal in a file, for any number of threads and of processes on one machine.
 
@@ -106,7 +83,7 @@ class FileJournal(SearchedJournal):
         """Return the entries of a thread with this effect, and those that are damaged, the oldest first."""
         self._examine(thread)
         entries = [*self._search(thread, digest=digest), *(self._search(thread, digest="") if digest else ())]
-        return sorted(entries, key=_age)
+        return sorted(entries, key=age)
 
     def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
         """Write an entry, in one step with the removal of the entry of the call id `replacing`."""
@@ -119,7 +96,7 @@ class FileJournal(SearchedJournal):
                 if replacing is not None:
                     replaced = {"thread": entry.thread, "call_id": replacing}
                     connection.execute(f"{_DELETE} AND call_id = :call_id", replaced)
-                connection.execute(_PUT, [*row, _checksum(row)])
+                connection.execute(_PUT, [*row, checksum_of(row)])
 
     def forget(self, thread: str) -> None:
         """Remove the entries of a thread that is deleted."""
@@ -128,7 +105,7 @@ class FileJournal(SearchedJournal):
     def _search(self, thread: str, **fields: Any) -> list[JournalEntry]:
         conditions = "".join(f" AND {name} = :{name}" for name in fields)
         rows = self._query(f"{_SELECT}{conditions}", thread=thread, **fields)
-        return sorted((_read_row(row, thread) for row in rows), key=_age)
+        return sorted((_read_row(row, thread) for row in rows), key=age)
 
     def _examine(self, thread: str) -> None:
         """Look at all rows of a thread once: what a damaged one is of cannot be searched for."""
@@ -138,7 +115,7 @@ class FileJournal(SearchedJournal):
                 return
             self._examined.add(looked)
         for *row, checksum in self._query(_SELECT, thread=thread):
-            if checksum != _checksum(row):
+            if checksum != checksum_of(row):
                 logger.warning("journal entry is damaged", extra={"of_thread": thread})
                 self.put(JournalEntry.lost(thread, str(row[1]), ""))
 
@@ -198,7 +175,8 @@ def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _checksum(row: Sequence[Any]) -> str:
+def checksum_of(row: Sequence[Any]) -> str:
+    """Return what tells a whole row from a damaged one."""
     plain = ["", "", *(int(value) if isinstance(value, bool) else value for value in row)]
     return hashlib.sha256(repr(plain).encode(errors="surrogatepass")).hexdigest()[:_CHECKSUM]
 
@@ -206,12 +184,13 @@ def _checksum(row: Sequence[Any]) -> str:
 def _read_row(row: Sequence[Any], thread: str) -> JournalEntry:
     """Return the entry in a row of `_SELECT`; for a damaged one, what stands for it."""
     *values, checksum = row
-    if _checksum(values) != checksum:
+    if checksum_of(values) != checksum:
         return JournalEntry.lost(thread, str(values[1]), "")
     return entry_of(values)
 
 
-def _age(entry: JournalEntry) -> tuple[str, str]:
+def age(entry: JournalEntry) -> tuple[str, str]:
+    """Return what sorts entries by their start."""
     return entry.started, entry.call_id
 
 

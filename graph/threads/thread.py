@@ -12,6 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.store.base import BaseStore
 from langgraph.types import StateSnapshot
 
 from skills_agent.graph.langgraph_inside import (
@@ -21,6 +22,7 @@ from skills_agent.graph.langgraph_inside import (
     kind_of,
     node_path,
     saver_in,
+    store_in,
 )
 from skills_agent.graph.serialisation import strict
 from skills_agent.graph.threads.backends import ThreadServices
@@ -50,6 +52,7 @@ class Thread:
 
     key: ThreadKey
     saver: BaseCheckpointSaver[Any]
+    store: BaseStore | None
     is_root: bool
     """False for a graph that a task of another one invokes: the answers to its questions come otherwise."""
     is_addressed: bool
@@ -72,6 +75,7 @@ class Thread:
         return cls(
             key=ThreadKey(str(thread), configurable.get("checkpoint_ns") or ""),
             saver=saver,
+            store=store_in(graph, config),
             is_root=PARENT_TASK not in configurable,
             is_addressed=bool(configurable.get("checkpoint_id")),
             is_served=is_served(configurable),
@@ -107,7 +111,7 @@ class Thread:
     @property
     def journal(self) -> Journal:
         """Return the journal of its calls."""
-        return self.services.journal_of(self.saver, is_served=self.is_served)
+        return self.services.journal_of(self.saver, self.store, is_served=self.is_served)
 
     def invocation(self, run: str, cancellation: Cancellation) -> Invocation:
         """Return what the nodes of an invocation know of it."""

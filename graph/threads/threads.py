@@ -230,7 +230,7 @@ class Threads:
                 # In this order: a thread without its journal would repeat effects, entries without a thread
                 # only take room.
                 self._saver.delete_thread(thread)
-                self.graph.services.journal_of(self._saver).forget(thread)
+                self.graph.services.journal_of(self._saver, self.graph.store).forget(thread)
                 forget_scratch(self.graph.services.settings, thread)
 
     def compact(self) -> int:

@@ -1,35 +1,44 @@
 """What every journal keeps, and how a call finds itself in it."""
 
+import base64
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import SqliteStore
 from langgraph.types import Command
 
 from skills_agent.graph.threads.errors import JournalError
-from skills_agent.graph.threads.journals import FileJournal, MemoryJournal
+from skills_agent.graph.threads.journals import FileJournal
+from skills_agent.graph.threads.store_journal import StoreJournal
 from skills_agent.nodes.effects import Invocation, Journal, JournalEntry
 from tests.agents import produced
 
 EFFECT = "d" * 64
 OTHER = "e" * 64
-KINDS = ["file", "memory"]
+KINDS = ["file", "memory", "sqlite store"]
 
 
 @pytest.fixture(params=KINDS)
 def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
     if request.param == "file":
         yield FileJournal(tmp_path / ".agent" / "journal.sqlite")
+    elif request.param == "memory":
+        yield StoreJournal(InMemoryStore())
     else:
-        yield MemoryJournal()
+        with SqliteStore.from_conn_string(str(tmp_path / "store.sqlite")) as store:
+            store.setup()
+            yield StoreJournal(store)
 
 
 def run_of(journal: Journal, name: str = "run", *, thread: str = "t", kept: bool = False) -> Invocation:
@@ -69,6 +78,55 @@ def test_commands_of_tools_come_back_whole(journal: Journal) -> None:
     assert isinstance(command, Command)
     assert (command.update, plain) == (update, {"messages": []})
     assert not command.goto
+
+
+Damage = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda value: {**value, "outputs": ["json", base64.b64encode(b'"forged"').decode()]},
+        lambda value: {**value, "status": "done"},
+        lambda value: {**value, "settled": True},
+        lambda value: {name: each for name, each in value.items() if name != "checksum"},
+        lambda value: {**value, "checksum": 7},
+        lambda value: {**value, "attempt": "many"},
+        lambda value: {"digest": value["digest"], "call_id": value["call_id"]},
+    ],
+    ids=["outputs", "status", "settled", "without a sum", "no sum", "no number", "hardly anything"],
+)
+def test_an_entry_that_is_damaged_stands_for_an_unknown_outcome(
+    damage: Damage, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = InMemoryStore()
+    journal = StoreJournal(store)
+    entry = started(journal, "call-1")
+    (item,) = store.search(("skills-agent", "journal"))
+    store.put(item.namespace, item.key, damage(dict(item.value)))
+    match = journal.get("t", "call-1")
+    assert match is not None
+    assert (match.status, match.is_unknown, match.outputs) == ("lost", True, None)
+    assert "not confirmed" in caplog.text
+    assert [each.status for each in journal.alike("t", entry.digest)] == ["lost"]
+    assert journal.unsettled("t") == []
+    journal.forget("t")
+    assert store.search(("skills-agent", "journal")) == []
+
+
+def test_an_entry_that_was_moved_to_another_call_or_thread_is_not_believed() -> None:
+    store = InMemoryStore()
+    journal = StoreJournal(store)
+    journal.put(started(journal, "call-1").done(answered("x", "call-1")))
+    started(journal, "call-2", OTHER)
+    started(journal, "call-1", thread="other")
+    mine, *others = sorted(store.search(("skills-agent", "journal")), key=lambda item: item.value["status"])
+    for item in others:
+        store.put(item.namespace, item.key, mine.value)
+    assert [journal.get("t", "call-2"), journal.get("other", "call-1")] == [
+        JournalEntry.lost("t", "call-2", EFFECT),
+        JournalEntry.lost("other", "call-1", EFFECT),
+    ]
 
 
 def test_what_was_never_written_is_not_found(journal: Journal) -> None:

@@ -142,7 +142,14 @@ def test_a_call_of_the_same_step_that_needs_no_question_does_not_wait(
         # A2A hands plain text to an open question: Command(resume=text).
         *("approve", "yes", '{"decisions": [{"type": "approve"}]}', True, 1, ["approve"]),
         [{"type": "approve"}],
-        *({"type": "accept"}, [{"type": "accept", "args": None}], {"decisions": "approve"}),
+        *({"type": "accept"}, {"type": "accept", "args": None}, {"decisions": "approve"}),
+        # Agent Inbox's form, with what it does not have.
+        *([{"type": "edit"}], [{"type": "response"}], [{"args": None}], [{"type": "accept", "args": "yes"}]),
+        [{"type": "accept", "args": None, "always": True}],
+        [{"type": "accept", "args": {"action": "run_script", "args": {"skill": "other"}}}],
+        [{"type": "accept", "args": None}, {"type": "accept", "args": None}],
+        *([{"type": "ignore", "args": {}}], [{"type": "edit", "args": {"path": "x"}}]),
+        [{"type": ["accept"], "args": None}],
     ],
 )
 @pytest.mark.variants
@@ -319,3 +326,44 @@ def test_texts_of_a_ui_that_are_json_reach_a_hosts_tool_as_what_they_say(
     action = {"name": "invite", "args": {**sent, "note": "[1]"}}
     agent.answer({"type": "edit", "edited_action": action})
     assert agent.tool_messages("invite")[0].text.endswith("invited ['a', 'b'] 2 '[1]'")
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"type": "accept"},
+        {"type": "accept", "args": None},
+        {"type": "accept", "args": {"action": "write_file", "args": WRITE["args"]}},
+    ],
+)
+def test_agent_inbox_accepts(make_agent: MakeAgent, workspace: Path, response: dict[str, Any]) -> None:
+    agent = waiting(make_agent, WRITE)
+    agent.run(Command(resume=[response]))
+    assert (workspace / "out.txt").read_text() == "hello\n"
+
+
+def test_agent_inbox_edits(make_agent: MakeAgent, workspace: Path) -> None:
+    agent = waiting(make_agent, WRITE)
+    edited = {"action": "write_file", "args": {**WRITE["args"], "content": "bye\n"}}
+    agent.run(Command(resume=[{"type": "edit", "args": edited}]))
+    assert (workspace / "out.txt").read_text() == "bye\n"
+    assert "A person changed this call" in agent.tool_messages("write_file")[0].text
+
+
+@pytest.mark.parametrize(
+    ("response", "says"),
+    [
+        ({"type": "ignore"}, "a person rejected this call."),
+        ({"type": "ignore", "args": None}, "a person rejected this call."),
+        ({"type": "response", "args": "use b.txt"}, 'rejected this call, and said: "use b.txt".'),
+    ],
+)
+@pytest.mark.variants
+def test_agent_inbox_rejects(
+    make_agent: MakeAgent, workspace: Path, response: dict[str, Any], says: str
+) -> None:
+    agent = waiting(make_agent, WRITE, RUN)
+    agent.run(Command(resume=[response, {"type": "accept", "args": None}]))
+    assert not (workspace / "out.txt").exists()
+    assert (workspace / "log.txt").read_text() == "x"
+    assert says in agent.tool_messages("write_file")[0].text

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from langgraph.types import Command
 
 from tests.agents import Agent, assert_asked_again, call, calls
 from tests.kit import MakeAgent
@@ -67,6 +68,14 @@ def test_what_is_no_answer_leaves_the_question_open(make_agent: MakeAgent, decis
     agent.answer(decision)
     assert_asked_again(agent)
     agent.answer({"type": "respond", "message": "both"})
+    assert told(agent) == "The person answered: both"
+
+
+def test_agent_inbox_answers(make_agent: MakeAgent) -> None:
+    agent = asked(make_agent)
+    agent.run(Command(resume=[{"type": "accept", "args": None}]))
+    assert_asked_again(agent)
+    agent.run(Command(resume=[{"type": "response", "args": "both"}]))
     assert told(agent) == "The person answered: both"
 
 

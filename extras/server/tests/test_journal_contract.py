@@ -1,9 +1,12 @@
 """The contract of journals, held against those in PostgreSQL."""
 
+from collections.abc import Iterator
 from inspect import signature
 
 import pytest
+from langgraph.store.postgres import PostgresStore
 
+from skills_agent.graph.threads.store_journal import StoreJournal
 from skills_agent.nodes.effects import Journal
 from skills_agent.server.postgres_journal import PostgresJournal
 from tests.contracts import test_journal_contract
@@ -18,7 +21,12 @@ globals().update(
 )
 
 
-@pytest.fixture
-def journal(postgres_dsn: str) -> Journal:
-    """Return a journal in a table of its own."""
-    return PostgresJournal(postgres_dsn)
+@pytest.fixture(params=["table", "store"])
+def journal(request: pytest.FixtureRequest, postgres_dsn: str) -> Iterator[Journal]:
+    """Yield a journal in a database: in its own table, or in LangGraph's store."""
+    if request.param == "table":
+        yield PostgresJournal(postgres_dsn)
+        return
+    with PostgresStore.from_conn_string(postgres_dsn) as store:
+        store.setup()
+        yield StoreJournal(store)

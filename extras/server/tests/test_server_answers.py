@@ -1,4 +1,4 @@
-"""A real `langgraph dev` of a host's graph: a client answers its question, and the answer has a form."""
+"""A real `langgraph dev` of a host's graph: Agent Inbox answers its question, and the answer has a form."""
 
 import json
 from collections.abc import Iterator
@@ -57,12 +57,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.mark.parametrize(
     ("answer", "result"),
     [
-        ({"type": "approve"}, "sent to Ada"),
-        ({"type": "edit", "edited_action": {"name": "send", "args": {"to": "Bob"}}}, "sent to Bob"),
-        ({"type": "reject", "message": "Not to her."}, "Not to her."),
+        ({"type": "accept", "args": None}, "sent to Ada"),
+        ({"type": "edit", "args": {"action": "send", "args": {"to": "Bob"}}}, "sent to Bob"),
+        ({"type": "ignore", "args": None}, ""),
+        ({"type": "response", "args": "Not to her."}, "Not to her."),
     ],
 )
-def test_an_answer_counts_after_one_that_was_not_understood(server: Server, answer: Any, result: str) -> None:
+def test_an_answer_of_agent_inbox_counts_after_one_that_was_not_understood(
+    server: Server, answer: Any, result: str
+) -> None:
     client = server.client
     assert client
     thread = client.threads.create()["thread_id"]
@@ -77,10 +80,10 @@ def test_an_answer_counts_after_one_that_was_not_understood(server: Server, answ
     assert client.threads.get(thread)["status"] == "interrupted"
     assert state["values"]["structured_response"] is None
 
-    ended: Any = client.runs.wait(thread, "agent", command={"resume": {"decisions": [answer]}})
+    ended: Any = client.runs.wait(thread, "agent", command={"resume": [answer]})
     (message,) = [each for each in ended["messages"] if each["type"] == "tool" and each["name"] == "send"]
     assert result in message["content"]
-    assert ("sent to" in message["content"]) == (answer["type"] in {"approve", "edit"})
+    assert ("sent to" in message["content"]) == (answer["type"] in {"accept", "edit"})
     assert ended["structured_response"] == {"to": message["content"]}
     state = client.threads.get_state(thread)
     assert (state["values"]["structured_response"], state["interrupts"]) == (ended["structured_response"], [])

@@ -13,6 +13,7 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
 from skills_agent.graph import Settings, Threads, build_graph
@@ -24,8 +25,8 @@ from skills_agent.graph.threads.errors import (
     UnfinishedError,
     UnknownThreadError,
 )
-from skills_agent.graph.threads.journals import MemoryJournal
 from skills_agent.graph.threads.locks import Release, ThreadKey
+from skills_agent.graph.threads.store_journal import StoreJournal
 from tests.agents import Agent, RemoteSaver, call, calls
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 from tests.kit import MakeAgent
@@ -205,7 +206,7 @@ class _Locks:
 
 
 async def test_a_host_brings_its_own_journal_and_locks(workspace: Path, tmp_path: Path) -> None:
-    journal, locks = MemoryJournal(), _Locks()
+    journal, locks = StoreJournal(InMemoryStore()), _Locks()
     settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
     model = ScriptedChatModel([calls(WRITE), "Written."])
     builder = build_graph(settings, model=model, journal=journal, locks=locks)
