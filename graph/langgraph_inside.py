@@ -1,9 +1,8 @@
 """What the project uses of LangGraph, its server and LangChain that their authors do not promise.
 
-Each private or unstable name stands here once, as a function or an alias, with the version that it was
-checked with. Each docstring says why that cannot be had from outside; what only saves time is not here.
-tests/graph/test_langgraph_inside.py fails with a sentence that says what to do when a release changes one;
-pyproject.toml bounds the releases.
+Each private or unstable name stands here once, with the version that it was checked with, and why it cannot
+be had from outside. tests/graph/test_langgraph_inside.py fails with a sentence that says what to do when a
+release changes one; pyproject.toml bounds the releases.
 """
 
 import re

@@ -1,9 +1,9 @@
 """skills-agent doctor: is a skill used, what works on this machine, what is kept. Imports no LangGraph."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -12,7 +12,7 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.kept import list_kept, remove_kept
 from skills_agent.graph.cli.printing import echo, line_of, print_json, print_section, table, value_text
 from skills_agent.graph.places import process_environment, state_folder, trust_file_of
-from skills_agent.graph.settings import Settings, SettingsError, registry_of, shown_settings
+from skills_agent.graph.settings import Settings, SettingsError, ShownSetting, registry_of, shown_settings
 from skills_agent.skills.library.catalog import Catalog, in_place_text
 from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
@@ -20,8 +20,9 @@ from skills_agent.skills.text import count
 
 if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick
     from skills_agent.graph.tool_servers import ServerState
-    from skills_agent.skills.library.checkup import SourceState
+    from skills_agent.skills.library.checkup import Checkup, SourceState
     from skills_agent.skills.library.registry import Registry
+    from skills_agent.skills.scripts.choice import Isolation
     from skills_agent.skills.scripts.programs import Program
 
 _ISOLATION: Final = {
@@ -55,54 +56,81 @@ def doctor(
         _check(settings, skills_dirs, as_json=as_json)
 
 
+class _Health(NamedTuple):
+    """What the doctor found."""
+
+    checkup: "Checkup"
+    programs: "Sequence[Program]"
+    isolation: "Isolation"
+    no_shell: str
+    in_place: dict[str, str]
+    signed: dict[str, str]
+    servers: "list[ServerState]"
+    lacking: dict[str, str]
+    settings: Sequence[ShownSetting]
+    open_threads: dict[str, str]
+    kept: Sequence[Mapping[str, Any]]
+    folder: str
+    """Of the threads and grants."""
+
+
 def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) -> None:
+    found = _look(settings, registry_of(settings, skills_dirs))
+    print_json(_as_json(found)) if as_json else _print(found)
+
+
+def _look(settings: Settings, registry: "Registry") -> _Health:
     from skills_agent.graph.machine import sandbox_here, why_no_shell_here
     from skills_agent.skills.library.checkup import check_up
     from skills_agent.skills.scripts.programs import wanted_programs
 
-    registry = registry_of(settings, skills_dirs)
-    checkup = check_up(registry)
-    path = process_environment().get("PATH")
-    programs = wanted_programs(path, settings.workspace)
-    isolation = sandbox_here().isolation(settings.sandbox, path, settings.workspace)
-    no_shell = why_no_shell_here(settings)
-    in_place = untrusted_in_place(settings, registry.refresh())
-    signed = {each.name: who for each in registry.refresh().skills if (who := signer_of(settings, each))}
-    servers = _server_states(settings)
-    lacking = _lacking(settings, registry, {state.name: state.reason for state in servers if state.fault})
-    shown, open_threads, kept = (
-        shown_settings(settings, Redaction().value),
-        _open_threads(settings),
-        list_kept(settings),
+    path, servers = process_environment().get("PATH"), _server_states(settings)
+    skills = registry.refresh().skills
+    return _Health(
+        checkup=check_up(registry),
+        programs=wanted_programs(path, settings.workspace),
+        isolation=sandbox_here().isolation(settings.sandbox, path, settings.workspace),
+        no_shell=why_no_shell_here(settings),
+        in_place=untrusted_in_place(settings, registry.refresh()),
+        signed={each.name: who for each in skills if (who := signer_of(settings, each))},
+        servers=servers,
+        lacking=_lacking(settings, registry, {state.name: state.reason for state in servers if state.fault}),
+        settings=shown_settings(settings, Redaction().value),
+        open_threads=_open_threads(settings),
+        kept=list_kept(settings),
+        folder=str(state_folder(settings)),
     )
-    if as_json:
-        print_json(
-            {
-                **checkup._asdict(),
-                "mcp_servers": [server._asdict() for server in servers],
-                "untrusted": list(in_place.values()),
-                "signed": signed,
-                "sources": [source._asdict() for source in checkup.sources],
-                "programs": [program._asdict() for program in programs],
-                "missing": lacking,
-                "isolation": isolation._asdict(),
-                "shell": {"offered": not no_shell, "reason": no_shell},
-                "open_threads": open_threads,
-                "state_folder": str(state_folder(settings)),
-                "kept": kept,
-                "settings": {each.name: {"value": each.value, "from": each.origin} for each in shown},
-            }
-        )
-        return
+
+
+def _as_json(found: _Health) -> dict[str, Any]:
+    return {
+        **found.checkup._asdict(),
+        "mcp_servers": [server._asdict() for server in found.servers],
+        "untrusted": list(found.in_place.values()),
+        "signed": found.signed,
+        "sources": [source._asdict() for source in found.checkup.sources],
+        "programs": [program._asdict() for program in found.programs],
+        "missing": found.lacking,
+        "isolation": found.isolation._asdict(),
+        "shell": {"offered": not found.no_shell, "reason": found.no_shell},
+        "open_threads": found.open_threads,
+        "state_folder": found.folder,
+        "kept": found.kept,
+        "settings": {each.name: {"value": each.value, "from": each.origin} for each in found.settings},
+    }
+
+
+def _print(found: _Health) -> None:
+    checkup, isolation, no_shell = found.checkup, found.isolation, found.no_shell
     click.echo("Sources, the strongest last")
     table(list(map(_source_row, checkup.sources)), empty="  none: skills are turned off (enable_skills)")
     sections: dict[str, Iterable[str]] = {
-        "Untrusted, in place of others": map(line_of, in_place.values()),
-        "Trusted by who signed them": (line_of(f"{name}: {who}") for name, who in signed.items()),
+        "Untrusted, in place of others": map(line_of, found.in_place.values()),
+        "Trusted by who found.signed them": (line_of(f"{name}: {who}") for name, who in found.signed.items()),
         "Skills that are not used": (
             f"{line_of(each.name)} ({each.status}) {line_of(each.path)}\n    {line_of(each.reason)}"
             for each in (*checkup.shadowed, *checkup.skipped)
-            if each.name not in in_place or each.status == "skipped"
+            if each.name not in found.in_place or each.status == "skipped"
         ),
         "Used, though not as written": (
             diagnostic_line(each) for entry in checkup.repaired for each in entry.diagnostics
@@ -110,24 +138,27 @@ def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) 
         "Requirements, and what was passed over": map(
             diagnostic_line, (*checkup.requirements, *checkup.diagnostics)
         ),
-        "MCP servers": map(_server_text, servers),
-        "Programs that scripts want": map(_program_line, programs),
-        "Skills that need what is not here": (f"{name}: {text}" for name, text in lacking.items()),
+        "MCP found.servers": map(_server_text, found.servers),
+        "Programs that scripts want": map(_program_line, found.programs),
+        "Skills that need what is not here": (f"{name}: {text}" for name, text in found.lacking.items()),
         f"Scripts {_ISOLATION[isolation.level]}": [line_of(isolation.reason)],
         f"The shell (run_command) is {'not offered' if no_shell else 'offered'}": [
             line_of(no_shell) or "it runs like scripts"
         ],
-        "Threads and grants are kept in": [line_of(str(state_folder(settings)))],
+        "Threads and grants are kept in": [line_of(found.folder)],
         "Threads that wait or were cut off": (
-            line_of(f"{name} ({status}): skills-agent resume {name}") for name, status in open_threads.items()
+            line_of(f"{name} ({status}): skills-agent resume {name}")
+            for name, status in found.open_threads.items()
         ),
     }
     for title, lines in sections.items():
         print_section(title, lines)
     click.echo("\nKept, with the bytes that it takes")
-    table([(f"  {each['name']}", f"{each['bytes']:,}", each["note"]) for each in kept], empty="  nothing")
+    table(
+        [(f"  {each['name']}", f"{each['bytes']:,}", each["note"]) for each in found.kept], empty="  nothing"
+    )
     click.echo("\nSettings: name, value, where from")
-    table([(f"  {each.name}", value_text(each.value), each.origin) for each in shown])
+    table([(f"  {each.name}", value_text(each.value), each.origin) for each in found.settings])
 
 
 def _lacking(settings: Settings, registry: "Registry", unreachable: dict[str, str]) -> dict[str, str]:

@@ -10,11 +10,11 @@ import zlib
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from langgraph.checkpoint.base import BaseCheckpointSaver
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from skills_agent.graph.langgraph_inside import kind_of
 
 _PROCESS: Final = "process "
 _MAX_VALUE: Final = 1 << 30
@@ -22,8 +22,10 @@ _ENCRYPTED: Final = re.compile(r"\w+\+(?!zlib)\w+")
 """What a serializer that encrypts puts into the column `type`."""
 
 
-def address_of(saver: BaseCheckpointSaver[Any]) -> str:
+def address_of(saver: "BaseCheckpointSaver[Any]") -> str:
     """Return where a saver keeps threads: a file, this process, or the name of a kind of server."""
+    from skills_agent.graph.langgraph_inside import kind_of  # the doctor does without LangGraph
+
     if kind_of(saver) == "memory":
         return f"{_PROCESS}{os.getpid()}"
     connection = getattr(saver, "conn", None)
