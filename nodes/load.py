@@ -65,11 +65,11 @@ def load(
         try:
             loaded.append(_read(ref, skills, policy, context))
         except SkillError as error:
-            notes.append(f"{wanted.name} requires {ref.name}, which was not loaded. {error}")
+            notes.append(f"{wanted.name} requires {ref.name}, which was not loaded. {_why(error)}")
     try:
         loaded.append(_read(wanted, skills, policy, context))
     except SkillError as error:
-        text = f"Skill {wanted.name} was not loaded. {error}"
+        text = f"Skill {wanted.name} was not loaded. {_why(error)}"
         return AgentUpdate(messages=[refusal(admission["call_id"], LOAD_SKILL, text)])
     refs = (skill.metadata.ref._replace(digest=skill.digest) for skill, _ in loaded)
     for ref in refs:
@@ -193,3 +193,9 @@ def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines
         order=order,
         unloaded=False,
     )
+
+
+def _why(error: SkillError) -> str:
+    """Return the reason behind "was not loaded", where a policy's says of a call that it was not run."""
+    text = str(error).removeprefix("Not run: ")
+    return f"{text[:1].upper()}{text[1:]}"

@@ -12,6 +12,7 @@ from extras.mcp.tests.mcp_skills import Skills, free_port, publishing, skill, so
 from skills_agent.mcp.source import KEEP_SECONDS, LONGEST_TTL, RETRY_SECONDS, SHORTEST_TTL, McpSource
 from skills_agent.skills.errors import SkillUnreadableError
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.library.resources import read_resource
 from skills_agent.skills.sources import MemorySource
 
 URI = "skill://refunds/SKILL.md"
@@ -426,4 +427,4 @@ def test_a_pinned_version_needs_no_server(server: Skills, source: McpSource, tmp
         assert later.refresh().skills == ()
         pinned = found.ref._replace(digest=digest)
         assert later.load(pinned).instructions.strip() == "Do it."
-        assert later.read_resource(pinned, "scripts/run.py") == "print(1)\n"
+        assert read_resource(later, pinned, "scripts/run.py") == "print(1)\n"

@@ -30,7 +30,7 @@ def make(cli: CommandLine, *names: str) -> Path:
 
 def check(cli: CommandLine, root: Path) -> None:
     """Run every command that looks at skills, and one turn that does."""
-    listed = cli.run("skills", "list", "--all", "--json").value
+    listed = cli.run("skills", "list", "--json").value
     shown = [entry for entry in listed if entry["status"] == "shown"]
     (good,) = [entry for entry in shown if entry["name"] == "good"]
     assert good["path"] == str(root / "good/SKILL.md")
