@@ -20,7 +20,7 @@ def test_every_folder_with_code_is_a_listed_package() -> None:
     found = {
         "skills_agent." + ".".join(path.parent.relative_to(root).parts)
         for root, part in [*((PROJECT, part) for part in PARTS), (PROJECT / "extras", ".")]
-        for path in (root / part).rglob("__init__.py")
+        for path in (root / part).rglob("*/__init__.py" if part == "." else "__init__.py")
         if not {"bundled", "tests"} & {*path.parts}
     }
     assert listed == found

@@ -141,10 +141,9 @@ class Connection:
 
         A call that is cancelled, or is not answered in time, is cancelled at the server.
         """
+        from mcp import MCPError  # noqa: PLC0415 - of the extra `mcp`, as what follows
         from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST  # noqa: PLC0415
         from pydantic import ValidationError  # noqa: PLC0415
-
-        from mcp import MCPError  # noqa: PLC0415 - of the extra `mcp`, as what follows
 
         for is_last in (False, True):
             client = await self.client()
@@ -268,10 +267,9 @@ class _Session:
     async def _hold(
         self, streams: Callable[[asyncio.Event], AbstractAsyncContextManager[Any]], extensions: Sequence[str]
     ) -> None:
-        from mcp_types import Implementation  # noqa: PLC0415
-
         from mcp import Client  # noqa: PLC0415
         from mcp.client.extension import advertise  # noqa: PLC0415
+        from mcp_types import Implementation  # noqa: PLC0415
 
         own = Implementation(name="skills-agent", version=version("skills-agent"))
         try:

@@ -16,7 +16,6 @@ async def address_streams(url: str, headers: Mapping[str, str]) -> AsyncIterator
     Redirects are followed within the address's own origin alone: the headers may hold a key.
     """
     import httpx2  # noqa: PLC0415 - of the extra `mcp`, as what follows
-
     from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
 
     plain = {**headers, "Accept-Encoding": "identity"}

@@ -8,6 +8,8 @@ import mimetypes
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -25,8 +27,6 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from mcp.server.lowlevel import Server
-from mcp.shared.exceptions import MCPError
 from skills_agent.mcp.entries import EXTENSION
 from skills_agent.mcp.published import PublishedSkill, Publisher
 from skills_agent.skills.text import one_line

@@ -31,6 +31,7 @@ from skills_agent.skills.visible import visible_line
 
 if TYPE_CHECKING:
     from mcp import Client
+
     from skills_agent.mcp.requests import McpList
 
 Result = TypeVar("Result")

@@ -106,7 +106,6 @@ def _program(command: str, path: str, workspace: Path) -> str:
 async def _read(process: asyncio.subprocess.Process, to_client: Any) -> None:
     import anyio  # noqa: PLC0415
     import mcp_types  # noqa: PLC0415
-
     from mcp.shared.message import SessionMessage  # noqa: PLC0415
 
     assert process.stdout  # noqa: S101 - for the type checker
