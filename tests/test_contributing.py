@@ -224,20 +224,13 @@ def test_a_frontmatter_field_takes_four_files(copy: Copy) -> None:
 def test_an_audit_event_takes_three_files(copy: Copy) -> None:
     copy.edit(
         "graph/audit/events.py",
-        "        return {name: value for name, value in fields.items() if value is not UNSET}\n",
-        '''
-
-class TurnYawned(Event):
-    """The turn began sleepily."""
-
-    text: ClassVar[str] = "yawned {times} times"
-    times: int
-''',
+        "EVENTS: Final[Mapping[str, Kind]] = {\n",
+        '    "turn_yawned": Kind("The turn began sleepily.", "times", "yawned {times} times"),\n',
     )
     copy.edit(
         "graph/audit/node_events.py",
         '    """Return the events of a node\'s step, in the order in which a person reads them."""\n',
-        '    if node == "discover":\n        return [*_EVENTS[node](step), events.TurnYawned(times=3)]\n',
+        '    if node == "discover":\n        return [*_EVENTS[node](step), event("turn_yawned", times=3)]\n',
     )
     copy.make_docs()
 
@@ -247,3 +240,33 @@ class TurnYawned(Event):
     assert "yawned 3 times" in shown
     assert "`turn_yawned`" in (copy.folder / "docs/audit.md").read_text(encoding="utf-8")
     assert len(copy.touched) <= 3, copy.touched
+
+
+LINK = '''"""heard: says of a call's result that somebody heard it."""
+
+from skills_agent.nodes.links.attempt import Attempt, Outputs, Rest, with_note
+from skills_agent.nodes.two_paths import Steps
+
+
+def heard(attempt: Attempt, rest: Rest) -> Steps[Outputs]:
+    """Go on with the rest, and add a line to its result."""
+    produced: Outputs = yield from rest(attempt)
+    return with_note(produced, "[somebody heard it]")
+'''
+
+
+def test_a_link_of_the_chain_takes_two_files(copy: Copy) -> None:
+    copy.write("nodes/links/heard.py", LINK)
+    copy.edit(
+        "nodes/act.py",
+        "from skills_agent.nodes.links.fitted import fitted\n",
+        "from skills_agent.nodes.links.heard import heard\n",
+    )
+    copy.edit("nodes/act.py", "judged, again, once, fitted", ", heard")
+    (copy.folder / "orders.csv").write_text("region,amount\nnorth,3\n")
+
+    ask = ("ask", "What is the total amount in orders.csv?", "--model", "offline", "--yes", "run")
+    copy.run("-m", "skills_agent.graph.cli.main", *ask, "--thread", "t")
+
+    assert "[somebody heard it]" in copy.run("-m", "skills_agent.graph.cli.main", "threads", "show", "t")
+    assert len(copy.touched) <= 2, copy.touched

@@ -32,7 +32,7 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
     """Compare installed skills with skills.lock: each changed, added and removed file, and changed mode.
 
     A signature has to be of the skill, and its key must not be revoked or expired. With the setting
-    require_signature each skill has to have one that counts today.
+    packages_require_signature each skill has to have one that counts today.
     """
     settings = Settings.load(workspace)
     target = target_of(settings, place)
