@@ -126,7 +126,7 @@ def _print(found: _Health) -> None:
     table(list(map(_source_row, checkup.sources)), empty="  none: skills are turned off (enable_skills)")
     sections: dict[str, Iterable[str]] = {
         "Untrusted, in place of others": map(line_of, found.in_place.values()),
-        "Trusted by who found.signed them": (line_of(f"{name}: {who}") for name, who in found.signed.items()),
+        "Trusted by who signed them": (line_of(f"{name}: {who}") for name, who in found.signed.items()),
         "Skills that are not used": (
             f"{line_of(each.name)} ({each.status}) {line_of(each.path)}\n    {line_of(each.reason)}"
             for each in (*checkup.shadowed, *checkup.skipped)
@@ -138,7 +138,7 @@ def _print(found: _Health) -> None:
         "Requirements, and what was passed over": map(
             diagnostic_line, (*checkup.requirements, *checkup.diagnostics)
         ),
-        "MCP found.servers": map(_server_text, found.servers),
+        "MCP servers": map(_server_text, found.servers),
         "Programs that scripts want": map(_program_line, found.programs),
         "Skills that need what is not here": (f"{name}: {text}" for name, text in found.lacking.items()),
         f"Scripts {_ISOLATION[isolation.level]}": [line_of(isolation.reason)],

@@ -285,7 +285,7 @@ from pathlib import Path
 
 from skills_agent.graph import Settings, Threads
 
-settings = Settings(workspace=Path(sys.argv[1]), checkpointer=sys.argv[2])
+settings = Settings(workspace=Path(sys.argv[1]), extras={"server_database": sys.argv[2]})
 import langgraph.checkpoint.postgres, psycopg, psycopg_pool
 print(flush=True)
 sys.stdin.readline()

@@ -201,7 +201,7 @@ def test_a_thread_that_was_rolled_back_whole_does_not_run_its_script_again(
         (text,) = told(client, thread)
     finally:
         own.stop()
-    assert text.startswith("[This call had already run")
+    assert text.startswith("[This call ran before")
     check_cancelled([text])
     assert started(own).read_text() == "x"
 
