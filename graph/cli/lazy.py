@@ -2,11 +2,22 @@
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import click
 
 from skills_agent.graph.hooks import Command, extras
+from skills_agent.skills.errors import SkillsAgentError
+
+_PACKAGES: Final = ("install", "pack", "verify", "update", "sign", "rollback", "uninstall")
+_OF_PARTS: Final[Mapping[str, str]] = {
+    "eval": "evals",
+    "skills triggers": "evals",
+    "skills serve": "mcp",
+    "skills needs": "needs",
+    **{f"skills {name}": "packages" for name in _PACKAGES},
+}
+"""Which part brings a command: said where the part is not installed."""
 
 
 class LazyGroup(click.Group):
@@ -47,6 +58,13 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         command = self._all_late().get(cmd_name)
         if command is None:
+            words = f"{self._path} {cmd_name}".strip()
+            if cmd_name not in self.commands and words in _OF_PARTS:
+                raise SkillsAgentError(
+                    f"The command '{words}' comes with the part {_OF_PARTS[words]}, which this installation "
+                    "lacks: install skills-agent again, with it.",
+                    code="extra-missing",
+                )
             return super().get_command(ctx, cmd_name)
         module, _, name = command.target.partition(":")
         return cast("click.Command", getattr(import_module(module), name))
