@@ -38,29 +38,26 @@ _PIECE: Final = 1 << 20
 
 
 class ConfinedError(OSError, SkillsAgentError):
-    code = "confined"
     reason: str = "is refused"
 
     def __init__(self, path: str, reason: str = "") -> None:
         self.path, self.reason = path, reason or self.reason
         super().__init__(errno.EACCES, self.reason, path)
+        SkillsAgentError.__init__(self, errno.EACCES, self.reason)  # which OSError does not call
 
     def __str__(self) -> str:
         return f"{self.path} {self.reason}."
 
 
 class OutsideRootError(ConfinedError):
-    code = "outside-root"
     reason = "leads out of its folder"
 
 
 class LinkOnTheWayError(ConfinedError):
-    code = "link-on-the-way"
     reason = "is reached by a link, or by what is no folder"
 
 
 class NotRegularFileError(ConfinedError):
-    code = "not-regular-file"
     reason = "is not a regular file"
 
 

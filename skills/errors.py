@@ -167,7 +167,7 @@ class NetworkError(SkillError):
 class SourceAddressError(DetailedError, SkillError):
     sentence = "{place!r} cannot be a source of skills: {cause}"
     place: str
-    """An address, or a folder."""
+    """An address."""
     cause: str
 
 
@@ -175,4 +175,5 @@ class PublishError(DetailedError, SkillError):
     code = "skill-not-published"
     sentence = "Cannot publish {place}: {cause}"
     place: str
+    """A folder."""
     cause: str

@@ -27,7 +27,6 @@ from skills_agent.skills.visible import visible_line
 Kind = Literal["folder", "archive", "git", "url", "well-known", "proposal"]
 
 ARCHIVES: Final = (".zip", ".skill", ".tar.gz", ".tgz")
-_PROPOSAL: Final = "proposal:"
 _MAX: Final = 2_000
 _TAIL: Final = r"(?:@(?P<ref>[^@#]*))?(?:#(?P<path>.*))?"
 _SCP: Final = re.compile(rf"(?P<place>[\w.-]+@(?P<host>[\w.-]+):[\w./~-]+){_TAIL}")
@@ -79,12 +78,6 @@ def parse_address(text: str, base: Path) -> Address:
         raise OfferError(_shown(text), f"{_shown(address.ref)} is no branch, tag or commit")
     inner = "/".join(each for each in address.path.split("/") if each not in {"", "."})
     return replace(address, path=inner, is_typed=True)
-
-
-def proposal_address(thread: str) -> Address:
-    """Return where a skill is from that was proposed in a thread; a client may have chosen its id."""
-    shown = _shown(thread)
-    return Address(f"{_PROPOSAL}{shown}", "proposal", shown)
 
 
 def portable(address: Address, folder: Path) -> str:

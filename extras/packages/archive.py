@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from skills_agent.packages.entries import Entry, refused_entry, write_entries
+from skills_agent.packages.entries import Entry, Kind, refused_entry, write_entries
 from skills_agent.packages.errors import OfferError, PackageError
 from skills_agent.packages.offer import Offer, Wanted
 from skills_agent.packages.staging import stage
@@ -122,13 +122,10 @@ def _zip_entries(file: IO[bytes]) -> Iterator[Entry]:
                 (form not in _FORMS, "it is no file and no folder"),
             )
             fault = next((reason for is_so, reason in refusals if is_so), "")
-            pieces = () if fault or info.is_dir() else _pieces(archive.open(info))
-            if info.is_dir():
-                yield Entry(path, "folder", fault=fault)
-            elif form == stat.S_IFLNK:
-                yield Entry(path, "link", pieces, fault)
-            else:
-                yield Entry(path, "exec" if mode & stat.S_IXUSR else "file", pieces, fault)
+            file_kind: Kind = "exec" if mode & stat.S_IXUSR else "file"
+            kind: Kind = "folder" if info.is_dir() else "link" if form == stat.S_IFLNK else file_kind
+            pieces = () if fault or kind == "folder" else _pieces(archive.open(info))
+            yield Entry(path, kind, pieces, fault)
 
 
 def _tar_entries(file: IO[bytes], wanted: Wanted) -> Iterator[Entry]:

@@ -79,10 +79,10 @@ class Site:
                 copy.write(piece)
         return digest.hexdigest()
 
-    def pin(self, target: Target, is_allowed: IsAllowed = is_public) -> Pin:
+    def pin(self, target: Target) -> Pin:
         """Return where a host is, if that is allowed. Raises OfferError."""
         try:
-            found = resolve(target, is_allowed=is_allowed, seconds=_RESOLVE_SECONDS)
+            found = resolve(target, is_allowed=is_public, seconds=_RESOLVE_SECONDS)
         except AddressRefusedError as error:
             raise self.refused(f"{str(error).rstrip('.')}{self.advice}") from error
         except HostUnknownError:  # behind a proxy nobody here knows names, and ssh may know others

@@ -97,19 +97,16 @@ def change_to(target: Target, skill: OfferedSkill, before: LockedSkill | None) -
 def checked(
     skill: OfferedSkill, signatures: Signatures | None, *, required: bool = False
 ) -> SignatureCheck | None:
-    """Say whose signature a copy has; None: none. Raises PackageError for one that does not count."""
+    """Say whose signature a copy has; None: none.
+
+    Raises PackageError for one that does not count, and without a good one where it is `required`.
+    """
     check = signatures.check_skill(skill.folder, skill.name, skill.digest) if signatures else None
     if check is not None and check.state == "bad":
         raise PackageError(f"{skill.name} is refused: its signature does not count, for {check.reason}.")
-    if required:
-        require(skill.name, check)
+    if required and (check is None or check.state != "good"):
+        raise PackageError(f"{skill.name} is refused: a signature is required, and it is {said(check)}.")
     return check
-
-
-def require(name: str, check: SignatureCheck | None) -> None:
-    """Raise PackageError where nobody who may has signed a skill."""
-    if check is None or check.state != "good":
-        raise PackageError(f"{name} is refused: a signature is required, and it is {said(check)}.")
 
 
 def plan_rollback(target: Target, name: str, version: str, draft: Path) -> Change:
@@ -189,7 +186,7 @@ def _entry(target: Target, offer: Offer, change: Change, at: datetime) -> Locked
         path=skill.path,
         resolved=offer.resolved_of(skill),
         digest=skill.digest,
-        version=(skill.metadata.version or "") if skill.metadata is not None else "",
+        version=skill.version,
         signer=change.signature.signer if change.signature is not None else "",
         installed=f"{at:%Y-%m-%dT%H:%M:%SZ}",
         manifest=manifest_digest(skill.folder),

@@ -28,6 +28,11 @@ class OfferedSkill(NamedTuple):
     metadata: SkillMetadata | None = None
     """What the copy's SKILL.md says; its paths are those of the copy."""
 
+    @property
+    def version(self) -> str:
+        """Return what its frontmatter says; empty for none."""
+        return (self.metadata.version or "") if self.metadata else ""
+
 
 class Listed(NamedTuple):
     """A skill that a place has, before it is copied: what it says of itself, for a choice."""

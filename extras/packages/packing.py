@@ -15,7 +15,7 @@ from typing import IO, Final, Literal, NamedTuple
 
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.manifest import MANIFEST_FILE, Manifest, read_manifest
-from skills_agent.packages.staging import copy_skill, files_of, link_text, metadata_of
+from skills_agent.packages.staging import copy_skill, files_of, metadata_of
 from skills_agent.skills.errors import DetailedError
 from skills_agent.skills.format.lint import lint
 from skills_agent.skills.format.rules import NAME_RULE, is_spec_name
@@ -78,7 +78,8 @@ def pack(folder: Path, file: Path, limits: ContentLimits = ContentLimits()) -> P
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place, folder.name)
         digests = copy_skill(folder, copy, folder.name, limits)
-        before, manifest = read_manifest(copy), _manifest(copy, digests)
+        before = read_manifest(copy)
+        manifest = _manifest(copy, digests, before)
         (copy / MANIFEST_FILE).write_bytes(manifest.content())
         try:
             with draft.open("xb+") as archive:
@@ -99,7 +100,8 @@ def manifest_of(folder: Path, limits: ContentLimits) -> Manifest:
     Raises PackError and SnapshotError.
     """
     _check_skill(folder)
-    return _manifest(folder, list(read_digests(folder, list_contents(folder, limits))))
+    digests = list(read_digests(folder, list_contents(folder, limits)))
+    return _manifest(folder, digests, read_manifest(folder))
 
 
 def _check_skill(folder: Path) -> None:
@@ -107,8 +109,8 @@ def _check_skill(folder: Path) -> None:
         raise PackError(str(folder), f"it has no {SKILL_FILE}; name the folder of a skill")
 
 
-def _manifest(folder: Path, digests: list[MemberDigest]) -> Manifest:
-    metadata, before, digest = metadata_of(folder), read_manifest(folder), digest_of(digests)
+def _manifest(folder: Path, digests: list[MemberDigest], before: Manifest | None) -> Manifest:
+    metadata, digest = metadata_of(folder), digest_of(digests)
     return Manifest(
         version=1,
         name=metadata.name if metadata is not None else folder.name,
@@ -123,7 +125,7 @@ def _write_zip(file: IO[bytes], copy: Path, limits: ContentLimits) -> None:
     """Write a zip of which every byte follows from its content, in the order of the paths' bytes."""
     entries = {MANIFEST_FILE: ("file", (copy / MANIFEST_FILE).read_bytes())}
     for each in list_contents(copy, limits):
-        raw = os.fsencode(link_text(each)) if each.kind == "link" else (copy / each.path).read_bytes()
+        raw = os.fsencode(each.link) if each.kind == "link" else (copy / each.path).read_bytes()
         entries[each.path] = (each.kind, raw)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for path in sorted(entries, key=os.fsencode):

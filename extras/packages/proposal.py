@@ -16,7 +16,7 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, Field, StringConstraints
 
-from skills_agent.packages.address import proposal_address
+from skills_agent.packages.address import Address
 from skills_agent.packages.entries import EntryNames
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.installation import Change, change_to, install
@@ -95,7 +95,7 @@ def draft(
     except OSError as error:
         raise _refused(name, error.strerror or str(error)) from error
     _check(folder, name)
-    wanted = Wanted(proposal_address(""), into, frozenset({name}), target.limits)
+    wanted = Wanted(Address("proposal:", "proposal", ""), into, frozenset({name}), target.limits)
     (skill,) = stage(into / "tree", wanted)
     change = change_to(target, skill, before)
     if change.kind == "same" and (before is None or before.proposed is None):
@@ -127,7 +127,7 @@ def install_proposed(target: Target, into: Path, change: Change, proposed: Propo
         name=skill.name,
         source=f"proposal:{proposed.thread}",
         digest=skill.digest,
-        version=(skill.metadata.version or "") if skill.metadata else "",
+        version=skill.version,
         installed=f"{at:%Y-%m-%dT%H:%M:%SZ}",
         proposed=proposed,
         files=skill.files,

@@ -25,6 +25,7 @@ from skills_agent.skills.library.contents import (
 )
 from skills_agent.skills.scripts.interpreter import KNOWN, candidates_for, names_of
 from skills_agent.skills.skill import Need
+from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 
@@ -96,7 +97,7 @@ def review(change: Change, folder: Path, known: Mapping[str, str], requires: tup
         name=skill.name,
         change=change.kind,
         description=said.description if said else "",
-        version=(said.version or "") if said else "",
+        version=skill.version,
         version_before=before.version if before else "",
         source=after.source if after else "",
         path=skill.path,
@@ -108,7 +109,7 @@ def review(change: Change, folder: Path, known: Mapping[str, str], requires: tup
         scripts=dict(_scripts(skill.folder, members)),
         allowed_tools=said.allowed_tools if said else None,
         disallowed_tools=said.disallowed_tools if said else (),
-        needs=gather_now(skill.folder, "SKILL.md"),
+        needs=gather_now(skill.folder, SKILL_FILE),
         requires=requires,
         findings=tuple(sorted(_findings(change, members, known), key=lambda each: each.level != "warning")),
         difference=difference_of(change, folder / skill.name) if change.kind == "update" else (),
@@ -156,7 +157,7 @@ def _findings(change: Change, members: list[Member], known: Mapping[str, str]) -
         yield near
     if own != skill.name:
         message = f"Is named {cut(visible_line(own), 80)}, and goes into a folder of another name"
-        yield ScanFinding("SKILL.md", "name", "info", message)
+        yield ScanFinding(SKILL_FILE, "name", "info", message)
     for member in members:
         path, size = member.path, member.status.st_size
         if member.kind == "link":

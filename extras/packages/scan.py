@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
+from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import DRAWN_LIKE, hidden_in, name_of, visible_line
 
@@ -90,7 +91,7 @@ def near_name(name: str, known: Mapping[str, str]) -> ScanFinding | None:
     if near is None:
         return None
     message = f"The name is nearly {near}, which is another skill ({known[near]})"
-    return ScanFinding("SKILL.md", "name", "warning", message, excerpt=visible_line(name))
+    return ScanFinding(SKILL_FILE, "name", "warning", message, excerpt=visible_line(name))
 
 
 def _invisible(path: str, text: str, role: Role) -> Iterator[ScanFinding]:

@@ -96,7 +96,7 @@ def copy_skill(folder: Path, target: Path, package: str, limits: ContentLimits) 
         if not place.parent.is_dir():
             place.parent.mkdir(parents=True)
         if member.kind == "link":
-            place.symlink_to(link_text(member))
+            place.symlink_to(member.link)
             continue
         with place.open("xb") as copy:
             for piece in pieces_of(folder, member):
@@ -128,11 +128,6 @@ def check_contents(folder: Path, package: str, limits: ContentLimits) -> list[Me
     if link := next((each.path for each in to_folders if each.target in above), ""):
         raise names.refused(link, "it is a link to a folder that has such links, or that it lies in")
     return members
-
-
-def link_text(member: Member) -> str:
-    """Return what a link is written as."""
-    return os.path.relpath(member.target, os.path.dirname(member.path) or ".")  # noqa: PTH120 - a text
 
 
 def files_of(digests: list[MemberDigest]) -> dict[str, str]:

@@ -12,7 +12,6 @@ from skills_agent.packages.offer import Offer, Wanted
 from skills_agent.packages.origins import parse_locked
 from skills_agent.packages.target import Target
 
-NOTHING_TO_FETCH: Final = "the agent proposed it, and there is nothing to fetch"
 _SHOWN: Final = 12
 """Digits of a digest that people compare."""
 
@@ -30,7 +29,9 @@ class Fetched(NamedTuple):
 def fetch_skills(
     skills: Iterable[LockedSkill], target: Target, into: Path, hosts: Collection[str] | None, *, pinned: bool
 ) -> tuple[Fetched, ...]:
-    """Fetch skills of a lock, by name. What cannot be fetched says why, and keeps out no other.
+    """Fetch skills of a lock, by name, but those that were proposed: they have no source.
+
+    What cannot be fetched says why, and keeps out no other.
 
     `into` is an empty folder of this process alone, and `hosts` as in `parse_locked`. If they are `pinned`,
     nothing is resolved anew: the commit or URL of the lock is asked for, and other bytes are none.
@@ -39,8 +40,7 @@ def fetch_skills(
     def key(skill: LockedSkill) -> tuple[str, str]:
         return skill.source, skill.resolved if pinned else ""
 
-    skills = list(skills)
-    fetched = [Fetched(each, reason=NOTHING_TO_FETCH) for each in skills if each.proposed is not None]
+    fetched: list[Fetched] = []
     sourced = sorted((each for each in skills if each.proposed is None), key=key)
     for number, ((_, resolved), group) in enumerate(groupby(sourced, key)):
         fetched += _fetched(list(group), resolved, target, into / str(number), hosts)

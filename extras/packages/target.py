@@ -74,7 +74,9 @@ class Target:
 
         Of what is no folder, or cannot be measured, a sentence that says so, and that is no digest.
         """
-        place = self.folder / name
+        return self._measured(self.folder / name)
+
+    def _measured(self, place: Path) -> str:
         if place.is_symlink():
             return f"a link to {place.readlink()}"
         if not os.path.lexists(place):
@@ -140,7 +142,7 @@ class Target:
             if copy.folder is None:
                 continue
             copy.folder.rename(new / name)
-            if not self._is(new / name, copy.digest):
+            if self._measured(new / name) != copy.digest:
                 raise PackageError(f"The copy of {name} was changed while it was shown; look at it again.")
         written = lock.text().encode() if lock is not None else b""
         if written:
@@ -185,7 +187,7 @@ class Target:
             self._put_lock(draft / LOCK_FILE, decision.lock)
 
     def _put(self, name: str, copy: Path, put: Put) -> None:
-        if not self._is(copy, put.digest):
+        if self._measured(copy) != put.digest:
             return  # it is in place, and what was there is here
         place, found = self.folder / name, self.found(name)
         if found and found == put.before:
@@ -204,14 +206,6 @@ class Target:
     def _put_lock(self, file: Path, digest: str) -> None:
         if digest and file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == digest:
             file.replace(self.folder / LOCK_FILE)
-
-    def _is(self, folder: Path, digest: str) -> bool:
-        if not _is_folder(folder):
-            return False
-        try:
-            return read_digest(folder, list_contents(folder, self.limits)) == digest
-        except SnapshotError:
-            return False
 
 
 def _is_left(draft: Path) -> bool:

@@ -97,6 +97,11 @@ class Member(NamedTuple):
     target: str = ""
     """Of a link: the path, in the folder, of what it leads to."""
 
+    @property
+    def link(self) -> str:
+        """Return what a link is written as."""
+        return os.path.relpath(self.target, os.path.dirname(self.path) or ".")  # noqa: PTH120 - a text
+
 
 def list_contents(folder: Path, limits: ContentLimits, skipped: list[str] | None = None) -> list[Member]:
     """List the files and links of a folder in the order of their paths' bytes. Raises SnapshotError.

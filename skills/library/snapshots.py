@@ -311,7 +311,7 @@ class SnapshotStore:
             target = draft / member.path
             if member.kind == "link":
                 target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                target.symlink_to(os.path.relpath(member.target, os.path.dirname(member.path) or "."))  # noqa: PTH120
+                target.symlink_to(member.link)
             else:
                 _write(target, pieces_of(measured.folder, member), executable=member.kind == "exec")
 

@@ -115,7 +115,7 @@ def _install_locked(settings: Settings, target: Target, place: str, what: Option
     signatures, required = signatures_of(settings), PackageSettings.of(settings).require_signature
     with draft_of(target, dry=what.dry) as draft:
         fetched = fetch_skills(
-            (each for each in drifted if each.proposed is None),
+            drifted,
             target,
             draft,
             hosts_of(settings, place),

@@ -22,6 +22,7 @@ from skills_agent.packages.review import Review, review
 from skills_agent.packages.target import Target
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.skill import SkillMetadata
+from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import count
 
 SKILLS = Path(".agent", "skills")
@@ -48,7 +49,7 @@ def target_of(settings: Settings, place: str) -> Target:
             )
     else:
         folder = Path(place).expanduser().absolute()
-        if (folder / "SKILL.md").exists():
+        if (folder / SKILL_FILE).exists():
             raise click.UsageError(f"{folder} is a skill; name the folder that it lies in.")
     return Target(folder.resolve(), user_state_folder(settings))
 

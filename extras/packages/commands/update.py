@@ -42,21 +42,22 @@ def update(
     Skills that were changed here are left alone: `skills install --locked` puts them back.
     """
     settings = Settings.load(workspace)
-    target, lock = target_of(settings, place), read_lock(target_of(settings, place).folder)
+    target = target_of(settings, place)
+    lock = read_lock(target.folder)
     if unknown := next((each for each in names if each not in lock.skills), ""):
         raise PackageError(f"skills.lock does not have {line_of(unknown)}.")
     wanted = [lock.skills[name] for name in sorted(set(names) or lock.skills)]
     with draft_of(target, dry=dry) as draft:
         fetched = fetch_skills(wanted, target, draft, hosts_of(settings, place), pinned=False)
-        lost = [each for each in fetched if each.offer is None and each.locked.proposed is None]
+        lost = [each for each in fetched if each.offer is None]
         for each in lost:
             print_error(f"{each.locked.name}: {each.reason}")
-        if lost and (names or len(lost) == len(fetched)):
+        if lost and (names or len(lost) == len(wanted)):
             raise OfferError(lost[0].locked.source, "see above" if len(lost) > 1 else "it cannot be fetched")
         if not as_json:
-            for each in fetched:
-                if each.locked.proposed is not None:
-                    echo(f"{each.locked.name}  {line_of(each.locked.origin)}, nothing to fetch")
+            for locked in wanted:
+                if locked.proposed is not None:
+                    echo(f"{locked.name}  {line_of(locked.origin)}, nothing to fetch")
         changes = plan(
             target,
             (each.offer for each in fetched if each.offer is not None),
