@@ -65,11 +65,11 @@ def load(
         try:
             loaded.append(_read(ref, skills, policy, context))
         except SkillError as error:
-            notes.append(f"{wanted.name} requires {ref.name}, which was not loaded. {_why(error)}")
+            notes.append(f"{wanted.name} requires {ref.name}, which was not loaded. {error}")
     try:
         loaded.append(_read(wanted, skills, policy, context))
     except SkillError as error:
-        text = f"Skill {wanted.name} was not loaded. {_why(error)}"
+        text = f"Skill {wanted.name} was not loaded. {error}"
         return AgentUpdate(messages=[refusal(admission["call_id"], LOAD_SKILL, text)])
     refs = (skill.metadata.ref._replace(digest=skill.digest) for skill, _ in loaded)
     for ref in refs:
@@ -123,7 +123,7 @@ def _is_agreed(admission: Admission, state: AgentState) -> bool:
 def _read(ref: SkillRef, registry: Registry, policy: Policy, context: Context) -> _Loaded:
     skill = registry.load(ref)
     if refusal := policy.skill_refusal(skill.metadata, context):
-        raise NotAdmittedError(refusal)
+        raise NotAdmittedError(_without_call(refusal))
     listing = resources(registry, ref._replace(digest=skill.digest))
     extra = {"skill": ref.name, "source": ref.source, "resources": len(listing.resources)}
     logger.info("skill loaded", extra=extra)
@@ -195,7 +195,7 @@ def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines
     )
 
 
-def _why(error: SkillError) -> str:
-    """Return the reason behind "was not loaded", where a policy's says of a call that it was not run."""
-    text = str(error).removeprefix("Not run: ")
-    return f"{text[:1].upper()}{text[1:]}"
+def _without_call(refusal: str) -> str:
+    """Return a policy's reason, which says of a call that it was not run, as one about a skill."""
+    reason = refusal.removeprefix("Not run: ")
+    return f"{reason[:1].upper()}{reason[1:]}"
