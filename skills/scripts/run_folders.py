@@ -5,6 +5,7 @@ What a script writes there is kept, and listed with the path that it has on this
 """
 
 import os
+import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ _HOME: Final = "home"
 """In the temporary folder, where nothing is kept for a skill."""
 _NOT_LISTED: Final = frozenset({".cache", ".npm"})
 """Of a home: programs fill them with thousands of files that nobody asked for. They are kept all the same."""
+_LONGEST_TICK: Final = 0.05
+"""Seconds that the clock of files is waited for; it ticks every 1 to 10 ms."""
 
 BLOCK_BYTES: Final = 512
 """The unit of st_blocks, everywhere."""
@@ -114,10 +117,25 @@ def run_folders(request: ScriptRequest) -> Iterator[RunFolders]:
         home = request.home or temporary / _HOME
         if request.home is None:
             home.mkdir(0o700)
-        moment = temporary.stat().st_ctime_ns
+        moment = _next_tick(temporary)
         yield RunFolders(home, temporary, request.scratch, moment, is_home_kept=request.home is not None)
     finally:
         remove_tree(private)
+
+
+def _next_tick(folder: Path) -> int:
+    """Return a change time (st_ctime_ns) that nothing has which was written before the call.
+
+    The clock of files stands still for some milliseconds. What a person wrote in the tick in which a run
+    begins would be taken for the run's. A file system that counts in seconds is not waited for.
+    """
+    first = now = folder.stat().st_ctime_ns
+    deadline = time.monotonic() + _LONGEST_TICK
+    while now == first and time.monotonic() < deadline:
+        time.sleep(0.001)
+        os.utime(folder)
+        now = folder.stat().st_ctime_ns
+    return now
 
 
 def weigh(folder: Path) -> Written:

@@ -134,3 +134,8 @@ def test_no_more_scripts_run_at_once_than_allowed(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(runner.run, [request] * 8))
     assert [result.exit_code for result in results] == [0] * 8
+
+
+def test_what_was_written_just_before_a_run_is_not_the_runs(tmp_path: Path) -> None:
+    for _ in range(20):  # the clock of files stands still for some milliseconds
+        assert not run(tmp_path, "true").written
