@@ -19,7 +19,7 @@ from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.state.budget import Limits, counts_of_turn, spent_on_calls
 from skills_agent.state.context import Context
 from skills_agent.state.endings import fault_of
-from skills_agent.state.records import CutOffRecord, VerdictRecord
+from skills_agent.state.records import Counts, CutOffRecord, VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (
     LOAD_SKILL,
@@ -47,10 +47,7 @@ def gate(
     """
     judge = Judge.of(policy, state, runtime)
     limits = judge.context.narrow(limits)
-    spent = {
-        "tool_calls": counts_of_turn(state)["tool_calls"],
-        "script_runs": counts_of_turn(state)["script_runs"],
-    }
+    spent = counts_of_turn(state)
     messages: list[AnyMessage] = []
     verdicts: dict[str, VerdictRecord] = {}
     for tool_call in open_calls(state["messages"]):
@@ -80,7 +77,7 @@ def gate(
     return AgentUpdate(verdicts=verdicts, messages=messages) if messages else AgentUpdate(verdicts=verdicts)
 
 
-def _within_budget(verdict: Verdict, call: Call, limits: Limits, spent: dict[str, int]) -> Verdict:
+def _within_budget(verdict: Verdict, call: Call, limits: Limits, spent: Counts) -> Verdict:
     """Return the verdict on a call, and count it; where no room is left for it, a refusal."""
     if verdict.decision == "deny":
         return verdict

@@ -1,6 +1,7 @@
 """The judge of the calls of one step: a verdict on each, with its facts."""
 
 import shlex
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,7 @@ from skills_agent.nodes.step import Step, words_of_script
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.network.hosts import HostPattern
 from skills_agent.skills.policy.patterns import Call
+from skills_agent.skills.policy.permission import Permission
 from skills_agent.skills.policy.protected import ProtectedPath, protected_in, protected_path
 from skills_agent.skills.policy.reasons import Facts
 from skills_agent.skills.policy.risk import RISK_TEXTS
@@ -72,6 +74,10 @@ class Judge(Step):
         if is_fixed or self._is_asked_about(call):
             return (None if is_fixed else self._answer(call)) or self._question(call)
         return Verdict("allow", "policy", {**_does(call), "free": True})
+
+    @cached_property
+    def _permission(self) -> Permission:
+        return self.policy.permission(self.state)
 
     def _is_asked_about(self, call: Call) -> bool:
         if self.policy.asked.meets(call):
@@ -138,7 +144,7 @@ class Judge(Step):
         if policy.is_left_out(tool.name, self.context):
             other = RUN_COMMAND if tool.name in SHELL_TOOLS else LOAD_SKILL
             return Verdict("deny", "policy", {"off_with": [tool.name, other]})
-        if refusal := self.policy.permission(self.state).refusal(call):
+        if refusal := self._permission.refusal(call):
             return Verdict("deny", "skill", refusal)
         if fault := policy.fault(tool, call.args):
             return Verdict("deny", "error", {"arguments": [tool.name, fault]})
@@ -154,7 +160,7 @@ class Judge(Step):
             named = [f"{grant['scope']}, {grant['id']}" for grant in grants]
             return Verdict("allow", "grant", {**does, "granted": named}, grants[0]["id"])
         if self.policy.mode == "preapprove" and not is_steered:
-            for skill in filter(self.trusts, self.policy.permission(self.state).listed_by(call)):
+            for skill in filter(self.trusts, self._permission.listed_by(call)):
                 return Verdict("allow", "skill", {**does, "preapproved": skill})
         return None
 

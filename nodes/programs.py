@@ -78,7 +78,7 @@ def with_packages(record: VerdictRecord, call: Call, step: Step) -> VerdictRecor
     A list that cannot be resolved is said. A call that surely fails without it is denied then.
     """
     skill = step.skill_of(call)
-    kinds = _lacking(step, call) if record["decision"] == "ask" else ()
+    kinds = _lacking(step, call)
     if not kinds or skill is None:
         return record
     try:

@@ -33,7 +33,7 @@ class Step:
 
     @classmethod
     def of(cls, policy: Policy, state: AgentState, runtime: Runtime[Context]) -> Self:
-        """Return the judge of the step that a node runs in."""
+        """Return the step that a node runs in."""
         context, registry = Context.of(runtime.context), policy.registry(runtime)
         return cls(policy, state, context, caller_of(runtime), registry)
 
