@@ -145,7 +145,7 @@ EVENTS: Final[Mapping[str, Kind]] = {
         "an answer was not taken: {fault}",
     ),
     "grant_revoked": Kind(
-        "A grant of a thread was revoked: by `grants revoke`, or by a program with `Threads.revoke`.",
+        "A grant of a thread was revoked: by `threads revoke`, or by a program with `Threads.revoke`.",
         "call_id tool scope pattern",
         "revoked what was granted with {call_id}: {tool}, for the {scope} {pattern}",
     ),
