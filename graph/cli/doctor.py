@@ -85,16 +85,16 @@ def _look(settings: Settings, registry: "Registry") -> _Health:
     from skills_agent.skills.scripts.programs import wanted_programs
 
     path, servers = process_environment().get("PATH"), _server_states(settings)
-    skills = registry.refresh().skills
+    catalog = registry.refresh()
     return _Health(
         checkup=check_up(registry),
         programs=wanted_programs(path, settings.workspace),
         isolation=sandbox_here().isolation(settings.sandbox, path, settings.workspace),
         no_shell=why_no_shell_here(settings),
-        in_place=untrusted_in_place(settings, registry.refresh()),
-        signed={each.name: who for each in skills if (who := signer_of(settings, each))},
+        in_place=untrusted_in_place(settings, catalog),
+        signed={each.name: who for each in catalog.skills if (who := signer_of(settings, each))},
         servers=servers,
-        lacking=_lacking(settings, registry, {state.name: state.reason for state in servers if state.fault}),
+        lacking=_lacking(settings, catalog, {state.name: state.reason for state in servers if state.fault}),
         settings=shown_settings(settings, Redaction().value),
         open_threads=_open_threads(settings),
         kept=list_kept(settings),
@@ -161,7 +161,7 @@ def _print(found: _Health) -> None:
     table([(f"  {each.name}", value_text(each.value), each.origin) for each in found.settings])
 
 
-def _lacking(settings: Settings, registry: "Registry", unreachable: dict[str, str]) -> dict[str, str]:
+def _lacking(settings: Settings, catalog: Catalog, unreachable: dict[str, str]) -> dict[str, str]:
     """Say of each skill, by name, what it needs and is not here, and what would help.
 
     Of skills in folders, as they are now.
@@ -170,7 +170,7 @@ def _lacking(settings: Settings, registry: "Registry", unreachable: dict[str, st
 
     machine = machine_of(settings, lambda: unreachable)
     lacking = {}
-    for skill in registry.refresh().skills:
+    for skill in catalog.skills:
         path = Path(skill.path)
         needs = gather_now(path.parent, path.name) if path.is_absolute() else ()
         if missing := machine.missing(needs, skill.ref, trusted=skill.trusted):
