@@ -131,7 +131,8 @@ class Recordings:
             if file not in self._known:
                 self._known[file] = _read(file)
         known = self._known[file]
-        found = [each for each in known if each.key == _key(request)]
+        key = _key(request)
+        found = [each for each in known if each.key == key]
         if not found:
             change = what_changed(request, [each.request for each in known])
             where = visible_line(str(file))
