@@ -1,4 +1,4 @@
-"""Write the tables that are generated from the code into the pages of this folder.
+"""Write the tables that are generated from the code into the pages of this folder, and into graph/README.md.
 
     python docs/generate.py            write them (`make docs`)
     python docs/generate.py --check    exit with 1 where a page differs (`make check`)
@@ -35,7 +35,8 @@ from skills_agent.skills.policy.secret_places import KEEPERS
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.state import budget
 
-PAGES: Final = Path(__file__).resolve().parent
+ROOT: Final = Path(__file__).resolve().parent.parent
+PAGES: Final = (*sorted((ROOT / "docs").glob("*.md")), ROOT / "graph" / "README.md")
 _SHARED: Final = 3
 """So many commands have an option that is told once for all of them."""
 _PLACE: Final = re.compile(r"<!-- generated: ([a-z-]+) -->\n.*?<!-- end -->", re.DOTALL)
@@ -135,6 +136,18 @@ def events() -> Iterator[str]:
     yield from _table(("event", "when", "fields"), rows)
 
 
+def files() -> Iterator[str]:
+    """Yield every file of the code, folder by folder."""
+    folders: dict[str, list[str]] = {}
+    for top in ("graph", "nodes", "state", "skills", "extras"):
+        for path in sorted((ROOT / top).rglob("[a-z]*.py")):
+            folder = path.relative_to(ROOT).parent
+            if not {"bundled", "tests"} & {*folder.parts} and path.stem != "conftest":
+                folders.setdefault(folder.as_posix(), []).append(path.stem)
+    for folder, names in folders.items():
+        yield f"- `{folder}/`: {', '.join(names)}"
+
+
 TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "settings": settings,
     "commands": commands,
@@ -147,13 +160,14 @@ TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "denied-calls": denied_calls,
     "protected": protected,
     "secrets": secrets,
+    "files": files,
 }
 
 
 def main(arguments: list[str]) -> int:
     """Write or check every page; return the exit code."""
     stale = []
-    for page in sorted(PAGES.glob("*.md")):
+    for page in PAGES:
         text = page.read_text(encoding="utf-8")
         generated = _PLACE.sub(_fill, text)
         if generated != text:
