@@ -144,8 +144,8 @@ def files() -> Iterator[str]:
             folder = path.relative_to(ROOT).parent
             if not {"bundled", "tests"} & {*folder.parts} and path.stem != "conftest":
                 folders.setdefault(folder.as_posix(), []).append(path.stem)
-    for folder, names in folders.items():
-        yield f"- `{folder}/`: {', '.join(names)}"
+    for name, stems in folders.items():
+        yield f"- `{name}/`: {', '.join(stems)}"
 
 
 TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
