@@ -1,4 +1,4 @@
-"""An agent of one run, as a program: what to run comes on stdin, what came of it goes to stdout.
+"""An agent as a program: each line of stdin says what to run, and is answered by a line with what came of it.
 
 Run by test_hostile_scripts.py, also as another user; imports the domain alone.
 """
@@ -16,33 +16,41 @@ from typing import Any
 
 from skills_agent.sandbox.bwrap import BwrapRunner
 from skills_agent.sandbox.watched import WatchedRunner
+from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.environment import ScriptLimits, make_undumpable
 from skills_agent.skills.scripts.own_files import own_entries
-from skills_agent.skills.scripts.runner import ScriptRequest
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 
 SHELL = ("bash", "--noprofile", "--norc", "-c")
 
 
 def main() -> None:
-    """Run one script."""
-    asked = json.load(sys.stdin)
-    if asked["undumpable"]:
+    """Run scripts one after another."""
+    if "undumpable" in sys.argv:
         make_undumpable()
-    limits = ScriptLimits(**asked["limits"])
+    for line in sys.stdin:
+        try:
+            answer = dataclasses.asdict(run(json.loads(line)))
+        except ScriptError as error:
+            answer = {"refused": str(error)}
+        print(json.dumps(answer), flush=True)
+
+
+def run(asked: dict[str, Any]) -> ScriptResult:
+    """Run one script."""
+    os.environ.update(asked["environment"])
+    workspace = Path(asked["workspace"])
     control: dict[str, Any] = {
+        "workspace": workspace,
         "environment": os.environ,
-        "protected": own_entries(Path(asked["workspace"]), os.environ["PATH"], ()),
-        "limits": limits,
+        "protected": own_entries(workspace, os.environ["PATH"], ()),
+        "limits": ScriptLimits(**asked["limits"]),
         "timeout": asked["timeout"],
         "max_output": 10_000,
         "records": lambda: Path(asked["records"]),
     }
-    workspace = Path(asked["workspace"])
-    runner = (
-        BwrapRunner(workspace=workspace, network=asked["network"], **control)
-        if asked["level"] == "bwrap"
-        else WatchedRunner(workspace=workspace, **control)
-    )
+    is_in_sandbox = asked["level"] == "bwrap"
+    runner = BwrapRunner(network=asked["network"], **control) if is_in_sandbox else WatchedRunner(**control)
     args = tuple(str(os.getpid()) if each == "AGENT" else each for each in asked["args"])
     writable = tuple(workspace / each for each in asked["writable"])
     script, workdir = Path(asked["script"]), Path(asked["workdir"])
@@ -60,8 +68,7 @@ def main() -> None:
             Thread(target=run_meanwhile, args=(runner, git)).start()
         else:
             request = git
-    result = runner.run(request)
-    print(json.dumps({**dataclasses.asdict(result), "level": result.level}))
+    return runner.run(request)
 
 
 def as_git(asked: dict[str, Any]) -> ScriptRequest:

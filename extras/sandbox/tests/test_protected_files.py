@@ -4,7 +4,6 @@ Each plants a program that writes a canary; then git is really run in every fold
 this one is root) as nobody.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import skills_agent.skills as domain
-from extras.sandbox.tests.test_hostile_scripts import PATH, Host, host, user
+from extras.sandbox.tests.test_hostile_scripts import NOBODY, PATH, Host, agents, host, link_code
 from skills_agent.sandbox.protected_files import ProtectedFiles
 from skills_agent.sandbox.watch import Watch
 from skills_agent.sandbox.watched import WatchedRunner
@@ -21,7 +20,7 @@ from skills_agent.skills.confined import OutsideRootError
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from tests.waiting import PATIENCE, until
 
-__all__ = ["host", "user"]
+__all__ = ["agents", "host"]
 
 pytestmark = pytest.mark.slow
 
@@ -53,9 +52,22 @@ def git(host: Host, *arguments: str, folder: str = ".") -> str:
 
 
 @pytest.fixture(params=["script", "command"])
-def repository(host: Host, request: pytest.FixtureRequest) -> Host:
+def by(request: pytest.FixtureRequest) -> str:
+    """Return what a script is tried by."""
+    return str(request.param)
+
+
+@pytest.fixture
+def user(by: str) -> int:
+    """Return who the agent runs as: this user, and nobody in the place of root by a command."""
+    is_nobody = os.geteuid() == 0 and by == "command" and Path("/usr/bin/python3").exists()
+    return NOBODY if is_nobody else os.geteuid()
+
+
+@pytest.fixture
+def repository(host: Host, by: str) -> Host:
     """Return a machine whose workspace is a repository with another one in it."""
-    host.level, host.by = "bwrap", request.param
+    host.level, host.by = "bwrap", by
     shutil.rmtree(host.work)
     (host.work / "src").mkdir(parents=True)
     host.own()
@@ -376,10 +388,7 @@ def test_more_places_than_can_be_held_refuse_the_run(repository: Host) -> None:
     for number in range(301):
         (repository.work / f"p{number}").mkdir()
         (repository.work / f"p{number}/.envrc").touch()
-    process = repository.start("echo OPEN")
-    out, error = process.communicate(timeout=PATIENCE)
-    assert "workdir = thread" in error
-    assert not out
+    assert "workdir = thread" in repository.run("echo OPEN")["refused"]
 
 
 def test_a_name_as_long_as_can_be_is_put_aside(repository: Host) -> None:
@@ -422,14 +431,12 @@ def test_nothing_outside_is_moved_or_opened_when_another_script_swaps_a_folder(
 
 def killed_in_a_run(host: Host) -> None:
     """Have a script plant what git and a shell obey, and kill its agent meanwhile."""
-    process = host.start(
+    body = (
         f"{PLANT}cp -r .git src/.git; plant src/.git; echo evil > .envrc; ln -s /etc out\n"
-        "touch made; sleep 600",
-        timeout=PATIENCE,
+        "touch made; sleep 600"
     )
-    until((host.work / "made").exists)
-    process.kill()
-    process.communicate()
+    with host.started(body, timeout=PATIENCE):
+        until((host.work / "made").exists)
 
 
 def test_what_a_script_made_while_its_agent_was_killed_is_put_aside_at_the_next_start(
@@ -459,15 +466,13 @@ def test_what_came_when_the_script_was_gone_is_reported_and_stays(repository: Ho
 
 
 def test_a_run_that_goes_on_is_not_taken_for_one_that_was_cut_off(repository: Host) -> None:
-    process = repository.start(
-        "mkdir n; echo evil > n/.envrc; touch made; until [ -e go-on ]; do sleep 0.05; done; echo done",
-        timeout=PATIENCE,
-    )
-    until((repository.work / "made").exists)
-    other = repository.run("echo fine")
-    assert not any("cut off" in notice for notice in other["notices"])
-    (repository.work / "go-on").touch()
-    assert json.loads(process.communicate(timeout=PATIENCE)[0])["stdout"] == "done\n"
+    body = "mkdir n; echo evil > n/.envrc; touch made; until [ -e go-on ]; do sleep 0.05; done; echo done"
+    with repository.started(body, timeout=PATIENCE) as agent:
+        until((repository.work / "made").exists)
+        other = repository.run("echo fine")
+        assert not any("cut off" in notice for notice in other["notices"])
+        (repository.work / "go-on").touch()
+        assert agent.answer()["stdout"] == "done\n"
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '["/", "x", 1, {}]', "[" * 100_000])
@@ -507,14 +512,17 @@ def test_the_agents_own_package_in_the_workspace_is_not_changed(host: Host) -> N
     host.level = "bwrap"
     clone = host.work / "clone/skills"
     shutil.copytree(Path(domain.__file__).parent, clone, ignore=shutil.ignore_patterns("__pycache__"))
-    (host.place / "path/skills_agent/skills").unlink()
-    (host.place / "path/skills_agent/skills").symlink_to(clone)
+    code = host.place / "path"
+    link_code(code, without="skills")
+    (code / "skills_agent/skills").symlink_to(clone)
     evil = f"open('{host.place}/canary', 'w')"
     attack = f'echo "{evil}" >> clone/skills/errors.py; mv clone/skills clone/s; mv clone c; cp -r c clone'
-    result = host.run(f'{attack}; echo "{evil}" >> clone/skills/errors.py; touch clone/fine; echo done')
-    assert result["stdout"] == "done\n"
-    assert "Read-only" in result["stderr"]
-    assert host.run("echo again")["stdout"] == "again\n"
+    body = f'{attack}; echo "{evil}" >> clone/skills/errors.py; touch clone/fine; echo done'
+    for code_is_tried in (body, "echo again"):
+        with host.started(code_is_tried, code) as agent:
+            result = agent.answer()
+        assert result["stdout"] in {"done\n", "again\n"}
+        assert "Read-only" in result["stderr"] or code_is_tried != body
     assert not (host.place / "canary").exists()
     assert (host.work / "clone/fine").exists()
 

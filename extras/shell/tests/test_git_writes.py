@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 pytest.importorskip("skills_agent.sandbox", reason="git writes in a sandbox alone")
-from extras.sandbox.tests.test_hostile_scripts import Host, host, user
+from extras.sandbox.tests.test_hostile_scripts import Host, agents, host, user
 from extras.sandbox.tests.test_protected_files import git, is_safe
 
-__all__ = ["host", "user"]
+__all__ = ["agents", "host", "user"]
 
 pytestmark = pytest.mark.slow
 
