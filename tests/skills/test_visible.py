@@ -49,14 +49,10 @@ def test_prose_hides_no_more_than_joiners_and_pictures_need(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "👩‍💻 done ⚠️",
-        "می‌خواهم",
-        "क्‍ष",
-        "1️⃣",
-        "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
-        "à la carte :\u00a0x",
+        "👩‍💻 done ⚠️", "می‌خواهم", "क्‍ष", "1️⃣",
+        "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f", "à la carte :\u00a0x",
     ],
-)
+)  # fmt: skip
 def test_what_languages_and_emoji_need_stays_in_prose(text: str) -> None:
     assert visible(text, "prose") == text
     assert not list(hidden_in(text, "prose"))
@@ -65,14 +61,10 @@ def test_what_languages_and_emoji_need_stays_in_prose(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "alike"),
     [
-        ("sсripts/report.py", "с"),
-        ("сору/a.py", "сору"),
-        ("a∕etc∕passwd", "∕"),
-        ("rm \u037e x", "\u037e"),
-        ("𝐫𝐦 -rf", "𝐫𝐦"),
-        ("Κelvin.txt", "Κ"),
+        ("sсripts/report.py", "с"), ("сору/a.py", "сору"), ("a∕etc∕passwd", "∕"), ("rm \u037e x", "\u037e"),
+        ("𝐫𝐦 -rf", "𝐫𝐦"), ("Κelvin.txt", "Κ"),
     ],
-)
+)  # fmt: skip
 def test_letters_and_signs_that_seem_to_be_others_are_named(text: str, alike: str) -> None:
     assert lookalikes(text) == alike
 
@@ -80,16 +72,10 @@ def test_letters_and_signs_that_seem_to_be_others_are_named(text: str, alike: st
 @pytest.mark.parametrize(
     "text",
     [
-        "scripts/report.py",
-        "Отчёт о продажах.txt",
-        "Tシャツ.csv",
-        "報告書v2.pdf",
-        "naïve.txt",
-        "m².csv",
-        "10µs.log",
-        "שלום.txt",
+        "scripts/report.py", "Отчёт о продажах.txt", "Tシャツ.csv", "報告書v2.pdf", "naïve.txt", "m².csv",
+        "10µs.log", "שלום.txt",
     ],
-)
+)  # fmt: skip
 def test_names_of_other_languages_are_no_lookalikes(text: str) -> None:
     assert lookalikes(text) == ""
 

@@ -92,20 +92,11 @@ PIECES = st.one_of(
     st.text(alphabet="ab ;|n\\'\"x4e017t", max_size=6).map(lambda text: f"$'{text}'"),
     st.sampled_from(
         [
-            "$x",
-            "${x}",
-            "${x:-a b}",
-            "${x:-$y/a}",
-            "$(bb)",
-            '"$(cc a)"',
-            "`bb a`",
-            "$((1+2))",
-            "$?",
-            "$",
+            "$x", "${x}", "${x:-a b}", "${x:-$y/a}", "$(bb)", '"$(cc a)"', "`bb a`", "$((1+2))", "$?", "$",
             "<(bb)",
         ]
     ),
-)
+)  # fmt: skip
 WORDS = st.lists(PIECES, min_size=1, max_size=3).map("".join)
 BLANKS = st.sampled_from([" ", "  ", "\t", " \\\n"])
 REDIRECTIONS = st.tuples(
@@ -116,20 +107,8 @@ REDIRECTIONS = st.tuples(
 ).map("".join)
 ARGUMENTS = st.lists(st.one_of(WORDS, WORDS, REDIRECTIONS), max_size=4)
 BUILTINS = (
-    "[",
-    "test",
-    "printf",
-    "echo",
-    ":",
-    "true",
-    "read",
-    "[[",
-    "command",
-    "type",
-    "pwd",
-    "unset",
-    "wait",
-)
+    "[", "test", "printf", "echo", ":", "true", "read", "[[", "command", "type", "pwd", "unset", "wait",
+)  # fmt: skip
 SIMPLE = st.builds(
     lambda before, program, arguments, blank: blank.join([*before, program, *arguments]),
     st.lists(st.one_of(WORDS.map(lambda word: f"x={word}"), REDIRECTIONS), max_size=1),

@@ -27,20 +27,13 @@ def test_every_spelling_of_git_is_protected(path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "entry"),
     [
-        (".envrc", ".envrc"),
-        ("sub/.vscode/tasks.json", ".vscode"),
-        ("x.code-workspace", "*.code-workspace"),
-        (".GitHub/workflows/ci.yml", ".github"),
-        (".agent/skills/x/SKILL.md", ".agent"),
-        (".pre-commit-config.yaml", ".pre-commit-config.y*ml"),
-        ("claude.md", "CLAUDE.md"),
-        (".bashrc", ".bashrc"),
-        ("sub/.env", ".env"),
-        ("langgraph.json", "langgraph*.json"),
-        ("langgraph.server.json", "langgraph*.json"),
-        (".langgraph_api/store.pckl", ".langgraph_api"),
+        (".envrc", ".envrc"), ("sub/.vscode/tasks.json", ".vscode"), ("x.code-workspace", "*.code-workspace"),
+        (".GitHub/workflows/ci.yml", ".github"), (".agent/skills/x/SKILL.md", ".agent"),
+        (".pre-commit-config.yaml", ".pre-commit-config.y*ml"), ("claude.md", "CLAUDE.md"),
+        (".bashrc", ".bashrc"), ("sub/.env", ".env"), ("langgraph.json", "langgraph*.json"),
+        ("langgraph.server.json", "langgraph*.json"), (".langgraph_api/store.pckl", ".langgraph_api"),
     ],
-)
+)  # fmt: skip
 def test_what_other_programs_obey_is_protected(path: str, entry: str) -> None:
     assert protected_by(path) == entry
 

@@ -3,7 +3,6 @@
 import json
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -125,30 +124,11 @@ def test_a_file_that_would_block_trusts_nothing(trust: TrustList, skill: Path) -
         vouched(trust, skill)
 
 
-def _write(path: Path) -> None:
-    path.parent.mkdir()
-    path.write_bytes(b"")
-
-
-CHANGES: dict[str, Callable[[Path], object]] = {
-    "a byte": lambda root: (root / "scripts" / "run.py").write_text("print(3)\n"),
-    "SKILL.md": lambda root: (root / "SKILL.md").write_text("---\nname: alpha\ndescription: x\n---\n"),
-    "a new file": lambda root: (root / "new.txt").write_text(""),
-    "a hidden file": lambda root: (root / ".hidden").write_text(""),
-    "an empty file": lambda root: _write(root / "node_modules" / "x.js"),
-    "a name": lambda root: (root / "scripts" / "run.py").rename(root / "scripts" / "ran.py"),
-    "the executable bit": lambda root: (root / "scripts" / "run.py").chmod(0o755),
-    "a file gone": lambda root: (root / "scripts" / "run.py").unlink(),
-    "a link": lambda root: (root / "link").symlink_to("scripts/run.py"),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_every_change_of_content_changes_the_digest(skill: Path, change: Callable[[Path], object]) -> None:
-    (skill / "scripts" / "run.py").chmod(0o644)
+@pytest.mark.parametrize("name", [".hidden", "node_modules/x.js"])
+def test_files_that_are_not_listed_are_content_too(skill: Path, name: str) -> None:
     before = digest_of(skill)
-    assert digest_of(skill) == before
-    change(skill)
+    (skill / name).parent.mkdir(exist_ok=True)
+    (skill / name).write_bytes(b"")
     assert digest_of(skill) != before
 
 

@@ -95,6 +95,9 @@ def test_what_this_python_meets_or_nobody_can_read_is_no_refusal(
         ("A.SH", ("bash",), ["bash"]),
         ("a.js", ("node", "bun"), ["node"]),
         ("a.mjs", ("bun",), ["bun", *OF_BUN]),
+        ("a.ts", ("node", "bun"), ["bun", *OF_BUN]),
+        ("a.mts", ("node",), ["node", "--experimental-strip-types"]),
+        ("a.cts", ("node",), ["node", "--experimental-strip-types"]),
     ],
 )
 def test_the_extension_chooses_the_program(
@@ -173,23 +176,6 @@ def test_inline_metadata_is_read_as_its_specification_says(source: str, expected
 )
 def test_inline_metadata_of_any_shape_is_read_without_failing(lines: list[str]) -> None:
     assert inline_dependencies("\n".join(lines)) == []
-
-
-@pytest.mark.parametrize(
-    ("installed", "expected"),
-    [
-        (("node", "bun"), ["bun", *OF_BUN]),
-        (("node",), ["node", "--experimental-strip-types"]),
-    ],
-)
-@pytest.mark.parametrize("suffix", [".ts", ".mts", ".cts"])
-def test_typescript_runs_where_types_are_understood(
-    tmp_path: Path, programs: Path, suffix: str, installed: tuple[str, ...], expected: list[str]
-) -> None:
-    install(programs, *installed)
-    program, *options = expected
-    path = script(tmp_path, f"a{suffix}")
-    assert command_for(path, str(programs)) == [str(programs / program), *options, str(path)]
 
 
 @pytest.mark.parametrize(

@@ -26,26 +26,15 @@ def skill(files: Collection[str] = FILES, *names: str) -> SkillFiles:
 @pytest.mark.parametrize(
     "path",
     [
-        "scripts/x.py",
-        "./scripts/x.py",
-        "x.py",
-        "./x.py",
-        "skills/report/scripts/x.py",
-        ".claude/skills/report/scripts/x.py",
-        "~/.claude/skills/report/scripts/x.py",
-        "$HOME/.claude/skills/report-folder/scripts/x.py",
-        "/Users/somebody/src/skills/report/scripts/x.py",
-        "report/scripts/x.py",
-        "{baseDir}/scripts/x.py",
-        "${CLAUDE_SKILL_DIR}/scripts/x.py",
-        "$SKILL_DIR/scripts/x.py",
-        "${CLAUDE_PLUGIN_ROOT}/skills/report/scripts/x.py",
-        "python3 scripts/x.py",
-        "/usr/bin/python3.12 skills/report/scripts/x.py",
-        "uv run python {baseDir}/scripts/x.py",
+        "scripts/x.py", "./scripts/x.py", "x.py", "./x.py", "skills/report/scripts/x.py",
+        ".claude/skills/report/scripts/x.py", "~/.claude/skills/report/scripts/x.py",
+        "$HOME/.claude/skills/report-folder/scripts/x.py", "/Users/somebody/src/skills/report/scripts/x.py",
+        "report/scripts/x.py", "{baseDir}/scripts/x.py", "${CLAUDE_SKILL_DIR}/scripts/x.py",
+        "$SKILL_DIR/scripts/x.py", "${CLAUDE_PLUGIN_ROOT}/skills/report/scripts/x.py", "python3 scripts/x.py",
+        "/usr/bin/python3.12 skills/report/scripts/x.py", "uv run python {baseDir}/scripts/x.py",
         'python "scripts/x.py"',
     ],
-)
+)  # fmt: skip
 def test_a_spelling_means_the_script_of_the_skill(path: str) -> None:
     meant = read_spelling(path, ["1"], skill())
     assert (meant.path.removeprefix("./"), meant.args) == ("scripts/x.py", ("1",))
@@ -74,43 +63,21 @@ def test_a_name_that_several_scripts_have_is_refused_with_their_paths() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "skills/other/scripts/x.py",
-        "../report/scripts/x.py",
-        "skills/report/../report/scripts/x.py",
-        "/etc/passwd",
-        "python3 -c 'print(1)' scripts/x.py",
-        "python3 -m scripts.x",
-        "rm scripts/x.py",
-        "no/report/scripts/x.py",
-        "other/x.py",
-        "python3",
-        "",
-        "scripts/x.py\0",
-        "python3 'scripts/x.py",
+        "skills/other/scripts/x.py", "../report/scripts/x.py", "skills/report/../report/scripts/x.py",
+        "/etc/passwd", "python3 -c 'print(1)' scripts/x.py", "python3 -m scripts.x", "rm scripts/x.py",
+        "no/report/scripts/x.py", "other/x.py", "python3", "", "scripts/x.py\0", "python3 'scripts/x.py",
     ],
-)
+)  # fmt: skip
 def test_what_is_not_understood_stays_as_it_is(path: str) -> None:
     assert read_spelling(path, [], skill()) == ScriptCall(path, ())
 
 
 _PARTS = st.sampled_from(
     [
-        "skills",
-        "report",
-        "scripts",
-        "x.py",
-        "..",
-        ".",
-        "",
-        "~",
-        "/",
-        "python3 ",
-        "{baseDir}",
-        "x y",
-        "run.sh",
-        "\0",
+        "skills", "report", "scripts", "x.py", "..", ".", "", "~", "/", "python3 ", "{baseDir}", "x y",
+        "run.sh", "\0",
     ]
-)
+)  # fmt: skip
 
 
 @given(
