@@ -67,14 +67,9 @@ def _tried(path: str | None, workspace: Path | None) -> Probe:
         return Probe(None, f"bubblewrap is not installed ({elsewhere or 'bwrap is not in PATH'})")
     if not limiter:
         return Probe(None, "prlimit is not installed (a program of util-linux)")
-    filters, copied = mounts.filter_descriptors(), mounts.copied(network=False)
-    command = [
-        program,
-        *mounts.filter_options(filters),
-        *mounts.isolation(),
-        *mounts.system(copied, network=False),
-    ]
-    command += [*mounts.read_only(mounts.programs((limiter,), workspace)), limiter, "--nproc=8", "true"]
+    base = mounts.base(network=False)
+    shown = mounts.read_only(mounts.programs((limiter,), workspace))
+    command = [program, *base.options, *shown, limiter, "--nproc=8", "true"]
     try:
         trial = subprocess.run(  # noqa: S603
             command,
@@ -82,10 +77,10 @@ def _tried(path: str | None, workspace: Path | None) -> Probe:
             text=True,
             timeout=PROBE_SECONDS,
             check=False,
-            pass_fds=(*filters, *copied.values()),
+            pass_fds=base.descriptors,
         )
     finally:
-        for descriptor in (*filters, *copied.values()):
+        for descriptor in base.descriptors:
             os.close(descriptor)
     if trial.returncode:
         cause = (trial.stderr.strip().splitlines() or [f"exit code {trial.returncode}"])[-1]
@@ -108,10 +103,6 @@ class BwrapRunner(WatchedRunner):
     level: ClassVar[str] = SANDBOXED
     temporary_inside: ClassVar[Path | None] = INSIDE
     modules_inside: ClassVar[Path | None] = INSIDE_MODULES
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.workspace = self.workspace.absolute()
 
     def preflight(self, request: ScriptRequest) -> str:
         """Return `bwrap` or `bwrap with network`, and the folders that are shared. Raises ScriptError.
@@ -203,12 +194,12 @@ class BwrapRunner(WatchedRunner):
         behind_shims = shim_targets(absolute_entries(self.environment.get("PATH", "")))
         network = is_granted(self.network, request)
         program, work = self._program(), [*mounts.work_folders(self.workspace, watches, folder)]
-        copied = mounts.copied(network=network)  # Nothing below raises: they would stay open.
+        base = mounts.base(network=network)  # Nothing below raises: what it opened would stay open.
         size = str(self.limits.file_size)
         hidden = [self.workspace / OWN_FOLDER, *self.closed]
         command = [
-            *(*mounts.isolation(), *(("--share-net",) if network else ())),
-            *mounts.system(copied, network=network),
+            program,
+            *base.options,
             *(mounts.no_programs() if request.is_alone else ()),
             *("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
             *("--bind", str(places.temporary), str(INSIDE)),
@@ -232,16 +223,15 @@ class BwrapRunner(WatchedRunner):
             *inner.command,
         ]
         more = {} if network or request.proxy else dict(NO_RETRIES)
-        filters = mounts.filter_descriptors()
         return replace(
             inner,
             workdir=request.start,
-            command=[program, *mounts.filter_options(filters), *command],
+            command=command,
             environment={**more, **inner.environment},
             # The monitor outside, the first one inside, and the forwarder.
             processes=inner.processes + 2 + bool(request.proxy),
             wrapped=True,
-            descriptors=(*filters, *copied.values()),
+            descriptors=base.descriptors,
         )
 
     def _program(self) -> str:

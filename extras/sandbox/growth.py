@@ -8,7 +8,6 @@ quickly is over by what it writes between two looks, and while its files are cou
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -86,14 +85,10 @@ def _outermost(folders: Iterable[Path]) -> list[str]:
 
 
 def _may_have_changed(path: str, moment: int) -> bool:
-    with suppress(FileNotFoundError):
-        try:
-            return os.lstat(path).st_ctime_ns >= moment
-        except FileNotFoundError:
-            raise
-        except OSError:
-            return True
-    return False
+    try:
+        return os.lstat(path).st_ctime_ns >= moment
+    except OSError as error:
+        return not isinstance(error, FileNotFoundError)
 
 
 def _over(written: Written, limit: Written) -> Stop | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from skills_agent.sandbox import forwarder
 from skills_agent.sandbox.seccomp import seccomp_program
@@ -68,12 +68,23 @@ def isolation() -> tuple[str, ...]:
     return tuple(options)
 
 
-def filter_descriptors() -> tuple[int, ...]:
-    """Return what bubblewrap reads the filter of system calls from; none where there is no filter."""
-    program = seccomp_program(os.uname().machine)
-    if not program:
-        return ()
-    return (_piped(program),)
+class Base(NamedTuple):
+    """What every sandbox begins with."""
+
+    options: list[str]
+    descriptors: tuple[int, ...]
+    """What the options read from: to be closed once bubblewrap has them."""
+
+
+def base(*, network: bool) -> Base:
+    """Return the options that isolate, filter system calls, and show the system; descriptors are opened."""
+    copied = _copied(network=network)
+    options = [*isolation(), *(["--share-net"] if network else []), *_system(copied, network=network)]
+    descriptors = [*copied.values()]
+    if program := seccomp_program(os.uname().machine):
+        descriptors.append(_piped(program))
+        options += ["--seccomp", str(descriptors[-1])]
+    return Base(options, tuple(descriptors))
 
 
 def _piped(content: bytes) -> int:
@@ -84,13 +95,7 @@ def _piped(content: bytes) -> int:
     return reading
 
 
-def filter_options(descriptors: Iterable[int]) -> Iterator[str]:
-    """Yield the options that hand the filter to bubblewrap."""
-    for descriptor in descriptors:
-        yield from ("--seccomp", str(descriptor))
-
-
-def copied(*, network: bool) -> dict[str, int]:
+def _copied(*, network: bool) -> dict[str, int]:
     """Open the small files of `/etc` that a sandbox gets a copy of: a mount takes ten times as long."""
     opened = {} if network else {"/etc/hosts": _piped(LOOPBACK)}
     for path in _of_etc(network=network):
@@ -103,7 +108,7 @@ def copied(*, network: bool) -> dict[str, int]:
     return opened
 
 
-def system(copied: Mapping[str, int], *, network: bool) -> Iterator[str]:
+def _system(copied: Mapping[str, int], *, network: bool) -> Iterator[str]:
     """Yield the options that show the system: its programs, libraries and settings, read-only."""
     paths = [*SYSTEM, "/nix/store", *_of_etc(network=network)]
     links = {path: target for path in paths if (target := _link_into_usr(path))}

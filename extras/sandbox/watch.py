@@ -145,9 +145,10 @@ class Watch:
 def made_since(
     root: str, before: Findings, after: Findings, allowed: Collection[str], moment: int
 ) -> Iterator[str]:
-    """Yield the protected paths that a run made or replaced since `moment`, but those in `allowed`.
+    """Yield the protected paths that a run made or replaced, but those in `allowed`.
 
-    A folder without any file means nothing: another run may have made it, to mount something there.
+    Where not all was seen before, what is older than `moment` is not the run's. A folder without any file
+    means nothing: another run may have made it, to mount something there.
     """
     new = {path for path, place in after.places.items() if before.places.get(path) != place}
     replaced = {path for path in new if not _is_same_link(before.places.get(path), after.places[path])}
