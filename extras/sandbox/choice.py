@@ -11,7 +11,7 @@ from skills_agent.sandbox.bwrap import BwrapRunner, probe
 from skills_agent.sandbox.settings import SandboxSettings
 from skills_agent.sandbox.unfinished import pending_looks
 from skills_agent.sandbox.watched import WatchedRunner
-from skills_agent.skills.scripts.choice import Isolation, OwnRunner, Wish, plain_isolation, unconfined
+from skills_agent.skills.scripts.choice import Isolation, OwnRunner, Wish, plain_isolation
 from skills_agent.skills.scripts.controlled import NOT_CHOSEN
 from skills_agent.skills.scripts.environment import AS_ROOT_IN_SANDBOX, is_root
 from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRequest, ScriptResult
@@ -66,7 +66,7 @@ class AutoRunner:
 
     @cached_property
     def _unsandboxed(self) -> WatchedRunner:
-        return replace(self.plain, warning=unconfined(self.sandboxed.why_not()))
+        return replace(self.plain, unsandboxed=self.sandboxed.why_not())
 
     def preflight(self, request: ScriptRequest) -> str:
         return self._runner().preflight(request)

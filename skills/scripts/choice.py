@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.controlled import NOT_CHOSEN, ControlledRunner
 from skills_agent.skills.scripts.environment import AS_ROOT, is_root
-from skills_agent.skills.scripts.runner import CONTROLLED, ScriptRequest, ScriptResult, ScriptRunner
+from skills_agent.skills.scripts.runner import CONTROLLED, ScriptRequest, ScriptRunner
 
 Wish = Literal["auto", "require", "off"]
 """The setting `sandbox`."""
@@ -73,9 +73,10 @@ class PlainControl:
         For a sandbox: the skills that may reach the `network` (`name` or `name@source`), what is `closed` of
         the workspace, what is `protected` beside `PROTECTED`, and what returns the folder for `records`.
         """
-        if wish == "require":
-            return _Refusal()
-        return ControlledRunner(**control, warning="" if wish == "off" else unconfined(NOT_INSTALLED))
+        if wish == "off":
+            return ControlledRunner(**control)
+        kind = _Refusal if wish == "require" else ControlledRunner
+        return kind(**control, unsandboxed=NOT_INSTALLED)
 
     def isolation(
         self,
@@ -93,33 +94,16 @@ class PlainControl:
         return 0
 
 
-class _Refusal:
+class _Refusal(ControlledRunner):
     """Refuses every script."""
 
     def preflight(self, request: ScriptRequest) -> str:  # noqa: ARG002
-        raise refused(NOT_INSTALLED)
-
-    def run(self, request: ScriptRequest) -> ScriptResult:  # noqa: ARG002
-        raise refused(NOT_INSTALLED)
-
-    def why_not(self) -> str:
-        return NOT_INSTALLED
-
-    def finish_looks(self) -> list[str]:
-        return []
+        raise refused(self.unsandboxed)
 
 
 def plain_isolation(reason: str) -> Isolation:
     """Return that scripts run under plain control."""
     return Isolation(CONTROLLED, f"{reason}. {AS_ROOT}" if is_root() else reason)
-
-
-def unconfined(reason: str) -> str:
-    """Return the warning that scripts run without a sandbox."""
-    return (
-        f"scripts run WITHOUT a sandbox: {reason}. They can read and write whatever this user can "
-        "(sandbox = require refuses to run them so)"
-    )
 
 
 def refused(reason: str) -> ScriptError:

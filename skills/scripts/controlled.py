@@ -91,8 +91,8 @@ class ControlledRunner:
     """Folders outside of the workspace that the scripts of a skill see, by `name` or `name@source`."""
     workspace: Path | None = None
     """Programs are not looked for in it: others may have filled it. None: there is none."""
-    warning: str = ""
-    """Logged before the first run."""
+    unsandboxed: str = NOT_CHOSEN
+    """Why there is no sandbox. Where nobody chose that, it is logged before the first run."""
     level: ClassVar[str] = CONTROLLED
     temporary_inside: ClassVar[Path | None] = None
     """Where a script sees its temporary folder; None: where it is."""
@@ -114,12 +114,16 @@ class ControlledRunner:
 
     @cached_property
     def _warned(self) -> None:
-        if self.warning:
-            logger.warning(self.warning)
+        if self.unsandboxed != NOT_CHOSEN:
+            logger.warning(
+                "scripts run WITHOUT a sandbox: %s. They can read and write whatever this user can "
+                "(sandbox = require refuses to run them so)",
+                self.unsandboxed,
+            )
 
     def why_not(self) -> str:
         """Return why this is no sandbox."""
-        return NOT_CHOSEN
+        return self.unsandboxed
 
     def finish_looks(self) -> list[str]:
         """Look at what runs made that were cut off with their agent; return what came of it, in sentences."""
