@@ -7,13 +7,11 @@ again when it is answered, and what the call is of may be gone by then.
 import json
 import logging
 import os
-import re
 import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
 from skills_agent.nodes.policy import Policy
-from skills_agent.skills.policy.lines import SimpleCommand
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.question import (
     MAX_NAMED,
@@ -33,8 +31,6 @@ logger = logging.getLogger(__name__)
 
 MAX_VIEW: Final = 600
 """Characters of a host's own words in a question."""
-
-_SUBCOMMAND: Final = re.compile(r"[a-z][a-z-]*")
 
 _WARNED: Final = ("untrusted_skill", "untrusted", "protected")
 """Facts that a question says as warnings."""
@@ -98,7 +94,7 @@ def _warnings(call: Call, contents: list[Content], facts: Facts) -> list[str]:
         f"Protected path, which other programs obey: {code(each)}. You are asked every time."
         for each in facts.get("protected", ())
     ]
-    if call.command is not None and call.line is None:
+    if call.command is not None and call.programs is None:
         warnings.append("It cannot be told which commands this line runs: read all of it.")
     if facts.get("isolation") == CONTROLLED:
         who = "as root, so it can change everything here" if is_root() else "with all your rights"
@@ -109,17 +105,11 @@ def _warnings(call: Call, contents: list[Content], facts: Facts) -> list[str]:
 
 def _label_of(call: Call) -> str:
     """Return what a command line is: one command, or those that it is made of."""
-    named = list(dict.fromkeys(each for command in call.line or () if (each := _name_of(command))))
+    named = list(dict.fromkeys(call.programs or ()))
     if len(named) < 2:
         return "A command, in the workspace:"
     more = f" and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
     return f"A line of commands, in the workspace: {', '.join(map(code, named[:MAX_NAMED]))}{more}:"
-
-
-def _name_of(command: SimpleCommand) -> str:
-    """Return how a person calls a command: `git log`, `head`."""
-    words = [word.raw if word.text is None else word.text for word in command.words[:2]]
-    return " ".join(word for word in words[:1] + [each for each in words[1:] if _SUBCOMMAND.fullmatch(each)])
 
 
 def _view(call: Call) -> str:

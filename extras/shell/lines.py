@@ -1,8 +1,9 @@
 """The reader of command lines, as the core asks it."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
 from skills_agent.shell.command_line import command_request
 from skills_agent.shell.command_lines import permits_line, touches_line
@@ -15,17 +16,17 @@ from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.protected import ProtectedPath
 from skills_agent.skills.scripts.runner import ScriptRequest
 
+_SUBCOMMAND: Final = re.compile(r"[a-z][a-z-]*")
+
 
 class ShellLines:
     """Reads command lines of bash; the names are those of `CommandLines`."""
 
     judged_by_name: Collection[str] = NAMED_BY_VERDICTS
 
-    def commands(self, command: str, folder: Any = None) -> tuple[SimpleCommand, ...] | None:
+    def programs(self, command: str) -> tuple[str, ...] | None:
         line = take_apart(command)
-        if line is None or not folder:
-            return line
-        return moved(line, folder) if isinstance(folder, str) and "\0" not in folder else None
+        return None if line is None else tuple(filter(None, map(_name_of, line)))
 
     def permits(self, patterns: Collection[Words], call: Call) -> bool:
         return permits_line(patterns, self._line_of(call), call.places.workspace)
@@ -48,7 +49,17 @@ class ShellLines:
         return command_request(command, workspace=workspace, workdir=workdir, cwd=cwd)
 
     def _line_of(self, call: Call) -> tuple[SimpleCommand, ...] | None:
-        return cast("tuple[SimpleCommand, ...] | None", call.line)  # This reader's: `call.lines` is this one.
+        """Return the commands of a call's line from its folder on; None for one that is not understood."""
+        line, folder = take_apart(call.command or ""), call.args.get("cwd")
+        if line is None or not folder:
+            return line
+        return moved(line, folder) if isinstance(folder, str) and "\0" not in folder else None
+
+
+def _name_of(command: SimpleCommand) -> str:
+    """Return how a person calls a command: `git log`, `head`."""
+    words = [word.raw if word.text is None else word.text for word in command.words[:2]]
+    return " ".join(words if _SUBCOMMAND.fullmatch(words[-1]) else words[:1]) if words else ""
 
 
 LINES: Final = ShellLines()

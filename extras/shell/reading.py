@@ -264,7 +264,7 @@ def _operand_paths(program: str, reading: Reading, words: Sequence[str]) -> list
         return None
     options, operands = parsed
     texts, paths = _split(reading, options, operands)
-    # Some programs take `@file` for the words in it, wherever it stands (binutils: `strings @file`).
+    # Some programs take `@file` for the words in it, wherever it stands.
     is_spelled = reading.operands == "texts" or not any(
         word.startswith("@") for word in words if word not in texts
     )

@@ -89,7 +89,7 @@ def _hint(request: ScriptRequest, runtime: ThreadRuntime) -> str:
     """Say which words of a command that failed are files of loaded skills, and how to reach them."""
     if not request.skill and _SKILL_VARIABLE.search(request.command):
         return "$SKILL_DIR is that of the skill that the argument skill names, and none was named"
-    line = take_apart(request.command or "") or ()
+    line = take_apart(request.command) or ()
     written = (word.text or word.raw for command in line for word in command.words)
     words = [word for word in written if not (request.start / word).exists()]
     resources = runtime.state.get("skill_resources") or {}

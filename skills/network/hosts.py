@@ -46,11 +46,6 @@ class Target(NamedTuple):
     """A name in lower case without the last dot, or an address without brackets."""
     port: int
 
-    @property
-    def short(self) -> str:
-        """Return it without a port that is usual, as a pattern has it."""
-        return str(self).rpartition(":")[0] if self.port in PORTS.values() else str(self)
-
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
@@ -118,7 +113,10 @@ class HostPattern(NamedTuple):
         return self.is_around(other)
 
     def touches(self, other: "HostPattern") -> bool:
-        """Return whether a connection that another pattern permits may be one of these: for bans."""
+        """Return whether a connection that another pattern permits may be one of these.
+
+        For bans, so without a port every port counts.
+        """
         if self.port is not None and (other.port or self.port) != self.port:
             return False
         return self.is_around(other) or other.is_around(self)
@@ -128,10 +126,6 @@ class HostPattern(NamedTuple):
         if self.below:
             return other.host.endswith(f".{self.host}") or (other.below and other.host == self.host)
         return not other.below and other.host == self.host
-
-    def may_mean(self, target: Target) -> bool:
-        """Return whether a connection may go there: for bans, so without a port every port counts."""
-        return self.touches(self.of(target))
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -191,13 +185,6 @@ def parse_url(text: str) -> Url:
     query = f"?{quote(parts.query, safe=_KEPT)}" if parts.query else ""
     target = Target(host, port or PORTS[parts.scheme])
     return Url(parts.scheme, target, (quote(parts.path, safe=_KEPT) or "/") + query)
-
-
-def target_of(url: object) -> Target | None:
-    """Return where a URL leads; None for one that is not fetched."""
-    with suppress(UrlError):
-        return parse_url(url).target if isinstance(url, str) else None
-    return None
 
 
 def is_address(host: str) -> bool:

@@ -17,38 +17,14 @@ Called = Any
 NO_READER: Final = "the extra shell is not installed: install skills-agent again, with it"
 
 
-class Word(Protocol):
-    """A word of a command."""
-
-    @property
-    def raw(self) -> str:
-        """Return it as it is written."""
-
-    @property
-    def text(self) -> str | None:
-        """Return it as a program gets it; None where that is dynamic."""
-
-
-class SimpleCommand(Protocol):
-    """A program with its arguments."""
-
-    @property
-    def words(self) -> tuple[Word, ...]:
-        """Return its words."""
-
-    @property
-    def known(self) -> tuple[str, ...]:
-        """Return the words before the first dynamic one."""
-
-
 class CommandLines(Protocol):
     """Reads command lines."""
 
     judged_by_name: Collection[str]
     """Programs that verdicts go by the names of: whoever runs one sees to it that it is the system's."""
 
-    def commands(self, command: str, folder: Any = None) -> tuple[SimpleCommand, ...] | None:
-        """Return the commands of a line that begins in a folder; None for one that is not understood."""
+    def programs(self, command: str) -> tuple[str, ...] | None:
+        """Return how a person calls the commands of a line: `git log`; None where it is not understood."""
 
     def permits(self, patterns: Collection[Words], call: Called) -> bool:
         """Return whether every command of a call's line is surely what one of some patterns says."""
@@ -75,7 +51,7 @@ class _NoLines:
 
     judged_by_name: Collection[str] = ()
 
-    def commands(self, command: str, folder: Any = None) -> None:
+    def programs(self, command: str) -> None:
         """Understand nothing."""
 
     def permits(self, patterns: Collection[Words], call: Called) -> bool:  # noqa: ARG002

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from skills_agent.skills.errors import DetailedError, SkillError
-from skills_agent.skills.network.hosts import HostPattern, HostPatternError, Target, target_of
+from skills_agent.skills.network.hosts import HostPattern, HostPatternError, Target, UrlError, parse_url
 from skills_agent.skills.policy.command_patterns import (
     ANY,
     SKILL_FOLDER,
@@ -26,7 +26,7 @@ from skills_agent.skills.policy.command_patterns import (
     touches_words,
     word_matches,
 )
-from skills_agent.skills.policy.lines import NO_LINES, CommandLines, SimpleCommand
+from skills_agent.skills.policy.lines import NO_LINES, CommandLines
 from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
 from skills_agent.skills.sources.plugin import PLUGIN_ROOT
@@ -36,9 +36,6 @@ _ENTRY: Final = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)(?:\((?P<argument>.*)\))?
 _SERVER: Final = re.compile(r"mcp__(?P<server>[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*)(?:__(?P<tool>[\w*.-]+))?")
 _NO_PATH: Final = re.compile(r"[\s\0\\?\[\]{}$`\"'<>|;&]")
 _PATH: Final = "a relative path, as in `scripts/*.py`"
-_ONE: Final = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
-_LIST: Final = re.compile(rf"(?:{_ONE.pattern}(?:[\s,]+|\Z))*+")
-"""Names as nearly everybody writes them."""
 _INTERPRETERS: Final[Mapping[str, tuple[Words, ...]]] = {
     ".py": (("python",), ("python3",), ("uv", "run")),
     ".sh": (("sh",), ("bash",)),
@@ -103,9 +100,9 @@ class Call(msgspec.Struct, frozen=True):
         return self._text(self.spec.command_argument)
 
     @property
-    def line(self) -> tuple[SimpleCommand, ...] | None:
-        """Return the simple commands of the call's command; None for one that is not understood."""
-        return None if self.command is None else self.lines.commands(self.command, self.args.get("cwd"))
+    def programs(self) -> tuple[str, ...] | None:
+        """Return how a person calls the commands of its line; None where it is not understood."""
+        return None if self.command is None else self.lines.programs(self.command)
 
     @property
     def risk(self) -> Risk:
@@ -141,8 +138,10 @@ class Call(msgspec.Struct, frozen=True):
     @property
     def target(self) -> Target | None:
         """Return where the call's URL leads; None for a call that has none, or one that is not fetched."""
-        url = self._text(self.spec.url_argument)
-        return None if url is None else target_of(url)
+        with suppress(UrlError):
+            url = self._text(self.spec.url_argument)
+            return None if url is None else parse_url(url).target
+        return None
 
     def _text(self, argument: str | None, default: str | None = None) -> str | None:
         value = self.args.get(argument, default) if argument else None
@@ -196,7 +195,7 @@ class Entry(msgspec.Struct, frozen=True):
         if not self.names(call.tool):
             return NETWORK in self.tools and self._may_open(call)
         if self.hosts is not None:
-            return call.target is None or self.hosts.may_mean(call.target)
+            return call.target is None or self.hosts.touches(HostPattern.of(call.target))
         if self.path is not None:
             parts = _parts(call)
             return parts is None or all_match(self.path, parts)
@@ -232,7 +231,18 @@ def split_entries(text: str) -> tuple[str, ...]:
     `Bash(git diff:*), Read` is two. A parenthesis that was never closed takes in the rest, and a
     parenthesis after a blank belongs to the name before it, so that no slip makes a pattern wider.
     """
-    names = _ONE.findall(text) if _LIST.fullmatch(text) else _split_by_depth(text)
+    names = [""]
+    depth = 0
+    for character in text:
+        depth = max(depth + (character == "(") - (character == ")"), 0)
+        if depth == 0 and (character == "," or character.isspace()):
+            if names[-1]:
+                names.append("")
+        elif character == "(" and not names[-1] and len(names) > 1:
+            names.pop()
+            names[-1] += character
+        else:
+            names[-1] += character
     # Quotes and brackets are left over where a list was no valid YAML and was read as text.
     return tuple(dict.fromkeys(plain for name in names if (plain := name.strip("\"'[]"))))
 
@@ -290,8 +300,7 @@ class Grammar:
         entry = self.parse(text)
         if text.startswith("mcp__") or NETWORK in entry.tools or any(map(entry.names, self.specs)):
             return entry
-        # Only a wrong name needs it.
-        from difflib import get_close_matches  # noqa: PLC0415
+        from difflib import get_close_matches  # noqa: PLC0415 - only a wrong name needs it
 
         near = get_close_matches(text.partition("(")[0], [*risks, *self.specs], cutoff=0.5)
         known = f"risks are {', '.join(risks)}" if risks else f"tools are {', '.join(self.specs)}"
@@ -389,19 +398,3 @@ def _forms_of_script(call: Call) -> Sequence[Words]:
     ways = _INTERPRETERS.get(posixpath.splitext(path)[1], ())
     own = path if path.startswith(f"{PLUGIN_ROOT}/") else f"{SKILL_FOLDER}/{path}"
     return [(*way, spelled, *args) for way in ((), *ways) for spelled in (path, f"./{path}", own)]
-
-
-def _split_by_depth(text: str) -> list[str]:
-    names = [""]
-    depth = 0
-    for character in text:
-        depth = max(depth + (character == "(") - (character == ")"), 0)
-        if depth == 0 and (character == "," or character.isspace()):
-            if names[-1]:
-                names.append("")
-        elif character == "(" and not names[-1] and len(names) > 1:
-            names.pop()
-            names[-1] += character
-        else:
-            names[-1] += character
-    return names

@@ -112,8 +112,9 @@ def test_what_is_no_pattern_is_refused(text: str) -> None:
 
 
 def test_a_ban_without_a_port_means_every_port() -> None:
-    assert HostPattern.parse("example.com").may_mean(Target("example.com", 8443))
-    assert not HostPattern.parse("example.com:80").may_mean(Target("example.com", 443))
+    one, other = (HostPattern.of(Target("example.com", port)) for port in (8443, 443))
+    assert HostPattern.parse("example.com").touches(one)
+    assert not HostPattern.parse("example.com:80").touches(other)
 
 
 def _target(text: str) -> Target:
