@@ -10,7 +10,6 @@
         ├── ResourceNotTextError   a binary file: named, never pasted
         ├── ScriptError            a script cannot be started
         │   ├── InterpreterMissingError  nothing on this machine can run the script
-        │   ├── PythonVersionError   the script needs another Python than the agent's
         │   └── PackagesMissingError  it imports what is not installed here
         ├── NetworkError           a host is not connected to (network/ has the branches)
         ├── SourceAddressError     a URL or namespace that cannot hold skills
@@ -136,17 +135,6 @@ class InterpreterMissingError(DetailedError, ScriptError):
 
     def __str__(self) -> str:
         return f"{super().__str__()} {self.elsewhere}".rstrip()
-
-
-class PythonVersionError(DetailedError, ScriptError):
-    sentence = (
-        "Cannot run {path}: it needs Python {needs}, and scripts run with Python {version} here. A person "
-        "can install another one: it is found in PATH by its name, such as python3.13."
-    )
-    path: str
-    needs: str
-    """As `requires-python` in its PEP 723 block says, or what its syntax is of."""
-    version: str
 
 
 class PackagesMissingError(DetailedError, ScriptError):

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from skills_agent.skills.errors import DetailedError, NetworkError
+from skills_agent.skills.errors import NetworkError
 from skills_agent.skills.network.addresses import (
     AddressRefusedError,
     HostUnknownError,
@@ -34,16 +34,6 @@ _HEAD_BYTES: Final = 1 << 14
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})\b")
 
 
-class ProxyError(DetailedError, NetworkError):
-    """A proxy of the environment that cannot be used, or does not connect."""
-
-    code = "proxy-failed"
-    sentence = "{target} is not reached: the proxy of {variable} {reason}."
-    target: str
-    variable: str
-    reason: str
-
-
 class AgentProxy(NamedTuple):
     """A proxy that a variable of the agent names."""
 
@@ -55,7 +45,7 @@ class AgentProxy(NamedTuple):
     def connect(self, target: Target, *, is_allowed: IsAllowed, seconds: float) -> socket.socket:
         """Return a connection to a target, which has to be one of TLS.
 
-        Raises AddressRefusedError, ProxyError, what `connect` raises of the proxy itself, and OSError.
+        Raises AddressRefusedError, NetworkError, what `connect` raises of the proxy itself, and OSError.
         """
         if is_address(target.host) and not is_allowed(target.host):  # also one of a kind that is unknown here
             raise AddressRefusedError(target.host, target.host)
@@ -79,13 +69,13 @@ class AgentProxy(NamedTuple):
             head += piece
         status = _STATUS.match(head)
         if status is None or not head.endswith(b"\r\n\r\n"):
-            raise ProxyError(str(target), self.variable, "does not answer")
+            raise _failed(target, self.variable, "does not answer")
         if not status[1].startswith(b"2"):
-            raise ProxyError(str(target), self.variable, f"refuses it (HTTP {status[1].decode()})")
+            raise _failed(target, self.variable, f"refuses it (HTTP {status[1].decode()})")
 
 
 def proxy_for(target: Target, environment: Mapping[str, str]) -> AgentProxy | None:
-    """Return the proxy that leads to a target of HTTPS; None where none is to be used. Raises ProxyError."""
+    """Return the proxy that leads to a target of HTTPS; None where there is none. Raises NetworkError."""
     variable = next((name for name in _VARIABLES if environment.get(name)), None)
     if variable is None:
         return None
@@ -96,14 +86,19 @@ def proxy_for(target: Target, environment: Mapping[str, str]) -> AgentProxy | No
         parts = urlsplit(text if "://" in text else f"http://{text}")
         host, port = split_authority(parts.netloc.rpartition("@")[2])
     except ValueError as error:
-        raise ProxyError(str(target), variable, "cannot be read") from error
+        raise _failed(target, variable, "cannot be read") from error
     if parts.scheme != "http":
-        raise ProxyError(str(target), variable, "is of another kind than http://")
+        raise _failed(target, variable, "is of another kind than http://")
     credentials = ""
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         credentials = f"Basic {base64.b64encode(pair.encode()).decode()}"
     return AgentProxy(variable, Target(host, port or _PORT), credentials)
+
+
+def _failed(target: Target, variable: str, reason: str) -> NetworkError:
+    text = f"{target} is not reached: the proxy of {variable} {reason}."
+    return NetworkError(text, code="proxy-failed")
 
 
 def _is_exempt(host: str, domains: str) -> bool:

@@ -58,8 +58,8 @@ def fetch(
     """Return the page of a URL, by GET, without cookies and credentials.
 
     Redirects are followed on the same host, to no weaker scheme; one to another host is a result. HTTPS goes
-    through the proxy that `environment` names (agent_proxy.py). Raises UrlError, FetchError, ProxyError, and
-    what `connect` raises. `is_allowed` is for tests.
+    through the proxy that `environment` names (agent_proxy.py). Raises UrlError, and as `get`
+    does. `is_allowed` is for tests.
     """
     way = Way(environment or {}, is_allowed, monotonic() + seconds)
     place = parse_url(url)

@@ -62,7 +62,7 @@ class Answer(NamedTuple):
 
 @contextmanager
 def get(place: Url, way: Way, headers: Sequence[tuple[str, str]]) -> Iterator[Answer]:
-    """Ask for a place, and yield the answer. Raises FetchError, ProxyError, and what `connect` raises.
+    """Ask for a place, and yield the answer. Raises FetchError, and NetworkError as a proxy and `connect` do.
 
     Also what goes wrong while the body is read and kept is a FetchError.
     """

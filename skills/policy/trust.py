@@ -28,18 +28,10 @@ class TrustFileError(DetailedError, SkillError):
     """The file that holds what is trusted cannot be used: then nothing is trusted by it."""
 
     code = "trust-file-unusable"
-    sentence = "Cannot use {file}: {cause}. Repair or remove it."
+    sentence = "Cannot use {file}: {cause}. {advice}."
     file: Path
     cause: str
-
-
-class TrustFileNewerError(TrustFileError):
-    """The list is of a later release, which may mean something else by it."""
-
-    sentence = "{file} was written by a newer version of skills-agent: use that one."
-
-    def __init__(self, file: Path) -> None:
-        super().__init__(file, "it was written by a newer version")
+    advice: str = "Repair or remove it"
 
 
 class TrustedPath(NamedTuple):
@@ -70,7 +62,9 @@ class TrustList:
             raise TrustFileError(self.file, f"{cause}") from error
         version = read.get("version") if isinstance(read, dict) else None
         if isinstance(version, int) and version > VERSION:
-            raise TrustFileNewerError(self.file)
+            raise TrustFileError(
+                self.file, "it was written by a newer version of skills-agent", "Use that one"
+            )
         folders = read.get("folders") if version == VERSION else None
         if not isinstance(folders, dict) or not all(isinstance(each, str) for each in folders.values()):
             raise TrustFileError(self.file, f"it does not hold version {VERSION} of the list")

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from skills_agent.skills.errors import InterpreterMissingError, PythonVersionError, ScriptError
+from skills_agent.skills.errors import InterpreterMissingError, ScriptError
 from skills_agent.skills.scripts.programs import find_program
 
 HEAD_BYTES = 64 * 1024
@@ -49,14 +49,14 @@ def command_for(
 
     `path` and `workspace` say where programs are searched, and where not, as in `find_program`.
     `packages` is an environment with those of a Python script, `python` runs one in place of the agent's own.
-    Raises InterpreterMissingError when no program here can run it, PythonVersionError when its PEP 723 block
-    wants a Python that is not here, and what `candidates_for` raises.
+    Raises InterpreterMissingError when no program here can run it, and ScriptError when its PEP 723 block
+    wants a Python that is not here, and as `candidates_for` does.
     """
     candidates = candidates_for(script)
     if candidates == PYTHON:
         python = _python_of(script, python, path, workspace)
         if packages and python != OWN_PYTHON:  # they were installed for the agent's own
-            raise PythonVersionError(script.name, python_required(script) or Path(python).name, OWN_VERSION)
+            raise _another_python(script, python_required(script) or Path(python).name)
         return [str(packages / "bin" / "python") if packages else python, str(script)]
     elsewhere = ""
     for program, *options in candidates:
@@ -178,8 +178,16 @@ def _python_of(script: Path, chosen: str, path: str | None, workspace: Path | No
         return chosen or OWN_PYTHON
     python = python_meeting([required], path, workspace)
     if python is None:
-        raise PythonVersionError(script.name, required, OWN_VERSION)
+        raise _another_python(script, required)
     return python
+
+
+def _another_python(script: Path, needs: str) -> ScriptError:
+    return ScriptError(
+        f"Cannot run {script.name}: it needs Python {needs}, and scripts run with Python {OWN_VERSION} here. "
+        "A person can install another one: it is found in PATH by its name, such as python3.13.",
+        code="python-version",
+    )
 
 
 def _inline_metadata(source: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from skills_agent.skills.scripts.runner import KeptFile, ScriptResult, Stop, WrittenFile
 from skills_agent.skills.text import clean_text, normalize_line_ends, one_line, readable
@@ -74,14 +74,6 @@ def _path(path: str) -> str:
     return one_line(clean_text(path).text)
 
 
-class ChangedFile(NamedTuple):
-    """A file that changed, as the system names it."""
-
-    path: str
-    """Relative to the folder that was looked through."""
-    size: int
-
-
 def streams(stdout: str, stderr: str) -> list[str]:
     """Return a section for each stream that is not empty."""
     parts = []
@@ -99,8 +91,10 @@ def written_since(folder: Path, moment: int) -> list[WrittenFile]:
 
 def files_since(
     folder: Path, moment: int, skipped: Collection[str] = (), *, by: str = "st_ctime_ns"
-) -> list[ChangedFile]:
-    """Return the files whose content or name changed since `moment`; of these folders, too, none is listed.
+) -> list[WrittenFile]:
+    """Return the files whose content or name changed since `moment`, as the system names them.
+
+    Of the folders in `skipped`, none is listed.
 
     `moment` is a change time (st_ctime_ns) that the kernel gave: its clock is coarser than Python's,
     and no program can set it back. Deleted files are not noticed.
@@ -110,7 +104,7 @@ def files_since(
         with suppress(OSError):  # gone
             status = entry.stat(follow_symlinks=False)
             if getattr(status, by) >= moment:
-                changed.append(ChangedFile(os.path.relpath(entry.path, folder), status.st_size))
+                changed.append(WrittenFile(os.path.relpath(entry.path, folder), status.st_size))
     return changed
 
 

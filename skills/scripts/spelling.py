@@ -50,8 +50,6 @@ def read_spelling(path: str, args: Sequence[str], files: SkillFiles) -> ScriptCa
     several have the name.
     """
     asked = ScriptCall(path, tuple(args))
-    if files.is_file(path):
-        return asked
     for spelled, behind in _with_words(path):
         if behind and args:
             continue

@@ -12,7 +12,7 @@ import pytest
 
 from skills_agent.graph.places import trust_file_of
 from skills_agent.graph.settings import Settings
-from skills_agent.skills.policy.trust import TrustFileNewerError, TrustList
+from skills_agent.skills.policy.trust import TrustFileError, TrustList
 from tests.graph.cli.command_line import CommandLine, Finished
 
 pytestmark = pytest.mark.slow
@@ -173,6 +173,6 @@ def test_a_list_of_trust_of_a_newer_version_is_not_to_be_removed(cli: CommandLin
     file.parent.mkdir(parents=True)
     file.write_text('{"version": 2, "folders": {}}')
     with pytest.raises(
-        TrustFileNewerError, match="was written by a newer version of skills-agent: use that one"
+        TrustFileError, match=r"was written by a newer version of skills-agent\. Use that one\."
     ):
         TrustList(file).paths()

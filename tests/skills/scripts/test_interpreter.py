@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.errors import InterpreterMissingError, PythonVersionError, ScriptError
+from skills_agent.skills.errors import InterpreterMissingError, ScriptError
 from skills_agent.skills.scripts.interpreter import command_for, inline_dependencies
 
 WITH_DEPENDENCIES = '# /// script\n# dependencies = ["requests<3", "rich"]\n# ///\nimport requests\n'
@@ -72,7 +72,7 @@ def test_a_script_for_another_python_is_refused_with_both_versions(
     path = script(tmp_path, name, block)
     version = platform.python_version()
     with pytest.raises(
-        PythonVersionError, match=rf"{name}: it needs Python >=3\.99, .* with Python {version} here\."
+        ScriptError, match=rf"{name}: it needs Python >=3\.99, .* with Python {version} here\."
     ):
         command_for(path, str(programs))
 
