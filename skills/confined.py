@@ -179,14 +179,17 @@ def is_beneath(root: Path, path: Path) -> bool:
     """Return whether `path`, links resolved, is `root` or beneath it: for listings, not before an open."""
     if _has_no_link_beneath(root, path):  # Nearly always: to resolve both costs a call for each part of them.
         return True
-    real_root = os.path.realpath(root)
-    real = os.path.realpath(path)
-    return real == real_root or real.startswith(real_root.rstrip(os.sep) + os.sep)
+    return is_in(os.path.realpath(path), os.path.realpath(root))
+
+
+def is_in(path: str, root: str) -> bool:
+    """Return whether a path is a folder, or in it, as both are written."""
+    return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def _has_no_link_beneath(root: Path, path: Path) -> bool:
     place, below = os.fspath(root), os.fspath(path)
-    if not below.startswith(place.rstrip(os.sep) + os.sep):
+    if below == place or not is_in(below, place):
         return below == place
     parts = path.parts[len(root.parts) :]
     if ".." in parts:

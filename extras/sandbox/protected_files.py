@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from skills_agent.sandbox.git_config import MAX_CONFIGS, global_configs, named_in
-from skills_agent.skills.confined import open_folder_beneath
+from skills_agent.skills.confined import is_in, open_folder_beneath
 from skills_agent.skills.policy.protected import is_protected_name, protected_by
 from skills_agent.skills.trees import give_rights
 
@@ -255,11 +255,6 @@ class ProtectedFiles:
         full = os.path.join(self.root, start, target)
         real = os.path.realpath(full) if os.path.exists(full) else ""
         return os.path.relpath(real, self.root) if real != self.root and is_in(real, self.root) else ""
-
-
-def is_in(real: str, root: str) -> bool:
-    """Return whether a path is a folder, or in it; both with links resolved."""
-    return real == root or real.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def is_git(path: str) -> bool:

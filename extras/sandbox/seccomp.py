@@ -108,11 +108,7 @@ RULES: Final = (
         "TIOCSTI and TIOCLINUX type into a terminal, TIOCSETD loads modules",
         (Condition(1, "is", TERMINAL_REQUESTS),),
     ),
-    Rule(
-        ("chmod", "fchmod", "creat"),
-        SETID_WHY,
-        (Condition(1, "has", (SETID,)),),
-    ),
+    Rule(("chmod", "fchmod", "creat"), SETID_WHY, (Condition(1, "has", (SETID,)),)),
     Rule(("fchmodat", "fchmodat2"), SETID_WHY, (Condition(2, "has", (SETID,)),)),
     Rule(("mknod",), SETID_WHY, (Condition(1, "has", (SETID,)),)),
     Rule(("mknodat",), SETID_WHY, (Condition(2, "has", (SETID,)),)),

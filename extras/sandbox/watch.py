@@ -18,9 +18,9 @@ from skills_agent.sandbox.protected_files import (
     Place,
     ProtectedFiles,
     is_git,
-    is_in,
 )
 from skills_agent.sandbox.quarantine import put_aside
+from skills_agent.skills.confined import is_in
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.programs import SYSTEM
 from skills_agent.skills.text import clean_text, one_line

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from threading import Event, Lock, Thread
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from skills_agent.graph.threads.left_running import END_SECONDS
 from skills_agent.skills.errors import ScriptError, SkillError
@@ -34,19 +34,6 @@ def new_id() -> str:
     return f"cmd-{secrets.token_hex(4)}"
 
 
-class Look(NamedTuple):
-    """What is to be told of a command now."""
-
-    stdout: str
-    """What came since the last look: its beginning and its end, if it is much."""
-    stderr: str
-    result: ScriptResult | None
-    """None while it runs, and where it failed."""
-    failure: str
-    """Why it could not be run to its end; empty where it was."""
-    seconds: float
-
-
 @dataclass(eq=False)
 class BackgroundCommand:
     """A command that was started, and what it prints."""
@@ -65,7 +52,9 @@ class BackgroundCommand:
     has_ended: Event = field(default_factory=Event)
     """Set when all is done that follows from its end."""
     result: ScriptResult | None = None
+    """None while it runs, and where it failed."""
     failure: str = ""
+    """Why it could not be run to its end; empty where it was."""
     record: Mapping[str, Any] | None = None
     """What clients are told of its end."""
 
@@ -80,13 +69,16 @@ class BackgroundCommand:
         with self._lock:
             self._new[stream].add(chunk)
 
-    def look(self) -> Look:
-        """Return what is new."""
-        result, failure = self.result, self.failure  # Before: then nothing comes after it.
+    @property
+    def seconds(self) -> float:
+        """Return how long it has run."""
+        return time.monotonic() - self._started if self._seconds is None else self._seconds
+
+    def look(self) -> tuple[str, str]:
+        """Return what came of both streams since the last look: the beginning and the end, if it is much."""
         with self._lock:
             new, self._new = self._new, self._captures()
-        seconds = time.monotonic() - self._started if self._seconds is None else self._seconds
-        return Look(new["stdout"].text(), new["stderr"].text(), result, failure, seconds)
+        return new["stdout"].text(), new["stderr"].text()
 
     def unseen(self, size: int) -> str:
         """Return the last characters of what nobody has looked at; they stay new."""
@@ -164,7 +156,7 @@ class BackgroundCommands:
         Thread(target=copy_context().run, args=(work,), name=command.id, daemon=True).start()
 
     def _make_room(self, run: str) -> None:
-        running = [each for each in self._commands.values() if not each.has_ended.is_set()]
+        running = self._running()
         own = [each.id for each in running if each.ends_with == run]
         if len(own) >= MAX_OF_RUN:
             raise ScriptError(
@@ -182,14 +174,13 @@ class BackgroundCommands:
         found = self._commands.get(command)
         return found if found and found.thread == thread else None
 
+    def _running(self) -> list[BackgroundCommand]:
+        return [each for each in self._commands.values() if not each.has_ended.is_set()]
+
     def of_run(self, run: str) -> list[BackgroundCommand]:
         """Return the commands of a run that have not ended."""
         with self._lock:
-            return [
-                each
-                for each in self._commands.values()
-                if each.ends_with == run and not each.has_ended.is_set()
-            ]
+            return [each for each in self._running() if each.ends_with == run]
 
     def leave(self, run: str) -> None:
         """Let the commands of a run go on until a later one of their thread takes them."""
@@ -209,7 +200,7 @@ class BackgroundCommands:
 
     def end_all(self) -> None:
         """End every command: the process ends."""
-        _end([each for each in self._commands.values() if not each.has_ended.is_set()], "shutdown")
+        _end(self._running(), "shutdown")
 
 
 def _end(

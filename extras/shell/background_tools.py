@@ -15,12 +15,7 @@ from skills_agent.graph.tools.equipment import Equipment
 from skills_agent.graph.tools.live_output import live_output, while_it_goes_on
 from skills_agent.graph.tools.skills import ThreadRuntime
 from skills_agent.nodes.effects import INVOCATION_KEY
-from skills_agent.shell.background import (
-    BackgroundCommand,
-    BackgroundCommands,
-    Look,
-    new_id,
-)
+from skills_agent.shell.background import BackgroundCommand, BackgroundCommands, new_id
 from skills_agent.shell.command_line import explained
 from skills_agent.skills.scripts.report import describe, streams
 from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRequest, Stop
@@ -67,37 +62,30 @@ class Background:
             record(command)
 
         watched = replace(request, stop=stop_or_tell)
-        command = BackgroundCommand(
-            name,
-            _thread_of(runtime),
-            run_of(runtime.config),
-            watched,
-        )
+        command = BackgroundCommand(name, _thread_of(runtime), run_of(runtime.config), watched)
         self.commands.start(command, self.equipment.runner, cancellation.part(), live.add, end)
         command.has_ended.wait(FIRST_LOOK_SECONDS)
         alone = ALONE if self.equipment.runner.preflight(request) == SANDBOXED else ""
-        text = f"{_told(command, command.look())}\n[{LIVES}{alone}]"
+        text = f"{_told(command)}\n[{LIVES}{alone}]"
         return text, {"command": command.id}
 
     def command_output(self, id: Id, runtime: ThreadRuntime, wait: Wait = None) -> str:  # noqa: A002
         """Read what a background command printed since the last look."""
         command = self._find(id, runtime)
-        cancellation, seconds = (
-            self.equipment.cancellation(),
-            min(wait or 0, self.equipment.settings.script_timeout),
-        )
+        cancellation = self.equipment.cancellation()
+        seconds = min(wait or 0, self.equipment.settings.script_timeout)
         while seconds > 0 and not cancellation.is_requested:
             if command.has_ended.wait(min(seconds, LOOK_SECONDS)):
                 break
             seconds -= LOOK_SECONDS
-        return _told(command, command.look())
+        return _told(command)
 
     def stop_command(self, id: Id, runtime: ThreadRuntime) -> str:  # noqa: A002
         """End a background command."""
         command = self._find(id, runtime)
         command.stop("request")
         command.has_ended.wait(END_SECONDS)
-        return _told(command, command.look())
+        return _told(command)
 
     def _find(self, command: str, runtime: ThreadRuntime) -> BackgroundCommand:
         found = self.commands.find(_thread_of(runtime), command)
@@ -135,15 +123,17 @@ def _thread_of(runtime: ThreadRuntime) -> str:
     return str(runtime.config.get("configurable", {}).get("thread_id") or run_of(runtime.config))
 
 
-def _told(command: BackgroundCommand, look: Look) -> str:
-    """Return a look as the model reads it."""
-    if look.result:
-        result = explained(look.result, command.request)
-        return f"{command.id} has ended: {describe(replace(result, stdout=look.stdout, stderr=look.stderr))}"
-    if look.failure:
-        return f"{command.id} has ended: {look.failure}"
-    shown = "\n".join(streams(look.stdout, look.stderr)) or "nothing new printed"
-    return f"{command.id} runs ({look.seconds:.0f} s)\n{shown}"
+def _told(command: BackgroundCommand) -> str:
+    """Return what is new of a command, as the model reads it."""
+    result, failure = command.result, command.failure  # before the look: then nothing comes after it
+    stdout, stderr = command.look()
+    if result:
+        result = replace(explained(result, command.request), stdout=stdout, stderr=stderr)
+        return f"{command.id} has ended: {describe(result)}"
+    if failure:
+        return f"{command.id} has ended: {failure}"
+    shown = "\n".join(streams(stdout, stderr)) or "nothing new printed"
+    return f"{command.id} runs ({command.seconds:.0f} s)\n{shown}"
 
 
 def _event_of(command: BackgroundCommand, call_id: str) -> Record:

@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 from skills_agent.shell.commands import Redirection, SimpleCommand, cd_target
 from skills_agent.shell.wrappers import MAX_WRAPPERS, WRAPPERS, wrapped
+from skills_agent.skills.confined import is_in
 from skills_agent.skills.policy.command_patterns import ANY, is_option
 
 Operands = Literal["paths", "texts", "a text, then paths", "files"]
@@ -207,15 +208,11 @@ def stays_inside(
         real = os.path.realpath(os.path.join(start, path.removesuffix(FILE)))  # noqa: PTH118 - `..` stays
         if path.endswith(FILE) and os.path.isdir(real):  # noqa: PTH112
             return False
-        if not any(_is_in(real, root) for root in roots):
+        if not any(is_in(real, root) for root in roots):
             return False
-        if any(_is_in(real, shut) or _is_in(shut, real) for shut in map(os.path.realpath, closed)):
+        if any(is_in(real, shut) or is_in(shut, real) for shut in map(os.path.realpath, closed)):
             return False
     return True
-
-
-def _is_in(place: str, root: str) -> bool:
-    return place == root or place.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def _paths_of(command: SimpleCommand, depth: int = 0) -> list[str] | None:

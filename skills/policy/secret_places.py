@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from skills_agent.skills import posix
+from skills_agent.skills.confined import is_in
 
 KEEPERS: Final[Mapping[str, tuple[str, ...]]] = {
     "keys and logins": (
@@ -39,18 +40,8 @@ KEEPERS: Final[Mapping[str, tuple[str, ...]]] = {
 }  # fmt: skip
 """By what keeps them: places in a home folder."""
 OF_THE_SYSTEM: Final = (
-    *(
-        "/proc",
-        "/sys",
-        "/dev",
-        "/run",
-        "/var/run",
-        "/var/log",
-        "/var/mail",
-        "/var/spool",
-        "/var/lib",
-        "/boot",
-    ),
+    *("/proc", "/sys", "/dev", "/run", "/boot"),
+    *("/var/run", "/var/log", "/var/mail", "/var/spool", "/var/lib"),
     *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh", "/etc/ssl/private"),
     *("/etc/sudoers", "/etc/sudoers.d"),
 )
@@ -60,7 +51,7 @@ OF_THE_SYSTEM: Final = (
 def is_wide(workspace: Path, home: Path) -> bool:
     """Return whether a workspace is `/`, a home folder of this user, or a folder above one."""
     root = os.path.realpath(workspace)
-    return root == "/" or any(_is_in(each, root) for each in _homes_of_user(home))
+    return root == "/" or any(is_in(each, root) for each in _homes_of_user(home))
 
 
 def secret_places(workspace: Path, home: Path, more: Iterable[Path] = ()) -> tuple[Path, ...]:
@@ -73,10 +64,8 @@ def secret_places(workspace: Path, home: Path, more: Iterable[Path] = ()) -> tup
     if root == "/":
         places += OF_THE_SYSTEM
     real = {os.path.realpath(place) for place in places}
-    inside = sorted(place for place in real if place != root and _is_in(place, root))
-    return tuple(
-        Path(each) for each in inside if not any(each != top and _is_in(each, top) for top in inside)
-    )
+    inside = sorted(place for place in real if place != root and is_in(place, root))
+    return tuple(Path(each) for each in inside if not any(each != top and is_in(each, top) for top in inside))
 
 
 def obeyed_in_homes(workspace: Path, home: Path) -> tuple[str, ...]:
@@ -87,7 +76,7 @@ def obeyed_in_homes(workspace: Path, home: Path) -> tuple[str, ...]:
     root = os.path.realpath(workspace)
     if not is_wide(workspace, home):
         return ()
-    homes = {each for each in (*_homes_of_user(home), *_homes_of_others(root)) if _is_in(each, root)}
+    homes = {each for each in (*_homes_of_user(home), *_homes_of_others(root)) if is_in(each, root)}
     tops = ["" if each == root else f"/{escape(os.path.relpath(each, root))}" for each in sorted(homes)]
     return tuple(f"{top}/{name}" for top in tops for name in (".*", "bin"))
 
@@ -100,14 +89,10 @@ def _homes_of_user(home: Path) -> set[str]:
 
 
 def _homes_of_others(root: str) -> set[str]:
-    homes = {each for each in _homes(posix.pwd.getpwall()) if _is_in(each, root)}
+    homes = {each for each in _homes(posix.pwd.getpwall()) if is_in(each, root)}
     return {each for each in homes if os.path.isdir(f"{each}/.")}  # noqa: PTH112 - `is_dir` raises
 
 
 def _homes(entries: Iterable["posix.pwd.struct_passwd"]) -> set[str]:
     """Return the folders of these users; a line of NIS (`+`, `-@group`) names none."""
     return {os.path.realpath(each.pw_dir) for each in entries if (each.pw_dir or "").startswith("/")} - {"/"}
-
-
-def _is_in(place: str, root: str) -> bool:
-    return place == root or place.startswith(root.rstrip(os.sep) + os.sep)
