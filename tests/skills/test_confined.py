@@ -33,14 +33,6 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_file_beneath_is_opened(root: Path) -> None:
-    descriptor = open_beneath(root, "a/./file")
-    try:
-        assert os.read(descriptor, 100) == b"inside"
-    finally:
-        os.close(descriptor)
-
-
 @pytest.mark.parametrize(
     "relative", ["../secret", "a/../../secret", "a/../a/file", "/etc/passwd", "a\0", ".."]
 )
@@ -58,7 +50,8 @@ def test_links_are_followed_inside_and_refused_outside(root: Path) -> None:
     (root / "out-file").symlink_to("../secret")
     (root / "loop").symlink_to("loop")
 
-    assert content(open_beneath(root, "inner/file")) == b"inside"
+    for relative in ("a/./file", "inner/file"):
+        assert content(open_beneath(root, relative)) == b"inside"
     assert content(open_beneath(root, "absolute")) == b"inside"
     for relative in ("out/secret", "out-file", "out/root/../secret"):
         with pytest.raises(OutsideRootError):
@@ -85,18 +78,11 @@ def test_only_regular_files_are_opened_and_nothing_blocks(root: Path) -> None:
             open_beneath(root, relative)
 
     assert time.monotonic() - start < 60
-
-
-def test_devices_are_refused() -> None:
     with pytest.raises(NotRegularFileError):
         open_beneath(Path("/dev"), "zero")
-
-
-def test_a_missing_file_is_not_found(root: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        open_beneath(root, "a/missing")
-    with pytest.raises(FileNotFoundError):
-        open_beneath(root, "missing/file")
+    for relative in ("a/missing", "missing/file"):
+        with pytest.raises(FileNotFoundError):
+            open_beneath(root, relative)
 
 
 def test_a_read_stops_at_the_limit_also_in_a_sparse_file(root: Path) -> None:

@@ -2,8 +2,6 @@
 
 import logging
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,12 +9,10 @@ import pytest
 from skills_agent.sandbox import bwrap
 from skills_agent.sandbox.bwrap import probe
 from skills_agent.sandbox.choice import SANDBOX
-from skills_agent.sandbox.unfinished import UnfinishedRuns
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts import environment
 from skills_agent.skills.scripts.choice import Isolation, OwnRunner, Wish
 from skills_agent.skills.scripts.runner import ScriptRequest
-from tests.graph.cli.command_line import CommandLine
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
 
@@ -134,31 +130,3 @@ def test_root_is_warned_once_a_process_where_no_sandbox_holds_scripts(
     (record,) = (each for each in caplog.records if each.name.endswith("environment"))
     assert "they can change every file of this machine" in record.message
     assert "they can change every file of this machine" in SANDBOX.isolation("off", SYSTEM).reason
-
-
-KILLED_RUN = """
-import os, signal, sys
-from pathlib import Path
-from skills_agent.sandbox.protected_files import ProtectedFiles
-from skills_agent.sandbox.unfinished import UnfinishedRuns
-from skills_agent.sandbox.watch import Watch
-
-workspace, folder = map(Path, sys.argv[1:])
-with UnfinishedRuns(lambda: folder, "controlled").noted(Watch(workspace, ProtectedFiles(workspace), ()), 0):
-    print("begun", flush=True)
-    sys.stdin.readline()
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_a_look_is_pending_where_a_run_was_cut_off_and_to_ask_leaves_it_so(cli: CommandLine) -> None:
-    cli.state.mkdir(parents=True)
-    command = [sys.executable, "-c", KILLED_RUN, str(cli.workspace), str(cli.state)]
-    run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert run.stdout is not None
-    assert run.stdout.readline() == "begun\n"
-    assert SANDBOX.pending_looks(cli.state) == 0  # It goes on.
-    run.communicate("\n", timeout=60)
-    assert [SANDBOX.pending_looks(cli.state) for _ in range(2)] == [1, 1]
-    assert len(list(UnfinishedRuns(lambda: cli.state, "controlled").cut_off())) == 1
-    assert SANDBOX.pending_looks(cli.state) == 0

@@ -5,6 +5,7 @@ this one is root) as nobody.
 """
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 import skills_agent.skills as domain
 from extras.sandbox.tests.test_hostile_scripts import NOBODY, PATH, Host, agents, host, link_code
+from skills_agent.sandbox.choice import SANDBOX
 from skills_agent.sandbox.protected_files import ProtectedFiles
 from skills_agent.sandbox.watch import Watch
 from skills_agent.sandbox.watched import WatchedRunner
@@ -199,29 +201,31 @@ OBEYED = (
 )
 
 
-@pytest.mark.parametrize("path", OBEYED)
-def test_what_other_programs_obey_is_not_changed(repository: Host, path: str) -> None:
-    obeyed = repository.work / path
-    obeyed.parent.mkdir(parents=True, exist_ok=True)
-    obeyed.write_text("mine")
-    top, above = Path(path).parts[0], Path(path).parent
-    attack = f"echo evil > {path}; rm -rf {path}; mv {top} x; mkdir -p {above}; echo evil > {path}"
-    result = repository.run(attack)
-    assert obeyed.read_text() == "mine"
-    assert "Read-only" in result["stderr"] or "busy" in result["stderr"]
+def test_what_other_programs_obey_is_not_changed(repository: Host) -> None:
+    attacks = []
+    for at, path in enumerate(OBEYED):
+        obeyed, top, above = repository.work / path, Path(path).parts[0], Path(path).parent
+        obeyed.parent.mkdir(parents=True, exist_ok=True)
+        obeyed.write_text("mine")
+        attacks.append(
+            f"echo evil > {path}; rm -rf {path}; mv {top} x{at}; mkdir -p {above}; echo evil > {path}"
+        )
+    result = repository.run("\n".join(attacks))
+    assert [path for path in OBEYED if (repository.work / path).read_text() != "mine"] == []
+    assert len(re.findall("Read-only|busy", result["stderr"])) >= 3 * len(OBEYED)
     assert not result["notices"]
 
 
-@pytest.mark.parametrize("path", OBEYED)
-def test_what_a_script_makes_for_them_is_put_aside_and_kept(repository: Host, path: str) -> None:
-    result = repository.run(f"mkdir -p {Path(path).parent}; echo evil > {path}; echo fine > src/out.txt")
-    assert not (repository.work / path).exists()
+def test_what_a_script_makes_for_them_is_put_aside_and_kept(repository: Host) -> None:
+    attacks = [f"mkdir -p {Path(path).parent}; echo {path} > {path}" for path in OBEYED]
+    result = repository.run("\n".join([*attacks, "echo fine > src/out.txt"]))
+    assert [path for path in OBEYED if (repository.work / path).exists()] == []
     assert (repository.work / "src/out.txt").read_text() == "fine\n"
-    kept = list((repository.work / ".agent/quarantine").rglob("*"))
-    assert "evil\n" in {each.read_text() for each in kept if each.is_file()}
+    kept = [each for each in (repository.work / ".agent/quarantine").rglob("*") if each.is_file()]
+    assert {f"{path}\n" for path in OBEYED} <= {each.read_text() for each in kept}
     (notice,) = result["notices"]
     assert ".agent/quarantine/" in notice
-    assert Path(path.removeprefix("deep/")).parts[0] in notice
+    assert all(Path(path.removeprefix("deep/")).parts[0] in notice for path in OBEYED)
 
 
 def test_a_link_that_was_replaced_is_put_back(repository: Host) -> None:
@@ -263,23 +267,23 @@ def test_a_file_that_is_obeyed_is_not_changed_by_its_other_name(repository: Host
     assert "The script made .npmrc," in result["notices"][0]
 
 
-@pytest.mark.parametrize("folder", ["node_modules/a", "lib/site-packages", "__pycache__", ".tox/py"])
-def test_a_repository_in_a_folder_of_packages_is_put_aside_if_the_run_changed_it(
-    repository: Host, folder: str
-) -> None:
-    for name in ("mine", "old"):
-        (repository.work / folder / name).mkdir(parents=True)
-        repository.own()
-        git(repository, "init", "-q", folder=f"{folder}/{name}")
-    (repository.work / folder / ".eslintrc").touch()
+def test_a_repository_in_a_folder_of_packages_is_put_aside_if_the_run_changed_it(repository: Host) -> None:
+    names = ("node_modules/a", "lib/site-packages", "__pycache__", ".tox/py")
+    folders = [repository.work / name for name in names]
+    for folder in folders:
+        for name in ("mine", "old"):
+            (folder / name).mkdir(parents=True)
+            repository.own()
+            git(repository, "init", "-q", folder=str(folder / name))
+        (folder / ".eslintrc").touch()
     assert is_safe(repository)
-    repository.run(
-        f"{PLANT}cd {folder}; cp -r old new; plant old/.git; plant new/.git; git init -q --bare b; plant b"
-    )
+    attack = "cp -r old new; plant old/.git; plant new/.git; git init -q --bare b; plant b"
+    repository.run("\n".join([PLANT, *(f"cd {folder}; {attack}" for folder in folders)]))
     assert is_safe(repository)
-    assert names_in(repository.work / folder / "mine") == [".git"]
-    assert not (repository.work / folder / "old/.git").exists()
-    assert not (repository.work / folder / "b/HEAD").exists()
+    for folder in folders:
+        assert names_in(folder / "mine") == [".git"]
+        assert not (folder / "old/.git").exists()
+        assert not (folder / "b/HEAD").exists()
 
 
 def test_a_script_writes_exactly_the_path_that_was_approved(repository: Host) -> None:
@@ -443,7 +447,9 @@ def test_what_a_script_made_while_its_agent_was_killed_is_put_aside_at_the_next_
     repository: Host,
 ) -> None:
     killed_in_a_run(repository)
+    assert [SANDBOX.pending_looks(repository.records) for _ in range(2)] == [1, 1]
     result = repository.run("echo fine")
+    assert SANDBOX.pending_looks(repository.records) == 0
     assert is_safe(repository)
     assert not (repository.work / ".envrc").exists()
     assert not (repository.work / "src/.git").exists()
@@ -469,15 +475,16 @@ def test_a_run_that_goes_on_is_not_taken_for_one_that_was_cut_off(repository: Ho
     body = "mkdir n; echo evil > n/.envrc; touch made; until [ -e go-on ]; do sleep 0.05; done; echo done"
     with repository.started(body, timeout=PATIENCE) as agent:
         until((repository.work / "made").exists)
+        assert SANDBOX.pending_looks(repository.records) == 0
         other = repository.run("echo fine")
         assert not any("cut off" in notice for notice in other["notices"])
         (repository.work / "go-on").touch()
         assert agent.answer()["stdout"] == "done\n"
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '["/", "x", 1, {}]', "[" * 100_000])
-def test_a_damaged_record_of_a_run_stops_nothing(repository: Host, text: str) -> None:
-    (repository.records / "bwrap-x.json").write_text(text)
+def test_a_damaged_record_of_a_run_stops_nothing(repository: Host) -> None:
+    for at, text in enumerate(["", "{}", "[1]", '["/", "x", 1, {}]', "[" * 100_000]):
+        (repository.records / f"bwrap-{at}.json").write_text(text)
     assert repository.run("echo fine")["notices"] == []
     assert not list(repository.records.iterdir())
 
@@ -527,18 +534,17 @@ def test_the_agents_own_package_in_the_workspace_is_not_changed(host: Host) -> N
     assert (host.work / "clone/fine").exists()
 
 
-@pytest.mark.parametrize("name", ["bin/bwrap", "bin/prlimit", "lib/python3/site-packages/sitecustomize.py"])
-def test_an_environment_that_is_in_path_is_not_changed(host: Host, name: str) -> None:
+def test_an_environment_that_is_in_path_is_not_changed(host: Host) -> None:
     host.level = "bwrap"
+    names = ["bin/bwrap", "bin/prlimit", "lib/python3/site-packages/sitecustomize.py"]
     for folder in ("bin", "lib/python3/site-packages"):
         (host.work / ".venv" / folder).mkdir(parents=True)
     (host.work / ".venv/pyvenv.cfg").touch()
     host.path = f"{host.work}/.venv/bin:{host.work}/tools:{PATH}"
-    result = host.run(
-        f"echo evil > .venv/{name}; mv .venv v; mkdir tools; echo evil > tools/bwrap; echo done"
-    )
+    attack = "; ".join(f"echo evil > .venv/{name}" for name in names)
+    result = host.run(f"{attack}; mv .venv v; mkdir tools; echo evil > tools/bwrap; echo done")
     assert result["stdout"] == "done\n"
-    assert not (host.work / ".venv" / name).exists()
+    assert [name for name in names if (host.work / ".venv" / name).exists()] == []
     assert not (host.work / "tools").exists()
     assert "tools" in result["notices"][0]
 
