@@ -8,7 +8,7 @@ from skills_agent.graph.places import make_state_folder, process_environment
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.shared_folders import shared_folders
 from skills_agent.skills.policy.lines import NO_READER
-from skills_agent.skills.scripts.choice import OwnRunner, PlainControl, Sandbox, why_no_shell
+from skills_agent.skills.scripts.choice import OwnRunner, PlainControl, Sandbox
 from skills_agent.skills.scripts.environment import ScriptLimits
 from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRunner
 
@@ -23,17 +23,17 @@ def why_no_shell_here(settings: Settings, runner: ScriptRunner | None = None) ->
     """Return why no command lines are run here; empty where they are. `runner` is that of a host."""
     if first("lines") is None:
         return NO_READER
-
-    def why_not() -> str:
-        if isinstance(runner, OwnRunner):
-            return runner.why_not()
-        if runner is not None:
-            return "the host's runner may be no sandbox (enable_run_command = on offers it all the same)"
-        path = process_environment().get("PATH")  # To know it takes no runner.
-        here = sandbox_here().isolation(settings.sandbox, path, settings.workspace)
-        return "" if here.level == SANDBOXED else here.reason
-
-    return why_no_shell(settings.enable_run_command, why_not)
+    if settings.enable_run_command == "off":
+        return "the operator turned it off (setting enable_run_command)"
+    if settings.enable_run_command == "on":
+        return ""
+    if isinstance(runner, OwnRunner):
+        return runner.why_not()
+    if runner is not None:
+        return "the host's runner may be no sandbox (enable_run_command = on offers it all the same)"
+    path = process_environment().get("PATH")  # To know it takes no runner.
+    here = sandbox_here().isolation(settings.sandbox, path, settings.workspace)
+    return "" if here.level == SANDBOXED else here.reason
 
 
 def make_runner(
@@ -43,7 +43,7 @@ def make_runner(
     return sandbox_here().runner(
         settings.sandbox,
         workspace=settings.workspace,
-        network=sandbox_here().networked(settings),
+        settings=settings,
         closed=closed,
         protected=protected,
         records=partial(make_state_folder, settings),

@@ -20,15 +20,13 @@ from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRequest, ScriptR
 class BwrapSandbox:
     """Bubblewrap, or plain control; what runs did is looked at in both. The names are those of `Sandbox`."""
 
-    def networked(self, settings: HasExtras) -> Collection[str]:
-        return SandboxSettings.of(settings).network
-
     def runner(
-        self, wish: Wish, *, network: Collection[str] = (), closed: Collection[Path] = (), **control: Any
+        self, wish: Wish, *, settings: HasExtras | None = None, closed: Collection[Path] = (), **control: Any
     ) -> OwnRunner:
         plain = WatchedRunner(**control)
         if wish == "off":
             return plain
+        network = SandboxSettings.of(settings).network if settings else ()
         sandboxed = BwrapRunner(network=network, closed=closed, **control)
         return sandboxed if wish == "require" else AutoRunner(sandboxed, plain)
 

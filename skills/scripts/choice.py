@@ -1,6 +1,5 @@
 """Which runner runs the scripts of this machine: that of the extra sandbox, or plain control without it."""
 
-from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -11,8 +10,6 @@ from skills_agent.skills.scripts.runner import CONTROLLED, ScriptRequest, Script
 
 Wish = Literal["auto", "require", "off"]
 """The setting `sandbox`."""
-Offer = Literal["auto", "on", "off"]
-"""Whether a shell is offered: where a sandbox works, by the operator's word, never."""
 NOT_INSTALLED: Final = "the extra sandbox is not installed: install skills-agent again, with it"
 
 
@@ -38,9 +35,6 @@ class OwnRunner(ScriptRunner, Protocol):
 class Sandbox(Protocol):
     """What an extra brings to isolate scripts, and to look after what they did."""
 
-    def networked(self, settings: Any) -> Collection[str]:
-        """Return the skills that the settings give the network."""
-
     def runner(self, wish: Wish, **options: Any) -> OwnRunner:
         """Return the runner for a setting; `options` as `PlainControl.runner` has them. Starts nothing."""
 
@@ -54,15 +48,11 @@ class Sandbox(Protocol):
 class PlainControl:
     """Stands for the sandbox where no extra brings one: plain control, with a warning, or no script."""
 
-    def networked(self, settings: Any) -> Collection[str]:  # noqa: ARG002
-        """Return none: every script has it."""
-        return ()
-
     def runner(
         self,
         wish: Wish,
         *,
-        network: object = (),  # noqa: ARG002 - every script has it
+        settings: object = None,  # noqa: ARG002
         closed: object = (),  # noqa: ARG002 - nothing can be hidden
         protected: object = (),  # noqa: ARG002 - and nothing kept from being written
         records: object = None,  # noqa: ARG002
@@ -70,8 +60,8 @@ class PlainControl:
     ) -> OwnRunner:
         """Return the runner for a setting; `control` is what ControlledRunner takes.
 
-        For a sandbox: the skills that may reach the `network` (`name` or `name@source`), what is `closed` of
-        the workspace, what is `protected` beside `PROTECTED`, and what returns the folder for `records`.
+        For a sandbox: the `settings`, where it has some of its own, what is `closed` of the workspace, what
+        is `protected` beside `PROTECTED`, and what returns the folder for `records`.
         """
         if wish == "off":
             return ControlledRunner(**control)
@@ -109,13 +99,3 @@ def plain_isolation(reason: str) -> Isolation:
 def refused(reason: str) -> ScriptError:
     """Return the error of every script where a sandbox is required, and none works."""
     return ScriptError(f"No script is run without a sandbox here (sandbox = require), and {reason}.")
-
-
-def why_no_shell(offer: Offer, why_not: Callable[[], str]) -> str:
-    """Return why no command lines are run; empty where they are.
-
-    `why_not` says why there is no sandbox, and is asked only where that matters.
-    """
-    if offer == "off":
-        return "the operator turned it off (setting enable_run_command)"
-    return "" if offer == "on" else why_not()

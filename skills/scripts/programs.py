@@ -51,7 +51,9 @@ def _first(name: str, path: str | None, workspace: Path | None) -> str:
     objection = ""
     for folder in filter(None, without_shims(folders).split(os.pathsep)):
         if place := shutil.which(Path(name).name, path=folder):
-            cause = _objection(Path(folder), workspace) or _objection_to_target(Path(place), workspace)
+            cause = _objection(Path(folder), workspace)
+            if not cause and workspace and _is_in(workspace, Path(place).resolve()):
+                cause = "has only a link into the workspace"
             if not cause:
                 return place
             objection = objection or f"{name} is only in {folder}, which {cause}."
@@ -80,11 +82,6 @@ def _objection(folder: Path, workspace: Path | None) -> str:
         if status.st_mode & stat.S_IWOTH and (each == real or not status.st_mode & stat.S_ISVTX):
             return "everybody can write to"
     return ""
-
-
-def _objection_to_target(place: Path, workspace: Path | None) -> str:
-    is_inside = workspace and _is_in(workspace, place.resolve())
-    return "has only a link into the workspace" if is_inside else ""
 
 
 def _is_in(workspace: Path, path: Path) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts.choice import OwnRunner, PlainControl, Wish, why_no_shell
+from skills_agent.skills.scripts.choice import OwnRunner, PlainControl, Wish
 from skills_agent.skills.scripts.runner import ScriptRequest
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
@@ -63,11 +63,9 @@ def test_a_doctor_can_say_what_a_setting_comes_to(wish: Wish, level: str | None,
 
 
 @pytest.mark.parametrize("wish", ["auto", "require", "off"])
-def test_no_shell_is_offered_unasked(wish: Wish, request_here: ScriptRequest) -> None:
-    runner = runner_for(wish, request_here)
-    assert why_no_shell("auto", runner.why_not)
-    assert not why_no_shell("on", runner.why_not)
-    assert "turned it off" in why_no_shell("off", lambda: "")
+def test_no_runner_passes_for_a_sandbox(wish: Wish, request_here: ScriptRequest) -> None:
+    assert (runner_for(wish, request_here).why_not() == MISSING) is (wish != "off")
+    assert runner_for(wish, request_here).why_not()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
