@@ -125,16 +125,6 @@ def test_resume_goes_on_with_the_newest_run_that_was_cut_off(evals: CommandLine)
     assert evals.run("eval", "--resume").code == 1
 
 
-def test_a_budget_ends_the_run_and_resume_goes_on(evals: CommandLine) -> None:
-    write_cases(evals, CASES.replace("version: 1", "defaults: {repeat: 5}"))
-    spent = evals.run("eval", str(evals.skills), "--model", "offline", "--budget", "1", "--json")
-    assert spent.code == 1
-    assert spent.value["head"]["partial"] == "its budget of 1 tokens is spent"
-    assert len(results(evals)) < 10
-    evals.run("eval", "--resume")
-    assert len(results(evals)) == 10
-
-
 def test_a_changed_case_is_not_gone_on_with(evals: CommandLine) -> None:
     cut_off(evals)
     file = write_cases(evals, CASES.replace("expect: {answer: hello}", "expect: {answer: bye}"))
@@ -153,17 +143,6 @@ def test_last_is_the_newest_other_run_that_ended(evals: CommandLine) -> None:
     assert run(evals, "--baseline", "last", "--json").value["before"]["id"] == ended["id"]
 
 
-def test_a_whole_run_is_shown_again_and_runs_nothing(evals: CommandLine) -> None:
-    run(evals)
-    (head,), before = heads(evals), results(evals)
-    write_cases(evals, CASES + FAILING)
-    again = evals.run("eval", "--resume", head["id"], "--html", "again.html")
-    assert again.code == 0
-    assert "2 of 2 runs passed" in again.out
-    assert (evals.workspace / "again.html").exists()
-    assert (heads(evals), results(evals)) == ([head], before)
-
-
 @pytest.mark.parametrize(
     ("args", "says"),
     [
@@ -178,13 +157,6 @@ def test_wrong_usage_is_one_sentence(evals: CommandLine, args: tuple[str, ...], 
     done = evals.run("eval", *words, *args)
     assert done.code in {1, 2}
     assert says in done.err.splitlines()[-1]
-    assert not heads(evals)
-
-
-def test_a_grader_that_cannot_be_asked_is_an_error_before_any_case(evals: CommandLine) -> None:
-    done = run(evals, "--grader", "offline")
-    assert done.code == 1
-    assert "choose another --grader" in done.err
     assert not heads(evals)
 
 
@@ -235,13 +207,6 @@ def test_the_threads_of_cases_are_none_to_go_on_with(evals: CommandLine) -> None
     assert done.code == 1
     assert "There is no thread to go on with" in done.err
     assert evals.run("threads", "list", "--json").value == []
-
-
-def test_a_persons_thread_may_be_called_like_one_of_a_case(evals: CommandLine) -> None:
-    model = evals.script("Hm.", "Yes.")
-    evals.run("ask", "Well?", "--thread", "eval-notes", "--model", model)
-    assert [each["thread"] for each in evals.run("threads", "list", "--json").value] == ["eval-notes"]
-    assert evals.run("ask", "-c", "And?").out.endswith("Yes.\n")
 
 
 SLOW = """\
@@ -295,19 +260,16 @@ def scripts_running() -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(
-    endless: CommandLine, number: signal.Signals, code: int
-) -> None:
+def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(endless: CommandLine) -> None:
     process = start(endless)
     wait_for(endless, 2)
     end = time.monotonic() + PATIENCE
     while not scripts_running():
         assert time.monotonic() < end
         time.sleep(0.02)
-    process.send_signal(number)
+    process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == code, err
+    assert process.returncode == 130, err
     assert "Traceback" not in err
     run_id = heads(endless)[0]["id"]
     assert f"to go on: skills-agent eval --resume {run_id} --yes run" in err
@@ -321,47 +283,17 @@ def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(
 
 
 @pytest.mark.slow
-def test_two_processes_do_not_work_on_one_run(endless: CommandLine) -> None:
-    process = start(endless)
-    try:
-        wait_for(endless, 2)
-        second = endless.run("eval", "--resume")
-        assert second.code == 1
-        assert "another process is working on it" in second.err
-    finally:
-        process.terminate()
-        process.communicate(timeout=PATIENCE)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("after", [0, 1, 3, 5])
-def test_a_killed_run_goes_on_and_counts_nothing_twice(evals: CommandLine, after: int) -> None:
+def test_a_killed_run_goes_on_and_counts_nothing_twice(evals: CommandLine) -> None:
     cases = "".join(
         f"  - {{id: c{number}, request: r, expect: {{answer: hello}}, replies: [hello]}}\n"
         for number in range(8)
     )
     write_cases(evals, f"version: 1\ncases:\n{cases}")
     process = evals.start("eval", str(evals.skills), "--model", "scripted", "--repeat", "2")
-    if after:
-        wait_for(evals, after)
-    else:
-        end = time.monotonic() + PATIENCE
-        while not list((evals.workspace / ".agent" / "eval-runs").glob("*/run.json")):
-            assert time.monotonic() < end
-            time.sleep(0.01)
+    wait_for(evals, 1)
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=PATIENCE)
     assert evals.run("eval", "--resume").code == 0
     keys = [(each["case"], each.get("repeat", 0)) for each in results(evals)]
     assert len(keys) == len(set(keys)) == 16
     assert "partial" not in heads(evals)[0]
-
-
-@pytest.mark.slow
-def test_a_second_signal_ends_it_at_once(endless: CommandLine) -> None:
-    process = start(endless)
-    wait_for(endless, 2)
-    process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130

@@ -12,7 +12,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 
 from extras.packages.tests.test_proposals import ON, SKILL, proposal, question, result
 from skills_agent.evals.proposals import MAX_CASES
-from tests.agents import Agent, call, calls
+from tests.agents import call, calls
 from tests.kit import MakeAgent
 from tests.machine import needs_bwrap
 
@@ -80,11 +80,6 @@ def test_nothing_of_the_draft_runs_without_a_sandbox(make_agent: MakeAgent, tmp_
     shown = asked(make_agent, proposed, sandbox="off")
     assert "with it: 0 of 1 run passed" in shown
     assert not canary.exists()
-
-
-def test_whether_it_is_chosen_needs_no_sandbox(make_agent: MakeAgent) -> None:
-    shown = asked(make_agent, files({**CHOICE, "kind": "trigger"}), sandbox="off")
-    assert "with it: 1 of 1 run passed" in shown
 
 
 def test_only_some_cases_are_run_and_each_once(make_agent: MakeAgent) -> None:
@@ -167,15 +162,6 @@ def test_a_person_is_asked_where_the_evals_cannot_be_run(
 
     monkeypatch.setattr("skills_agent.evals.proposals.TemporaryDirectory", fail)
     assert "Its evals could not be run: " in asked(make_agent, files(CHOICE), sandbox="off")
-
-
-def test_what_was_measured_is_kept_with_the_question(make_agent: MakeAgent) -> None:
-    agent = make_agent([proposal(files=files(CHOICE)), "Done."], sandbox="off", **ON)
-    agent.say("Learn it.")
-    again = Agent(agent.model, agent.settings, checkpointer=agent.checkpointer)
-    assert "with it: 1 of 1 run passed" in question(again)
-    verdict = next(iter(agent.values["verdicts"].values()))
-    assert "with it: 1 of 1 run passed" in verdict["measured"]
 
 
 def test_what_was_measured_is_not_kept_of_an_edited_proposal(make_agent: MakeAgent) -> None:

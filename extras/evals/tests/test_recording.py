@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,12 +14,10 @@ from msgspec import structs
 from extras.evals.tests.cases import case, make_setup
 from skills_agent.evals.cases.case import EvalCase, Expected, ExpectedText, LaidFile
 from skills_agent.evals.cases.result import EvalResult
-from skills_agent.evals.recording import Normal, RecordedChatModel, Recordings, recording_of
+from skills_agent.evals.recording import Normal, Recordings, recording_of
 from skills_agent.evals.running import Setup, run_case
 from skills_agent.graph.threads.database import open_database
-from skills_agent.skills.policy.risk import Risk
 from tests.openai_server import KEY, Call, Completion, OpenAIServer
-from tests.strict_providers import anthropic_blocks, strict_server
 
 MODEL = "openai:loopback"
 
@@ -55,20 +52,6 @@ def record(setup: Setup, one: EvalCase, server: OpenAIServer) -> EvalResult:
         ]
     )
     return run(in_mode(setup, "record"), one)
-
-
-def test_what_was_recorded_is_played_without_a_key_and_a_server(
-    setup: Setup, one: EvalCase, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = record(setup, one, server)
-    assert (first.outcome, first.error, first.spent.tokens) == ("passed", "", 36)
-    asked = len(server.requests)
-    monkeypatch.delenv("OPENAI_API_KEY")
-    again = run(in_mode(setup, "replay"), one)
-    assert (again.outcome, again.error) == ("passed", ""), again.error
-    assert again.trajectory == first.trajectory
-    assert (again.spent.tokens, again.spent.model_calls) == (36, 2)
-    assert len(server.requests) == asked
 
 
 def test_a_changed_prompt_is_a_miss_that_says_what_changed(
@@ -149,47 +132,6 @@ def test_the_models_of_this_process_are_not_recorded(setup: Setup) -> None:
         assert run_case(told, "scripted", "with", 0, in_mode(setup, mode)).trajectory.answer == "Hello."
 
 
-def test_it_streams_and_binds_tools_as_the_model_does(
-    one: EvalCase, server: OpenAIServer, setup: Setup
-) -> None:
-    Path(one.file).parent.mkdir()
-    server.answers.append(Completion("Hello you there.", [Call("add", {"a": 1}, "c1")]))
-    tool = {
-        "type": "function",
-        "function": {"name": "add", "parameters": {"type": "object", "properties": {}}},
-    }
-    made = in_mode(setup, "record").model_of(one, MODEL, 0)
-    assert isinstance(made, RecordedChatModel)
-    streamed = [*made.bind_tools([tool]).stream("hi")]
-    assert sum_of(streamed).text == "Hello you there."
-    assert server.requests[0].body["tools"][0]["function"]["name"] == "add"
-    played = in_mode(setup, "replay").model_of(one, MODEL, 0)
-    assert isinstance(played, RecordedChatModel)
-    for reply in (played.bind_tools([tool]).invoke("hi"), sum_of([*played.bind_tools([tool]).stream("hi")])):
-        assert reply.text == "Hello you there."
-        assert [(each["name"], each["args"]) for each in reply.tool_calls] == [("add", {"a": 1})]
-
-
-@pytest.mark.slow  # it needs the package of the provider
-def test_a_model_of_anthropic_is_recorded_with_its_breakpoints(
-    one: EvalCase, setup: Setup, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Path(one.file).parent.mkdir()
-    written = Call("write_file", {"path": "x.md", "content": "hello"}, "c1")
-    places = [setup.settings.workspace.parent / "skills"]
-    with strict_server("anthropic") as provider:
-        provider.replies += [Completion(calls=[written]), Completion("I wrote it.")]
-        kept = Recordings(setup.settings, places, is_played=False, anew=True)
-        monkeypatch.setattr("skills_agent.evals.recording.resolve_model", lambda *_, **__: provider.model())
-        first = run(replace(setup, model_of=kept.model_of, yes=frozenset[Risk]({"write"})), one)
-        assert (first.outcome, first.error, provider.faults) == ("passed", "", [])
-        for body in provider.requests:
-            assert any("cache_control" in each for each in anthropic_blocks(body))
-    assert "cache_control" not in recording_of(one, MODEL).read_text()
-    again = run(in_mode(setup, "replay"), one)
-    assert (again.outcome, again.error) == ("passed", ""), again.error
-
-
 def test_cache_points_and_blocks_make_no_other_request() -> None:
     tool = {"type": "function", "function": {"name": "add"}}
     point = {"cachePoint": {"type": "default"}}
@@ -201,13 +143,6 @@ def test_cache_points_and_blocks_make_no_other_request() -> None:
     ]
     pointed: list[Any] = [SystemMessage([{"type": "text", "text": "One"}, point]), HumanMessage(blocks)]
     assert normal("/skills").request(pointed, [tool, point]) == plain
-
-
-def sum_of(chunks: list[Any]) -> Any:
-    whole = chunks[0]
-    for chunk in chunks[1:]:
-        whole += chunk
-    return whole
 
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -235,22 +170,6 @@ def test_a_request_is_the_same_on_another_machine_and_day() -> None:
     )
     assert here == there
     assert "2020-01-01" in here["messages"][1]["content"]
-
-
-@pytest.mark.slow
-def test_a_model_that_never_answers_is_given_up(setup: Setup, one: EvalCase, server: OpenAIServer) -> None:
-    released = threading.Event()
-
-    def hang(_: dict[str, Any]) -> Completion:
-        assert released.wait(600), "nobody gave the model up"
-        return Completion("late")
-
-    server.respond = hang
-    try:
-        result = run(setup, structs.replace(one, seconds=0.5, files={}))
-    finally:
-        released.set()
-    assert (result.outcome, result.error) == ("timeout", "It was given up after 0.5 seconds.")
 
 
 def test_a_recording_made_on_one_machine_is_played_on_another(

@@ -4,9 +4,7 @@ import base64
 import hashlib
 import io
 import re
-import shutil
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -110,20 +108,12 @@ def test_a_case_shows_its_worst_run_beside_those_of_the_other_columns() -> None:
     assert case.checks.rows[-1] == ("answer holds.", "\u2717 2 of 3 It is so.", "\u2717 It is so.")
 
 
-@pytest.mark.parametrize(("width", "is_terminal"), [(40, True), (300, True), (80, False)])
+@pytest.mark.parametrize(("width", "is_terminal"), [(40, True), (80, False)])
 def test_hostile_texts_cannot_steer_the_terminal(width: int, is_terminal: bool) -> None:
     said = printed(hostile(), width=width, is_terminal=is_terminal)
     assert "octocat" in said
     assert not set(said) & set("\u202e\ud800")
     assert "\x1b[2J" not in said
-
-
-def test_long_lists_are_cut_in_the_terminal_and_whole_on_the_page() -> None:
-    view = both(wrong=12)
-    many = view._replace(faults=[*view.faults] * 3, tables=[view.tables[0]._replace(rows=[("x",) * 8] * 30)])
-    assert "and 16 more" in printed(many)
-    assert "and 10 more" in printed(many)
-    assert html_page(many).count(">x</th>") == 30
 
 
 class Tags(HTMLParser):
@@ -168,31 +158,3 @@ def test_any_text_stays_a_text(value: str) -> None:
     read = Tags(f"<p>{element('b', value, title=value)}</p>")
     assert read.tags == ["p", "b"]
     assert [*read.attributes] == ["title"]
-
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: sh .ci/system installs it")
-def test_markup_that_got_through_would_run_and_load_nothing(tmp_path: Path) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is in the extra `dev`")
-    markup = f"{HOSTILE}<img src='data:image/gif;base64,R0' onerror='pwned=1'><script src='x.js'></script>"
-    file = tmp_path / "page.html"
-    page = html_page(hostile()).replace("<h1>", f"{markup}<base href='https://evil.example'><h1>")
-    file.write_text(page)
-    requests: list[str] = []
-    complaints: list[str] = []
-    with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        seen = browser.new_page()
-        # What its policy forbids is said to begin, and never ends.
-        seen.on("requestfinished", lambda request: requests.append(request.url))
-        seen.on("console", lambda message: complaints.append(message.text))
-        seen.goto(file.as_uri())
-        assert seen.evaluate("window.pwned") is None
-        assert seen.evaluate("document.baseURI") == file.as_uri()
-        browser.close()
-    assert requests == [file.as_uri()]
-    assert any("Content Security Policy" in each for each in complaints)

@@ -118,7 +118,7 @@ def test_a_file_that_is_written_is_looked_at_and_then_gone(setup: Setup) -> None
         (
             ({"tool_calls": [{"name": "fetch_url", "args": {"url": "https://example.com"}}]},),
             "refused",
-            "fetch_url",
+            "--yes network",
         ),
         (({"tool_calls": [{"name": "load_skill", "args": {"name": "adder"}}]},), "error", "script"),
     ],
@@ -129,11 +129,6 @@ def test_what_goes_wrong_is_an_outcome_that_says_why(
     result = run(setup, case(replies=replies))
     assert result.outcome == outcome
     assert says in result.error
-
-
-def test_a_refused_call_says_what_to_type(setup: Setup) -> None:
-    fetch = {"tool_calls": [{"name": "fetch_url", "args": {"url": "https://example.com"}}]}
-    assert run(setup, case(replies=(fetch,))).error.endswith("--yes network")
 
 
 @needs_bwrap

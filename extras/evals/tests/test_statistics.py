@@ -72,14 +72,6 @@ def test_holm_keeps_the_order_and_makes_nothing_smaller(ps: list[float]) -> None
         assert all(one <= other for q, other in zip(ps, adjusted, strict=True) if p < q)
 
 
-def test_the_bootstrap_is_the_same_every_time() -> None:
-    differences = [1, 0, 0, -1, 1, 1, 0, 0.05, 0, 1]
-    first = bootstrap(differences, is_share=True)
-    assert first == bootstrap(differences, is_share=True)
-    assert first.value == 0.305
-    assert first.low < first.value < first.high
-
-
 def test_an_interval_of_ten_cases_holds_what_it_promises(monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(3)
     held = 0

@@ -81,17 +81,6 @@ def test_what_nothing_decides_about_is_in_no_share() -> None:
     assert (graded.arms[0].passed.value, graded.arms[0].passed.n) == (0.0, 1)
 
 
-def test_a_result_counts_once() -> None:
-    results = [answered("set/00", right=True), answered("set/00", right=False)]
-    (arm,) = summarise(head(cases(1)), results).arms
-    assert (arm.runs, arm.passed.value) == (1, 1.0)
-
-
-def test_a_run_without_results_is_a_summary_of_nothing() -> None:
-    summary = summarise(head(cases(2)), [])
-    assert (summary.arms, summary.deltas, summary.cases) == ((), (), ())
-
-
 # With and without.
 
 
@@ -214,18 +203,6 @@ def test_an_edit_that_helps_is_better() -> None:
     assert "Skills that changed since old: a." in summary.notes
 
 
-def test_only_the_cases_that_both_have_are_compared() -> None:
-    summary = before_and_now([True] * 8, [True] * 10)
-    assert delta(summary, "passed", "now - old").n == 8
-    assert "Not compared with old: 2 new or changed cases (set/08, set/09)." in summary.notes
-    fewer = before_and_now([True] * 7, [True] * 8)
-    assert delta(fewer, "passed", "now - old").n == 7
-    assert "Not compared with old: 1 new or changed case (set/07)." in fewer.notes
-    gone = before_and_now([True] * 8, [True] * 7)
-    assert "Not compared with old: 1 new or changed case (set/07)." in gone.notes
-    assert "Skills that changed since old: none." in fewer.notes
-
-
 def test_a_case_that_changed_is_not_compared() -> None:
     many, edited = cases(8), cases(8)
     edited[0] = task(edited[0].id, Expected(answer=ExpectedText(contains=("other",))))
@@ -233,15 +210,6 @@ def test_a_case_that_changed_is_not_compared() -> None:
     summary = summarise(head(edited), results, (head(many, id="old"), results))
     assert delta(summary, "passed", "now - old").n == 7
     assert "Not compared with old: 1 new or changed case (set/00)." in notes(summary)
-
-
-def test_other_models_are_not_compared() -> None:
-    many = cases(6)
-    results = [answered(case.id, right=True, model="new") for case in many]
-    earlier = [answered(case.id, right=True) for case in many]
-    summary = summarise(head(many), results, (head(many, id="old"), earlier))
-    assert summary.deltas == ()
-    assert "Not compared, for old did not ask them: new." in summary.notes
 
 
 # Which skills were chosen.

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from extras.mcp.tests.mcp_skills import free_port
-from tests.agents import call, calls, write_skill
 from tests.graph.cli.command_line import CommandLine
 from tests.mcp_servers import command
 
@@ -26,25 +25,6 @@ def test_doctor_says_which_servers_can_be_reached_and_which_tools_are_not_offere
     text = cli.run("doctor", **variables).out
     assert "reachable, 12 tools" in text
     assert "not offered: bomb: its schema is larger" in text
-
-
-def test_doctor_counts_no_server_that_is_not_there_as_a_need_that_is_met(cli: CommandLine) -> None:
-    requires = '{"openclaw": {"requires": {"mcp": ["gone"]}}}'
-    write_skill(cli.workspace / ".agent" / "skills", "of-gone", f"Uses it.\nmetadata: {requires}", "Do it.")
-    servers = {"gone": {"command": "false", "connect_timeout": 60}}
-    told = cli.run("doctor", "--json", SKILLS_AGENT_MCP_SERVERS=json.dumps(servers))
-    assert "gone (configured, but it cannot be reached" in told.value["missing"]["of-gone"]
-
-
-@pytest.mark.slow
-def test_a_tool_of_a_server_is_called_in_a_turn_of_the_command_line(cli: CommandLine) -> None:
-    servers = {"strange": {**command("hostile"), "connect_timeout": 60}}
-    script = cli.script(calls(call("mcp__strange__last", x="1")), "It was called.")
-    told = cli.run_process(
-        "ask", "go", "--model", script, "--yes", "network", SKILLS_AGENT_MCP_SERVERS=json.dumps(servers)
-    )
-    assert told.code == 0, told.errors
-    assert "called last" in told.out
 
 
 def test_the_list_of_skills_says_which_server_could_not_be_asked_for_its_own(cli: CommandLine) -> None:

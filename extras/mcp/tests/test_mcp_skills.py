@@ -1,8 +1,6 @@
 """Skills of MCP servers in a run: loaded, run in the sandbox, changed, taken away."""
 
-import socket
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from extras.mcp.tests.mcp_skills import publishing, skill
 from tests.agents import call, calls, write_skill
-from tests.graph.cli.command_line import CommandLine
 from tests.kit import MakeAgent
 
 RUN = "from pathlib import Path\nprint('ran in', Path('marker.txt').read_text())\n"
@@ -67,27 +64,6 @@ def test_a_skill_that_changes_between_list_and_load_is_refused_in_words(make_age
         assert not agent.values.get("skills_loaded")
 
 
-def test_a_skill_of_a_folder_stays_in_effect(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_skill(skills_dir, "refunds", "Mine.", "My own text.")
-    with publishing(refunds=FILES) as server:
-        agent = make_agent([LOAD, "done"], mcp_servers=of(server.url))
-        agent.say("go")
-        assert agent.values["skills_loaded"]["refunds"]["instructions"].strip() == "My own text."
-        assert server.count("resources/read") == 0
-
-
-@pytest.mark.slow
-def test_a_server_that_hangs_costs_its_connect_timeout_once(make_agent: MakeAgent) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}/mcp"
-        servers = {"far": {"url": url, "skills": True, "connect_timeout": 2.0}}
-        agent = make_agent(["one", "two"], mcp_servers=servers)
-        began = time.monotonic()
-        assert agent.say("go")["answer"] == "one"
-        assert agent.say("go on")["answer"] == "two"
-        assert time.monotonic() - began < 3.9
-
-
 FASTMCP = """
 import sys
 from pathlib import Path
@@ -119,15 +95,3 @@ def test_an_unmodified_fastmcp_servers_skill_is_loaded_and_its_script_run(
     agent.say("go")
     agent.answer(APPROVE)
     assert "ran in here" in agent.tool_messages("run_script")[0].text
-
-
-@pytest.mark.slow
-def test_ask_uses_a_skill_of_a_server(cli: CommandLine) -> None:
-    cli.write("marker.txt", "here")
-    with publishing(refunds=FILES) as server:
-        cli.write_users_settings(f'[mcp_servers.far]\nurl = "{server.url}"\nskills = true\n')
-        listed = cli.run_process("skills", "list")
-        assert "mcp:far" in listed.out
-        assert server.count("resources/read") == 0
-        told = cli.run_process("ask", "go", "--model", cli.script(LOAD, SCRIPT, "It ran."), "--json")
-        assert told.code == 3, told.errors  # an untrusted skill's script: a person is asked

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import signal
 import socket
 import subprocess
@@ -10,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request as WebRequest
 from urllib.request import urlopen
@@ -18,6 +19,7 @@ from urllib.request import urlopen
 import pytest
 from pydantic import ConfigDict
 
+from extras.mcp.tests.mcp_skills import publishing, serving_skills, skill
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.mcp.entries import EXTENSION
 from skills_agent.mcp.published import Publisher
@@ -110,135 +112,121 @@ def names_of(entries: Any) -> list[str]:
 BUNDLED = {"csv-report", "decision-record", "git-release-notes", "text-stats"}
 
 
-@pytest.mark.slow
-async def test_mcps_own_client_lists_gets_and_verifies_every_file(cli: CommandLine) -> None:
-    folder = skills_of(cli)
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Serve skills of every kind to tests that change nothing of them; return the address."""
+    cli = CommandLine(tmp_path_factory.mktemp("served"))
+    skills_of(cli)
     with serving(cli) as (url, _):
-        async with client_of(url) as client:
-            listed = await list_skills(client)
-            assert listed.faults == ()
-            assert listed.ttl == 5
-            # What is for people alone, cannot be loaded, or cannot be told as JSON is not published.
-            assert names_of(listed.entries) == ["notes"]
-            assert {each.name for each in listed.entries} > BUNDLED
-            for entry in listed.entries:
-                assert await get_skill(client, entry.uri) == entry
-                assert (await read_files(client, entry.files)).keys() == entry.files.keys()
-            notes = next(each for each in listed.entries if each.name == "notes")
-            read = await read_files(client, notes.files)
-            assert read == {
-                "SKILL.md": (folder / "notes" / "SKILL.md").read_bytes(),
-                "scripts/run.py": b"print('ran')\n",
-                "inner/note.md": b"print('ran')\n",
-                "odd name #1%?.md": b"odd\r\n",
-                "data.bin": bytes(range(256)),
-            }
-            assert notes.frontmatter == {"name": "notes", "description": "Takes notes."}
-            shallow = await asked(client, "resources/directory/read", uri="skill://notes")
-            assert [(each["name"], each["mimeType"]) for each in shallow["resources"]] == [
-                ("SKILL.md", "text/markdown"),
-                ("data.bin", "application/octet-stream"),
-                ("inner", "inode/directory"),
-                ("odd%20name%20%231%25%3F.md", "text/markdown"),
-                ("scripts", "inode/directory"),
-            ]
+        yield url
+
+
+@pytest.mark.slow
+async def test_mcps_own_client_lists_gets_and_verifies_every_file(served: str) -> None:
+    async with client_of(served) as client:
+        listed = await list_skills(client)
+        assert (listed.faults, listed.ttl) == ((), 5)
+        # What is for people alone, cannot be loaded, or cannot be told as JSON is not published.
+        assert names_of(listed.entries) == ["notes"]
+        assert {each.name for each in listed.entries} > BUNDLED
+        for entry in listed.entries:
+            assert await get_skill(client, entry.uri) == entry
+            assert (await read_files(client, entry.files)).keys() == entry.files.keys()
+        notes = next(each for each in listed.entries if each.name == "notes")
+        read = await read_files(client, notes.files)
+        assert read.pop("SKILL.md").startswith(b"---\n")
+        assert read == {
+            "scripts/run.py": b"print('ran')\n",
+            "inner/note.md": b"print('ran')\n",
+            "odd name #1%?.md": b"odd\r\n",
+            "data.bin": bytes(range(256)),
+        }
+        assert notes.frontmatter == {"name": "notes", "description": "Takes notes."}
+        shallow = await asked(client, "resources/directory/read", uri="skill://notes")
+        assert [(each["name"], each["mimeType"]) for each in shallow["resources"]] == [
+            ("SKILL.md", "text/markdown"),
+            ("data.bin", "application/octet-stream"),
+            ("inner", "inode/directory"),
+            ("odd%20name%20%231%25%3F.md", "text/markdown"),
+            ("scripts", "inode/directory"),
+        ]
+
+
+OUTSIDE = [
+    "skill://notes/../manual/SKILL.md",
+    "skill://notes/%2e%2e/%2e%2e/config.toml",
+    "skill://notes/..%2fmanual%2fSKILL.md",
+    "skill://notes/out.md",
+    "skill://notes/out/hosts",
+    "skill://notes/scripts/",
+    "skill://notes/SKILL.md?x",
+    "skill://notes//SKILL.md",
+    "skill://NOTES/SKILL.md",
+    "skill://manual/SKILL.md",
+    "skill://unknown/SKILL.md",
+    "skill:///etc/passwd",
+    "file:///etc/passwd",
+    "/etc/passwd",
+    "",
+    "\0",
+    "skill://notes/" + "a/" * 100_000,
+]
 
 
 @pytest.mark.slow
 async def test_no_request_leads_out_of_what_is_published_or_tells_a_path(cli: CommandLine) -> None:
     folder = skills_of(cli)
-    bad = [
-        "skill://notes/../manual/SKILL.md",
-        "skill://notes/%2e%2e/%2e%2e/config.toml",
-        "skill://notes/..%2fmanual%2fSKILL.md",
-        "skill://notes/out.md",
-        "skill://notes/out/hosts",
-        "skill://notes/scripts/",
-        "skill://notes/scripts",
-        "skill://notes/SKILL.md?x",
-        "skill://notes/SKILL.md#x",
-        "skill://notes//SKILL.md",
-        "skill://NOTES/SKILL.md",
-        "skill://manual/SKILL.md",
-        "skill://broken/SKILL.md",
-        "skill://unknown/SKILL.md",
-        "skill:///etc/passwd",
-        f"skill://{folder}/notes/SKILL.md",
-        f"file://{folder}/notes/SKILL.md",
-        "file:///etc/passwd",
-        "/etc/passwd",
-        "",
-        "\0",
-        "skill://notes/" + "a/" * 100_000,
-    ]
     with serving(cli) as (url, process):
         async with client_of(url) as client:
-            for uri in bad:
+            for uri in (*OUTSIDE, f"skill://{folder}/notes/SKILL.md", f"file://{folder}/notes/SKILL.md"):
                 for method in ("resources/read", "skills/get", "resources/directory/read"):
-                    if method == "resources/directory/read" and uri == "skill://notes/scripts":
-                        continue
                     with pytest.raises(MCPError) as refused:
                         await asked(client, method, uri=uri)
                     assert refused.value.code == -32602, (method, uri[:80], refused.value)
-                    unsaid = str(refused.value).replace(uri, "")
-                    assert str(cli.home.parent) not in unsaid
+                    assert str(cli.home.parent) not in str(refused.value).replace(uri, "")
                     assert len(str(refused.value)) < 1_000
-            # So is a skill that goes away, and a copy that lost a file.
-            assert await get_skill(client, "skill://notes/SKILL.md")
+            # A copy that lost a file is made anew: what is served is what is there, and as it is listed.
+            before = await get_skill(client, "skill://notes/SKILL.md")
             (cached,) = (cli.home / ".cache").rglob("data.bin")
             cached.parent.chmod(0o700)
             cached.unlink()
-            # It is copied anew: what is served is what is there.
-            notes = await get_skill(client, "skill://notes/SKILL.md")
-            assert (await read_files(client, notes.files))["data.bin"] == bytes(range(256))
-            for file in sorted((folder / "notes").rglob("*"), reverse=True):
-                file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink()
-            with pytest.raises(MCPError, match="There is no file"):
-                await client.read_resource("skill://notes/SKILL.md")
-        assert process.poll() is None
-
-
-@pytest.mark.slow
-async def test_what_is_served_is_always_what_is_listed_at_the_moment(cli: CommandLine) -> None:
-    folder = skills_of(cli)
-    with serving(cli) as (url, _):
-        async with client_of(url) as client:
-            before = await get_skill(client, "skill://notes/SKILL.md")
             (folder / "notes" / "scripts" / "run.py").write_text("print('other')\n")
             after = await get_skill(client, "skill://notes/SKILL.md")
             assert before.digest != after.digest
             with pytest.raises(Exception, match=r"bytes came|digest"):
                 await read_files(client, before.files)
-            assert (await read_files(client, after.files))["scripts/run.py"] == b"print('other')\n"
-
-
-@pytest.mark.slow
-async def test_named_skills_are_published_alone_and_manual_ones_when_they_are_named(cli: CommandLine) -> None:
-    skills_of(cli)
-    with serving(cli, "--skill", "manual", "--skill", "csv-report") as (url, _):
-        async with client_of(url) as client:
-            assert [each.name for each in (await list_skills(client)).entries] == ["csv-report", "manual"]
+            read = await read_files(client, after.files)
+            assert (read["data.bin"], read["scripts/run.py"]) == (bytes(range(256)), b"print('other')\n")
+            # So is a skill that goes away.
+            shutil.rmtree(folder / "notes")
             with pytest.raises(MCPError, match="There is no file"):
                 await client.read_resource("skill://notes/SKILL.md")
+        assert process.poll() is None
+
+
+def test_named_skills_are_published_alone_and_manual_ones_when_they_are_named(cli: CommandLine) -> None:
+    skills_of(cli)
+    registry = registry_of(Settings(workspace=cli.workspace, home=cli.home), ())
+    publisher = Publisher(registry, frozenset({"manual", "csv-report"}))
+    assert sorted(publisher.skills()) == ["skill://csv-report/SKILL.md", "skill://manual/SKILL.md"]
 
 
 @pytest.mark.slow
-async def test_many_skills_come_in_pages_that_fit_while_skills_come_and_go(cli: CommandLine) -> None:
-    folder = cli.workspace / ".agent" / "skills"
+async def test_many_skills_come_in_pages_that_fit_while_skills_come_and_go(tmp_path: Path) -> None:
     for number in range(205):
-        write_skill(folder, f"s{number:03}", "One of many.")
-    with serving(cli) as (url, _):
+        write_skill(tmp_path, f"s{number:03}", "One of many.")
+    with serving_skills(tmp_path) as url:
         async with client_of(url) as client:
             first = await asked(client, "skills/list")
             assert len(first["skills"]) == 100
-            (folder / "s150" / "SKILL.md").unlink()
+            (tmp_path / "s150" / "SKILL.md").unlink()
             seen = [each["frontmatter"]["name"] for each in first["skills"]]
             cursor = first["nextCursor"]
             while cursor:
                 page = await asked(client, "skills/list", cursor=cursor)
                 seen += [each["frontmatter"]["name"] for each in page["skills"]]
                 cursor = page.get("nextCursor")
-            assert len(seen) == len(set(seen)) == 208
+            assert len(seen) == len(set(seen)) == 204
             for odd in ("", "zzz", "\0", "x" * 100_000):
                 assert isinstance((await asked(client, "skills/list", cursor=odd))["skills"], list)
 
@@ -262,16 +250,14 @@ async def test_over_stdio_it_is_the_same_and_stdout_is_for_messages_alone(cli: C
 
 
 @pytest.mark.slow
-async def test_an_older_client_sees_plain_resources_and_no_methods(cli: CommandLine) -> None:
-    skills_of(cli)
-    with serving(cli) as (url, _):
-        async with Client(url, mode="legacy") as client:
-            uris = [str(each.uri) for each in (await client.list_resources()).resources]
-            assert "skill://notes/SKILL.md" in uris
-            (content,) = (await client.read_resource("skill://notes/scripts/run.py")).contents
-            assert content_bytes(content) == b"print('ran')\n"
-            with pytest.raises(MCPError):
-                await asked(client, "skills/list")
+async def test_an_older_client_sees_plain_resources_and_no_methods(served: str) -> None:
+    async with Client(served, mode="legacy") as client:
+        uris = [str(each.uri) for each in (await client.list_resources()).resources]
+        assert "skill://notes/SKILL.md" in uris
+        (content,) = (await client.read_resource("skill://notes/scripts/run.py")).contents
+        assert content_bytes(content) == b"print('ran')\n"
+        with pytest.raises(MCPError):
+            await asked(client, "skills/list")
 
 
 def post(url: str, **headers: str) -> int:
@@ -291,20 +277,19 @@ def post(url: str, **headers: str) -> int:
 
 
 @pytest.mark.slow
-def test_no_page_of_a_browser_reaches_it(cli: CommandLine) -> None:
-    with serving(cli) as (url, _):
-        port = url.split(":")[2].split("/")[0]
-        assert url.startswith("http://127.0.0.1:")
-        assert post(url) == 200
-        assert post(url, Host="evil.example") == 421
-        assert post(url, Host=f"evil.example:{port}") == 421
-        assert post(url, Origin="http://evil.example") == 403
-        assert post(url, Origin=f"http://localhost:{port}") == 200
-        assert post(url, **{"Content-Type": "text/plain"}) == 400
-        # It listens at no other address of this machine.
-        with socket.socket() as probe:
-            probe.settimeout(5)
-            assert probe.connect_ex(("127.0.0.2", int(port))) != 0
+def test_no_page_of_a_browser_reaches_it(served: str) -> None:
+    port = served.split(":")[2].split("/", maxsplit=1)[0]
+    assert served.startswith("http://127.0.0.1:")
+    assert post(served) == 200
+    assert post(served, Host="evil.example") == 421
+    assert post(served, Host=f"evil.example:{port}") == 421
+    assert post(served, Origin="http://evil.example") == 403
+    assert post(served, Origin=f"http://localhost:{port}") == 200
+    assert post(served, **{"Content-Type": "text/plain"}) == 400
+    # It listens at no other address of this machine.
+    with socket.socket() as probe:
+        probe.settimeout(5)
+        assert probe.connect_ex(("127.0.0.2", int(port))) != 0
 
 
 @pytest.mark.slow
@@ -343,15 +328,14 @@ def test_a_skill_that_is_not_there_and_a_port_that_is_taken_are_said(cli: Comman
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_ends_at_once_while_clients_are_connected(cli: CommandLine, number: signal.Signals) -> None:
+def test_it_ends_at_once_while_clients_are_connected(cli: CommandLine) -> None:
     with serving(cli) as (url, process):
         port = int(url.split(":")[2].split("/")[0])
         with socket.create_connection(("127.0.0.1", port)) as half:
             half.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{")
             began = time.monotonic()
-            process.send_signal(number)
-            assert process.wait(PATIENCE) == 128 + number
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 128 + signal.SIGTERM
             assert time.monotonic() - began < 5
     program = cli.start_piped("skills", "serve")
     try:
@@ -360,8 +344,8 @@ def test_it_ends_at_once_while_clients_are_connected(cli: CommandLine, number: s
         program.stdin.write('{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
         program.stdin.flush()
         program.stdout.readline()
-        program.send_signal(number)
-        assert program.wait(PATIENCE) == 128 + number
+        program.send_signal(signal.SIGINT)
+        assert program.wait(PATIENCE) == 128 + signal.SIGINT
     finally:
         program.kill()
         program.communicate()
@@ -369,8 +353,6 @@ def test_it_ends_at_once_while_clients_are_connected(cli: CommandLine, number: s
 
 @pytest.mark.slow
 async def test_skills_of_other_servers_are_not_passed_on(cli: CommandLine) -> None:
-    from extras.mcp.tests.mcp_skills import publishing, skill  # noqa: PLC0415
-
     with publishing(foreign={"SKILL.md": skill("foreign")}) as other:
         servers = json.dumps({"far": {"url": other.url, "skills": True}})
         with serving(cli, SKILLS_AGENT_MCP_SERVERS=servers) as (url, _):
@@ -404,39 +386,22 @@ def test_what_clients_would_refuse_is_not_published_and_said_once(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["http", "stdio"])
-async def test_fastmcps_client_lists_and_reads_what_is_published(
-    cli: CommandLine, way: Literal["http", "stdio"]
-) -> None:
+async def test_fastmcps_client_lists_and_reads_what_is_published(served: str) -> None:
     fastmcp = pytest.importorskip("fastmcp", reason="the extra `dev` is not installed: fastmcp>=4.1,<4.2")
-    from fastmcp.client.transports import StdioTransport  # noqa: PLC0415
     from fastmcp.skills.client import SkillsClientExtension  # noqa: PLC0415
 
-    folder = skills_of(cli)
-    for name, head in UNLISTED.items():
-        write_skill(folder, name, head)
-
-    async def check(transport: Any) -> None:
-        async with fastmcp.Client(transport, extensions=[SkillsClientExtension()]) as client:
-            extension = (
-                client.get_extension(SkillsClientExtension) if hasattr(client, "get_extension") else client
-            )
-            skills = await extension.list_skills()
-            notes = next(each for each in skills if each.frontmatter.name == "notes")
-            assert (await extension.get_skill(notes.uri)).model_dump() == notes.model_dump()
-            for skill in skills:
-                for file in skill.resources:
-                    (content,) = await client.read_resource(file.uri)
-                    raw = content_bytes(content)
-                    assert len(raw) == file.size
-                    assert f"sha256:{hashlib.sha256(raw).hexdigest()}" == file.digest
-
-    if way == "http":
-        with serving(cli) as (url, _):
-            await check(url)
-        return
-    args = ["-m", "skills_agent.graph.cli.main", "skills", "serve", "--workspace", str(cli.workspace)]
-    await check(StdioTransport(sys.executable, args, env=cli.environment({}), keep_alive=False))
+    async with fastmcp.Client(served, extensions=[SkillsClientExtension()]) as client:
+        extension = (
+            client.get_extension(SkillsClientExtension) if hasattr(client, "get_extension") else client
+        )
+        skills = await extension.list_skills()
+        notes = next(each for each in skills if each.frontmatter.name == "notes")
+        assert (await extension.get_skill(notes.uri)).model_dump() == notes.model_dump()
+        for skill in skills:
+            for file in skill.resources:
+                (content,) = await client.read_resource(file.uri)
+                raw = content_bytes(content)
+                assert (len(raw), f"sha256:{hashlib.sha256(raw).hexdigest()}") == (file.size, file.digest)
 
 
 def content_bytes(content: Any) -> bytes:

@@ -174,12 +174,6 @@ def test_an_entry_that_breaks_the_specification_is_left_out_with_a_reason_and_hi
     assert messages(source).isprintable()
 
 
-def test_a_description_is_without_what_nobody_sees(server: Skills, source: McpSource) -> None:
-    server.skills["refunds"] = {"SKILL.md": skill("refunds", "Pay\u202e back\U000e0041 now\u200b.")}
-    (found,) = Registry([source]).refresh().skills
-    assert found.description == "Pay back now."
-
-
 def test_a_frontmatter_is_listed_as_it_is_written(server: Skills, source: McpSource) -> None:
     odd = 'He said: "no" - # \U0001f600\n\nand more'
     more = {"metadata": {"version": "1.0", "n": 1}, "compatibility": "Needs: python"}
@@ -257,17 +251,6 @@ def test_other_contents_than_were_asked_for_are_refused(
     source.scan()
     server.of_result = lambda method, result: {"contents": contents} if method == "resources/read" else result
     with pytest.raises(OSError, match="MCP server far"):
-        fetched(source)
-
-
-def test_another_skill_than_was_asked_for_is_no_reason(server: Skills, source: McpSource) -> None:
-    source.scan()
-    server.skills["other"] = {"SKILL.md": skill("other")}
-    server.of_file = lambda _, raw: raw + b"!"
-    server.of_result = lambda method, result: (
-        {"skill": server.entry("other")} if method == "skills/get" else result
-    )
-    with pytest.raises(OSError, match="sends something else than it lists"):
         fetched(source)
 
 

@@ -63,37 +63,6 @@ async def test_under_ainvoke_a_call_that_is_cancelled_ends_at_the_server(
     await until_there(stopped)
 
 
-@pytest.mark.slow
-async def test_a_call_has_the_time_of_tools_and_ends_at_the_server(
-    make_agent: MakeAgent, tmp_path: Path
-) -> None:
-    for name in ("sync", "async"):
-        files = {"started": str(tmp_path / f"{name}-1"), "stopped": str(tmp_path / f"{name}-2")}
-        replies = [calls(call("mcp__notes__wait", **files)), "done"]
-        asked: Any = {"messages": [HumanMessage("go")]}
-        for limit in (0.5, 5, 50):
-            agent = make_agent(replies, mcp_servers=NOTES, tool_timeout=limit, **YES)
-            if name == "sync":
-                await asyncio.to_thread(agent.graph.invoke, asked, agent.config)
-            else:
-                await agent.graph.ainvoke(asked, agent.config)
-            (message,) = agent.tool_messages("mcp__notes__wait")
-            assert f"outcome unknown: wait did not return within {limit:g} seconds" in message.text
-            assert message.status == "error"
-            if Path(files["started"]).exists():  # on a busy machine it may come later to the server
-                break
-        await until_there(tmp_path / f"{name}-2")
-
-
-@pytest.mark.slow
-def test_a_server_that_ends_in_a_call_is_no_error_of_the_turn(make_agent: MakeAgent) -> None:
-    again = call("mcp__notes__echo", text="back")
-    agent = make_agent([calls(call("mcp__notes__die")), calls(again), "done"], mcp_servers=NOTES, **YES)
-    assert agent.say("go")["answer"] == "done"
-    assert "outcome unknown" in agent.tool_messages("mcp__notes__die")[0].text
-    assert agent.tool_messages("mcp__notes__echo")[0].text == "back"
-
-
 def test_a_server_that_does_not_answer_is_said_to_the_model(
     make_agent: MakeAgent,
 ) -> None:
@@ -110,23 +79,6 @@ def test_a_tool_of_a_server_that_nobody_configured_is_said_to_be_missing(make_ag
     agent.say("go")
     text = agent.tool_messages("mcp__github__search")[0].text
     assert "No MCP server github is configured here." in text
-
-
-@pytest.mark.slow
-def test_a_hint_frees_a_tool_only_where_the_operator_trusts_it(make_agent: MakeAgent) -> None:
-    replies = [calls(call("mcp__notes__pid")), "done"]
-    asked = make_agent(replies, mcp_servers=NOTES)
-    asked.say("go")
-    assert asked.state.interrupts
-    free = make_agent(replies, mcp_servers={"notes": {**NOTES["notes"], "trust_hints": True}})
-    assert free.say("go")["answer"] == "done"
-    worse = make_agent(
-        [calls(call("mcp__notes__remove", name="x")), "done"],
-        mcp_servers=NOTES,
-        require_approval_for=frozenset({"delete"}),
-    )
-    worse.say("go")
-    assert worse.state.interrupts
 
 
 @pytest.mark.slow
@@ -214,17 +166,3 @@ def test_a_skill_that_needs_a_server_says_that_it_cannot_be_reached(
     assert "MCP server" not in reached
     assert "quiet (configured, but it cannot be reached" in not_reached
     assert "skills-agent doctor" in not_reached
-
-
-@pytest.mark.slow
-def test_tools_that_a_server_changed_are_there_at_a_later_turn(make_agent: MakeAgent) -> None:
-    """The next one, where the server's word of the change has come by then."""
-    wanted = [call(f"mcp__notes__{name}") for name in ("change", "long")]
-    replies = [calls(call("mcp__notes__brought", text="milk"), *wanted), "done"]
-    agent = make_agent(replies * 100, mcp_servers=NOTES, **YES)
-    for _ in range(100):
-        agent.say("again")
-        if agent.tool_messages("mcp__notes__brought")[-1].text == "brought milk":
-            break
-    assert agent.tool_messages("mcp__notes__brought")[-1].text == "brought milk"
-    assert "There is no tool 'mcp__notes__long'" in agent.tool_messages("mcp__notes__long")[-1].text

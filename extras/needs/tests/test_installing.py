@@ -106,18 +106,6 @@ def test_a_failed_run_becomes_the_question_that_brings_what_it_lacked(
 
 
 @pytest.mark.slow
-def test_a_no_installs_nothing_and_the_model_is_told(
-    packed: Path, index: Path, make_agent: MakeAgent
-) -> None:
-    del packed, index
-    agent = make_agent([calls(LOAD), calls(RUN), "Done."])
-    agent.say("Run it.")
-    agent.answer({"type": "reject", "message": "No packages, please."})
-    assert "No packages, please." in result(agent)
-    assert kept(agent) == []
-
-
-@pytest.mark.slow
 def test_what_was_shown_is_installed_whatever_the_index_has_by_then(
     packed: Path, index: Path, make_agent: MakeAgent
 ) -> None:

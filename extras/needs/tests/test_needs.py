@@ -36,17 +36,6 @@ def test_needs_says_what_is_here_what_is_not_and_where_it_is_said(cli: CommandLi
     ]
 
 
-def test_doctor_names_what_is_missing(cli: CommandLine, draw: Path) -> None:
-    del draw
-    missing = "DRAW_KEY (variable), nobody_has_this (Python package)"
-    told = cli.run("doctor", "--json", "--skills-dir", str(cli.skills)).value
-    assert told["missing"]["draw"].startswith(
-        f"{missing}. What would help: skills-agent skills needs draw --"
-    )
-    doctor = cli.run("doctor", "--skills-dir", str(cli.skills)).out
-    assert f"Skills that need what is not here\n  draw: {missing}." in doctor
-
-
 @pytest.fixture
 def packed(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A skill that needs a package; this person's packages come from a folder alone."""
@@ -89,17 +78,6 @@ def test_an_approved_list_is_installed_and_used(cli: CommandLine, packed: Path) 
     (packed / "requirements.txt").write_text("outer>=1\n")
     changed = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
     assert changed["environment"] is None
-
-
-@needs_installer
-@pytest.mark.slow
-def test_a_person_may_name_more_packages(cli: CommandLine, packed: Path, tmp_path: Path) -> None:
-    del packed
-    make_wheel(tmp_path / "index", "other", nobody_names_it_py="")
-    install = ["skills", "needs", "packed", "--install", "--yes", "--with", "other>=1"]
-    assert cli.run(*install, "--skills-dir", str(cli.skills)).code == 0
-    told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
-    assert not any(need["is_missing"] for need in told["needs"])
 
 
 @pytest.mark.parametrize(

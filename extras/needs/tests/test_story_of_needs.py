@@ -134,19 +134,6 @@ def test_a_command_line_of_a_skill_finds_its_packages(
     assert advice in agent.tool_messages("run_command")[-1].text
 
 
-def test_a_traceback_names_what_brings_the_module(skills_dir: Path, make_agent: MakeAgent) -> None:
-    write_skill(skills_dir, "late", "Late.", scripts__run_py="def main():\n    import nobody_has\nmain()\n")
-    load, run = call("load_skill", name="late"), call("run_script", skill="late", path="scripts/run.py")
-    agent = make_agent([calls(load), calls(run), "Done."])
-    agent.say("Run it.")
-    agent.answer({"type": "approve"})
-    (result,) = agent.tool_messages("run_script")
-    assert (
-        "The module nobody_has is not installed for it. A person can bring what late needs: skills-agent "
-        "skills needs late --install (with --with PACKAGE, what no file of it names)."
-    ) in str(result.content)
-
-
 @pytest.mark.parametrize(
     ("command", "is_said"),
     [

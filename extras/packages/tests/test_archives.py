@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 from skills_agent.packages.address import Address
 from skills_agent.packages.archive import offer_of_archive
 from skills_agent.packages.errors import EntryError, OfferError, PackageError
-from skills_agent.packages.fetch import fetch
 from skills_agent.packages.offer import Offer, Wanted
-from skills_agent.skills.library.contents import ContentLimits, list_contents, read_digest
+from skills_agent.skills.library.contents import ContentLimits
 from tests.git_server import SKILL as TEXT
 
 LIMITS = ContentLimits(max_bytes=30_000_000, max_files=200)
@@ -290,15 +289,6 @@ def test_a_link_within_a_skill_stays_one(form: str, tmp_path: Path) -> None:
     assert installed.files["docs/l"].endswith(" link")
 
 
-def test_an_archive_gives_the_digest_that_its_folder_gives(tmp_path: Path) -> None:
-    raw = zipped(MAIN, ("greet/scripts/run.sh", b"echo\n", FILE))
-    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-        archive.extractall(tmp_path / "plain")
-    offer = offered(raw, tmp_path)
-    folder = tmp_path / "plain/greet"
-    assert offer.skills[0].digest == read_digest(folder, list_contents(folder, LIMITS))
-
-
 def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.zip")
     into = tmp_path / "into"
@@ -321,15 +311,6 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
         assert "File too large" in str(refused(raw, tmp_path))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-def test_only_the_wanted_skills_are_offered(tmp_path: Path) -> None:
-    skills = [(f"{name}/SKILL.md", TEXT.format(name=name, text="x").encode(), FILE) for name in "abc"]
-    (tmp_path / "package.zip").write_bytes(zipped(*skills))
-    (tmp_path / "into").mkdir()
-    address = Address("package.zip", "archive", str(tmp_path / "package.zip"))
-    offer = fetch(Wanted(address, tmp_path / "into", frozenset("b")))
-    assert [each.name for each in offer.skills] == ["b"]
 
 
 @given(

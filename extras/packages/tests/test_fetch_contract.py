@@ -253,13 +253,3 @@ def test_limits_hold(shelf: Shelf) -> None:
     for limits in (ContentLimits(max_bytes=100_000), ContentLimits(max_files=2)):
         with pytest.raises(PackageError):
             shelf.ask(limits=limits)
-
-
-def test_copies_lie_in_the_folder_of_the_offer_alone(shelf: Shelf) -> None:
-    shelf.put(SKILLS)
-    before = {each for each in shelf.root.rglob("*") if "repositories" not in each.parts}
-    offer = shelf.ask("greet")
-    into = shelf.root / "into-1"
-    assert all(each.folder.is_relative_to(into) for each in offer.skills)
-    after = {each for each in shelf.root.rglob("*") if "repositories" not in each.parts}
-    assert all(each == into or each.is_relative_to(into) for each in after - before)

@@ -80,15 +80,6 @@ def test_each_kind_of_ref_means_its_commit(repository: Repository, ask: Asking, 
     assert "Say hello." in (offer.skills[0].folder / "SKILL.md").read_text()
 
 
-def test_of_a_branch_and_a_tag_of_one_name_the_tag_is_meant(repository: Repository, ask: Asking) -> None:
-    old = repository.skill()
-    repository.git("tag", "v1")
-    new = repository.skill(text="Newer.")
-    repository.git("branch", "v1")
-    assert ask(f"{repository.address}@v1").resolved == old
-    assert ask(f"{repository.address}@refs/heads/v1").resolved == new
-
-
 def test_a_branch_named_like_a_commit_is_not_taken_for_it(repository: Repository, ask: Asking) -> None:
     commit = repository.skill()
     other = repository.skill(text="Evil.")
@@ -103,15 +94,6 @@ def test_a_ref_that_is_not_there_is_told_from_a_skill(repository: Repository, as
         ask(f"{repository.address}@{ref}")
 
 
-def test_what_is_no_commit_is_said(repository: Repository, ask: Asking) -> None:
-    with pytest.raises(OfferError, match="no such branch, tag or commit"):  # it is empty
-        ask(repository.address)
-    repository.skill()
-    repository.git("tag", "file", "HEAD:skills/greet/SKILL.md")
-    with pytest.raises(OfferError, match="git says"):
-        ask(f"{repository.address}@file")
-
-
 def test_what_was_resolved_is_fetched_whatever_the_ref_means_by_now(
     repository: Repository, ask: Asking
 ) -> None:
@@ -120,16 +102,6 @@ def test_what_was_resolved_is_fetched_whatever_the_ref_means_by_now(
     offer = ask(f"{repository.address}@main", resolved=old)
     assert offer.resolved == old
     assert "Say hello." in (offer.skills[0].folder / "SKILL.md").read_text()
-
-
-def test_a_commit_that_is_gone_is_said(repository: Repository, ask: Asking) -> None:
-    gone = repository.skill()
-    repository.git("update-ref", "-d", "refs/heads/main")
-    repository.skill(text="Another history.")
-    repository.git("reflog", "expire", "--expire=now", "--all")
-    repository.git("gc", "--quiet", "--prune=now")
-    with pytest.raises(OfferError, match=f"git says: .*{gone}"):
-        ask(repository.address, resolved=gone)
 
 
 @pytest.mark.parametrize(
@@ -201,14 +173,6 @@ def test_no_redirect_is_followed(repository: Repository, site: GitSite, ask: Ask
         assert not other.requests
 
 
-def test_without_git_a_sentence_says_so(
-    repository: Repository, ask: Asking, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(OfferError, match="the program git is needed"):
-        ask(repository.address)
-
-
 @pytest.mark.parametrize("entry", ["tools", "{here}/tools"])
 def test_git_of_a_project_is_never_what_fetches(
     repository: Repository, ask: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
@@ -275,15 +239,6 @@ def test_no_hook_or_filter_runs_and_no_attribute_counts(
     assert sorted(skill.files) == [".gitattributes", "SKILL.md", "notes.md"]
     assert (skill.folder / "SKILL.md").read_text() == f"{GREET}$Id$ $Format:%H$\n"
     assert (skill.folder / "notes.md").read_bytes() == b"one\ntwo\n"
-
-
-def test_the_user_may_say_that_a_repository_is_elsewhere(
-    repository: Repository, ask: Asking, tmp_path: Path
-) -> None:
-    commit = repository.skill()
-    text = f'[url "{repository.folder.parent.as_uri()}/"]\ninsteadOf = https://host.invalid/\n'
-    (tmp_path / "home" / ".gitconfig").write_text(text)
-    assert ask("https://host.invalid/skills.git").resolved == commit
 
 
 # --- which files ---

@@ -60,16 +60,6 @@ def test_verify_names_a_changed_mode(cli: CommandLine, installed: Path, mode: in
     assert "mode     scripts/add_up.py" in done.out
 
 
-def test_verify_says_what_is_gone_and_what_the_lock_does_not_have(cli: CommandLine, installed: Path) -> None:
-    shutil.copytree(installed, installed.with_name("mine"))
-    installed.rename(installed.with_name("elsewhere"))
-    done = cli.run("skills", "verify")
-    assert done.code == 1
-    assert "rain-gauge  missing" in done.out
-    assert "Not in skills.lock: elsewhere, mine." in done.out
-    assert cli.run("skills", "verify", "mine").code == 1
-
-
 def test_a_link_in_the_place_of_a_skill_is_a_difference(cli: CommandLine, installed: Path) -> None:
     installed.rename(cli.workspace / "elsewhere")
     installed.symlink_to(cli.workspace / "elsewhere")
@@ -105,11 +95,6 @@ def test_a_lock_works_in_another_place(cli: CommandLine, installed: Path) -> Non
     shutil.rmtree(cli.workspace / "shared")
     assert cli.run(*LOCKED, "--workspace", str(elsewhere)).code == 0
     assert (elsewhere / ".agent" / "skills" / "rain-gauge" / "SKILL.md").exists()
-
-
-def test_a_source_or_the_lock(cli: CommandLine, installed: Path) -> None:
-    assert cli.run("skills", "install").code == 2
-    assert cli.run(*LOCKED, "./shared").code == 2
 
 
 def test_update_checks_and_takes_what_the_source_has(cli: CommandLine, installed: Path) -> None:
@@ -153,15 +138,6 @@ def test_update_leaves_a_local_change(cli: CommandLine, installed: Path) -> None
     assert not (installed / "notes.md").exists()
 
 
-def test_uninstall_keeps_a_backup(cli: CommandLine, installed: Path) -> None:
-    done = cli.run("skills", "uninstall", "rain-gauge", "--yes")
-    assert done.code == 0
-    assert not installed.exists()
-    command = done.out.partition("To put it back: skills-agent ")[2].split()
-    assert cli.run(*command, "--yes").code == 0
-    assert installed.exists()
-
-
 def test_a_lock_of_a_repository_does_not_steer_the_terminal(cli: CommandLine, installed: Path) -> None:
     lock = installed.parent / "skills.lock"
     text = lock.read_text().replace('"../../shared"', json.dumps("\x1b[2J./shared"))
@@ -193,31 +169,6 @@ def test_a_lock_that_says_nothing_of_manifests_is_taken(cli: CommandLine) -> Non
     manifest = lock.parent / "rain-gauge" / MANIFEST_FILE
     manifest.write_text(manifest.read_text()[:100])
     assert cli.run("skills", "verify").code == 1
-
-
-def test_a_packed_skill_is_installed_from_its_archive(cli: CommandLine) -> None:
-    folder = str(cli.write_skill() / "rain-gauge")
-    done = cli.run("skills", "pack", folder)
-    assert done.code == 0, done.errors
-    digest, archive = (line.split()[index] for line, index in zip(done.out.splitlines(), (1, 0), strict=True))
-    skill = cli.run("skills", "pack", folder, "--json").value
-    assert (skill["file"], skill["sha256"]) == ("rain-gauge.skill", archive)
-    assert (skill["name"], skill["digest"], skill["files"]) == ("rain-gauge", digest, 2)
-    assert cli.run("skills", "install", "./rain-gauge.skill", "--to", "elsewhere", "--yes").code == 0
-    assert f'digest = "{digest}"' in (cli.workspace / "elsewhere" / "skills.lock").read_text()
-    assert cli.run("skills", "verify", "--to", "elsewhere").code == 0
-
-
-def test_packing_says_what_is_in_its_way(cli: CommandLine) -> None:
-    folder = str(cli.write_skill() / "rain-gauge")
-    done = cli.run("skills", "pack", folder, "-o", "missing/x.zip")
-    assert done.code == 1
-    assert "No such file or directory" in done.errors
-    cli.write_skill("---\nname: other\ndescription: Adds up rainfall.\n---\nTODO: write this.\n")
-    done = cli.run("skills", "pack", folder, "-o", "x.zip")
-    assert done.code == 1
-    assert "rain-gauge is not packed: skills lint finds errors" in done.errors
-    assert not (cli.workspace / "x.zip").exists()
 
 
 # Of a git server: moved tags, updates

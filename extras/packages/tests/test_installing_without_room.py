@@ -12,7 +12,7 @@ from tests.graph.cli.command_line import CommandLine
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("room", [0, 200, 3_000, 9_000, 14_000])
+@pytest.mark.parametrize("room", [200, 9_000])
 def test_without_room_nothing_is_changed(cli: CommandLine, room: int) -> None:
     """Files may have `room` bytes: a write beyond fails as on a full disk."""
     shared = Installs(cli.workspace)
@@ -34,7 +34,7 @@ def test_without_room_nothing_is_changed(cli: CommandLine, room: int) -> None:
         assert "Traceback" not in errors
         assert (folder / "skills.lock").read_text() == before
         assert (folder / "ask" / "large.md").read_text() == "x" * 10_000
-    assert process.returncode or room >= 12_000
+    assert process.returncode
     assert cli.run("skills", "verify").code == 0
     assert {each.name for each in folder.iterdir()} == {"ask", "skills.lock"}
     shutil.rmtree(folder)

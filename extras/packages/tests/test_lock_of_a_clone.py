@@ -18,7 +18,7 @@ ADDRESSES = [
     *(f"git+{scheme}://{{host}}:{{port}}/x.git" for scheme in ("http", "https", "ssh")),
     *("https://{host}:{port}/x.git", "ssh://git@{host}:{port}/x.git"),
 ]
-COMMANDS = [("update", "--check"), ("update", "--yes"), ("install", "--locked", "--yes")]
+COMMANDS = [("update", "--yes"), ("install", "--locked", "--yes")]
 
 
 class Listener:
@@ -107,19 +107,3 @@ def test_a_host_that_was_typed_once_on_this_machine_may_be_named(cli: CommandLin
         before = len(site.requests)
         cli.run("skills", "update", "--check")
         assert len(site.requests) == before
-
-
-def test_the_lock_of_the_users_own_folder_was_typed(cli: CommandLine, tmp_path: Path) -> None:
-    repository = Repository(tmp_path / "repositories" / "acme.git")
-    repository.skill()
-    with serving_git(repository.folder.parent) as site:
-        done = cli.run("skills", "install", f"git+{site.url}/acme.git", "--to", "user", "--yes")
-        assert done.code == 0, done.err
-        assert cli.run("skills", "update", "--check", "--to", "user").code == 0
-
-
-def test_a_name_that_git_knows_alone_reaches_none(cli: CommandLine, listener: Listener) -> None:
-    source = f"git+https://x.localhost:{listener.port}/x.git"
-    clone(cli, LockedSkill(name="one", source=source, digest="0" * 64))
-    cli.run("skills", "update", "--check")
-    assert listener.came == 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extras.packages.tests.installs import SKILL, Installs, plain_zip
+from extras.packages.tests.installs import SKILL, plain_zip
 from skills_agent.packages.address import parse_address
 from skills_agent.packages.errors import EntryError
 from skills_agent.packages.fetch import fetch
@@ -16,11 +16,8 @@ from skills_agent.packages.manifest import (
     Manifest,
     parse_manifest,
     read_manifest,
-    statement,
 )
 from skills_agent.packages.offer import Offer, Wanted
-from skills_agent.packages.staging import files_of
-from skills_agent.skills.library.contents import LEFT_OUT, ContentLimits, list_contents, read_digests
 
 DIGEST = "a" * 64
 PLAIN: dict[str, Any] = {"version": 1, "name": "greet", "digest": DIGEST, "files": {"SKILL.md": DIGEST}}
@@ -49,18 +46,9 @@ def packed(place: Path, manifest: bytes) -> str:
     return "greet.skill"
 
 
-def test_it_is_no_part_of_the_skill() -> None:
-    assert MANIFEST_FILE in LEFT_OUT
-
-
-@pytest.mark.parametrize("source", ["archive", "folder"])
-def test_an_installed_copy_keeps_it(source: str, tmp_path: Path) -> None:
+def test_an_installed_copy_keeps_it(tmp_path: Path) -> None:
     manifest = manifest_of(tmp_path, skill_version="1.2", signature="text")
-    if source == "archive":
-        packed(tmp_path, manifest)
-    else:
-        (tmp_path / "plain" / MANIFEST_FILE).write_bytes(manifest)
-    [skill] = offered(tmp_path, "greet.skill" if source == "archive" else "plain").skills
+    [skill] = offered(tmp_path, packed(tmp_path, manifest)).skills
     assert (skill.folder / MANIFEST_FILE).read_bytes() == manifest
     assert MANIFEST_FILE not in skill.files
     read = read_manifest(skill.folder)
@@ -78,25 +66,13 @@ def test_an_installed_copy_keeps_it(source: str, tmp_path: Path) -> None:
         ({"name": "wave"}, "it is of wave, and the skill is named greet"),
     ],
 )
-@pytest.mark.parametrize("source", ["archive", "folder"])
 def test_a_package_that_it_does_not_fit_is_refused(
-    source: str, changes: dict[str, Any], reason: str, tmp_path: Path
+    changes: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
-    manifest = manifest_of(tmp_path, **changes)
-    if source == "archive":
-        packed(tmp_path, manifest)
-    else:
-        (tmp_path / "plain" / MANIFEST_FILE).write_bytes(manifest)
+    archive = packed(tmp_path, manifest_of(tmp_path, **changes))
     with pytest.raises(EntryError, match=reason) as caught:
-        offered(tmp_path, "greet.skill" if source == "archive" else "plain")
+        offered(tmp_path, archive)
     assert caught.value.entry.endswith(MANIFEST_FILE)
-
-
-def test_one_in_a_folder_of_the_skill_is_left_out(tmp_path: Path) -> None:
-    raw = plain_zip({"greet/SKILL.md": SKILL, f"greet/scripts/{MANIFEST_FILE}": b"#!/bin/sh"})
-    (tmp_path / "greet.zip").write_bytes(raw)
-    [skill] = offered(tmp_path, "greet.zip").skills
-    assert [each.name for each in skill.folder.rglob("*")] == ["SKILL.md"]
 
 
 def test_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
@@ -159,19 +135,3 @@ def test_what_is_written_is_read_and_always_the_same(tmp_path: Path) -> None:
     again = Manifest(version=1, name="greet", digest=DIGEST, files=dict(reversed(files.items())))
     assert manifest.content() == again.content()
     assert parse_manifest(manifest.content(), tmp_path) == manifest
-
-
-def test_a_statement_is_a_line_of_sha256sum() -> None:
-    assert statement("greet", DIGEST) == f"{DIGEST}  greet\n".encode()
-
-
-def test_an_installed_skill_has_its_manifest(tmp_path: Path) -> None:
-    installs = Installs(tmp_path)
-    folder = installs.write("greet", "one") / "greet"
-    digests = list(read_digests(folder, list_contents(folder, ContentLimits())))
-    [skill] = offered(tmp_path, "shared").skills
-    manifest = Manifest(version=1, name="greet", digest=skill.digest, files=files_of(digests))
-    (folder / MANIFEST_FILE).write_bytes(manifest.content())
-    installs.install()
-    assert read_manifest(installs.folder / "greet") == manifest
-    installs.assert_settled()

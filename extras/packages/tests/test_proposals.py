@@ -1,18 +1,13 @@
 """The agent proposes skills: a person sees them whole, and what was seen is what is installed."""
 
-import json
-import os
 import shutil
-import signal
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.sqlite import SqliteSaver
 
 from skills_agent.graph.places import trust_file_of, user_state_folder
 from skills_agent.graph.services import Host, Services
@@ -33,7 +28,6 @@ from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.sources.memory import MemorySource
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
-from tests.forked import run_forked
 from tests.kit import MakeAgent
 
 APPROVE = {"type": "approve"}
@@ -120,18 +114,6 @@ def test_a_person_sees_every_file_and_what_was_seen_is_installed(
     assert "To undo it: skills-agent skills uninstall rain-report" in told
 
 
-def test_the_lock_says_from_which_thread_and_model_it_is(make_agent: MakeAgent) -> None:
-    agent = make_agent([proposal(), "Done."], **ON)
-    accept(agent)
-    skill = locked(agent)
-    assert skill
-    assert skill.proposed
-    assert skill.source == "proposal:thread"
-    assert skill.proposed.thread == "thread"
-    assert skill.proposed.model == "scripted"
-    assert skill.proposed.reason == "The columns are named differently in each file."
-
-
 def test_the_next_turn_has_the_skill_and_nobody_vouches_for_it(make_agent: MakeAgent) -> None:
     run = calls(call("run_script", skill="rain-report", path="scripts/add_up.py"))
     agent = make_agent([proposal(), "Done.", run, "Done."], **ON)
@@ -139,16 +121,6 @@ def test_the_next_turn_has_the_skill_and_nobody_vouches_for_it(make_agent: MakeA
     agent.say("How much rain?", skills=["rain-report"])
     assert agent.values["skills_loaded"]["rain-report"]["source"] == "project"
     assert "The skill `rain-report` is from an untrusted source" in question(agent)
-
-
-def test_a_rejected_proposal_leaves_nothing_and_the_model_reads_why(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
-    agent = make_agent([proposal(), "Done."], **ON)
-    agent.say("Learn it.")
-    agent.answer({"type": "reject", "message": "Too special."})
-    assert "Too special." in result(agent)
-    assert not skills_dir.exists()
 
 
 def test_what_a_person_wrote_instead_is_installed_and_judged_anew(
@@ -296,26 +268,6 @@ def test_an_edit_shows_the_difference_and_keeps_the_other_files(
     assert [each.digest for each in target.backups.of("rain-report")] == [first.digest]
 
 
-def test_a_thread_keeps_the_version_that_it_has_loaded(make_agent: MakeAgent) -> None:
-    agent = make_agent([proposal(), "Done.", "Loaded.", proposal(files=edited()), "Done.", "More."], **ON)
-    accept(agent)
-    agent.say("Load it.", skills=["rain-report"])
-    before = agent.values["skills_loaded"]["rain-report"]["digest"]
-    accept(agent)
-    assert "This thread keeps the version that it has loaded; a new thread gets the new one." in result(agent)
-    agent.say("Go on.")
-    assert agent.values["skills_loaded"]["rain-report"]["digest"] == before
-
-
-def test_an_untrusted_skill_of_the_project_may_be_edited_in_place(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
-    write_skill(skills_dir, "rain-report", "Adds up. Use for rain.")
-    agent = make_agent([proposal(files=edited()), "Done."], **ON)
-    accept(agent)
-    assert "Bergen first." in (skills_dir / "rain-report" / "SKILL.md").read_text()
-
-
 def _trust(skills_dir: Path, *, list_: str = "", more: str = "") -> None:
     """Vouch for the skill that is there, to which `more` is added; `list_` replaces the list of trust."""
     workspace = skills_dir.parent.parent
@@ -431,7 +383,8 @@ def test_a_skill_that_changes_between_the_answer_and_the_call_is_left_alone(
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(propose, "install_proposed"), (Target, "commit"), (Journal, "write")]
+    ("kind", "name"),
+    [(propose, "install_proposed"), (Target, "commit"), (Journal, "write"), (Backups, "keep")],
 )
 @pytest.mark.variants
 def test_a_process_that_ends_in_the_middle_installs_it_once(
@@ -463,86 +416,6 @@ def test_a_process_that_ends_in_the_middle_installs_it_once(
     assert len(backups) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [(propose, "install_proposed"), (Target, "commit"), (Journal, "write"), (Backups, "keep")],
-)
-def test_a_killed_process_installs_it_once(
-    make_agent: MakeAgent, skills_dir: Path, tmp_path: Path, kind: Any, name: str
-) -> None:
-    script = [proposal(), "Done.", proposal(files=edited()), "Done."]
-    file, whole = str(tmp_path / "threads.sqlite"), getattr(kind, name)
-
-    def ask() -> None:
-        with SqliteSaver.from_conn_string(file) as saver:
-            agent = make_agent(script, checkpointer=saver, **ON)
-            accept(agent)
-            agent.say("Better.")
-
-    def killed(*args: Any) -> None:
-        whole(*args)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def answer() -> None:
-        setattr(kind, name, killed)
-        with SqliteSaver.from_conn_string(file) as saver:
-            make_agent(script, checkpointer=saver, **ON).answer(APPROVE)
-
-    assert run_forked(ask) == 0
-    assert run_forked(answer) == -signal.SIGKILL
-    with SqliteSaver.from_conn_string(file) as saver:
-        agent = make_agent(script, checkpointer=saver, **ON)
-        agent.run(None)
-        assert not agent.state.interrupts
-        assert "A person agreed: rain-report is installed" in result(agent)
-    assert "Bergen first." in (skills_dir / "rain-report" / "SKILL.md").read_text()
-    assert len(Target(skills_dir, user_state_folder(agent.settings)).backups.of("rain-report")) == 1
-    assert {each.name for each in skills_dir.iterdir()} == {"rain-report", "skills.lock"}
-
-
-def test_a_hosts_tool_of_that_name_is_any_tool(make_agent: MakeAgent) -> None:
-    ran: list[str] = []
-
-    class CutOff(BaseException):
-        """Stands for a kill."""
-
-    @tool
-    def propose_skill(name: str) -> str:
-        """Take a proposal to a board."""
-        ran.append(name)
-        raise CutOff
-
-    propose_skill.metadata = {"risk": "write"}
-    asked = calls(call("propose_skill", name="x"))
-    agent = make_agent([asked, "Done."], tools=[propose_skill], require_approval_for=frozenset())
-    with pytest.raises(CutOff):
-        agent.say("Go.")
-    agent.run(None)
-    assert "Outcome unknown" in question(agent)
-    assert ran == ["x"]
-
-
-def test_a_process_that_ends_before_it_installs_it_later(
-    make_agent: MakeAgent, skills_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    saver = InMemorySaver()
-    agent = make_agent([proposal(), "Done."], checkpointer=saver, **ON)
-    agent.say("Learn it.")
-
-    def cut_off(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(propose, "install_proposed", cut_off)
-        with pytest.raises(KeyboardInterrupt):
-            agent.answer(APPROVE)
-    assert not (skills_dir / "rain-report").exists()
-    again = make_agent([proposal(), "Done."], checkpointer=saver, **ON)
-    again.run(None)
-    assert (skills_dir / "rain-report" / "SKILL.md").read_text() == SKILL
-
-
 @pytest.mark.parametrize(
     ("tool", "args"),
     [
@@ -570,15 +443,6 @@ def test_files_of_skills_are_written_by_proposals_alone(
     assert "Protected path" in question(off)
 
 
-def test_a_folder_of_skills_around_the_workspace_stops_no_writing(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
-    write = calls(call("write_file", path="notes.md", content="x"))
-    agent = make_agent([write, "Done."], skills_dirs=(workspace,), **ON)
-    agent.say("Write.")
-    assert "new file" in question(agent)
-
-
 def test_half_a_character_is_no_text(tmp_path: Path) -> None:
     target = Target(tmp_path / "skills", tmp_path / "state")
     wish = ProposeSkillArguments.model_construct(name="x", reason="x", files=edited("\ud800"), remove=[])
@@ -593,11 +457,3 @@ def test_a_folder_that_a_link_leads_out_of_is_not_used(make_agent: MakeAgent, wo
     (workspace / ".agent" / "skills").symlink_to(outside)
     assert "leads out of the workspace" in refused(make_agent([proposal(), "Done."], **ON))
     assert not list(outside.iterdir())
-
-
-def test_arguments_from_a_chat_ui_may_be_texts(make_agent: MakeAgent, skills_dir: Path) -> None:
-    agent = make_agent([proposal(), "Done."], **ON)
-    agent.say("Learn it.")
-    args = {"name": "rain-report", "reason": "x", "files": json.dumps(edited()), "remove": "[]"}
-    agent.answer({"type": "edit", "edited_action": {"name": "propose_skill", "args": args}})
-    assert "Bergen first." in (skills_dir / "rain-report" / "SKILL.md").read_text()

@@ -10,7 +10,6 @@ from skills_agent.packages.installation import install, plan_rollback
 from skills_agent.packages.lock import Proposed, read_lock
 from skills_agent.packages.proposal import ProposeSkillArguments, draft, install_proposed
 from skills_agent.packages.target import Target
-from tests.agents import call, calls
 from tests.graph.cli.command_line import CommandLine
 
 SKILL = """\
@@ -67,20 +66,6 @@ def rollback(cli: CommandLine, *more: str) -> str:
     return done.out
 
 
-def test_what_a_person_accepted_is_undone(cli: CommandLine, folder: Path) -> None:
-    files = {"SKILL.md": SKILL.format(text="one")}
-    wish = calls(call("propose_skill", name="rain-report", reason="It is short.", files=files))
-    cli.write_users_settings("packages_propose = true\n")
-    model = cli.script(wish, "Done.")
-    assert cli.run("ask", "Learn it.", "--model", model, "--thread", "learn", "--yes", "write").code == 3
-    assert not folder.exists()
-    done = cli.run("resume", "learn", "--model", model, "--approve")
-    assert done.code == 0
-    assert text_of(folder) == "one"
-    assert cli.run("skills", "uninstall", "rain-report", "--yes").code == 0
-    assert text_of(folder) == ""
-
-
 def test_the_last_version_comes_back_and_the_next_time_the_one_before(cli: CommandLine, folder: Path) -> None:
     propose(cli, "zero", "z")
     propose(cli, "one", "a")
@@ -108,15 +93,6 @@ def test_what_was_installed_and_removed_comes_back_with_what_the_lock_had(
     assert text_of(folder) == "two"
     assert (folder / "skills.lock").read_text() == before
     assert cli.run("skills", "verify").code == 0
-
-
-def test_without_a_yes_nothing_is_changed(cli: CommandLine, folder: Path) -> None:
-    publish(cli, "one", "two")
-    asked = cli.run("skills", "rollback", "rain-report")
-    assert asked.code == 1
-    assert "Nobody is here to say yes" in asked.err
-    assert "  +one" in asked.out
-    assert text_of(folder) == "two"
 
 
 def test_a_local_change_is_kept_as_a_backup_and_the_lock_stays(cli: CommandLine, folder: Path) -> None:

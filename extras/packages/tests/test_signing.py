@@ -194,74 +194,12 @@ def test_a_signature_that_was_removed_or_damaged_is_a_difference_and_comes_back(
     assert cli.run("skills", "verify").code == 0
 
 
-def test_sign_says_what_it_needs_and_signs_again(cli: CommandLine, alice: Publisher, tmp_path: Path) -> None:
-    without = cli.run("skills", "sign", str(alice.skill))
-    assert (without.code, ".ssh/id_ed25519" in without.err) == (1, True)
-    (tmp_path / "note.txt").write_text("x")
-    assert "it has no SKILL.md" in alice.sign(tmp_path).err
-    assert "Nothing is signed with" in alice.sign(key=tmp_path / "note.txt").err
-    assert not (alice.skill / MANIFEST_FILE).exists()
-    assert alice.sign().code == 0
-    assert alice.sign(key=make_key(tmp_path / "other")).code == 0
-
-
 def test_a_signature_is_written_through_no_link(alice: Publisher, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (alice.skill / MANIFEST_FILE).symlink_to(victim)
     assert alice.sign().code == 1
     assert victim.read_text() == "mine"
-
-
-def test_a_key_that_expired_or_was_revoked_installs_nothing(cli: CommandLine, alice: Publisher) -> None:
-    alice.sign()
-    alice.allow('valid-before="20200101"')
-    assert "does not count today" in alice.install().err
-    alice.allow()
-    (alice.settings / "revoked_signers").write_text(alice.public)
-    assert "is revoked" in alice.install().err
-    assert not any((cli.workspace / ".agent").glob("skills/*"))
-    (alice.settings / "revoked_signers").unlink()
-    alice.install()
-    (alice.settings / "revoked_signers").write_text(alice.public)
-    done = cli.run("skills", "verify")
-    assert (done.code, "is revoked" in done.out) == (1, True)
-
-
-def test_verify_elsewhere_fails_for_no_signer_that_nobody_knows(
-    cli: CommandLine, alice: Publisher, tmp_path: Path
-) -> None:
-    alice.sign()
-    alice.allow()
-    alice.install()
-    other = CommandLine(tmp_path / "other")
-    shutil.copytree(cli.workspace / ".agent", other.workspace / ".agent")
-    done = other.run("skills", "verify", XDG_STATE_HOME=str(tmp_path / "state"))
-    assert done.code == 0
-    assert "nobody here vouches for the key" in done.out
-
-
-def test_what_a_signer_signed_hides_no_skill_of_the_user_silently(cli: CommandLine, alice: Publisher) -> None:
-    mine = cli.home / ".agent/skills"
-    write_skill(mine, "greet", "Greets, as I like it. Use when greeting.")
-    alice.sign()
-    alice.allow()
-    alice.install()
-    assert is_trusted(cli)
-    for command in (("skills", "list"), ("doctor",)):
-        assert "greet of project" in cli.run(*command).out
-    assert "hides greet of user" in cli.run("ask", "go", "--model", asking(cli)).out
-
-
-def test_a_file_of_signers_in_the_workspace_vouches_for_nobody(cli: CommandLine, alice: Publisher) -> None:
-    alice.sign()
-    alice.allow()
-    alice.install()
-    brought = cli.workspace / "allowed_signers"
-    alice.allowed.rename(brought)
-    alice.allowed.symlink_to(brought)
-    assert not is_trusted(cli)
-    assert "may have come from somebody else" in alice.install().err
 
 
 def test_no_workspace_says_whose_signatures_count(cli: CommandLine, alice: Publisher) -> None:

@@ -199,20 +199,3 @@ def test_the_workflow_passes_and_finds_what_is_not_published(publisher: Publishe
         assert done.returncode == 0, (step, done.stdout, done.stderr)
     publisher.write_version("1.1")
     assert [publisher.run(step).returncode for step in steps()] == [0, 0, 1, 0, 1]
-
-
-@pytest.mark.slow
-def test_a_repository_that_is_published_again_is_the_same(publisher: Publisher) -> None:
-    publisher.publish()
-    before = {file: file.read_bytes() for file in publisher.folder.rglob("*") if file.is_file()}
-    publisher.publish()
-    assert publisher.run("python publish.py").returncode == 0
-    assert {file: file.read_bytes() for file in publisher.folder.rglob("*") if file.is_file()} == before
-    done = publisher.run("python publish.py --throw-away-key")
-    assert done.returncode == 0, done.stderr
-    file = publisher.folder / "skills" / "text-stats" / ".skill-manifest.json"
-    assert file.read_bytes() != before[file]
-    (publisher.folder / "skills" / "text-stats" / "SKILL.md").write_text("no skill")
-    done = publisher.run("python publish.py")
-    assert done.returncode == 1
-    assert "text-stats" in done.stdout + done.stderr

@@ -119,32 +119,6 @@ def test_a_read_only_skill_is_replaced_and_removed(installs: Installs) -> None:
     installs.assert_settled()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_folder_is_one_sentence(installs: Installs) -> None:
-    installs.write("greet", "one")
-    installs.folder.mkdir()
-    installs.folder.chmod(0o555)
-    with pytest.raises(PackageError, match="Permission denied"):
-        installs.install()
-    assert list(installs.folder.iterdir()) == []
-
-
-def test_a_state_folder_that_cannot_be_used_is_named(installs: Installs, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    state = tmp_path / "file" / "state"
-    with pytest.raises(
-        PackageError, match=f"Cannot install into {installs.folder}: {state}.*: Not a directory"
-    ):
-        Target(installs.folder, state).draft().__enter__()
-
-
-def test_a_target_that_is_a_link_is_refused(installs: Installs, tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    with pytest.raises(PackageError), Target(tmp_path / "link", installs.state).draft():
-        pass
-
-
 # What a repository brings
 
 

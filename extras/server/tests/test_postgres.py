@@ -11,9 +11,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
 
 from skills_agent.server.postgres import without_password
@@ -87,22 +86,6 @@ def test_the_journal_is_beside_the_threads(cli: CommandLine, dsn: str) -> None:
         assert connection.execute("SELECT tool FROM skills_agent_journal").fetchall() == []
 
 
-def test_the_commands_that_read_threads_read_the_database(cli: CommandLine, dsn: str) -> None:
-    ask(cli, dsn, LOAD, RUN, ANSWER, thread="first")
-    ask(cli, dsn, "Nothing.", thread="second")
-    variables = {"SKILLS_AGENT_SERVER_DATABASE": dsn}
-    listed = cli.run("threads", "list", "--json", **variables).value
-    assert [(line["thread"], line["status"]) for line in listed] == [("second", "done"), ("first", "waiting")]
-    cli.run("resume", "first", "--approve", "--always", "thread", **variables)
-    (grant,) = cli.run("threads", "show", "first", "--json", **variables).value["grants"]
-    assert (grant["scope"], grant["revoked"]) == ("thread", False)
-    assert cli.run("threads", "revoke", "first", grant["id"], **variables).code == 0
-    (grant,) = cli.run("threads", "show", "first", "--json", **variables).value["grants"]
-    assert grant["revoked"]
-    unknown = cli.run("resume", "third", **variables)
-    assert unknown.err == "error: There is no thread 'third' here. Threads: first, second.\n"
-
-
 def test_the_password_is_shown_and_kept_nowhere(cli: CommandLine, dsn: str, postgres: Postgres) -> None:
     shown = [ask(cli, dsn, LOAD, RUN, ANSWER)]
     command = shown[0].out.rpartition("To run it: skills-agent ")[2].split()
@@ -173,23 +156,6 @@ def test_a_database_that_cannot_be_used_is_one_line(
         assert text in done.err
 
 
-def test_without_its_packages_the_command_that_installs_them_is_named(cli: CommandLine, dsn: str) -> None:
-    program = (
-        "import sys; sys.modules['psycopg'] = None; from skills_agent.graph.cli.main import main; main()"
-    )
-    environment = {**os.environ, "HOME": str(cli.home), "SKILLS_AGENT_SERVER_DATABASE": dsn}
-    done = subprocess.run(
-        [sys.executable, "-c", program, "threads", "list"],
-        cwd=cli.workspace,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "pip install 'skills-agent[postgres]'" in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 def test_no_file_of_a_workspace_names_the_database(cli: CommandLine, dsn: str) -> None:
     cli.write(".agent/config.json", json.dumps({"server_database": dsn}))
     done = cli.run("ask", "x", "--model", cli.script("Hello."))
@@ -215,27 +181,6 @@ def test_a_conversation_goes_on_after_the_server_crashed(
     out, told = process.communicate("Two?\n", timeout=PATIENCE)
     assert (process.returncode, without_machine_warnings(told)) == (0, "")
     assert "Second." in out
-
-
-def test_a_server_that_goes_away_ends_the_command_in_one_line(
-    cli: CommandLine, dsn: str, postgres: Postgres
-) -> None:
-    options = ["--thread", "talk", "--model", cli.script("First.", "Second.")]
-    process = cli.start_piped("chat", *options, SKILLS_AGENT_SERVER_DATABASE=dsn)
-    assert process.stdout
-    say(process, "One?")
-    assert any(line == "First.\n" for line in process.stdout)
-    postgres.stop("immediate")
-    try:
-        _, told = process.communicate("Two?\n", timeout=PATIENCE)
-    finally:
-        postgres.start()
-    assert process.returncode == 1
-    assert postgres.password not in told
-    told = without_machine_warnings(told)
-    assert told.count("\n") == 1
-    assert told.startswith("error: Cannot keep threads in postgresql://postgres@127.0.0.1")
-    assert cli.run("ask", "Two?", *options, SKILLS_AGENT_SERVER_DATABASE=dsn).out.endswith("\nSecond.\n")
 
 
 def test_a_server_that_goes_away_in_a_run_is_told_to_machines_with_the_way_on(
@@ -298,18 +243,15 @@ with Threads.open(settings) as threads:
 def test_several_processes_may_be_the_first_at_the_same_time(
     kind: str, tmp_path: Path, postgres: Postgres
 ) -> None:
-    for round_ in range(2):
-        workspace = tmp_path / str(round_)
-        workspace.mkdir()
-        dsn = postgres.new_database() if kind == "postgres" else ""
-        started = [open_at_a_word(workspace, dsn) for _ in range(4)]
-        for process in started:
-            assert process.stdout
-            process.stdout.readline()
-        for process in started:
-            say(process, "now")
-        ends = [process.communicate(timeout=PATIENCE)[1] for process in started]
-        assert [process.returncode for process in started] == [0] * 4, "\n".join(ends)
+    dsn = postgres.new_database() if kind == "postgres" else ""
+    started = [open_at_a_word(tmp_path, dsn) for _ in range(4)]
+    for process in started:
+        assert process.stdout
+        process.stdout.readline()
+    for process in started:
+        say(process, "now")
+    ends = [process.communicate(timeout=PATIENCE)[1] for process in started]
+    assert [process.returncode for process in started] == [0] * 4, "\n".join(ends)
 
 
 def open_at_a_word(workspace: Path, dsn: str) -> "subprocess.Popen[str]":
@@ -388,60 +330,8 @@ def program(dsn: str, workspace: Path, replies: str, answer: str) -> Any:
     return json.loads(done.stdout)
 
 
-LOAD_BOTH = [
-    {**call("load_skill", name="one"), "id": "load-1"},
-    {**call("load_skill", name="two"), "id": "load-2"},
-]
-REPLIES = [
-    calls(*LOAD_BOTH),
-    "A.",
-    calls({**call("unload_skill", name="one"), "id": "unload-1"}),
-    "B.",
-    calls({**LOAD_BOTH[0], "id": "load-3"}),
-    "C.",
-]
-"""Three turns that load, unload and load again."""
-
-
-@pytest.fixture
-def talker(make_agent: MakeAgent, workspace: Path) -> Agent:
-    for name in ("one", "two"):
-        write_skill(workspace / ".agent" / "skills", name, f"The skill {name}.", body=f"Do {name}. " * 200)
-    return make_agent(REPLIES)
-
-
-def turn(number: int) -> Any:
-    return {"messages": [HumanMessage(f"Turn {number}", id=f"h-{number}")]}
-
-
-def shape(messages: list[AnyMessage]) -> list[Any]:
-    return [(each.type, each.content, getattr(each, "tool_calls", None)) for each in messages]
-
-
-def history(values: list[dict[str, Any]]) -> list[Any]:
-    """Return what every checkpoint of a thread holds in its delta-stored channels."""
-    return [(shape(each.get("messages", [])), each.get("skills_loaded")) for each in values]
-
-
-def in_memory(talker: Agent) -> list[Any]:
-    agent = agent_on(talker, InMemorySaver())
-    for number in range(3):
-        agent.run(turn(number))
-    return history([each.values for each in agent.graph.get_state_history(agent.config)])
-
-
 def agent_on(agent: Agent, saver: BaseCheckpointSaver[Any]) -> Agent:
     return Agent(agent.model, agent.settings, (), saver)
-
-
-def test_delta_channels_replay_the_same_from_postgres(talker: Agent, dsn: str) -> None:
-    expected = in_memory(talker)
-    for number in range(3):
-        with sync_saver(dsn) as saver:  # a new one sees only what was written
-            agent_on(talker, saver).run(turn(number))
-    with sync_saver(dsn) as saver:
-        agent = agent_on(talker, saver)
-        assert history([each.values for each in agent.graph.get_state_history(agent.config)]) == expected
 
 
 def test_a_long_thread_replays_beyond_its_snapshots(make_agent: MakeAgent, dsn: str) -> None:

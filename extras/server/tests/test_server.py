@@ -149,23 +149,27 @@ def url(server: Server) -> str:
     return server.url
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost.evil.example:3000"])
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        *(("POST", "/runs"), ("POST", "/runs/wait"), ("POST", "/runs/stream"), ("POST", "/threads")),
-        *(("GET", "/info"), ("PUT", "/store/items"), ("POST", "/threads/search"), ("POST", "/mcp")),
+        *(
+            ("POST", "/runs"),
+            ("POST", "/runs/wait"),
+            ("POST", "/threads"),
+            ("GET", "/info"),
+            ("POST", "/mcp"),
+        ),
         *(("POST", "/internal/truncate"), ("POST", "/deploy"), ("GET", "/openapi.json")),
     ],
 )
-def test_a_web_page_that_knows_the_port_gets_nothing(url: str, origin: str, method: str, path: str) -> None:
+def test_a_web_page_that_knows_the_port_gets_nothing(url: str, method: str, path: str) -> None:
     def count() -> int:
         counted: int = httpx.post(f"{url}/threads/count", json={}).json()
         return counted
 
     before = count()
     body = json.dumps({"assistant_id": "agent", "input": ask("Hello."), "on_completion": "keep"}).encode()
-    page = {"origin": origin, "sec-fetch-site": "cross-site"}
+    page = {"origin": EVIL["origin"], "sec-fetch-site": "cross-site"}
     preflight = {"access-control-request-method": method, "access-control-request-headers": "content-type"}
     answers = [
         httpx.options(url + path, headers=page | preflight),
@@ -180,22 +184,6 @@ def test_a_web_page_that_knows_the_port_gets_nothing(url: str, origin: str, meth
         assert "http.cors" in answer.json()["detail"]
         assert "access-control-allow-origin" not in answer.headers
     assert count() == before
-
-
-def test_an_image_or_a_script_of_another_page_is_not_loaded_but_a_link_is_followed(url: str) -> None:
-    page = {"sec-fetch-site": "cross-site", "sec-fetch-dest": "image"}
-    assert httpx.get(f"{url}/openapi.json", headers=page | {"sec-fetch-mode": "no-cors"}).status_code == 403
-    assert httpx.get(f"{url}/docs", headers=page | {"sec-fetch-mode": "navigate"}).status_code == 200
-
-
-def test_a_name_that_a_page_points_at_this_machine_gets_nothing(url: str) -> None:
-    port = url.rpartition(":")[2]
-    for name in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", ""):
-        answer = httpx.post(f"{url}/threads/search", json={}, headers={"host": f"{name}:{port}"})
-        assert answer.status_code == 403, name
-    for name in ("localhost", "127.0.0.1", "[::1]", "app.localhost"):
-        answer = httpx.post(f"{url}/threads/search", json={}, headers={"host": f"{name}:{port}"})
-        assert answer.status_code == 200, name
 
 
 def test_a_web_socket_of_another_page_is_not_opened(url: str) -> None:
@@ -224,25 +212,6 @@ def test_the_journal_in_the_store_has_no_route(url: str) -> None:
     item = {"namespace": ["skills-agent", "journal"], "key": "k", "value": {}}
     assert httpx.put(f"{url}/store/items", json=item).status_code == 404
     assert httpx.post(f"{url}/store/items/search", json={"namespace_prefix": []}).status_code == 404
-
-
-def test_a_misspelt_choice_is_refused_in_one_sentence(url: str) -> None:
-    misspelt: list[dict[str, Any]] = [
-        {"context": {"only_tool": ["read_file"]}},
-        {"config": {"configurable": {"only_tool": ["read_file"]}}},
-        {"context": {"max_tool_calls": "many"}},
-    ]
-    for each in misspelt:
-        wish = {"assistant_id": "agent", "input": ask("Hello."), **each}
-        command = {"id": 1, "method": "run.start", "params": wish}
-        for path, body in (("runs/wait", wish), (f"threads/{uuid4()}/commands", command)):
-            refused = httpx.post(f"{url}/{path}", json=body, timeout=60)
-            assert refused.status_code == 422
-            (sentence,) = refused.json().values()
-            assert "`only_tools`?" in sentence or "max_tool_calls: " in sentence
-    unknown = {"assistant_id": "agent", "input": ask("Hello."), "context": {"exclude_tools": ["write_fil"]}}
-    fault = httpx.post(f"{url}/runs/wait", json=unknown, timeout=60).json()["__error__"]["message"]
-    assert fault.startswith("`write_fil` is not understood: no tool is called so; did you mean write_file")
 
 
 def test_the_context_of_a_run_that_a_command_starts_counts(url: str) -> None:
@@ -274,70 +243,78 @@ def test_plain_text_over_a2a_is_no_answer_to_an_open_question(server: Server, ur
         assert state["values"]["usage"]["thread"]["script_runs"] == 0
 
 
-def test_an_answer_that_was_sent_twice_approves_nothing_that_nobody_saw(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return a running server whose model writes two files, says a word, writes a third, and says more."""
+    folder = tmp_path_factory.mktemp("scripted")
+    (folder / "work").mkdir()
+    files = [calls(call("write_file", path=name, content="x")) for name in ("seen.txt", "unseen.txt", "a")]
+    replies = [*files[:2], "Done.", "one", files[2], "two", "three", "four"]
+    (folder / "replies.json").write_text(json.dumps(replies))
+    more = {"SKILLS_AGENT_MODEL": f"scripted:{folder}/replies.json"}
+    server = Server(folder, folder / "work", more=more)
+    server.start()
+    yield server
+    server.stop()
+
+
+ANSWER: Any = {"resume": {"decisions": [{"type": "approve"}]}}
+
+
+def test_an_answer_that_was_sent_twice_approves_nothing_that_nobody_saw(scripted: Server) -> None:
     """A double click: when the second answer has its turn, the next question is open."""
-    workspace = tmp_path / "work"
-    workspace.mkdir()
-    replies = [calls(call("write_file", path=name, content="x")) for name in ("seen.txt", "unseen.txt")]
-    (tmp_path / "replies.json").write_text(json.dumps([*replies, "Done."]))
-    server = Server(tmp_path, workspace, more={"SKILLS_AGENT_MODEL": f"scripted:{tmp_path}/replies.json"})
-    try:
-        client = server.start()
-        thread = client.threads.create()["thread_id"]
-        client.runs.wait(thread, "agent", input=ask("Write both."))
-        answer: Any = {"resume": {"decisions": [{"type": "approve"}]}}
-        runs = [client.runs.create(thread, "agent", command=answer)["run_id"] for _ in range(2)]
-        first, second = [client.runs.join(thread, run) for run in runs]
-        assert "__error__" not in first
-        assert (workspace / "seen.txt").exists()
-        assert second["__error__"]["error"] == "AnsweredError"
-        assert not (workspace / "unseen.txt").exists()
-        (question,) = client.threads.get_state(thread)["interrupts"]
-        assert question["id"] in second["__error__"]["message"]
-        result: Any = client.runs.wait(thread, "agent", command=answer)
-    finally:
-        server.stop()
+    client, workspace = scripted.client, scripted.workspace
+    assert client
+    for name in ("seen.txt", "unseen.txt"):
+        (workspace / name).unlink(missing_ok=True)
+    thread = client.threads.create()["thread_id"]
+    client.runs.wait(thread, "agent", input=ask("Write both."))
+    runs = [client.runs.create(thread, "agent", command=ANSWER)["run_id"] for _ in range(2)]
+    first, second = [client.runs.join(thread, run) for run in runs]
+    assert "__error__" not in first
+    assert (workspace / "seen.txt").exists()
+    assert second["__error__"]["error"] == "AnsweredError"
+    assert not (workspace / "unseen.txt").exists()
+    (question,) = client.threads.get_state(thread)["interrupts"]
+    assert question["id"] in second["__error__"]["message"]
+    result: Any = client.runs.wait(thread, "agent", command=ANSWER)
     assert result["answer"] == "Done."
     assert (workspace / "unseen.txt").exists()
 
 
-def test_a_request_that_a_client_sends_again_is_the_same_turn(tmp_path: Path) -> None:
+def test_a_request_that_a_client_sends_again_is_the_same_turn(scripted: Server) -> None:
     """With the id that a client gives its message: answered, waiting, queued twice, and with another text."""
-    workspace = tmp_path / "work"
-    workspace.mkdir()
-    write = calls(call("write_file", path="a", content="x"))
-    (tmp_path / "replies.json").write_text(json.dumps(["one", write, "two", "three", "four"]))
-    server = Server(tmp_path, workspace, more={"SKILLS_AGENT_MODEL": f"scripted:{tmp_path}/replies.json"})
+    client = scripted.client
+    assert client
+    thread = client.threads.create()["thread_id"]
 
     def said(text: str, request: str) -> dict[str, Any]:
         return {"messages": [{"type": "human", "content": text, "id": request}]}
 
-    try:
-        client = server.start()
-        thread = client.threads.create()["thread_id"]
-        for _ in range(2):
-            result: Any = client.runs.wait(thread, "agent", input=said("q1", "r1"))
-            assert result["answer"] == "one"
-        questions = []
-        for _ in range(2):
-            client.runs.wait(thread, "agent", input=said("q2", "r2"))
-            earlier: Any = client.runs.wait(thread, "agent", input=said("q1", "r1"))
-            assert earlier["answer"] == "one"
-            state: Any = client.threads.get_state(thread)
-            questions.append(state["interrupts"])
-            assert client.threads.get(thread)["status"] == "interrupted"
-        assert questions[0] == questions[1] != []
-        answer: Any = {"resume": {questions[0][0]["id"]: {"decisions": [{"type": "approve"}]}}}
-        client.runs.wait(thread, "agent", command=answer)
-        runs = [client.runs.create(thread, "agent", input=said("q3", "r3"))["run_id"] for _ in range(2)]
-        assert [client.runs.join(thread, run)["answer"] for run in runs] == ["three", "three"]
-        refused: Any = client.runs.wait(thread, "agent", input=said("q4", "r3"), raise_error=False)
-        assert refused["__error__"]["error"] == "ThreadError"
-        state = client.threads.get_state(thread)
-    finally:
-        server.stop()
+    client.runs.wait(thread, "agent", input=said("q0", "r0"))
+    for _ in range(2):
+        client.runs.wait(thread, "agent", command=ANSWER)
+    for _ in range(2):
+        result: Any = client.runs.wait(thread, "agent", input=said("q1", "r1"))
+        assert result["answer"] == "one"
+    questions = []
+    for _ in range(2):
+        client.runs.wait(thread, "agent", input=said("q2", "r2"))
+        earlier: Any = client.runs.wait(thread, "agent", input=said("q1", "r1"))
+        assert earlier["answer"] == "one"
+        state: Any = client.threads.get_state(thread)
+        questions.append(state["interrupts"])
+        assert client.threads.get(thread)["status"] == "interrupted"
+    assert questions[0] == questions[1] != []
+    answer: Any = {"resume": {questions[0][0]["id"]: {"decisions": [{"type": "approve"}]}}}
+    client.runs.wait(thread, "agent", command=answer)
+    runs = [client.runs.create(thread, "agent", input=said("q3", "r3"))["run_id"] for _ in range(2)]
+    assert [client.runs.join(thread, run)["answer"] for run in runs] == ["three", "three"]
+    refused: Any = client.runs.wait(thread, "agent", input=said("q4", "r3"), raise_error=False)
+    assert refused["__error__"]["error"] == "ThreadError"
+    state = client.threads.get_state(thread)
     texts = [each["content"] for each in state["values"]["messages"] if each["type"] == "human"]
-    assert texts == ["q1", "q2", "q3"]
+    assert texts == ["q0", "q1", "q2", "q3"]
 
 
 class Trap:
@@ -350,8 +327,7 @@ class Trap:
         return Path.touch, (self.path,)
 
 
-@pytest.mark.parametrize("by_studio", [True, False])
-def test_a_server_of_a_hostile_repository_believes_its_own_operator(tmp_path: Path, by_studio: bool) -> None:
+def test_a_server_of_a_hostile_repository_believes_its_own_operator(tmp_path: Path) -> None:
     """The attack: a clone whose settings choose the model and turn off the questions, with code."""
     workspace = tmp_path / "clone"
     hostile = {"model": f"scripted:{workspace}/replies.json", "require_approval_for": [], "sandbox": "off"}
@@ -367,7 +343,7 @@ def test_a_server_of_a_hostile_repository_believes_its_own_operator(tmp_path: Pa
     for name in ("sitecustomize", "usercustomize", "langgraph_runtime", "uvloop", "ddtrace"):
         (workspace / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     (workspace / "langgraph.json").write_text('{"dependencies": ["."], "graphs": {"agent": "ddtrace:graph"}}')
-    server = Server(tmp_path, workspace, by_studio=by_studio)
+    server = Server(tmp_path, workspace, by_studio=True)
     try:
         client = server.start()
         thread = client.threads.create()["thread_id"]

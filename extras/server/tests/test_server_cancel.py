@@ -93,16 +93,6 @@ def test_an_interrupted_run_is_over_when_its_script_has_ended_and_goes_on_with_i
     assert started(server).read_text() == "x"
 
 
-def test_a_new_message_after_it_reads_its_output(server: Server, client: SyncLangGraphClient) -> None:
-    thread, run = approved_run(server, client)
-    client.runs.cancel(thread, run)  # not waited for: the next run waits
-    result: Any = client.runs.wait(thread, "agent", input=GO)
-    assert result["answer"] == "done"
-    check_cancelled(told(client, thread))
-    assert started(server).read_text() == "x"
-    wait_until(server, lambda: not processes_with(str(server.workspace / "given")))
-
-
 def test_the_journal_knows_what_was_rolled_back(server: Server, client: SyncLangGraphClient) -> None:
     thread, run = approved_run(server, client)
     client.runs.cancel(thread, run, wait=True, action="rollback")
@@ -114,7 +104,7 @@ def test_the_journal_knows_what_was_rolled_back(server: Server, client: SyncLang
     assert started(server).read_text() == "x"
 
 
-@pytest.mark.parametrize("way", ["wait", "stream", "join"])
+@pytest.mark.parametrize("way", ["wait", "join"])
 def test_a_client_that_goes_away_cancels_its_run(
     server: Server, client: SyncLangGraphClient, way: str
 ) -> None:
@@ -177,59 +167,49 @@ def test_an_approval_beside_a_cancelled_run_starts_nothing(
     assert started(server).read_text() == "x"
 
 
-def own_server(folder: Path, server: Server, **more: str) -> Server:
-    workspace = folder / "work"
-    script = stubborn_script(f"daemon-in-{workspace}")
-    write_skill(workspace / "given", "count", "Counts.", scripts__run_py=script)
-    return Server(folder, workspace, more={**server.more, **more})
-
-
-def test_a_thread_that_was_rolled_back_whole_does_not_run_its_script_again(
+def test_what_is_rolled_back_whole_cancelled_or_stopped_with_its_server_runs_once(
     tmp_path: Path, server: Server
 ) -> None:
-    own = own_server(tmp_path, server, SKILLS_AGENT_REQUIRE_APPROVAL_FOR="write")
-    try:
-        client = own.start()
+    """Of a server that asks nobody, and gives each run an event loop of its own."""
+    workspace = tmp_path / "work"
+    write_skill(workspace / "given", "count", "Counts.", scripts__run_py=stubborn_script(f"in-{workspace}"))
+    more = {"SKILLS_AGENT_REQUIRE_APPROVAL_FOR": "write", "BG_JOB_ISOLATED_LOOPS": "true"}
+    own = Server(tmp_path, workspace, more={**server.more, **more})
+
+    def begin() -> tuple[str, str]:
+        started(own).unlink(missing_ok=True)
         thread = client.threads.create()["thread_id"]
         run = client.runs.create(thread, "agent", input=GO)["run_id"]
         wait_until(own, started(own).exists)
+        return thread, run
+
+    def check_once(thread: str, text: str = "") -> None:
+        (said,) = told(client, thread)
+        assert said.startswith(text)
+        check_cancelled([said])
+        assert started(own).read_text() == "x"
+
+    try:
+        client = own.start()
+        thread, run = begin()
         client.runs.cancel(thread, run, wait=True, action="rollback")
         wait_until(own, lambda: client.threads.get(thread)["status"] == "idle")
         state: Any = client.threads.get_state(thread)
         assert not state["values"]
         client.runs.wait(thread, "agent", input=GO)
-        (text,) = told(client, thread)
-    finally:
-        own.stop()
-    assert text.startswith("[This call ran before")
-    check_cancelled([text])
-    assert started(own).read_text() == "x"
+        check_once(thread, "[This call ran before")
 
-
-def test_a_run_on_an_event_loop_of_its_own_is_stopped_too(tmp_path: Path, server: Server) -> None:
-    own = own_server(tmp_path, server, BG_JOB_ISOLATED_LOOPS="true")
-    try:
-        client = own.start()
-        thread, run = approved_run(own, client)
+        thread, run = begin()
         client.runs.cancel(thread, run)
         client.runs.wait(thread, "agent", input=None)
-        check_cancelled(told(client, thread))
-    finally:
-        own.stop()
-    assert started(own).read_text() == "x"
+        check_once(thread)
 
-
-def test_a_server_that_is_stopped_ends_its_scripts(tmp_path: Path, server: Server) -> None:
-    own, workspace = own_server(tmp_path, server), tmp_path / "work"
-    try:
-        client = own.start()
-        thread, _ = approved_run(own, client)
+        thread, _ = begin()
         own.stop()
         assert processes_with(str(workspace)) == []
         client = own.start()
         result: Any = client.runs.wait(thread, "agent", input=None)
+        assert result["answer"] == "done"
+        check_once(thread)
     finally:
         own.stop()
-    assert result["answer"] == "done"
-    check_cancelled([each["content"] for each in result["messages"] if each.get("name") == "run_script"])
-    assert started(own).read_text() == "x"

@@ -37,8 +37,8 @@ REST = {"message": "", "revoked": False, "pattern": "", "skill": None, "contents
 GRANT = {**FORGED, **REST, "id": "call-x", "scope": "thread", "decision": "approve"}
 
 
-@pytest.fixture(scope="module", params=["deny", "ask"])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Serve the graph with the store's routes open, as a `langgraph.json` of one's own does."""
     folder = tmp_path_factory.mktemp("server")
     (folder / "work").mkdir()
@@ -46,10 +46,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     config.write_text(
         json.dumps({"dependencies": ["."], "graphs": {"agent": "skills_agent.graph.app:graph"}})
     )
-    more = {"SKILLS_AGENT_APPROVAL": str(request.param)}
-    if request.param == "deny":
-        more["SKILLS_AGENT_EXCLUDE_TOOLS"] = "write_file"
-    server = Server(folder, folder / "work", config=str(config), more=more)
+    server = Server(folder, folder / "work", config=str(config))
     server.start()
     yield server
     server.stop()
@@ -92,7 +89,7 @@ def assert_refused(answer: httpx.Response, server: Server) -> None:
     assert SAYS in answer.text
 
 
-@pytest.mark.parametrize("node", ["gate", "approve", "act", "decide", None])
+@pytest.mark.parametrize("node", ["act", "decide", None])
 def test_a_client_writes_no_channel_of_the_agent(
     server: Server, client: httpx.Client, node: str | None
 ) -> None:
@@ -155,7 +152,7 @@ def test_a_thread_that_is_made_of_steps_holds_what_a_client_writes(
     assert said["content"] == "hello"
 
 
-@pytest.mark.parametrize("node", ["gate", "approve", "act", "decide", "__start__"])
+@pytest.mark.parametrize("node", ["gate", "act", "decide", "__start__"])
 def test_a_call_that_a_client_writes_is_judged(server: Server, client: httpx.Client, node: str) -> None:
     thread = new_thread(client)
     run(client, thread, input=HELLO)
