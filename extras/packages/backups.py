@@ -23,12 +23,6 @@ _FACTS: Final = "backup.json"
 _DRAFT: Final = ".draft-"
 
 
-class _Facts(msgspec.Struct, frozen=True, omit_defaults=True):
-    digest: str
-    at: str
-    locked: LockedSkill | None
-
-
 class Backup(NamedTuple):
     """One version of a skill that was installed."""
 
@@ -61,7 +55,7 @@ class Backups:
         draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=above))
         try:
             _copy(place, draft / place.name)
-            facts = _Facts(digest, f"{at:%Y-%m-%dT%H:%M:%SZ}", locked)
+            facts = {"digest": digest, "at": f"{at:%Y-%m-%dT%H:%M:%SZ}", "locked": locked}
             (draft / _FACTS).write_bytes(msgspec.json.encode(facts))
             draft.rename(above / f"{at:%Y%m%dT%H%M%S%f}-{draft.name.removeprefix(_DRAFT)}")
         except BaseException:
@@ -87,8 +81,9 @@ class Backups:
 
 
 def _read(kept: Path, name: str) -> Backup:
-    facts = msgspec.json.decode((kept / _FACTS).read_bytes(), type=_Facts)
-    return Backup(name, facts.digest, facts.at, facts.locked, kept / name)
+    facts = msgspec.json.decode((kept / _FACTS).read_bytes())
+    locked = msgspec.convert(facts["locked"], LockedSkill | None)
+    return Backup(name, facts["digest"], facts["at"], locked, kept / name)
 
 
 def _copy(place: Path, target: Path) -> None:

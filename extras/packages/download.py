@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import Final
 
 from skills_agent.packages.address import Address
 from skills_agent.packages.archive import offer_of_archive
@@ -41,14 +41,6 @@ _METADATA: Final = frozenset({"168.63.129.16", "fd00:ec2::254", "100.100.100.200
 _HEADERS: Final = (("Accept", "*/*"), ("Accept-Encoding", "identity"))
 
 
-class Downloaded(NamedTuple):
-    """What a URL gave."""
-
-    url: str
-    """Where it was in the end."""
-    body: bytes
-
-
 class Site:
     """What may be asked while one address is fetched."""
 
@@ -63,12 +55,12 @@ class Site:
         """Return the error that says why nothing comes of this address."""
         return OfferError(self._package, reason)
 
-    def read(self, url: str, max_bytes: int) -> Downloaded | None:
-        """Return what a URL gives; None where there is nothing. Raises OfferError."""
+    def read(self, url: str, max_bytes: int) -> tuple[str, bytes] | None:
+        """Return where a URL leads in the end, and what that gives; None for nothing. Raises OfferError."""
         with self._answer(url) as (place, answer):
             if answer.status in _GONE:
                 return None
-            return Downloaded(str(place), b"".join(self._checked(place, answer, max_bytes)))
+            return str(place), b"".join(self._checked(place, answer, max_bytes))
 
     def save(self, url: str, file: Path, max_bytes: int) -> str:
         """Write what a URL gives into a new file, and return its SHA-256. Raises OfferError."""

@@ -119,31 +119,22 @@ def _write(place: str, entry: Entry, most: int) -> int:
     return size
 
 
-class EntryNames:
-    """The names of one package, as they come."""
+def check_names(package: str, paths: Iterable[str]) -> None:
+    """Raise EntryError for a path that is not one file everywhere, by itself or beside the others.
 
-    def __init__(self, package: str) -> None:
-        """Name the package as an error should."""
-        self._package = package
-        self._spelled: dict[str, str] = {}
-        """By what a file system may take for the same."""
-
-    def add(self, path: str) -> None:
-        """Take a path, with the folders above it. Raises EntryError: it has to be one file everywhere."""
+    The folders above a path count, too. `package` is named as an error should.
+    """
+    spelled: dict[str, str] = {}  # by what a file system may take for the same
+    for path in paths:
         if reason := name_fault(path):
-            raise self.refused(path, reason)
+            raise refused_entry(package, path, reason)
         parts = path.split("/")
         for end in range(1, len(parts) + 1):
             plain = "/".join(parts[:end])
-            other = self._spelled.setdefault(_folded(plain), plain)
+            other = spelled.setdefault(_folded(plain), plain)
             if other != plain:
-                raise self.refused(
-                    path, f"{cut(visible_line(other), _SHOWN)} is the same name on some systems"
-                )
-
-    def refused(self, path: str, reason: str) -> EntryError:
-        """Return the error for an entry."""
-        return refused_entry(self._package, path, reason)
+                shown = cut(visible_line(other), _SHOWN)
+                raise refused_entry(package, path, f"{shown} is the same name on some systems")
 
 
 def refused_entry(package: str, path: str, reason: str) -> EntryError:

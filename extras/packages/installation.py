@@ -12,12 +12,13 @@ from msgspec import structs
 from skills_agent.packages.address import portable
 from skills_agent.packages.backups import Backup
 from skills_agent.packages.errors import PackageError
+from skills_agent.packages.journal import Put
 from skills_agent.packages.lock import LockedSkill, read_lock
 from skills_agent.packages.manifest import manifest_digest
 from skills_agent.packages.offer import Offer, OfferedSkill
 from skills_agent.packages.signatures import SignatureCheck, Signatures, said
 from skills_agent.packages.staging import files_of, metadata_of
-from skills_agent.packages.target import Copy, Target
+from skills_agent.packages.target import Target
 from skills_agent.skills.errors import list_names
 from skills_agent.skills.format.rules import is_spec_name
 from skills_agent.skills.library.contents import SnapshotError, digest_of, list_contents, read_digests
@@ -78,7 +79,7 @@ def plan(
     for offer in offers:
         for skill in offer.skills:
             check = checked(skill, signatures, required=required)
-            change = change_to(target, skill, lock.skills.get(skill.name))
+            change = change_to(target, skill, lock.get(skill.name))
             after = _entry(target, offer, change._replace(signature=check), at)
             changes[skill.name] = change._replace(after=after, signature=check)
     return tuple(changes[name] for name in sorted(changes))
@@ -116,7 +117,7 @@ def plan_rollback(target: Target, name: str, version: str, draft: Path) -> Chang
     """
     if not is_spec_name(name):
         raise PackageError(f"{visible_line(name)} is no name of a skill.")
-    found, before = target.found(name), read_lock(target.folder).skills.get(name)
+    found, before = target.found(name), read_lock(target.folder).get(name)
     backups = [each for each in target.backups.of(name) if _DIGEST.fullmatch(each.digest)]
     wanted = [each for each in backups if each.digest != found and each.digest.startswith(version.lower())]
     if not wanted:
@@ -133,12 +134,12 @@ def plan_removal(target: Target, names: Iterable[str]) -> tuple[Change, ...]:
     changes = []
     for name in sorted(set(names)):
         found = target.found(name) if is_spec_name(name) else ""
-        if not found and name not in lock.skills:
-            installed = list_names(sorted(lock.skills)) if lock.skills else "nothing"
+        if not found and name not in lock:
+            installed = list_names(sorted(lock)) if lock else "nothing"
             raise PackageError(
                 f"There is no skill {visible_line(name)} in {target.folder}; it has {installed}."
             )
-        changes.append(Change(name, "remove", None, lock.skills.get(name), found))
+        changes.append(Change(name, "remove", None, lock.get(name), found))
     return tuple(changes)
 
 
@@ -155,12 +156,10 @@ def install(
         for each in changes:
             if each.obstacle and not force:
                 raise PackageError(f"{each.name} is left as it is: {each.obstacle}.")
-            if target.found(each.name) != each.found or lock.skills.get(each.name) != each.before:
+            if target.found(each.name) != each.found or lock.get(each.name) != each.before:
                 raise PackageError(f"{each.name} was changed while this was shown; look at it again.")
-        after = lock.with_skills(
-            (each.after for each in changes if each.after is not None),
-            without=[each.name for each in changes if each.after is None],
-        )
+        changed = {each.name: each.after for each in changes}
+        after = {name: each for name, each in {**lock, **changed}.items() if each is not None}
         todo = [each for each in changes if each.kind != "same"]
         if not todo and after == lock:
             return ()
@@ -168,13 +167,9 @@ def install(
         backups = [
             keep(target.folder / each.name, each.found, each.before, at) for each in todo if each.found
         ]
-        copies = {
-            each.name: Copy(each.skill.folder, each.skill.digest, each.found)
-            if each.skill
-            else Copy(None, "", each.found)
-            for each in todo
-        }
-        target.commit(draft, copies, None if after == lock else after)
+        put = {each.name: Put(each.skill.digest if each.skill else "", each.found) for each in todo}
+        folders = {each.name: each.skill.folder for each in todo if each.skill}
+        target.commit(draft, put, folders, None if after == lock else after)
     return tuple(backups)
 
 

@@ -7,8 +7,7 @@ write it can write the skills, so trust goes by the digest (policy/trust.py) or 
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
@@ -73,26 +72,18 @@ class LockedSkill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return self.source if self.proposed is None else f"proposed in thread {self.proposed.thread}"
 
 
-@dataclass(frozen=True)
-class SkillsLock:
-    """What a lock holds."""
-
-    skills: Mapping[str, LockedSkill] = field(default_factory=dict)
-    """By name."""
-
-    def with_skills(self, put: Iterable[LockedSkill], without: Iterable[str] = ()) -> "SkillsLock":
-        """Return a lock with some skills more, or other ones, and without others."""
-        skills = {**self.skills, **{each.name: each for each in put}}
-        return SkillsLock({name: each for name, each in skills.items() if name not in set(without)})
-
-    def text(self) -> str:
-        """Return the file's content."""
-        ordered = sorted(self.skills.values(), key=attrgetter("name"))
-        tables = [_table(each) for each in ordered]
-        return _HEAD + tomli_w.dumps({"version": VERSION, "skill": tables}, multiline_strings=True)
+Lock = Mapping[str, LockedSkill]
+"""What a lock holds, by name."""
 
 
-def read_expected_lock(folder: Path, *, always: bool = False) -> SkillsLock:
+def lock_text(skills: Lock) -> str:
+    """Return the content of the file."""
+    ordered = sorted(skills.values(), key=attrgetter("name"))
+    tables = [_table(each) for each in ordered]
+    return _HEAD + tomli_w.dumps({"version": VERSION, "skill": tables}, multiline_strings=True)
+
+
+def read_expected_lock(folder: Path, *, always: bool = False) -> Lock:
     """Return the lock of a folder that is held against it. Raises PackageError.
 
     One that is missing where skills are, or `always`, is an error: whoever can delete it changes them, too.
@@ -103,18 +94,18 @@ def read_expected_lock(folder: Path, *, always: bool = False) -> SkillsLock:
     return read_lock(folder)
 
 
-def read_lock(folder: Path) -> SkillsLock:
+def read_lock(folder: Path) -> Lock:
     """Return the lock of a folder of skills; an empty one where there is none. Raises PackageError."""
     file = folder / LOCK_FILE
     try:
         return parse_lock(read_beneath(folder, LOCK_FILE, MAX_BYTES + 1, follow=False), file)
     except FileNotFoundError:
-        return SkillsLock()
+        return {}
     except OSError as error:
         raise _unusable(file, error.strerror or str(error)) from error
 
 
-def parse_lock(raw: bytes, file: Path) -> SkillsLock:
+def parse_lock(raw: bytes, file: Path) -> Lock:
     """Read what a file holds. Raises PackageError."""
     try:
         if len(raw) > MAX_BYTES:
@@ -136,7 +127,7 @@ def parse_lock(raw: bytes, file: Path) -> SkillsLock:
     by_name = {each.name: each for each in skills}
     if len(by_name) < len(skills):
         raise _unusable(file, "it has two skills of one name")
-    return SkillsLock(by_name)
+    return by_name
 
 
 def _unusable(file: Path, reason: str) -> PackageError:

@@ -1,6 +1,6 @@
 """What a place of skills holds, as copies that nobody else writes: these are shown, and these installed."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,17 +34,10 @@ class OfferedSkill(NamedTuple):
         return (self.metadata.version or "") if self.metadata else ""
 
 
-class Listed(NamedTuple):
-    """A skill that a place has, before it is copied: what it says of itself, for a choice."""
+Listed = Mapping[str, SkillMetadata | None]
+"""The skills that a place has, by name, before they are copied; None where it does not say what they are."""
 
-    name: str
-    description: str = ""
-    version: str = ""
-    requires: tuple[str, ...] = ()
-    """As `SkillMetadata.requires`."""
-
-
-Choose = Callable[[frozenset[str], Sequence[Listed]], frozenset[str]]
+Choose = Callable[[frozenset[str], Listed], frozenset[str]]
 """Returns which skills are wanted, of the names that were asked for and what a place has; none: all."""
 
 
@@ -87,7 +80,7 @@ class Wanted(NamedTuple):
                 raise reason
             self.skip(reason)
 
-    def among(self, listed: Sequence[Listed]) -> "Wanted":
+    def among(self, listed: Listed) -> "Wanted":
         """Return what is wanted of a place that has these skills: whoever chooses has been asked then."""
         if self.choose is None:
             return self

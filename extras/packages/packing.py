@@ -16,7 +16,6 @@ from typing import IO, Final, Literal, NamedTuple
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.manifest import MANIFEST_FILE, Manifest, read_manifest
 from skills_agent.packages.staging import copy_skill, files_of, metadata_of
-from skills_agent.skills.errors import DetailedError
 from skills_agent.skills.format.lint import lint
 from skills_agent.skills.format.rules import NAME_RULE, is_spec_name
 from skills_agent.skills.library.contents import (
@@ -33,14 +32,6 @@ _MODES: Final = {"file": stat.S_IFREG | 0o644, "exec": stat.S_IFREG | 0o755, "li
 _FIRST_TIME: Final = (1980, 1, 1, 0, 0, 0)
 """The first that a zip can have."""
 _UNIX: Final = 3
-
-
-class PackError(DetailedError, PackageError):
-    """A folder that is not packed. No file has been written."""
-
-    sentence = "{what} is not packed: {reason}."
-    what: str
-    reason: str
 
 
 class Packed(NamedTuple):
@@ -64,16 +55,16 @@ def pack(folder: Path, file: Path, limits: ContentLimits = ContentLimits()) -> P
     """
     folder = folder.resolve()
     if not file.name.endswith(ENDINGS):
-        raise PackError(str(file), f"the name of an archive of skills ends in {' or '.join(ENDINGS)}")
+        raise not_packed(str(file), f"the name of an archive of skills ends in {' or '.join(ENDINGS)}")
     if file.parent.resolve().is_relative_to(folder):
-        raise PackError(
+        raise not_packed(
             str(file), f"it would lie in the skill {folder.name}, and be a part of it; say -o FILE"
         )
     _check_skill(folder)
     if error := next((each for each in lint(folder).findings if each.severity == "error"), None):
-        raise PackError(folder.name, f"skills lint finds errors: {error.message.rstrip('.')}")
+        raise not_packed(folder.name, f"skills lint finds errors: {error.message.rstrip('.')}")
     if not is_spec_name(folder.name):  # other validators take letters of other scripts
-        raise PackError(folder.name, f"it could not be installed: its name has to be {NAME_RULE}")
+        raise not_packed(folder.name, f"it could not be installed: its name has to be {NAME_RULE}")
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place, folder.name)
@@ -94,10 +85,15 @@ def pack(folder: Path, file: Path, limits: ContentLimits = ContentLimits()) -> P
     return Packed(file, digest, size, manifest.name, manifest.digest, len(digests), signature)
 
 
+def not_packed(what: str, reason: str) -> PackageError:
+    """Return the error of a folder that is not packed: no file has been written."""
+    return PackageError(f"{what} is not packed: {reason}.")
+
+
 def manifest_of(folder: Path, limits: ContentLimits) -> Manifest:
     """Return the manifest of a skill's folder as it is, with the signature that is in it if it still fits.
 
-    Raises PackError and SnapshotError.
+    Raises PackageError and SnapshotError.
     """
     _check_skill(folder)
     digests = list(read_digests(folder, list_contents(folder, limits)))
@@ -106,7 +102,7 @@ def manifest_of(folder: Path, limits: ContentLimits) -> Manifest:
 
 def _check_skill(folder: Path) -> None:
     if not (folder / SKILL_FILE).is_file():
-        raise PackError(str(folder), f"it has no {SKILL_FILE}; name the folder of a skill")
+        raise not_packed(str(folder), f"it has no {SKILL_FILE}; name the folder of a skill")
 
 
 def _manifest(folder: Path, digests: list[MemberDigest], before: Manifest | None) -> Manifest:

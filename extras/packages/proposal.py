@@ -17,7 +17,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, Field, StringConstraints
 
 from skills_agent.packages.address import Address
-from skills_agent.packages.entries import EntryNames
+from skills_agent.packages.entries import check_names, refused_entry
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.installation import Change, change_to, install
 from skills_agent.packages.lock import LockedSkill, Proposed, read_lock
@@ -77,7 +77,7 @@ def draft(
     if not is_spec_name(name):
         shown = cut(visible_line(name), MAX_NAME) or "a skill without a name"
         raise _refused(shown, f"a name has {NAME_RULE}")
-    found, before = target.found(name), read_lock(target.folder).skills.get(name)
+    found, before = target.found(name), read_lock(target.folder).get(name)
     if reason := _untouchable(target.folder / name, found, before, known, vouched):
         taken = {*known, *(each.name for each in target.folder.glob("*"))}
         raise _refused(
@@ -111,7 +111,7 @@ def digest_of_change(change: Change) -> str:
 
 def done(target: Target, name: str, call: str) -> LockedSkill | None:
     """Return what a call has installed, in an attempt before this one; None where it has not."""
-    locked = read_lock(target.folder).skills.get(name)
+    locked = read_lock(target.folder).get(name)
     if locked is None or locked.proposed is None or locked.proposed.call != call:
         return None
     return locked if target.found(name) == locked.digest else None
@@ -170,17 +170,17 @@ def _check_paths(wish: ProposeSkillArguments) -> None:
     if len(wish.files) + len(wish.remove) > MAX_FILES or size > MAX_BYTES:
         most = f"at most {MAX_FILES} files with {MAX_BYTES:,} bytes in all"
         raise _refused(wish.name, f"a person has to look at all of it, so it may change {most}")
-    names = EntryNames(wish.name)
+    check_names(wish.name, (*wish.files, *wish.remove))
     for path in (*wish.files, *wish.remove):
-        names.add(path)
         parts = path.split("/")
         if not LEFT_OUT.isdisjoint(parts):
-            raise names.refused(path, "it would be no part of the skill")
+            raise refused_entry(wish.name, path, "it would be no part of the skill")
         if any(part.startswith(".") or is_protected_name(part) for part in parts):
-            raise names.refused(path, "other programs obey files of that name, or nobody sees them")
+            reason = "other programs obey files of that name, or nobody sees them"
+            raise refused_entry(wish.name, path, reason)
     for path, text in wish.files.items():
         if "\0" in text or _HALF.search(text):
-            raise names.refused(path, "it is no text")
+            raise refused_entry(wish.name, path, "it is no text")
 
 
 def _write(folder: Path, wish: ProposeSkillArguments) -> None:
@@ -188,7 +188,7 @@ def _write(folder: Path, wish: ProposeSkillArguments) -> None:
     for path in (*wish.files, *wish.remove):
         place = folder / path
         if any(each.is_symlink() for each in (place, *place.parents) if each.is_relative_to(folder)):
-            raise EntryNames(wish.name).refused(path, "a link stands in its place or above it")
+            raise refused_entry(wish.name, path, "a link stands in its place or above it")
     for path in wish.remove:  # one that is gone is no fault: an attempt before this one has removed it
         with suppress(FileNotFoundError, NotADirectoryError):
             (folder / path).unlink()

@@ -8,14 +8,14 @@ from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
-from skills_agent.packages.entries import EntryNames, name_fault, refused_entry
+from skills_agent.packages.entries import check_names, name_fault, refused_entry
 from skills_agent.packages.errors import EntryError, OfferError, PackageError
 from skills_agent.packages.manifest import (
     MANIFEST_FILE,
     read_manifest,
     read_manifest_file,
 )
-from skills_agent.packages.offer import Listed, OfferedSkill, Wanted
+from skills_agent.packages.offer import OfferedSkill, Wanted
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import list_names
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
@@ -65,8 +65,8 @@ def stage(tree: Path, wanted: Wanted, unwritten: Mapping[str, str] | None = None
         if each.fault and (not wanted.names or not wanted.names.isdisjoint({each.name, each.folder.name}))
     ]
     wanted.pass_over(faults, found)
-    listed = {each.name: _listed(each) for each in found}
-    named, wanted = wanted, wanted.among([listed[name] for name in sorted(listed)])
+    listed = {each.name: each.reading.metadata for each in sorted(found, key=attrgetter("name"))}
+    named, wanted = wanted, wanted.among(listed)
     if missing := sorted(wanted.names - listed.keys()):
         raise OfferError(package, f"there is no {missing[0]} in it{_other_names(missing[0], listed)}")
     copies: list[OfferedSkill] = []
@@ -116,17 +116,15 @@ def check_contents(folder: Path, package: str, limits: ContentLimits) -> list[Me
     """
     skipped: list[str] = []
     members = list_contents(folder, limits, skipped)
-    names = EntryNames(package)
-    for path in (*skipped, *(each.path for each in members)):
-        names.add(path)
+    check_names(package, (*skipped, *(each.path for each in members)))
     if skipped:
         reason = "it leads out of the skill or back to itself, or is no file and no folder"
-        raise names.refused(skipped[0], reason)
+        raise refused_entry(package, skipped[0], reason)
     to_folders = [each for each in members if each.kind == "link" and (folder / each.target).is_dir()]
     above = {str(parent) for each in to_folders for parent in PurePosixPath(each.path).parents}
     # A program that follows links would come to no end in some of them.
     if link := next((each.path for each in to_folders if each.target in above), ""):
-        raise names.refused(link, "it is a link to a folder that has such links, or that it lies in")
+        raise refused_entry(package, link, "it is a link to a folder that has such links, or that it lies in")
     return members
 
 
@@ -149,13 +147,6 @@ class _Found(NamedTuple):
     fault: str
     """Why it is not installed; empty where it can be."""
     reading: SkillReading
-
-
-def _listed(found: _Found) -> Listed:
-    said = found.reading.metadata
-    if said is None:
-        return Listed(found.name)
-    return Listed(found.name, said.description, said.version or "", said.requires)
 
 
 def _other_names(missing: str, names: Collection[str]) -> str:

@@ -19,12 +19,12 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from skills_agent.packages.backups import Backups
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.journal import Decision, Journal, Put
-from skills_agent.packages.lock import LOCK_FILE, SkillsLock
+from skills_agent.packages.lock import LOCK_FILE, Lock, lock_text
 from skills_agent.packages.swap import exchange
 from skills_agent.skills import posix
 from skills_agent.skills.confined import opened_folder
@@ -37,17 +37,6 @@ _DRAFT: Final = "draft-"
 _NEW: Final = "new"
 _OLD: Final = "old-"
 _FOLDER: Final = flags("O_RDONLY", "O_DIRECTORY", "O_CLOEXEC", "O_NOFOLLOW")
-
-
-class Copy(NamedTuple):
-    """A skill of a draft that is to be installed, or one that is to be removed."""
-
-    folder: Path | None
-    """None: what is there is removed."""
-    digest: str
-    """What was shown; a copy that is another one by now is not installed. Empty for a removal."""
-    before: str
-    """What there is in its place, as `Target.found` said it."""
 
 
 class Target:
@@ -130,27 +119,28 @@ class Target:
             reason = f"{place}{error.strerror or error}"
             raise PackageError(f"Cannot install into {self.folder}: {reason}.") from error
 
-    def commit(self, draft: Path, todo: Mapping[str, Copy], lock: SkillsLock | None) -> None:
-        """Put copies of a draft in place by their names, remove what was found of others, and write the lock.
+    def commit(
+        self, draft: Path, todo: Mapping[str, Put], folders: Mapping[str, Path], lock: Lock | None
+    ) -> None:
+        """Put the folders of a draft in place by their names, remove what is without one, and write the lock.
 
-        All of it, or nothing. `None` leaves the lock as it is. To be called within `exclusive`. Raises
-        PackageError and OSError while nothing has been changed.
+        All of it, or nothing. A copy that is another one by now than what was shown is not installed. `None`
+        leaves the lock as it is. To be called within `exclusive`. Raises PackageError and OSError while
+        nothing has been changed.
         """
         new = draft / _NEW
         new.mkdir()
-        for name, copy in todo.items():
-            if copy.folder is None:
-                continue
-            copy.folder.rename(new / name)
-            if self._measured(new / name) != copy.digest:
+        for name, folder in folders.items():
+            folder.rename(new / name)
+            if self._measured(new / name) != todo[name].digest:
                 raise PackageError(f"The copy of {name} was changed while it was shown; look at it again.")
-        written = lock.text().encode() if lock is not None else b""
+        written = lock_text(lock).encode() if lock is not None else b""
         if written:
             (draft / LOCK_FILE).write_bytes(written)
         decision = Decision(
             draft=draft.name,
             inode=draft.lstat().st_ino,
-            put={name: Put(copy.digest, copy.before) for name, copy in todo.items()},
+            put=todo,
             lock=hashlib.sha256(written).hexdigest() if written else "",
         )
         self._journal.write(decision)

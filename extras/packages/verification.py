@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from skills_agent.packages.errors import EntryError, PackageError
-from skills_agent.packages.lock import LockedSkill, SkillsLock
+from skills_agent.packages.lock import Lock, LockedSkill
 from skills_agent.packages.manifest import (
     MANIFEST_FILE,
     manifest_digest,
@@ -51,18 +51,18 @@ class Check(NamedTuple):
     differences: tuple[Difference, ...] = ()
 
 
-def verify(target: Target, lock: SkillsLock, names: Iterable[str] = ()) -> tuple[Check, ...]:
+def verify(target: Target, lock: Lock, names: Iterable[str] = ()) -> tuple[Check, ...]:
     """Compare skills of a lock, by default all, with what is there. Raises PackageError for other names."""
-    wanted = sorted(set(names) or lock.skills)
-    if unknown := next((each for each in wanted if each not in lock.skills), ""):
+    wanted = sorted(set(names) or lock)
+    if unknown := next((each for each in wanted if each not in lock), ""):
         raise PackageError(f"skills.lock does not have {unknown}, so nothing says what it should be.")
-    return tuple(_check(target, lock.skills[name]) for name in wanted)
+    return tuple(_check(target, lock[name]) for name in wanted)
 
 
-def not_locked(folder: Path, lock: SkillsLock) -> list[str]:
+def not_locked(folder: Path, lock: Lock) -> list[str]:
     """Return the skills that are there, and that the lock does not have."""
     return sorted(
-        place.parent.name for place in folder.glob(f"*/{SKILL_FILE}") if place.parent.name not in lock.skills
+        place.parent.name for place in folder.glob(f"*/{SKILL_FILE}") if place.parent.name not in lock
     )
 
 

@@ -15,7 +15,7 @@ import msgspec
 from skills_agent.packages.archive import ARCHIVE_HEADS, offer_of_archive
 from skills_agent.packages.download import Site
 from skills_agent.packages.errors import PackageError
-from skills_agent.packages.offer import Listed, Offer, OfferedSkill, Wanted
+from skills_agent.packages.offer import Offer, OfferedSkill, Wanted
 from skills_agent.packages.staging import stage
 from skills_agent.skills.errors import list_names
 from skills_agent.skills.format.rules import is_spec_name
@@ -39,7 +39,6 @@ class _Entry(msgspec.Struct, frozen=True):
     type: Literal["skill-md", "archive"]
     url: str
     digest: Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
-    description: str = ""
 
 
 class _Index(msgspec.Struct, frozen=True):
@@ -57,8 +56,7 @@ def from_well_known(wanted: Wanted) -> Offer:
         skill = _fetched(site, wanted, name, pinned["url"], pinned["digest"], 0)
         return Offer(wanted.address, (skill,))
     url, entries = _index(site, wanted)
-    listed = [Listed(name, entries[name].description) for name in sorted(entries)]
-    names = wanted.among(listed).names or entries.keys()
+    names = wanted.among(dict.fromkeys(sorted(entries))).names or entries.keys()
     if missing := sorted(names - entries.keys()):
         raise site.refused(f"there is no {missing[0]} in its list: it has {list_names(sorted(entries))}")
     if len(names) > MAX_FETCHED:
@@ -83,27 +81,28 @@ def _index(site: Site, wanted: Wanted) -> tuple[str, dict[str, _Entry]]:
     found = site.read(place, MAX_INDEX)
     if found is None:
         raise site.refused(f"there is no list of skills: nothing is at {place}")
+    url, body = found
     try:
-        listed = msgspec.json.decode(found.body, type=_Index).skills
+        listed = msgspec.json.decode(body, type=_Index).skills
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise site.refused(f"{found.url} lists no skills as it is known here ({_shown(error)})") from error
+        raise site.refused(f"{url} lists no skills as it is known here ({_shown(error)})") from error
     entries: dict[str, _Entry] = {}
     faults: list[str] = []
     for each in listed:
         try:
             entry = msgspec.convert(each, _Entry)
         except msgspec.ValidationError as error:
-            faults.append(f"{found.url} has an entry that cannot be read ({_shown(error)})")
+            faults.append(f"{url} has an entry that cannot be read ({_shown(error)})")
             continue
         if not is_spec_name(entry.name):
-            faults.append(f"{found.url} lists {_shown(entry.name)}, which is no name of a skill")
+            faults.append(f"{url} lists {_shown(entry.name)}, which is no name of a skill")
         elif entries.setdefault(entry.name, entry) is not entry:
-            raise site.refused(f"{found.url} lists {entry.name} twice")
+            raise site.refused(f"{url} lists {entry.name} twice")
     if not wanted.names:
         wanted.pass_over(map(site.refused, faults), entries)
     if not entries:
-        raise site.refused(f"{found.url} lists no skills")
-    return found.url, entries
+        raise site.refused(f"{url} lists no skills")
+    return url, entries
 
 
 def _fetched(site: Site, wanted: Wanted, name: str, url: str, digest: str, number: int) -> OfferedSkill:

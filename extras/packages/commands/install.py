@@ -1,7 +1,7 @@
 """skills-agent skills install: fetch skills, show what that would change, and do just that."""
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -59,9 +59,15 @@ from skills_agent.skills.text import count
 @options.workspace
 @options.as_json
 def install(
-    *, source: str | None, names: tuple[str, ...], everything: bool, locked: bool, dry: bool, yes: bool,
-    force: bool, place: str, workspace: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    *,
+    source: str | None,
+    names: tuple[str, ...],
+    everything: bool,
+    locked: bool,
+    place: str,
+    workspace: Path | None,
+    **said: Any,
+) -> None:
     """Install skills from SOURCE: a folder, an archive, a repository (owner/repo@ref) or a URL.
 
     First shows what is new, what changes and what it may do. What is shown is what is installed, and
@@ -73,29 +79,29 @@ def install(
     if locked == bool(source):
         raise click.UsageError("Name a SOURCE, or say --locked.")
     settings = Settings.load(workspace)
-    target = target_of(settings, place)
+    target, what = target_of(settings, place), Options(**said)
     if source is None:
-        _install_locked(settings, target, place, Options(yes, dry, as_json=as_json))
+        _install_locked(settings, target, place, what._replace(force=False))
         return
     address = parse_address(source, Path.cwd())
     here = {each.name: each.version or "" for each in skills_here(settings, target)}
     asked, passed_over = set[str](), list[str]()
 
-    def choose(names: frozenset[str], listed: Sequence[Listed]) -> frozenset[str]:
+    def choose(names: frozenset[str], listed: Listed) -> frozenset[str]:
         if not names and len(listed) > 1 and not everything:
             raise click.UsageError(
                 f"{line_of(address.text)} has {count(len(listed), 'skill')}: "
-                f"{line_of(list_names([each.name for each in listed]))}. "
+                f"{line_of(list_names([*listed]))}. "
                 "Say which: --skill NAME (repeatable), or --all."
             )
-        asked.update(names or (each.name for each in listed))
+        asked.update(names or listed)
         return with_required(names, listed, here) if names else names
 
     def skip(reason: PackageError) -> None:
         passed_over.append(reason.reason if isinstance(reason, OfferError) else str(reason).rstrip("."))
         click.echo(f"warning: passed over: {line_of(passed_over[-1])}", err=True)
 
-    with draft_of(target, dry=dry) as draft:
+    with draft_of(target, dry=what.dry) as draft:
         into = draft / "0"
         into.mkdir()
         wanted = Wanted(address, into, frozenset(names), target.limits, choose=choose, skip=skip)
@@ -103,8 +109,7 @@ def install(
         note_typed(user_state_folder(settings), [address])
         signatures, required = signatures_of(settings), PackageSettings.of(settings).require_signature
         changes = plan(target, [offer], now(), signatures, required=required)
-        what = Options(yes, dry, force, as_json, asked)
-        carry_out(settings, target, draft, changes, what, passed_over=passed_over)
+        carry_out(settings, target, draft, changes, what._replace(asked=asked), passed_over=passed_over)
 
 
 def _install_locked(settings: Settings, target: Target, place: str, what: Options) -> None:
@@ -141,4 +146,4 @@ def _install_locked(settings: Settings, target: Target, place: str, what: Option
     if proposed:
         raise click.exceptions.Exit(1)
     if not changes and not what.as_json:
-        echo(f"Nothing to do: {count(len(lock.skills), 'skill')} in {target.folder} as skills.lock says.")
+        echo(f"Nothing to do: {count(len(lock), 'skill')} in {target.folder} as skills.lock says.")

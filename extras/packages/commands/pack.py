@@ -6,7 +6,7 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json
-from skills_agent.packages.packing import PackError
+from skills_agent.packages.packing import not_packed
 from skills_agent.packages.packing import pack as pack_folder
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError
 from skills_agent.skills.text import count
@@ -33,9 +33,9 @@ def pack(folder: Path, file: Path | None, as_json: bool) -> None:
     try:
         packed = pack_folder(folder, file, ContentLimits())
     except SnapshotError as error:
-        raise PackError(error.folder.name, error.reason) from error
+        raise not_packed(error.folder.name, error.reason) from error
     except OSError as error:
-        raise PackError(str(file), error.strerror or str(error)) from error
+        raise not_packed(str(file), error.strerror or str(error)) from error
     if as_json:
         print_json({**packed._asdict(), "file": str(packed.file)})
         return

@@ -44,9 +44,9 @@ def update(
     settings = Settings.load(workspace)
     target = target_of(settings, place)
     lock = read_lock(target.folder)
-    if unknown := next((each for each in names if each not in lock.skills), ""):
+    if unknown := next((each for each in names if each not in lock), ""):
         raise PackageError(f"skills.lock does not have {line_of(unknown)}.")
-    wanted = [lock.skills[name] for name in sorted(set(names) or lock.skills)]
+    wanted = [lock[name] for name in sorted(set(names) or lock)]
     with draft_of(target, dry=dry) as draft:
         fetched = fetch_skills(wanted, target, draft, hosts_of(settings, place), pinned=False)
         lost = [each for each in fetched if each.offer is None]

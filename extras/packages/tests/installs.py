@@ -10,7 +10,7 @@ from pathlib import Path
 from skills_agent.packages.address import parse_address
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.installation import install, plan, plan_removal
-from skills_agent.packages.lock import SkillsLock, read_lock
+from skills_agent.packages.lock import Lock, read_lock
 from skills_agent.packages.offer import Wanted
 from skills_agent.packages.target import Target
 
@@ -42,7 +42,7 @@ class Installs:
         return self.target.folder
 
     @property
-    def lock(self) -> SkillsLock:
+    def lock(self) -> Lock:
         """Return what the lock holds."""
         return read_lock(self.folder)
 
@@ -82,7 +82,7 @@ class Installs:
 
     def assert_settled(self) -> None:
         """Assert that nothing is left over, and that the lock and the folder agree."""
-        skills = {name: each.digest for name, each in self.lock.skills.items()}
+        skills = {name: each.digest for name, each in self.lock.items()}
         names = {each.name for each in self.folder.iterdir()}
         assert names - {"skills.lock"} == skills.keys()
         assert {name: self.target.found(name) for name in skills} == skills

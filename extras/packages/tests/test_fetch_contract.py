@@ -15,7 +15,7 @@ from skills_agent.packages.errors import OfferError, PackageError
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.lock import LockedSkill
 from skills_agent.packages.manifest import MANIFEST_FILE, Manifest
-from skills_agent.packages.offer import Offer, OfferedSkill, Wanted
+from skills_agent.packages.offer import Listed, Offer, OfferedSkill, Wanted
 from skills_agent.packages.syncing import fetch_skills
 from skills_agent.packages.target import Target
 from skills_agent.packages.well_known import SCHEMA
@@ -161,8 +161,8 @@ def test_whoever_chooses_is_asked_what_there_is(shelf: Shelf) -> None:
     shelf.put(SKILLS)
     asked: list[list[str]] = []
 
-    def choose(names: frozenset[str], listed: object) -> frozenset[str]:
-        asked.append([each.name for each in listed])  # type: ignore[attr-defined]
+    def choose(names: frozenset[str], listed: Listed) -> frozenset[str]:
+        asked.append([*listed])
         return frozenset({"wave"})
 
     address = parse_address(shelf.addresses[shelf.kind], shelf.root)

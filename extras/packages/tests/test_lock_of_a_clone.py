@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from skills_agent.packages.lock import LockedSkill, SkillsLock
+from skills_agent.packages.lock import LockedSkill, lock_text
 from tests.git_server import Repository, serving_git
 from tests.graph.cli.command_line import CommandLine
 
@@ -52,7 +52,7 @@ def clone(cli: CommandLine, *locked: LockedSkill) -> None:
     """Have a workspace with a lock that somebody else wrote."""
     folder = cli.workspace / ".agent" / "skills"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "skills.lock").write_text(SkillsLock({each.name: each for each in locked}).text())
+    (folder / "skills.lock").write_text(lock_text({each.name: each for each in locked}))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

@@ -15,7 +15,7 @@ from skills_agent.packages.archive import offer_of_archive
 from skills_agent.packages.errors import EntryError, PackageError
 from skills_agent.packages.manifest import MANIFEST_FILE, Manifest, read_manifest
 from skills_agent.packages.offer import OfferedSkill, Wanted
-from skills_agent.packages.packing import Packed, PackError, pack
+from skills_agent.packages.packing import Packed, pack
 from skills_agent.skills.library.contents import ContentLimits, list_contents, read_digest
 from tests.git_server import SKILL
 
@@ -128,8 +128,8 @@ SPOILED: dict[str, tuple[Callable[[Path], object], type[PackageError]]] = {
     "a link to its folder": (spoiled("references/loop", "."), EntryError),
     "a link to it by way of another": (spoiled("references/loop", "../scripts/../references"), EntryError),
     "what is no file": (lambda folder: os.mkfifo(folder / "pipe"), EntryError),
-    "errors of lint": (spoiled("SKILL.md", text=skill("wave")), PackError),
-    "no SKILL.md": (lambda folder: (folder / "SKILL.md").rename(folder / "skill.md"), PackError),
+    "errors of lint": (spoiled("SKILL.md", text=skill("wave")), PackageError),
+    "no SKILL.md": (lambda folder: (folder / "SKILL.md").rename(folder / "skill.md"), PackageError),
 }
 
 
@@ -145,7 +145,7 @@ def test_what_could_not_be_installed_is_refused(tmp_path: Path, case: str) -> No
 
 def test_a_skill_whose_name_no_installation_takes_is_refused(tmp_path: Path) -> None:
     folder = write(tmp_path, {"SKILL.md": skill("zählen")}, "zählen")
-    with pytest.raises(PackError, match=r"zählen is not packed: .* from a to z"):
+    with pytest.raises(PackageError, match=r"zählen is not packed: .* from a to z"):
         packed(folder)
 
 
@@ -162,9 +162,9 @@ def test_where_an_archive_may_not_be_is_said(tmp_path: Path) -> None:
     folder = write(tmp_path)
     (tmp_path / "way").symlink_to(folder)
     for file in (folder / "x.zip", folder / "scripts" / "x.zip", tmp_path / "way" / "x.zip"):
-        with pytest.raises(PackError, match="would lie in the skill greet"):
+        with pytest.raises(PackageError, match="would lie in the skill greet"):
             pack(folder, file)
-    with pytest.raises(PackError, match=r"ends in .skill or .zip"):
+    with pytest.raises(PackageError, match=r"ends in .skill or .zip"):
         packed(folder, "greet.tar.gz")
 
 

@@ -18,7 +18,7 @@ from skills_agent.packages import propose
 from skills_agent.packages.backups import Backups
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.journal import Journal
-from skills_agent.packages.lock import LockedSkill, SkillsLock, read_lock
+from skills_agent.packages.lock import LockedSkill, lock_text, read_lock
 from skills_agent.packages.proposal import ProposeSkillArguments, draft
 from skills_agent.packages.proposal import done as proposal_done
 from skills_agent.packages.target import Target
@@ -68,7 +68,7 @@ def refused(agent: Agent) -> str:
 
 
 def locked(agent: Agent, name: str = "rain-report") -> LockedSkill | None:
-    return read_lock(agent.settings.workspace / ".agent" / "skills").skills.get(name)
+    return read_lock(agent.settings.workspace / ".agent" / "skills").get(name)
 
 
 def accept(agent: Agent) -> None:
@@ -284,7 +284,7 @@ def _lock(skills_dir: Path, *, is_gone: bool = False) -> None:
     write_skill(skills_dir, "rain-report", "Mine.")
     digest = Target(skills_dir, skills_dir).found("rain-report")
     skill = LockedSkill(name="rain-report", source="acme/skills", digest=digest)
-    (skills_dir / "skills.lock").write_text(SkillsLock({skill.name: skill}).text())
+    (skills_dir / "skills.lock").write_text(lock_text({skill.name: skill}))
     if is_gone:
         shutil.rmtree(skills_dir / "rain-report")
 

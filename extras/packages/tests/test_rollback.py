@@ -75,7 +75,7 @@ def test_the_last_version_comes_back_and_the_next_time_the_one_before(cli: Comma
         assert text_of(folder) == "one"
         rollback(cli)
         assert text_of(folder) == "two"
-    proposed = read_lock(folder).skills["rain-report"].proposed
+    proposed = read_lock(folder)["rain-report"].proposed
     assert proposed
     assert proposed.thread == "b"
     oldest = target_of(cli).backups.of("rain-report")[-1].digest[:12]

@@ -41,7 +41,7 @@ def test_an_update_replaces_the_whole_folder_and_keeps_what_was_there(installs: 
 def test_a_local_source_is_in_the_lock_relative_to_the_lock(installs: Installs, tmp_path: Path) -> None:
     installs.write("greet", "one")
     installs.install()
-    assert installs.lock.skills["greet"].source == "../shared"
+    assert installs.lock["greet"].source == "../shared"
     assert str(tmp_path) not in (installs.folder / LOCK_FILE).read_text()
 
 
