@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from skills_agent.needs.known import AS_WELL, DISTRIBUTIONS, PROGRAMS, SPELLINGS
 from skills_agent.skills.format.parsed import Value
@@ -73,12 +73,6 @@ def _program_pattern() -> re.Pattern[str]:
     )
 
 
-class _Mention(NamedTuple):
-    need: Need
-    start: int
-    end: int
-
-
 def declared_needs(fields: Mapping[str, Value]) -> tuple[Need, ...]:
     """Return what `compatibility`, `dependencies`, `requires` and `metadata` name, each once; bounded."""
     if not fields.keys() & {"compatibility", "dependencies", "requires", "metadata"}:
@@ -132,7 +126,8 @@ def _of_text(value: Value) -> Iterator[Need]:
 
 
 def _programs_in(clause: str, said: str) -> Iterator[Need]:
-    mentions: list[_Mention] = []
+    needs: list[Need] = []
+    end = 0
     for match in _program_pattern().finditer(clause):
         written, name = match["name"], match["name"].lower()
         if name in _WORDS and not (match["specifier"] or match["plus"] or written == "node"):
@@ -144,13 +139,12 @@ def _programs_in(clause: str, said: str) -> Iterator[Need]:
         if need is None:
             continue
         need = Need(need.kind, need.name, specifier, instead=need.instead, said=said)
-        last = mentions[-1] if mentions else None
-        if last and clause[last.end : match.start()].strip(" ,").lower() in {"or", "/"}:
-            either = Need("program", last.need.name, instead=(*last.need.instead, need.name), said=said)
-            mentions[-1] = _Mention(either, last.start, match.end())
-        else:
-            mentions.append(_Mention(need, *match.span()))
-    yield from (mention.need for mention in mentions)
+        if needs and clause[end : match.start()].strip(" ,").lower() in {"or", "/"}:
+            last = needs.pop()
+            need = Need("program", last.name, instead=(*last.instead, need.name), said=said)
+        needs.append(need)
+        end = match.end()
+    yield from needs
 
 
 def _of_dependencies(value: Value, said: str) -> Iterator[Need]:

@@ -3,23 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Self
 
 from skills_agent.needs.environments import KINDS, Environments, wanted
-from skills_agent.needs.packages import RESOLVE_SECONDS, PackageKind, Resolved
+from skills_agent.needs.packages import RESOLVE_SECONDS, Package, PackageKind, Resolved
 from skills_agent.skills.skill import Need, SkillRef
-
-_SHOWN_OF_HASH: Final = 12
-
-
-class ListedPackage(NamedTuple):
-    """A package as a person reads it."""
-
-    name: str
-    version: str
-    digest: str
-    """The beginning of its hash, and how many other files will do."""
-    note: str
 
 
 @dataclass(frozen=True)
@@ -46,15 +34,9 @@ class Installation:
         return {each.kind: each.text for each in self.resolved}
 
     @property
-    def listed(self) -> list[ListedPackage]:
+    def listed(self) -> list[Package]:
         """Return its packages, by kind and name."""
-        rows = []
-        for name, version, hashes, note in (each for one in self.resolved for each in one.packages):
-            first = hashes[0] if hashes else ""
-            sign = min((first.find(each) for each in ":-" if each in first), default=-1) + 1
-            others = f" or {len(hashes) - 1} more" if len(hashes) > 1 else ""
-            rows.append(ListedPackage(name, version, first[: sign + _SHOWN_OF_HASH] + others, note))
-        return rows
+        return [each for one in self.resolved for each in one.packages]
 
     def carry_out(
         self,

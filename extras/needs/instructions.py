@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterator
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from skills_agent.needs.declared import NO_DEMAND, need_of
 from skills_agent.needs.known import PROGRAMS, is_known
@@ -46,16 +46,11 @@ _MAX_LINES: Final = 20_000
 _LONGEST: Final = 500
 
 
-class ShellLine(NamedTuple):
-    """One line of a shell's code block."""
+def shell_lines(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the lines of the code blocks that say that they are a shell's, with their numbers from 1.
 
-    text: str
-    line: int
-    """From 1, in the instructions."""
-
-
-def shell_lines(text: str) -> Iterator[ShellLine]:
-    """Yield the lines of the code blocks that say that they are a shell's; not what a here-document holds."""
+    What a here-document holds is left out.
+    """
     fence, is_shell, heredoc = "", False, ""
     for number, line in enumerate(text.split("\n")[:_MAX_LINES], 1):
         mark = _FENCE.match(line)
@@ -67,7 +62,7 @@ def shell_lines(text: str) -> Iterator[ShellLine]:
             elif is_shell and len(line) <= _LONGEST:
                 if begun := re.search(r"<<-?\s*['\"]?(\w+)", line):
                     heredoc = begun[1]
-                yield ShellLine(line.strip(), number)
+                yield line.strip(), number
         elif mark:
             fence, is_shell = mark["fence"], mark["language"].lower() in _SHELLS
 

@@ -1,92 +1,80 @@
 """The environments of packages that are kept on this machine: which there are, for whom, and their end."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 from msgspec import convert
 
 from skills_agent.needs.declared import merged
 from skills_agent.needs.environments import COMPLETE, KINDS, Environments
 from skills_agent.needs.gather import gather_now
+from skills_agent.skills.machine import KeptPackages
 from skills_agent.skills.skill import Need
 from skills_agent.skills.trees import empty
 
-
-class KeptEnvironment(NamedTuple):
-    """An environment, or what is left of one."""
-
-    digest: str
-    folder: Path
-    needs: list[str]
-    """What it is approved for."""
-    skills: list[str]
-    """Names of the skills that a person approved it for."""
-    is_used: bool
-    """Whether it is whole, and one of these skills still needs just this; other skills may, too."""
+_DIGITS: Final = 64
+"""Of a digest, which is the name of an environment."""
+_SHOWN: Final = 12
+_Approvals = Mapping[Path, dict[str, Any]]
+"""What persons approved, by the file that keeps it."""
 
 
-class _Approval(NamedTuple):
-    file: Path
-    record: dict[str, Any]
-
-
-def kept_environments(environments: Environments) -> list[KeptEnvironment]:
-    """Return the environments beneath a user's folder, by digest."""
-    approvals = list(_approvals(environments))
+def kept_environments(environments: Environments) -> Iterator[KeptPackages]:
+    """Yield the environments beneath a user's folder, or what is left of them, by digest."""
+    approvals = _approvals(environments)
     places = sorted(environments.folder.iterdir()) if environments.folder.is_dir() else []
-    return [
-        _kept(
-            place, [each for each in approvals if each.record.get("environment") == place.name], environments
-        )
-        for place in places
-        if place.is_dir() and not place.is_symlink() and len(place.name) == len(_EXAMPLE)
-    ]
+    for place in places:
+        if place.is_dir() and not place.is_symlink() and len(place.name) == _DIGITS:
+            of_it = {file: each for file, each in approvals.items() if each.get("environment") == place.name}
+            yield _kept(place, of_it, environments)
 
 
-_EXAMPLE = "0" * 64
+def _kept(place: Path, approvals: _Approvals, environments: Environments) -> KeptPackages:
+    skills = sorted({skill["name"] for each in approvals.values() for skill in each.get("skills", [])})
+    needs = sorted({text for each in approvals.values() for text in each.get("needs", [])})
+    is_needed = any(_is_needed(file, each, environments) for file, each in approvals.items())
+    return KeptPackages(
+        f"packages/{place.name[:_SHOWN]}",
+        place,
+        f"{', '.join(skills)}: {', '.join(needs)}",
+        is_used=(place / COMPLETE).is_file() and is_needed,
+        remove=partial(_remove, environments, place),
+    )
 
 
-def remove_environment(environments: Environments, kept: KeptEnvironment) -> None:
+def _remove(environments: Environments, place: Path) -> None:
     """Remove an environment and its approvals: whoever needs it is asked anew. Raises OSError."""
     with environments.alone():
-        for approval in _approvals(environments):
-            if approval.record.get("environment") == kept.digest:
-                approval.file.unlink(missing_ok=True)
-        empty(kept.folder)
-        kept.folder.rmdir()
+        for file, record in _approvals(environments).items():
+            if record.get("environment") == place.name:
+                file.unlink(missing_ok=True)
+        empty(place)
+        place.rmdir()
 
 
-def _approvals(environments: Environments) -> Iterator[_Approval]:
+def _approvals(environments: Environments) -> _Approvals:
+    found = {}
     for file in sorted(environments.approvals.glob("*.json")):
         try:
             record = json.loads(file.read_bytes())
         except (OSError, ValueError):
             continue
         if isinstance(record, dict):
-            yield _Approval(file, record)
+            found[file] = record
+    return found
 
 
-def _kept(place: Path, approvals: list[_Approval], environments: Environments) -> KeptEnvironment:
-    named = [skill for each in approvals for skill in each.record.get("skills", [])]
-    return KeptEnvironment(
-        digest=place.name,
-        folder=place,
-        needs=sorted({text for each in approvals for text in each.record.get("needs", [])}),
-        skills=sorted({skill["name"] for skill in named}),
-        is_used=(place / COMPLETE).is_file() and any(_is_needed(each, environments) for each in approvals),
-    )
-
-
-def _is_needed(approval: _Approval, environments: Environments) -> bool:
-    """Return whether a skill that the approval was given for is there, and needs the same as then."""
-    for skill in approval.record.get("skills", []):
+def _is_needed(file: Path, record: Mapping[str, Any], environments: Environments) -> bool:
+    """Return whether a skill that an approval was given for is there, and needs the same as then."""
+    for skill in record.get("skills", []):
         path = Path(skill["path"])
         if not path.is_absolute():  # of a store or a server: nobody knows
             return True
-        learned = [convert(each, Need) for each in approval.record.get("learned", [])]
+        learned = [convert(each, Need) for each in record.get("learned", [])]
         needs = merged([*learned, *gather_now(path.parent, path.name)]) if path.exists() else ()
-        if any(environments.record_of(needs, kind) == approval.file for kind in KINDS):
+        if any(environments.record_of(needs, kind) == file for kind in KINDS):
             return True
     return False

@@ -10,16 +10,16 @@ aeon aiofiles aiohttp altair anndata anthropic anyio arviz arxiv astropy attrs b
 black boto3 celery certifi chardet chromadb click colorama cryptography cssselect dash
 datamol datasets deepchem defusedxml duckdb ebooklib fastapi feedparser flask folium fpdf
 fsspec geopandas gget graphviz gspread gymnasium h5py habanero html2text httpx hypothesis
-imageio imageio_ffmpeg instructor ipykernel jinja2 joblib jsonschema keyring langchain
+imageio instructor ipykernel jinja2 joblib jsonschema keyring langchain
 langgraph lifelines lightning litellm llvmlite lxml markdown markdownify markitdown
 matplotlib mcp mistune msgspec mutagen mypy networkx nltk numba numpy onnxruntime openai
-openpyxl opentrons orjson pandas paramiko pdf2image pdfminer pdfplumber pikepdf playwright
+openpyxl opentrons orjson pandas paramiko pdf2image pdfplumber pikepdf playwright
 plotly polars praw psutil psycopg pyarrow pydantic pydeseq2 pydicom pydub pygments
 pylatexenc pymc pymongo pymoo pypdf PyPDF2 pyperclip pytest pytz qrcode rapidfuzz rasterio
 redis regex reportlab requests rich ruff scanpy scapy scholarly scipy scvelo seaborn
 selenium shap shapely simpy spacy sqlalchemy sqlmodel statsmodels streamlit stripe supabase
 sympy tabulate tenacity textstat tiktoken timesfm torch torchvision tqdm trafilatura
-transformers tweepy typer umap unidecode urllib3 uvicorn weasyprint websocket websockets
+transformers tweepy typer unidecode urllib3 uvicorn weasyprint websockets
 xlrd xlsxwriter xmltodict yfinance
 """
 """Distributions that have the name of the module that they bring."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from skills_agent.graph.places import process_environment, user_state_folder
@@ -12,7 +11,7 @@ from skills_agent.needs.failures import diagnosed
 from skills_agent.needs.here import Machine as MachineHere
 from skills_agent.needs.here import sentence
 from skills_agent.needs.installation import Installation, prepare
-from skills_agent.needs.kept_environments import kept_environments, remove_environment
+from skills_agent.needs.kept_environments import kept_environments
 from skills_agent.needs.packages import InstallError
 from skills_agent.skills.machine import Diagnosis, KeptPackages, Missing, Prepared, UnknownMachine
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
@@ -22,8 +21,6 @@ SECONDS: Final = 120
 """For resolving: a person waits for the question."""
 MAX_LIST: Final = 512 * 1024
 """Characters of a list that a checkpoint keeps."""
-_SHOWN: Final = 12
-"""Digits of a digest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +59,7 @@ class ThisMachine(MachineHere):
         return diagnosed(result, request, skill, self, loaded)
 
     def kept(self) -> Iterable[KeptPackages]:
-        for each in kept_environments(self.environments):
-            note = f"{', '.join(each.skills)}: {', '.join(each.needs)}"
-            remove = partial(remove_environment, self.environments, each)
-            yield KeptPackages(f"packages/{each.digest[:_SHOWN]}", each.folder, note, each.is_used, remove)
+        return kept_environments(self.environments)
 
 
 class Elsewhere(UnknownMachine):

@@ -83,7 +83,8 @@ def canonical_lock(text: str) -> str:
     entries = _object(text).get("packages")
     if not isinstance(entries, dict):
         raise InstallError("resolved", "npm wrote no list of packages.")
-    return _lock_text(_taken(entries))
+    lock = {"name": "skill", "lockfileVersion": 3, "requires": True, "packages": _taken(entries)}
+    return json.dumps(lock, indent=1, sort_keys=True)
 
 
 def _taken(entries: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -127,11 +128,6 @@ def _is_place(place: str) -> bool:
 
 def _items(value: Any) -> Iterator[tuple[str, Any]]:
     yield from value.items() if isinstance(value, dict) else ()
-
-
-def _lock_text(entries: Mapping[str, Any]) -> str:
-    lock = {"name": "skill", "lockfileVersion": 3, "requires": True, "packages": entries}
-    return json.dumps(lock, indent=1, sort_keys=True)
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -25,6 +25,7 @@ _LOGIN: Final = re.compile(r"//[^/@\s]+@")
 _NOISE: Final = re.compile(r"(?m)^npm (?:warn\b.*|error(?: A complete log of this run.*| Log files .*|$)?)")
 """What npm puts before its lines, and lines that say nothing of the cause."""
 _LONGEST: Final = 1500
+_SHOWN_OF_HASH: Final = 12
 
 
 class InstallError(DetailedError, SkillError):
@@ -45,6 +46,14 @@ class Package(NamedTuple):
     """Of the files that may be installed: `sha256:` and 64 digits each, or what npm calls integrity."""
     note: str = ""
     """What a person should know of it."""
+
+    @property
+    def digest(self) -> str:
+        """Return the beginning of its hash, and how many other files will do, as a person reads it."""
+        first = self.hashes[0] if self.hashes else ""
+        sign = min((first.find(each) for each in ":-" if each in first), default=-1) + 1
+        others = f" or {len(self.hashes) - 1} more" if len(self.hashes) > 1 else ""
+        return first[: sign + _SHOWN_OF_HASH] + others
 
 
 @dataclass(frozen=True)

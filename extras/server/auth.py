@@ -1,6 +1,6 @@
 """Who may do what on a LangGraph server: `langgraph.server.json` names `auth`; docs/server.md explains it.
 
-Who a request comes from: server_users.py. A user owns the threads, crons and assistants that they make, and
+Who a request comes from: users.py. A user owns the threads, crons and assistants that they make, and
 sees no others. An operator sees all, and alone may write what a run itself writes: state, updates, the next
 node. What is not named here is refused.
 """

@@ -122,7 +122,7 @@ def _install(
         echo(f"{skill.name} names no package of Python or Node.")
         return
     echo(f"Asked for: {', '.join(prepared.requirements)}\n")
-    table([(f"  {each.name}", *each[1:]) for each in prepared.listed])
+    table([(f"  {each.name}", each.version, each.digest, each.note) for each in prepared.listed])
     if not yes:
         if not is_terminal():
             _refuse(skill.name)

@@ -102,7 +102,7 @@ def test_a_failed_run_becomes_the_question_that_brings_what_it_lacked(
     again.answer(APPROVE)
     assert "stdout:\nqrcode 1.0" in again.tool_messages("run_command")[-1].text
     (kept_one,) = kept_environments(environments(agent))
-    assert (kept_one.is_used, kept_one.needs) == (True, ["qrcode"])
+    assert (kept_one.is_used, kept_one.note) == (True, "packed: qrcode")
 
 
 @pytest.mark.slow

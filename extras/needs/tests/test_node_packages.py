@@ -65,7 +65,10 @@ def test_what_is_approved_is_what_is_installed(environments: Environments, tmp_p
     folder = skill(tmp_path / "s", {"dependencies": {"outer": "^1.0.0"}})
     needs = gather.__wrapped__(folder)
     installation = prepare(environments, needs)
-    assert [each[:2] for each in installation.listed] == [("inner", "2.5.0"), ("outer", "1.0.0")]
+    assert [(each.name, each.version) for each in installation.listed] == [
+        ("inner", "2.5.0"),
+        ("outer", "1.0.0"),
+    ]
     assert all(each.digest.startswith("sha512-") for each in installation.listed)
     assert environments.of(needs, "node") is None
     (place,) = Installation.of_record(installation.record).carry_out(environments, needs)

@@ -175,6 +175,7 @@ def test_what_is_rolled_back_whole_cancelled_or_stopped_with_its_server_runs_onc
     write_skill(workspace / "given", "count", "Counts.", scripts__run_py=stubborn_script(f"in-{workspace}"))
     more = {"SKILLS_AGENT_REQUIRE_APPROVAL_FOR": "write", "BG_JOB_ISOLATED_LOOPS": "true"}
     own = Server(tmp_path, workspace, more={**server.more, **more})
+    client = own.start()
 
     def begin() -> tuple[str, str]:
         started(own).unlink(missing_ok=True)
@@ -190,7 +191,6 @@ def test_what_is_rolled_back_whole_cancelled_or_stopped_with_its_server_runs_onc
         assert started(own).read_text() == "x"
 
     try:
-        client = own.start()
         thread, run = begin()
         client.runs.cancel(thread, run, wait=True, action="rollback")
         wait_until(own, lambda: client.threads.get(thread)["status"] == "idle")
