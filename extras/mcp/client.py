@@ -173,10 +173,10 @@ class McpServers:
         except McpServerError as error:
             link.fault = str(error)
             return
-        checked = check_tools(name, offers, trust_hints=self._servers[name].trust_hints)
-        refused = self.join(name, checked.tools)
-        link.tools = len(checked.tools) - len(refused)
-        link.faults = (*link.connection.faults, *checked.faults, *refused)
+        tools, faults = check_tools(name, offers, trust_hints=self._servers[name].trust_hints)
+        refused = self.join(name, tools)
+        link.tools = len(tools) - len(refused)
+        link.faults = (*link.connection.faults, *faults, *refused)
         link.fault, link.is_listed = "", True
 
 

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from skills_agent.mcp.definitions import MAX_SHOWN, ToolOffer, offer_of
+from skills_agent.mcp.definitions import MAX_SHOWN
 from skills_agent.mcp.entries import EXTENSION
 from skills_agent.mcp.http import address_streams
 from skills_agent.mcp.servers import McpServer, filled
@@ -93,12 +93,12 @@ class Connection:
         self.was_open = True
         return client
 
-    async def offers(self) -> list[ToolOffer]:
-        """Return what the server says of its tools. Raises McpServerError."""
+    async def offers(self) -> list[dict[str, Any]]:
+        """Return what the server says of its tools, as JSON. Raises McpServerError."""
         client = await self.client()
         self.is_stale = False
         self.faults.clear()
-        offers: list[ToolOffer] = []
+        offers: list[dict[str, Any]] = []
         cursor: str | None = None
         if client.server_capabilities.tools is None:
             return []
@@ -106,8 +106,7 @@ class Connection:
             for _ in range(MAX_PAGES):
                 page = await client.list_tools(cursor=cursor, cache_mode="bypass")
                 offers += [
-                    offer_of(tool.model_dump(mode="json", by_alias=True, exclude_none=True))
-                    for tool in page.tools
+                    tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in page.tools
                 ]
                 previous, cursor = cursor, page.next_cursor
                 if not cursor or cursor == previous or len(offers) >= MAX_OFFERS:

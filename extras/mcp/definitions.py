@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from skills_agent.skills.policy.risk import Risk
 from skills_agent.skills.text import clean_text, cut, normalize_line_ends
@@ -42,18 +42,6 @@ _NOT_AT_TOP: Final = frozenset({"oneOf", "anyOf", "allOf", "not", "if", "then", 
 _DROPPED: Final = frozenset({"$schema", "$id", "$anchor", "$comment", "$defs", "definitions"})
 
 
-class ToolOffer(NamedTuple):
-    """A tool as its server describes it: nothing of it is checked yet."""
-
-    name: str
-    description: str | None
-    schema: Any
-    reads_only: bool | None = None
-    """The server's hint."""
-    deletes: bool | None = None
-    """The server's hint."""
-
-
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
     """A tool that may be offered to a model."""
@@ -68,19 +56,18 @@ class ToolDefinition:
     risk: Risk
 
 
-class CheckedTools(NamedTuple):
-    """What of a server's tools can be offered, and why the others cannot."""
-
-    tools: tuple[ToolDefinition, ...]
-    faults: tuple[str, ...]
-
-
 class _UnfitError(ValueError):
     """A tool that cannot be offered: its text says why."""
 
 
-def check_tools(server: str, offers: Iterable[ToolOffer], *, trust_hints: bool = False) -> CheckedTools:
-    """Return the tools of a server that can be offered, in its order; of two of one name, the first."""
+def check_tools(
+    server: str, offers: Iterable[Mapping[str, Any]], *, trust_hints: bool = False
+) -> tuple[list[ToolDefinition], list[str]]:
+    """Return the tools of a server that can be offered, in its order, and why the others cannot.
+
+    `offers` are its tools as MCP's JSON has them: nothing of them is checked yet. Of two of one name, the
+    first counts.
+    """
     tools: dict[str, ToolDefinition] = {}
     faults: list[str] = []
     room = MAX_ALL
@@ -93,13 +80,13 @@ def check_tools(server: str, offers: Iterable[ToolOffer], *, trust_hints: bool =
             if len(tools) == MAX_TOOLS or size > room:
                 raise _UnfitError("the server has more tools than a prompt can hold")  # noqa: TRY301
         except _UnfitError as error:
-            faults.append(f"{visible_line(cut(str(offer.name), MAX_SHOWN))}: {error}")
+            faults.append(f"{visible_line(cut(str(offer['name']), MAX_SHOWN))}: {error}")
             continue
         room -= size
         tools[tool.name] = tool
     if len(faults) > MAX_FAULTS:
         faults[MAX_FAULTS:] = [f"{len(faults) - MAX_FAULTS:,} more tools cannot be offered"]
-    return CheckedTools(tuple(tools.values()), tuple(faults))
+    return list(tools.values()), faults
 
 
 def tool_name(server: str, tool: str) -> str:
@@ -114,25 +101,27 @@ def tool_name(server: str, tool: str) -> str:
     return f"{name[: MAX_NAME - 9]}_{digest}"
 
 
-def _check(server: str, offer: ToolOffer, *, trust_hints: bool) -> ToolDefinition:
-    if not offer.name or len(offer.name) > MAX_TEXT:
+def _check(server: str, offer: Mapping[str, Any], *, trust_hints: bool) -> ToolDefinition:
+    name, schema = offer["name"], offer.get("inputSchema")
+    if not name or len(name) > MAX_TEXT:
         raise _UnfitError("its name is empty or too long")
-    if not isinstance(offer.schema, dict):
+    if not isinstance(schema, dict):
         raise _UnfitError("its schema is no object")
+    description = offer.get("description") or offer.get("title") or ""
     return ToolDefinition(
-        name=tool_name(server, offer.name),
-        tool=offer.name,
-        description=f"[MCP server {server}] {_plain(offer.description or '', MAX_DESCRIPTION)}",
-        schema=_check_schema(offer.schema),
-        risk=_risk(offer, trust_hints=trust_hints),
+        name=tool_name(server, name),
+        tool=name,
+        description=f"[MCP server {server}] {_plain(description, MAX_DESCRIPTION)}",
+        schema=_check_schema(schema),
+        risk=_risk(offer.get("annotations") or {}, trust_hints=trust_hints),
     )
 
 
-def _risk(offer: ToolOffer, *, trust_hints: bool) -> Risk:
+def _risk(hints: Mapping[str, Any], *, trust_hints: bool) -> Risk:
     """Return the risk of a tool. A hint that makes it worse counts; one that makes it free if trusted."""
-    if offer.deletes:
+    if hints.get("destructiveHint"):
         return "delete"
-    return "read" if offer.reads_only and trust_hints else "network"
+    return "read" if hints.get("readOnlyHint") and trust_hints else "network"
 
 
 def _check_schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -238,15 +227,3 @@ class _Inlined:
 def _plain(text: str, limit: int) -> str:
     # Cut first: a stranger's text of a megabyte is not looked through.
     return cut(clean_text(normalize_line_ends(text[: limit * 4])).text, limit).strip()
-
-
-def offer_of(tool: Mapping[str, Any]) -> ToolOffer:
-    """Return what a server sent about a tool, as MCP's JSON has it."""
-    hints = tool.get("annotations") or {}
-    return ToolOffer(
-        tool["name"],
-        tool.get("description") or tool.get("title"),
-        tool.get("inputSchema"),
-        hints.get("readOnlyHint"),
-        hints.get("destructiveHint"),
-    )

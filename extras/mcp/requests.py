@@ -1,5 +1,7 @@
 """Ask a server of MCP for its skills (SEP-2640), with the SDK's client: what comes is a stranger's word.
 
+The messages are those that `serving.py` answers with.
+
 Imports the SDK (the extra `mcp`), so only functions import this.
 """
 
@@ -47,26 +49,24 @@ class McpList(NamedTuple):
     """Seconds that the server lets it be kept."""
 
 
-class _GetParams(RequestParams):
+class GetParams(RequestParams):
+    """Which skill is asked for, or which folder of one."""
+
     uri: str
 
 
-class _List(Request[PaginatedRequestParams, Literal["skills/list"]]):
-    method: Literal["skills/list"] = "skills/list"
-    params: PaginatedRequestParams
+class ListResult(PaginatedResult, CacheableResult):
+    """A page of the list."""
 
-
-class _Get(Request[_GetParams, Literal["skills/get"]]):
-    method: Literal["skills/get"] = "skills/get"
-    params: _GetParams
-
-
-class _ListResult(PaginatedResult, CacheableResult):
     skills: list[Any]
+    result_type: Literal["complete"] = "complete"
 
 
-class _GetResult(CacheableResult):
+class GetResult(CacheableResult):
+    """One skill."""
+
     skill: Any
+    result_type: Literal["complete"] = "complete"
 
 
 async def list_skills(client: "Client") -> McpList:
@@ -81,9 +81,10 @@ async def list_skills(client: "Client") -> McpList:
     cursor: str | None = None
     async with asyncio.timeout(LIST_SECONDS):
         for _ in range(MAX_PAGES):
-            page = await client.session.send_request(
-                _List(params=PaginatedRequestParams(cursor=cursor)), _ListResult
+            asked = Request[PaginatedRequestParams, str](
+                method="skills/list", params=PaginatedRequestParams(cursor=cursor)
             )
+            page = await client.session.send_request(asked, ListResult)
             _add(page.skills, found, faults)
             cursor = page.next_cursor
             if cursor is None or len(found) >= MAX_SKILLS:
@@ -105,7 +106,8 @@ async def get_skill(client: "Client", uri: str) -> McpEntry:
     """Return one skill as it is now. Raises McpEntryError, and as `list_skills` does."""
     _check_declared(client)
     async with asyncio.timeout(LIST_SECONDS):
-        result = await client.session.send_request(_Get(params=_GetParams(uri=uri)), _GetResult)
+        asked = Request[GetParams, str](method="skills/get", params=GetParams(uri=uri))
+        result = await client.session.send_request(asked, GetResult)
     entry = read_entry(result.skill)
     if entry.uri != uri:
         raise McpEntryError(one_line(uri, 200), "the server answered with another skill")

@@ -6,7 +6,8 @@ Clients that are older than extensions see the same files as plain resources.
 import base64
 import mimetypes
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal
+from functools import partial
+from typing import Any, Final
 
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
@@ -15,13 +16,10 @@ from mcp_types import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     BlobResourceContents,
-    CacheableResult,
     ListResourcesResult,
     PaginatedRequestParams,
-    PaginatedResult,
     ReadResourceRequestParams,
     ReadResourceResult,
-    RequestParams,
     Resource,
     TextResourceContents,
 )
@@ -29,6 +27,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from skills_agent.mcp.entries import EXTENSION
 from skills_agent.mcp.published import PublishedSkill, Publisher
+from skills_agent.mcp.requests import GetParams, GetResult, ListResult
 from skills_agent.skills.text import one_line
 
 _PAGE: Final = 100
@@ -37,107 +36,92 @@ _TTL: Final = 5_000
 """Milliseconds that a list may be kept: skills change while somebody writes them."""
 _FOLDER_TYPE: Final = "inode/directory"
 
-
-class _GetParams(RequestParams):
-    uri: str
-
-
-class _DirectoryParams(PaginatedRequestParams):
-    uri: str
-
-
-class _ListResult(PaginatedResult, CacheableResult):
-    skills: list[dict[str, Any]]
-    result_type: Literal["complete"] = "complete"
-
-
-class _GetResult(CacheableResult):
-    skill: dict[str, Any]
-    result_type: Literal["complete"] = "complete"
+Skills = Mapping[str, PublishedSkill]
+"""What is published now, by URI."""
 
 
 def skills_server(publisher: Publisher, version: str) -> Server[Any]:
     """Return a server that publishes what the publisher has at each moment."""
-    return _SkillsServer(publisher, version).server
+    server: Server[Any] = Server(
+        "skills-agent",
+        version=version,
+        on_list_resources=partial(_list_resources, publisher),
+        on_read_resource=partial(_read, publisher),
+    )
+    server.extensions[EXTENSION] = {"directoryRead": True}
+    methods: dict[str, tuple[type[Any], Callable[[Skills, Any], Any]]] = {
+        "skills/list": (PaginatedRequestParams, _list),
+        "skills/get": (GetParams, _get),
+        "resources/directory/read": (GetParams, _list_folder),
+    }
+    for method, (params, handler) in methods.items():
+        server.add_request_handler(method, params, _for_new_clients(publisher, handler))
+    return server
 
 
-class _SkillsServer:
-    def __init__(self, publisher: Publisher, version: str) -> None:
-        self._publisher = publisher
-        self.server: Server[Any] = Server(
-            "skills-agent",
-            version=version,
-            on_list_resources=self._list_resources,
-            on_read_resource=self._read,
-        )
-        self.server.extensions[EXTENSION] = {"directoryRead": True}
-        methods: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
-            "skills/list": (PaginatedRequestParams, self._list),
-            "skills/get": (_GetParams, self._get),
-            "resources/directory/read": (_DirectoryParams, self._read_folder),
-        }
-        for method, (params, handler) in methods.items():
-            self.server.add_request_handler(method, params, _for_new_clients(handler))
+async def _skills(publisher: Publisher) -> Skills:
+    from anyio import to_thread  # noqa: PLC0415 - the SDK brings it
 
-    async def _skills(self) -> Mapping[str, PublishedSkill]:
-        from anyio import to_thread  # noqa: PLC0415 - the SDK brings it
-
-        try:
-            return await to_thread.run_sync(self._publisher.skills)
-        except OSError as error:  # which names a place of this machine
-            raise MCPError(code=INTERNAL_ERROR, message="The skills cannot be read now.") from error
-
-    async def _list(self, params: PaginatedRequestParams) -> _ListResult:
-        skills = await self._skills()
-        uris = sorted(skills)
-        start = _start(uris, params.cursor)
-        entries = [skills[uri].entry.as_json() for uri in uris[start : start + _PAGE]]
-        following = uris[start + _PAGE] if start + _PAGE < len(uris) else None
-        return _ListResult(skills=entries, next_cursor=following, ttl_ms=_TTL, cache_scope="private")
-
-    async def _get(self, params: _GetParams) -> _GetResult:
-        skill = (await self._skills()).get(params.uri)
-        if skill is None:
-            raise MCPError(code=INVALID_PARAMS, message=f"There is no skill {one_line(params.uri, 200)}.")
-        return _GetResult(skill=skill.entry.as_json(), ttl_ms=_TTL, cache_scope="private")
-
-    async def _list_resources(
-        self, context: Any, params: PaginatedRequestParams | None
-    ) -> ListResourcesResult:
-        del context, params
-        resources = [
-            Resource(uri=file.uri, name=f"{skill.entry.name}/{path}", mime_type=_type(path), size=file.size)
-            for _, skill in sorted((await self._skills()).items())
-            for path, file in sorted(skill.entry.files.items())
-        ]
-        return ListResourcesResult(resources=resources, ttl_ms=_TTL, cache_scope="private")
-
-    async def _read(self, context: Any, params: ReadResourceRequestParams) -> ReadResourceResult:
-        del context
-        for skill in (await self._skills()).values():
-            for path, file in skill.entry.files.items():
-                if file.uri == params.uri:
-                    content = _content(file.uri, path, await _read(skill, path))
-                    return ReadResourceResult(contents=[content], ttl_ms=_TTL, cache_scope="private")
-        raise MCPError(code=INVALID_PARAMS, message=f"There is no file {one_line(params.uri, 200)}.")
-
-    async def _read_folder(self, params: _DirectoryParams) -> ListResourcesResult:
-        """List what lies in a folder of a skill, and not what lies deeper."""
-        base = f"{params.uri}/"
-        found: dict[str, Resource] = {}
-        for skill in (await self._skills()).values():
-            for path, file in skill.entry.files.items():
-                if file.uri.startswith(base):
-                    name, slash, _ = file.uri.removeprefix(base).partition("/")
-                    kind = _FOLDER_TYPE if slash else _type(path)
-                    found[name] = Resource(uri=f"{base}{name}", name=name, mime_type=kind)
-        if not found:
-            raise MCPError(code=INVALID_PARAMS, message=f"There is no folder {one_line(params.uri, 200)}.")
-        children = [found[name] for name in sorted(found)]
-        return ListResourcesResult(resources=children, ttl_ms=_TTL, cache_scope="private")
+    try:
+        return await to_thread.run_sync(publisher.skills)
+    except OSError as error:  # which names a place of this machine
+        raise MCPError(code=INTERNAL_ERROR, message="The skills cannot be read now.") from error
 
 
-async def _read(skill: PublishedSkill, path: str) -> bytes:
+def _list(skills: Skills, params: PaginatedRequestParams) -> ListResult:
+    uris = sorted(skills)
+    start = _start(uris, params.cursor)
+    entries = [skills[uri].entry.as_json() for uri in uris[start : start + _PAGE]]
+    following = uris[start + _PAGE] if start + _PAGE < len(uris) else None
+    return ListResult(skills=entries, next_cursor=following, ttl_ms=_TTL, cache_scope="private")
+
+
+def _get(skills: Skills, params: GetParams) -> GetResult:
+    skill = skills.get(params.uri)
+    if skill is None:
+        raise MCPError(code=INVALID_PARAMS, message=f"There is no skill {one_line(params.uri, 200)}.")
+    return GetResult(skill=skill.entry.as_json(), ttl_ms=_TTL, cache_scope="private")
+
+
+def _list_folder(skills: Skills, params: GetParams) -> ListResourcesResult:
+    """List what lies in a folder of a skill, and not what lies deeper."""
+    base = f"{params.uri}/"
+    found: dict[str, Resource] = {}
+    for skill in skills.values():
+        for path, file in skill.entry.files.items():
+            if file.uri.startswith(base):
+                name, slash, _ = file.uri.removeprefix(base).partition("/")
+                kind = _FOLDER_TYPE if slash else _type(path)
+                found[name] = Resource(uri=f"{base}{name}", name=name, mime_type=kind)
+    if not found:
+        raise MCPError(code=INVALID_PARAMS, message=f"There is no folder {one_line(params.uri, 200)}.")
+    children = [found[name] for name in sorted(found)]
+    return ListResourcesResult(resources=children, ttl_ms=_TTL, cache_scope="private")
+
+
+async def _list_resources(
+    publisher: Publisher, context: Any, params: PaginatedRequestParams | None
+) -> ListResourcesResult:
+    del context, params
+    resources = [
+        Resource(uri=file.uri, name=f"{skill.entry.name}/{path}", mime_type=_type(path), size=file.size)
+        for _, skill in sorted((await _skills(publisher)).items())
+        for path, file in sorted(skill.entry.files.items())
+    ]
+    return ListResourcesResult(resources=resources, ttl_ms=_TTL, cache_scope="private")
+
+
+async def _read(publisher: Publisher, context: Any, params: ReadResourceRequestParams) -> ReadResourceResult:
+    del context
+    for skill in (await _skills(publisher)).values():
+        for path, file in skill.entry.files.items():
+            if file.uri == params.uri:
+                content = _content(file.uri, path, await _bytes_of(skill, path))
+                return ReadResourceResult(contents=[content], ttl_ms=_TTL, cache_scope="private")
+    raise MCPError(code=INVALID_PARAMS, message=f"There is no file {one_line(params.uri, 200)}.")
+
+
+async def _bytes_of(skill: PublishedSkill, path: str) -> bytes:
     from anyio import to_thread  # noqa: PLC0415 - the SDK brings it
 
     try:
@@ -146,13 +130,15 @@ async def _read(skill: PublishedSkill, path: str) -> bytes:
         raise MCPError(code=INTERNAL_ERROR, message="It cannot be read now: list the skills anew.") from error
 
 
-def _for_new_clients(handler: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+def _for_new_clients(
+    publisher: Publisher, handler: Callable[[Skills, Any], Any]
+) -> Callable[[Any, Any], Any]:
     """Serve a method of the extension to clients of a revision that has extensions."""
 
     async def handle(context: Any, params: Any) -> Any:
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             raise MCPError(code=METHOD_NOT_FOUND, message="Skills are listed from MCP 2026-07-28 on.")
-        return await handler(params)
+        return handler(await _skills(publisher), params)
 
     return handle
 

@@ -62,14 +62,6 @@ class _Listed(NamedTuple):
     """Differs for another frontmatter, and for other files."""
 
 
-class _Look(NamedTuple):
-    """The server at one time."""
-
-    scan: Scan
-    skills: Mapping[str, _Listed] = {}
-    """By URI."""
-
-
 class McpSource:
     """The skills of one server. Nobody vouches for them."""
 
@@ -93,8 +85,10 @@ class McpSource:
         """A list that took longer than anybody waited for it."""
         self._due = 0.0
         """When the server is to be asked again."""
-        self._look: _Look | None = None
-        self._latest_whole: tuple[float, _Look] | None = None
+        self._look: Scan | None = None
+        self._skills: Mapping[str, _Listed] = {}
+        """By URI, as the server was last seen."""
+        self._latest_whole: tuple[float, Scan] | None = None
         self._read: dict[tuple[int, ...], bytes] = {}
         """SKILL.md files by the stamp of their skill."""
 
@@ -104,7 +98,7 @@ class McpSource:
             now = self._clock()
             if self._look is None or now >= self._due:
                 self._look = self._ask_for_list(now)
-            return self._look.scan
+            return self._look
 
     def head(self, path: str) -> bytes:
         """Return the frontmatter of a skill as the server lists it: nothing is fetched for a catalog."""
@@ -133,7 +127,7 @@ class McpSource:
     def _listed(self, path: str) -> _Listed:
         if self._look is None:
             self.scan()
-        listed = self._look.skills.get(path) if self._look else None
+        listed = self._skills.get(path)
         if listed is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return listed
@@ -169,7 +163,7 @@ class McpSource:
             return f"{self._name} has changed it since it was listed; load it again"
         return f"{self._name} sends something else than it lists ({_phrase(error)})"
 
-    def _ask_for_list(self, now: float) -> _Look:
+    def _ask_for_list(self, now: float) -> Scan:
         pending = self._pending = self._pending or self._ask(_list)
         try:
             listed = _result(pending, self._patience)
@@ -192,18 +186,19 @@ class McpSource:
     def _name(self) -> str:
         return f"MCP server {self.label.removeprefix(MCP_LABEL)}"
 
-    def _stand_in(self, now: float, why: str) -> _Look:
+    def _stand_in(self, now: float, why: str) -> Scan:
         """Return the skills as they were last seen, while that is not too long ago."""
         self._due = now + RETRY_SECONDS
         if self._latest_whole is None or now - self._latest_whole[0] >= KEEP_SECONDS:
-            return _Look(Scan((), (self._diagnostic("source-unreachable", f"{why}."),)))
+            self._skills = {}
+            return Scan((), (self._diagnostic("source-unreachable", f"{why}."),))
         before = self._latest_whole[1]
         report = self._diagnostic(
             "source-unreachable", f"{why}. Its skills are shown as they were last seen."
         )
-        return before._replace(scan=Scan(before.scan.skills, (*before.scan.diagnostics, report)))
+        return Scan(before.skills, (*before.diagnostics, report))
 
-    def _arrange(self, listed: "McpList") -> _Look:
+    def _arrange(self, listed: "McpList") -> Scan:
         faults = list(listed.faults)
         skills = {}
         for entry in listed.entries:
@@ -220,7 +215,8 @@ class McpSource:
         stamps = {each.stamp for each in skills.values()}
         self._read = {stamp: content for stamp, content in self._read.items() if stamp in stamps}
         reports = tuple(self._diagnostic("mcp-entry", visible_line(each)) for each in faults)
-        return _Look(Scan(found, reports), skills)
+        self._skills = skills
+        return Scan(found, reports)
 
     def _cause(self, error: SkillsAgentError) -> str:
         text = _phrase(error)

@@ -83,10 +83,6 @@ async def _on_stdio(server: Any) -> None:
 def _at_address(server: Any, host: str, port: int, token: str) -> None:
     import uvicorn
 
-    class Server(uvicorn.Server):
-        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            _end(sig, frame)
-
     app = server.streamable_http_app(host=host)
     guarded = _with_token(app, token) if token else app
     config = uvicorn.Config(guarded, host=host, port=port, log_level="warning", proxy_headers=False)
@@ -100,7 +96,9 @@ def _at_address(server: Any, host: str, port: int, token: str) -> None:
     _end_at_signals()  # uvicorn takes over when it has begun
     shown = f"[{host}]" if ":" in host else host
     click.echo(f"Skills are published at http://{shown}:{listening.getsockname()[1]}/mcp", err=True)
-    Server(config).run([listening])
+    running = uvicorn.Server(config)
+    running.handle_exit = _end  # type: ignore[assignment, method-assign]  # at once, as before it has begun
+    running.run([listening])
 
 
 def _end_at_signals() -> None:

@@ -24,7 +24,6 @@ from skills_agent.mcp.definitions import (
     MAX_DESCRIPTION,
     MAX_TOOLS,
     ToolDefinition,
-    ToolOffer,
     check_tools,
 )
 from skills_agent.mcp.servers import McpServer
@@ -190,26 +189,30 @@ def test_of_a_strangers_tools_the_good_ones_are_offered_and_nothing_of_the_rest(
     assert state.tools == len(tools)
 
 
+def offer(name: str, schema: Any = PLAIN, **more: Any) -> dict[str, Any]:
+    return {"name": name, "inputSchema": schema, **more}
+
+
 def test_a_hint_counts_where_it_asks_for_more_or_is_trusted() -> None:
     offers = [
-        ToolOffer("reads", "", PLAIN, reads_only=True),
-        ToolOffer("both", "", PLAIN, reads_only=True, deletes=True),
-        ToolOffer("says-nothing", "", PLAIN),
+        offer("reads", annotations={"readOnlyHint": True}),
+        offer("both", annotations={"readOnlyHint": True, "destructiveHint": True}),
+        offer("says-nothing"),
     ]
-    risks = [tool.risk for tool in check_tools("s", offers).tools]
-    trusted = [tool.risk for tool in check_tools("s", offers, trust_hints=True).tools]
+    risks = [tool.risk for tool in check_tools("s", offers)[0]]
+    trusted = [tool.risk for tool in check_tools("s", offers, trust_hints=True)[0]]
     assert risks == ["network", "delete", "network"]
     assert trusted == ["read", "delete", "network"]
 
 
 @pytest.mark.slow
 def test_a_server_with_very_many_tools_fills_no_prompt() -> None:
-    many = check_tools("s", [ToolOffer(f"t{number}", "", PLAIN) for number in range(1_000)])
-    assert len(many.tools) == MAX_TOOLS
-    assert "more tools cannot be offered" in many.faults[-1]
+    tools, faults = check_tools("s", [offer(f"t{number}") for number in range(1_000)])
+    assert len(tools) == MAX_TOOLS
+    assert "more tools cannot be offered" in faults[-1]
     schema = {"type": "object", "properties": {f"p{n}": {"description": "x" * 1_000} for n in range(12)}}
-    large = check_tools("s", [ToolOffer(f"t{number}", "", schema) for number in range(100)])
-    assert 1 < len(large.tools) < 1 + MAX_ALL // 12_000
+    large, _ = check_tools("s", [offer(f"t{number}", schema) for number in range(100)])
+    assert 1 < len(large) < 1 + MAX_ALL // 12_000
 
 
 json_values = st.recursive(
@@ -232,11 +235,10 @@ json_values = st.recursive(
     st.dictionaries(st.sampled_from(["type", "properties", "$defs", "anyOf", "$ref"]), json_values), st.text()
 )
 def test_whatever_a_server_sends_is_offered_in_bounds_or_said(schema: dict[str, Any], name: str) -> None:
-    good = ToolOffer("good", "", PLAIN)
-    checked = check_tools("s", [ToolOffer(name, name, schema), good])
-    assert any(tool.tool == "good" for tool in checked.tools) or name == "good"
-    assert len(checked.tools) + len(checked.faults) == 2
-    for tool in checked.tools:
+    tools, faults = check_tools("s", [offer(name, schema, description=name), offer("good")])
+    assert any(tool.tool == "good" for tool in tools) or name == "good"
+    assert len(tools) + len(faults) == 2
+    for tool in tools:
         assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", tool.name)
         assert tool.schema["type"] == "object"
         assert "$ref" not in msgspec.json.encode(tool.schema).decode() or "$ref" in tool.schema["properties"]
