@@ -4,23 +4,20 @@ A case file may have come from somebody else: what it lays is from its own folde
 """
 
 import os
-import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from skills_agent.evals.cases.case import EvalCase, LaidFile
+from skills_agent.evals.cases.case import LaidFile
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.skills.confined import make_folder_beneath, parts_of, read_beneath
-from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.trees import remove_tree, walk
 from skills_agent.skills.visible import visible_line
 
 MAX_BYTES: Final = 256 << 20
 """Of all files that one case lays."""
-_POSITION: Final = re.compile(r"#[^/]*$")
 
 
 @contextmanager
@@ -46,7 +43,8 @@ def lay(files: Mapping[str, LaidFile], workspace: Path, root: Path | None = None
         try:
             for place, content, is_program in _contents(path, file, root, left):
                 left -= len(content)
-                with os.fdopen(_created(workspace, place, 0o700 if is_program else 0o600), "wb") as copy:
+                mode = 0o700 if is_program else 0o600
+                with os.fdopen(created(workspace, place, mode, os.O_TRUNC), "wb") as copy:
                     copy.write(content)
         except OSError as error:
             cause = visible_line(str(error)).rstrip(".")
@@ -55,17 +53,15 @@ def lay(files: Mapping[str, LaidFile], workspace: Path, root: Path | None = None
             ) from error
 
 
-def root_of(case: EvalCase) -> Path | None:
-    """Return the folder whose files a case may name: its skill's, else that of its file; None for no file."""
-    if not case.file:
-        return None
-    folder = file_of(case).parent
-    return next((each for each in [folder, *folder.parents][:3] if (each / SKILL_FILE).is_file()), folder)
-
-
-def file_of(case: EvalCase) -> Path:
-    """Return the file that a case was read from, without `#NUMBER`."""
-    return Path(_POSITION.sub("", case.file))
+def created(root: Path, path: str, mode: int, flags: int) -> int:
+    """Open a file beneath a folder to write to it, made with its folders; it is reached by no link."""
+    *folders, name = parts_of(path) or ("",)
+    folder = make_folder_beneath(root, "/".join(folders) or ".")
+    try:
+        flags |= os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(name, flags, mode, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 def _contents(path: str, file: LaidFile, root: Path | None, limit: int) -> Iterator[tuple[str, bytes, bool]]:
@@ -91,14 +87,3 @@ def _files_of(source: Path) -> Iterator[Path]:
     for place, folders, names in walk(source):
         folders.sort()
         yield from (Path(place, name) for name in sorted(names))
-
-
-def _created(workspace: Path, path: str, mode: int) -> int:
-    """Open a new file of the workspace, with its folders. Nothing that was laid is a link."""
-    *folders, name = parts_of(path) or ("",)
-    folder = make_folder_beneath(workspace, "/".join(folders) or ".")
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        return os.open(name, flags, mode, dir_fd=folder)
-    finally:
-        os.close(folder)

@@ -16,6 +16,7 @@ from typing import Final
 from langgraph.checkpoint.memory import InMemorySaver
 from msgspec import structs
 
+from skills_agent.evals.cases.comparing import SHARES
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.read import read_all
 from skills_agent.evals.cases.result import Arm, EvalResult, RunHead
@@ -111,7 +112,7 @@ class ProposalEvals:
             Database(InMemorySaver(), None),
             name,
             sources,
-            folders=[str(skills)] if skills else (),
+            folders=[skills] if skills else (),
             model_of=lambda *_: chat,
         )
         with TemporaryDirectory(prefix="skills-agent-proposal-") as place:
@@ -135,7 +136,7 @@ def _lines(summary: Summary) -> Iterator[str]:
         passed = arm.outcomes.get("passed", 0)
         yield f"{kind}: {passed} of {count(arm.runs, 'run')} passed, {share(arm.passed)}"
     for delta in summary.deltas:
-        if delta.metric in {"passed", "chosen"}:
+        if delta.metric in SHARES:
             is_edit = delta.name.startswith("now")
             pair = "with it against the version that is there" if is_edit else "with it against without it"
             yield f"{delta.metric}, {pair}: {delta_text(delta)}"

@@ -54,7 +54,7 @@ class SkillEvals:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Add a test for each case; `-k` chooses among them as among all others."""
-        from skills_agent.evals.laying import file_of
+        from skills_agent.evals.cases.eval_place import file_of
         from skills_agent.evals.runs import tasks_of
 
         for task in tasks_of(self.head):
@@ -81,8 +81,7 @@ class SkillEvals:
     def head(self) -> "RunHead":
         """What is run. Raises UsageError for files that cannot be read."""
         from skills_agent.evals.heads import new_head
-        from skills_agent.graph.models.provider import default_model
-        from skills_agent.graph.places import process_environment
+        from skills_agent.graph.services import usual_model
         from skills_agent.skills.errors import SkillsAgentError
 
         option = self._config.getoption
@@ -90,11 +89,7 @@ class SkillEvals:
             return new_head(
                 self._settings,
                 [self._config.invocation_params.dir / each for each in option("skills_evals")],
-                models=[
-                    option("skills_evals_model")
-                    or self._settings.model
-                    or default_model(process_environment())
-                ],
+                models=[option("skills_evals_model") or usual_model(self._settings, None)],
                 grader=option("skills_evals_grader"),
                 recording="replay" if option("skills_evals_replay") else "",
             )
@@ -125,15 +120,11 @@ class SkillEvals:
         return Settings.load(self._config.rootpath)
 
 
-class CaseFailedError(Exception):
-    """A case that did not pass."""
-
-
 class EvalItem(pytest.Item):
     """One run of one case."""
 
     def __init__(self, *, task: "Task", evals: SkillEvals, **more: Any) -> None:
-        from skills_agent.evals.laying import file_of
+        from skills_agent.evals.cases.eval_place import file_of
 
         super().__init__(path=file_of(task.case), **more)
         self._task = task
@@ -147,13 +138,7 @@ class EvalItem(pytest.Item):
         if result.outcome == "ungraded":
             pytest.skip("nothing decides without a grader: --skills-evals-grader MODEL")
         if result.outcome != "passed":
-            raise CaseFailedError(_story(result))
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Return what failed in words; a fault of ours as pytest shows any."""
-        if isinstance(excinfo.value, CaseFailedError):
-            return str(excinfo.value)
-        return super().repr_failure(excinfo, style)
+            pytest.fail(_story(result), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Return where the case stands."""

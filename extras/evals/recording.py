@@ -32,14 +32,14 @@ from typing_extensions import override
 
 from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.errors import EvalError
-from skills_agent.evals.cases.eval_place import safe_id
-from skills_agent.evals.laying import file_of
+from skills_agent.evals.cases.eval_place import file_of, safe_id
+from skills_agent.evals.laying import created
 from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.models.provider import resolve_model
 from skills_agent.graph.places import process_environment
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.prompt_cache import CACHE_POINT
-from skills_agent.skills.confined import make_folder_beneath, read_beneath
+from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.sources.directory import BUNDLED_FOLDER
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.visible import visible_line
@@ -52,6 +52,9 @@ _TOOLS: Final = "skills_agent_tools"
 _MAX_BYTES: Final = 256 << 20
 _METADATA: Final = ("finish_reason", "stop_reason", "model_name")
 _DIFF_LINES: Final = 24
+Names = Sequence[tuple[re.Pattern[str], str]]
+"""What differs from run to run, and what stands for it."""
+
 _SAME: Final = (
     (re.compile(r"(?:/[^\s\"'`<>:,()]*)?/skills-agent-eval-[A-Za-z0-9_]+"), "<place>"),
     (re.compile(r"\beval-\d{8}-\d{6}-[A-Za-z0-9._-]+"), "<thread>"),
@@ -59,7 +62,6 @@ _SAME: Final = (
     (re.compile(r"\(\d+(?:\.\d+)? (?:ms|s), [a-z][a-z :.,-]*\)"), "(<took>)"),
     (re.compile(r"\b\d+(?:\.\d+)? (?:ms|s|seconds)\b"), "<took>"),
 )
-"""What differs from run to run, and what stands for it."""
 _CLOCK: Final = r"(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
 
 
@@ -85,7 +87,7 @@ class Recordings:
         folders = {str(each): f"<skills-{number}>" for number, each in enumerate(skills)}
         folders |= {str(settings.workspace): "<workspace>", str(BUNDLED_FOLDER): "<bundled>"}
         folders |= {os.path.realpath(each): name for each, name in folders.items()}
-        self.normal = Normal(folders)
+        self._names = names_here(folders, datetime.now(UTC))
         self.is_played = is_played
         self._settings, self._anew = settings, anew
         self._redaction = redaction_of(settings)
@@ -113,7 +115,7 @@ class Recordings:
         tools: Sequence[Mapping[str, Any]],
         options: Mapping[str, Any],
     ) -> AIMessage:
-        request: dict[str, Any] = self._redaction.whole(self.normal.request(messages, tools))
+        request: dict[str, Any] = self._redaction.whole(plain_request(messages, tools, self._names))
         if inner is None:
             return AIMessage(**self._played(file, request, repeat))
         # Without callbacks: it is the same call as that of the model around it.
@@ -145,13 +147,9 @@ class Recordings:
             is_first = self._anew and file not in self._known
             self._known.setdefault(file, [])
             try:
-                folder = make_folder_beneath(file.parent.parent, file.parent.name)
-                try:
-                    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-                    opened = os.open(file.name, flags | (os.O_TRUNC if is_first else 0), 0o644, dir_fd=folder)
-                finally:
-                    os.close(folder)
-                with os.fdopen(opened, "ab") as stream:
+                flags = os.O_APPEND | (os.O_TRUNC if is_first else 0)
+                path = f"{file.parent.name}/{file.name}"
+                with os.fdopen(created(file.parent.parent, path, 0o644, flags), "ab") as stream:
                     stream.write(msgspec.json.encode(exchange) + b"\n")
             except OSError as error:
                 raise EvalError(f"{visible_line(str(file))} cannot be written ({error.strerror}).") from error
@@ -228,57 +226,52 @@ class RecordedChatModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=reply)])
 
 
-class Normal:
-    """Makes requests the same: folders of this machine, today's date, ids and durations have names."""
+def names_here(folders: Mapping[str, str], now: datetime) -> Names:
+    """Return what differs from run to run, and on this machine: its folders, today's date, ids, durations."""
+    longest_first = sorted(folders.items(), key=lambda each: -len(each[0]))
+    # A clock elsewhere is a day before or behind; a date of the data is no other than it is.
+    days = {f"{now + timedelta(hours=hours):%Y-%m-%d}" for hours in (-12, 0, 14)}
+    return [
+        *_SAME,
+        *((re.compile(re.escape(folder)), name) for folder, name in longest_first),
+        (re.compile(rf"\b(?:{'|'.join(sorted(days))}){_CLOCK}"), "<today>"),
+    ]
 
-    def __init__(self, folders: Mapping[str, str], now: datetime | None = None) -> None:
-        """Take the names that absolute paths of this machine get, the longest path first."""
-        now = now or datetime.now(UTC)
-        self._folders = sorted(folders.items(), key=lambda each: -len(each[0]))
-        # A clock elsewhere is a day before or behind; a date of the data is no other than it is.
-        days = {f"{now + timedelta(hours=hours):%Y-%m-%d}" for hours in (-12, 0, 14)}
-        self._now = re.compile(rf"\b(?:{'|'.join(sorted(days))}){_CLOCK}")
 
-    def request(self, messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return a request as plain values."""
-        ids: dict[str | None, str] = {}
-        shown = []
-        for message in messages:
-            record = {"role": message.type, "content": self._value(message.content)}
-            for call in message.tool_calls if isinstance(message, AIMessage) else ():
-                name = ids.setdefault(call["id"], f"call-{len(ids) + 1}")
-                made = {"id": name, "name": call["name"], "args": self._value(call["args"])}
-                record.setdefault("calls", []).append(made)
-            if isinstance(message, ToolMessage):
-                record["call"] = ids.get(message.tool_call_id, "call")
-            shown.append(record)
-        return {"messages": shown, "tools": self._value(list(tools))}
+def plain_request(
+    messages: Sequence[BaseMessage], tools: Sequence[Mapping[str, Any]], names: Names
+) -> dict[str, Any]:
+    """Return a request as plain values, the same on every machine and day."""
+    ids: dict[str | None, str] = {}
+    shown = []
+    for message in messages:
+        record = {"role": message.type, "content": _named(message.content, names)}
+        for call in message.tool_calls if isinstance(message, AIMessage) else ():
+            name = ids.setdefault(call["id"], f"call-{len(ids) + 1}")
+            made = {"id": name, "name": call["name"], "args": _named(call["args"], names)}
+            record.setdefault("calls", []).append(made)
+        if isinstance(message, ToolMessage):
+            record["call"] = ids.get(message.tool_call_id, "call")
+        shown.append(record)
+    return {"messages": shown, "tools": _named(list(tools), names)}
 
-    def _value(self, value: Any) -> Any:
-        """Return a value with names, without breakpoints of a prompt cache, of which a replay has none."""
-        if isinstance(value, str):
-            return self._text(value)
-        if isinstance(value, Mapping):
-            kept = {name: each for name, each in value.items() if name != "cache_control"}
-            return {self._text(str(name)): self._value(each) for name, each in kept.items()}
-        if not isinstance(value, list | tuple):
-            return value
-        parts = [self._value(each) for each in value if each != CACHE_POINT]
-        texts = [each["text"] for each in parts if isinstance(each, dict) and set(each) == {"type", "text"}]
-        return (
-            texts[0]
-            if len(texts) == len(parts) == 1
-            else texts
-            if texts and len(texts) == len(parts)
-            else parts
-        )
 
-    def _text(self, text: str) -> str:
-        for pattern, name in _SAME:
-            text = pattern.sub(name, text)
-        for folder, name in self._folders:
-            text = text.replace(folder, name)
-        return self._now.sub("<today>", text)
+def _named(value: Any, names: Names) -> Any:
+    """Return a value with names, without breakpoints of a prompt cache, of which a replay has none."""
+    if isinstance(value, str):
+        for pattern, name in names:
+            value = pattern.sub(name, value)
+        return value
+    if isinstance(value, Mapping):
+        kept = {name: each for name, each in value.items() if name != "cache_control"}
+        return {_named(str(name), names): _named(each, names) for name, each in kept.items()}
+    if not isinstance(value, list | tuple):
+        return value
+    parts = [_named(each, names) for each in value if each != CACHE_POINT]
+    texts = [each["text"] for each in parts if isinstance(each, dict) and set(each) == {"type", "text"}]
+    if not texts or len(texts) != len(parts):
+        return parts
+    return texts[0] if len(texts) == 1 else texts
 
 
 def _key(request: Mapping[str, Any]) -> str:

@@ -18,13 +18,13 @@ from langgraph.runtime import RunControl
 from msgspec import structs
 
 from skills_agent.evals.cases.case import EvalCase, ScriptCheck
-from skills_agent.evals.cases.checks import Run, RunScript, check
+from skills_agent.evals.cases.checks import RunScript, check
 from skills_agent.evals.cases.errors import CaseRefusedError, EvalError
-from skills_agent.evals.cases.eval_place import safe_id
+from skills_agent.evals.cases.eval_place import root_of, safe_id
 from skills_agent.evals.cases.result import Arm, CheckResult, EvalResult
 from skills_agent.evals.cases.run_folder import RUNS
 from skills_agent.evals.grading import Grade
-from skills_agent.evals.laying import fresh_place, lay, root_of
+from skills_agent.evals.laying import fresh_place, lay
 from skills_agent.evals.trajectories import digests_of, spent_of, trajectory_of
 from skills_agent.graph.build import wire
 from skills_agent.graph.machine import sandbox_here
@@ -81,7 +81,7 @@ class Setup:
     """Makes the sources of one case."""
     yes: Collection[Risk] = ()
     """What runs unasked without a sandbox, or beyond it."""
-    folders: Sequence[str] = ()
+    folders: Sequence[Path] = ()
     """Where the evaluated skills are: no script may change them."""
     grade: Grade | None = None
     """Grades rubrics; None: nobody does."""
@@ -109,8 +109,8 @@ def run_case(
                 result = _worked(case, result, agent, services, control or RunControl())
                 if result.outcome == "passed":
                     run_script = _script_runner(services, setup.yes, root_of(case))
-                    happened = Run(case, result.trajectory, result.spent, place / "work", run_script)
-                    result = _with_checks(result, check(happened))
+                    checks = check(case, result.trajectory, result.spent, place / "work", run_script)
+                    result = _with_checks(result, checks)
                     if case.expect.rubric and setup.grade:
                         graded, spent = setup.grade(case, result.trajectory, place / "work")
                         result = _with_checks(structs.replace(result, grading=spent), graded)
@@ -210,7 +210,7 @@ def _settings(case: EvalCase, result: EvalResult, place: Path, setup: Setup) -> 
         workspace=place / "work",
         home=place / "home",
         # What is in them is protected from scripts; the sources are given apart.
-        skills_dirs=tuple(Path(each) for each in setup.folders),
+        skills_dirs=tuple(setup.folders),
         offered_dirs=(),
         script_folders={},
         script_secrets={},

@@ -35,7 +35,7 @@ def make_setup(
         database=database,
         run=head.id,
         sources=lambda: sources_of(settings, places),
-        folders=tuple(map(str, folders)),
+        folders=folders,
         yes=yes,
         grade=make_grade(settings, head.grader, kept) if head.grader else None,
         model_of=kept.model_of if kept else lambda *_: None,

@@ -135,7 +135,7 @@ class EvalCase(Frozen, frozen=True, kw_only=True):
     id: str
     """Unique in a run: `SET/ID`, as file names take it."""
     name: str = ""
-    """What people read; the beginning of the request where the file gives none."""
+    """As its file calls it, else the beginning of the request. Only `--json` shows it."""
     skill: str = ""
     """The skill that it is about, and that the other arm goes without; empty: none."""
     kind: Literal["trigger", "task"] = "task"

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
 
 from skills_agent.evals.cases.call_checks import check_calls
 from skills_agent.evals.cases.case import CaseLimits, EvalCase, ExpectedSkills, ScriptCheck
@@ -17,22 +16,32 @@ RunScript = Callable[[ScriptCheck, Path], tuple[bool, str]]
 """Runs a script of a case in the workspace: whether it exited with 0, and what it wrote."""
 
 
-class Run(NamedTuple):
-    """What happened in one run of a case."""
-
-    case: EvalCase
-    trajectory: Trajectory
-    spent: Spent
-    workspace: Path
-    run_script: RunScript
-
-
-def check(run: Run) -> tuple[CheckResult, ...]:
+def check(
+    case: EvalCase, trajectory: Trajectory, spent: Spent, workspace: Path, run_script: RunScript
+) -> tuple[CheckResult, ...]:
     """Return a result for everything that a case expects; of a `trigger` case only the skills count."""
-    expect = run.case.expect
-    names = ["skills"] if run.case.kind == "trigger" else list(_CHECKS)
-    parts = ((_CHECKS[name], getattr(expect, name)) for name in names)
-    return tuple(each for function, part in parts if part for each in function(part, run))
+    return tuple(_checks(case, trajectory, spent, workspace, run_script))
+
+
+def _checks(
+    case: EvalCase, trajectory: Trajectory, spent: Spent, workspace: Path, run_script: RunScript
+) -> Iterator[CheckResult]:
+    expect = case.expect
+    if expect.skills:
+        yield _skills(expect.skills, tuple(name for name in trajectory.chosen if name not in case.load))
+    if case.kind == "trigger":
+        return
+    if expect.calls:
+        yield from check_calls(expect.calls, trajectory.calls)
+    if expect.limits:
+        yield from _limits(expect.limits, len(trajectory.calls), spent)
+    if expect.answer:
+        yield from check_text(expect.answer, trajectory.answer, "The answer", "answer")
+    yield from check_files(expect.files, workspace)
+    for script in expect.scripts:
+        passed, output = run_script(script, workspace)
+        sentence = f"The script {visible_line(Path(script.path).name)} exits with 0."
+        yield result("script", sentence, passed=passed, evidence=output.strip() or "It wrote nothing.")
 
 
 def choice_holds(expected: ExpectedSkills, chosen: tuple[str, ...]) -> bool:
@@ -49,8 +58,7 @@ def choice_holds(expected: ExpectedSkills, chosen: tuple[str, ...]) -> bool:
             return names == there
 
 
-def _skills(expected: ExpectedSkills, run: Run) -> Iterator[CheckResult]:
-    chosen = tuple(name for name in run.trajectory.chosen if name not in run.case.load)
+def _skills(expected: ExpectedSkills, chosen: tuple[str, ...]) -> CheckResult:
     names = listed(list(map(visible_line, expected.names)))
     sentence = {
         "all": f"The model chooses {names or 'any skills'}.",
@@ -59,38 +67,20 @@ def _skills(expected: ExpectedSkills, run: Run) -> Iterator[CheckResult]:
         "only": f"The model chooses {names or 'no skill'} and no other.",
     }[expected.mode]
     evidence = f"It chose {listed(list(map(visible_line, chosen))) or 'none'}."
-    yield result("skills", sentence, passed=choice_holds(expected, chosen), evidence=evidence)
+    return result("skills", sentence, passed=choice_holds(expected, chosen), evidence=evidence)
 
 
-def _limits(limits: CaseLimits, run: Run) -> Iterator[CheckResult]:
+def _limits(limits: CaseLimits, calls: int, spent: Spent) -> Iterator[CheckResult]:
     taken = {
-        "calls": len(run.trajectory.calls),
-        "model_calls": run.spent.model_calls,
-        "tokens": run.spent.tokens,
-        "seconds": run.spent.seconds,
+        "calls": calls,
+        "model_calls": spent.model_calls,
+        "tokens": spent.tokens,
+        "seconds": spent.seconds,
     }
     for name, amount in taken.items():
         limit = getattr(limits, name)
         if limit is not None:
             sentence = f"It takes at most {limit:,.12g} {name.replace('_', ' ')}."
-            is_unknown = name == "tokens" and not amount and run.spent.model_calls
+            is_unknown = name == "tokens" and not amount and spent.model_calls
             evidence = "The model does not say how many." if is_unknown else f"It took {amount:,.12g}."
             yield result("limits", sentence, passed=amount <= limit, evidence=evidence)
-
-
-def _scripts(scripts: tuple[ScriptCheck, ...], run: Run) -> Iterator[CheckResult]:
-    for script in scripts:
-        passed, output = run.run_script(script, run.workspace)
-        sentence = f"The script {visible_line(Path(script.path).name)} exits with 0."
-        yield result("script", sentence, passed=passed, evidence=output.strip() or "It wrote nothing.")
-
-
-_CHECKS: Final[dict[str, Callable[[Any, Run], Iterator[CheckResult]]]] = {
-    "skills": _skills,
-    "calls": lambda expected, run: check_calls(expected, run.trajectory.calls),
-    "limits": _limits,
-    "answer": lambda expected, run: check_text(expected, run.trajectory.answer, "The answer", "answer"),
-    "files": lambda expected, run: check_files(expected, run.workspace),
-    "scripts": _scripts,
-}
-"""By the fields of `Expected`, in their order."""

@@ -11,16 +11,17 @@ from typing import Final, NamedTuple
 import msgspec
 
 from skills_agent.evals.cases.case import EvalCase
+from skills_agent.evals.cases.eval_place import file_of
 from skills_agent.evals.cases.result import Arm, EvalResult
 from skills_agent.evals.cases.scored import ScoredRun, Scores, Worth, choice
 from skills_agent.evals.cases.statistics import MIN_DISCORDANT, bootstrap, holm, mcnemar
 from skills_agent.evals.cases.summary import Delta, Verdict
-from skills_agent.evals.laying import file_of
 
 ARMS: Final = "with - without"
 MIN_CASES: Final = 6
 MAX_P: Final = 0.05
-_SHARES: Final = frozenset({"passed", "chosen"})
+SHARES: Final = frozenset({"passed", "chosen"})
+"""Metrics that are shares; all others are amounts."""
 _COSTS: Final[Mapping[str, Worth]] = {
     "tokens": lambda one, _: one.spent.tokens,
     "seconds": lambda one, _: one.spent.seconds,
@@ -93,7 +94,7 @@ def _compared(
 ) -> Iterator[Comparison]:
     for metric, worth in worths.items():
         # One that an error ended took less than an answer does, and is left out of the costs.
-        counted = worth if metric in _SHARES else _of_answers(worth)
+        counted = worth if metric in SHARES else _of_answers(worth)
         sides = [run.scores(model, arm, counted) for run, arm in (ours, theirs)]
         yield Comparison(model, name, metric, *sides)
 
@@ -109,11 +110,11 @@ def _only(run: ScoredRun, names: frozenset[str]) -> dict[tuple[str, Arm], dict[s
 
 
 def _is_share(delta: Delta) -> bool:
-    return delta.metric in _SHARES
+    return delta.metric in SHARES
 
 
 def _delta(each: Comparison, found: Sequence[float]) -> Delta:
-    of_shares = each.metric in _SHARES
+    of_shares = each.metric in SHARES
     interval = bootstrap(found, is_share=of_shares)
     more, less = sum(one > 0 for one in found), sum(one < 0 for one in found)
     wins, losses = (more, less) if of_shares else (less, more)

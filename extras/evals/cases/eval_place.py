@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.skills.confined import ConfinedError, is_beneath, parts_of
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
@@ -16,6 +17,7 @@ from skills_agent.skills.format.reading import Place, read_metadata
 
 SKILL_FILE: Final = "SKILL.md"
 EVALS_FOLDER: Final = "evals"
+_POSITION: Final = re.compile(r"#[^/]*$")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+|-{2,}")
 
 
@@ -54,6 +56,19 @@ def place_of(file: Path) -> EvalPlace:
     skill = _skill_name(folder)
     label = skill if file.stem == EVALS_FOLDER else f"{skill}.{file.stem}"
     return EvalPlace(file, folder, skill, safe_id(label))
+
+
+def root_of(case: EvalCase) -> Path | None:
+    """Return the folder whose files a case may name: its skill's, else that of its file; None for no file."""
+    if not case.file:
+        return None
+    folder = file_of(case).parent
+    return next((each for each in [folder, *folder.parents][:3] if (each / SKILL_FILE).is_file()), folder)
+
+
+def file_of(case: EvalCase) -> Path:
+    """Return the file that a case was read from, without `#NUMBER`."""
+    return Path(_POSITION.sub("", case.file))
 
 
 def check_laid(path: str) -> None:

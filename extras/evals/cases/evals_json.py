@@ -7,11 +7,11 @@ guide of the specification). All expectations of them are sentences: points of a
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.eval_place import check_laid
-from skills_agent.evals.cases.short_forms import name_in
 
 _LISTS: Final = ("evals", "cases", "queries")
 _TRIGGERS: Final = ("should_trigger", "should_not_trigger")
@@ -82,9 +82,10 @@ def _skills(item: Mapping[str, Any], skill: str) -> Any:
 
 def _place(path: str, request: str) -> str:
     """Return where a file is laid: where the request names it, else under its own name."""
-    name = name_in(path)
+    name = PurePosixPath(path).name
     words = (word.strip(".").removeprefix("./") for word in re.findall(r"[^\s\"'`,;:()<>\[\]]+", request))
-    place = next((word for word in words if name_in(word) == name and not word.startswith(("/", ".."))), name)
+    named = (word for word in words if PurePosixPath(word).name == name)
+    place = next((word for word in named if not word.startswith(("/", ".."))), name)
     check_laid(place)
     return place
 

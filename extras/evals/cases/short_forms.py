@@ -4,7 +4,6 @@ What is of a wrong type is left as it is: who makes the records says so, with it
 """
 
 from collections.abc import Callable
-from pathlib import PurePosixPath
 from typing import Any, Final
 
 from skills_agent.evals.cases.errors import EvalError
@@ -111,8 +110,3 @@ def _laid(written: Any, locate: Locate) -> Any:
     if len(written) != 1:
         raise EvalError("a file to lay has either `text` or `from`")
     return {"source": locate(str(written["from"]))} if "from" in written else written
-
-
-def name_in(path: str) -> str:
-    """Return the name of a file, whatever folders its path has."""
-    return PurePosixPath(path).name

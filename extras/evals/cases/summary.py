@@ -5,9 +5,6 @@ from typing import Literal
 from skills_agent.evals.cases.case import Frozen
 from skills_agent.evals.cases.result import Arm, EvalResult, Outcome, RunHead
 
-NO_SKILL = "(none)"
-"""What is shown where no skill is expected, or none was chosen."""
-
 Verdict = Literal["better", "worse", "no difference shown", "too few cases"]
 
 

@@ -109,6 +109,7 @@ def evaluate(
     from skills_agent.evals.cases.run_folder import RunFolder
     from skills_agent.evals.cases.summarise import summarise
     from skills_agent.evals.cases.thresholds import missed, parse_threshold
+    from skills_agent.evals.report.figures import failures
     from skills_agent.evals.runs import Stop
     from skills_agent.evals.setups import make_setup
     from skills_agent.graph.threads.database import open_database
@@ -124,12 +125,13 @@ def evaluate(
     if head.partial:
         with open_database(settings) as database, draining(stop, again):
             setup = make_setup(settings, head, database, yes, anew=is_new)  # a missing key leaves no run
-            folder = (RunFolder.create if is_new else _opened)(settings.workspace, head)
+            workspace = settings.workspace
+            folder = RunFolder.create(workspace, head) if is_new else RunFolder.open(workspace, head.id)
             with folder.held():
                 partial = _run(folder, setup, stop, budget, quiet=as_json)
                 folder.finish(partial)
     else:
-        folder = _opened(settings.workspace, head)
+        folder = RunFolder.open(settings.workspace, head.id)
     summary = summarise(folder.head, folder.results(), (before.head, before.results()) if before else None)
     _report(summary, html, as_json=as_json)
     if code := exit_code_of(stop):
@@ -139,7 +141,9 @@ def evaluate(
     failed = missed(summary, limits)
     for sentence in failed:
         click.echo(line_of(sentence), err=True)
-    if failed or partial or not (limits or _all_passed(summary)):
+    # What nothing decides is not counted, but one is.
+    is_good = any(each.outcomes.get("passed") for each in summary.arms if each.arm == "with")
+    if failed or partial or not (limits or (is_good and not failures(summary))):
         raise click.exceptions.Exit(1)
 
 
@@ -147,8 +151,7 @@ def _new_head(settings: Settings, chosen: dict[str, Any]) -> "RunHead":
     """Read the cases that the options ask for; where there are none, say how to begin, and exit with 2."""
     from skills_agent.evals.cases.errors import NoCasesError
     from skills_agent.evals.heads import new_head
-    from skills_agent.graph.models.provider import default_model
-    from skills_agent.graph.places import process_environment
+    from skills_agent.graph.services import usual_model
 
     if chosen["record"] and chosen["replay"]:
         raise click.UsageError("--record asks the models, and --replay does not: leave out one")
@@ -156,7 +159,7 @@ def _new_head(settings: Settings, chosen: dict[str, Any]) -> "RunHead":
         head = new_head(
             settings,
             chosen["places"],
-            models=chosen["models"] or (settings.model or default_model(process_environment()),),
+            models=chosen["models"] or (usual_model(settings, None),),
             both=chosen["both"],
             repeat=chosen["repeat"] or 1,
             grader=chosen["grader"] or "",
@@ -197,12 +200,6 @@ def _run_before(workspace: Path, run: str, now: str) -> "RunFolder":
     raise click.UsageError("no run here ran to its end yet: there is nothing to compare with")
 
 
-def _opened(workspace: Path, head: "RunHead") -> "RunFolder":
-    from skills_agent.evals.cases.run_folder import RunFolder
-
-    return RunFolder.open(workspace, head.id)
-
-
 def _run(folder: "RunFolder", setup: "Setup", stop: "Stop", budget: int | None, *, quiet: bool) -> str:
     """Run what has no result yet, and say on stderr what came of each; return why it ended early."""
     from skills_agent.evals.runs import missing, run_all
@@ -239,13 +236,6 @@ def _report(summary: "Summary", html: Path | None, *, as_json: bool) -> None:
         print_json(to_builtins(summary))
     else:
         print_view(view)
-
-
-def _all_passed(summary: "Summary") -> bool:
-    """Return whether every run with the skill passed. What nothing decides is not counted: but one is."""
-    results = [each for row in summary.cases for each in row.runs.get("with", ())]
-    outcomes = [each.outcome for each in results if each.outcome != "ungraded"]
-    return bool(outcomes) and all(each == "passed" for each in outcomes)
 
 
 eval = evaluate  # noqa: A001 - the command's name

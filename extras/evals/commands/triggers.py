@@ -1,9 +1,9 @@
 """skills-agent skills triggers: which requests a skill is chosen for, by the words of its description."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import click
 
@@ -18,20 +18,6 @@ from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillMetadata
 from skills_agent.skills.text import count
-
-
-class Request(NamedTuple):
-    """A request, whether it is for the skill, and which skill it goes to."""
-
-    query: str
-    should_trigger: bool
-    chosen: str = ""
-    """Empty: none."""
-    why: str = ""
-
-    def is_right(self, name: str) -> bool:
-        """Return whether it goes to the skill `name` where it should, and elsewhere where not."""
-        return (self.chosen == name) is self.should_trigger
 
 
 @click.command(
@@ -73,13 +59,19 @@ def triggers(
             "`should_not_trigger` in its evals/evals.yaml, or give --requests"
         )
     descriptions = {each.name: each.described for each in catalog.skills if each.model_invocable}
-    choices = choose([each.query for each in asked], descriptions)
     requests = [
-        each._replace(chosen=choice.name, why=choice.why) for each, choice in zip(asked, choices, strict=True)
+        {
+            "query": query,
+            "should_trigger": asked[query],
+            "chosen": choice.name,
+            "why": choice.why,
+            "right": (choice.name == skill.name) is asked[query],
+        }
+        for query, choice in zip(asked, choose(list(asked), descriptions), strict=True)
     ]
     if as_json:
-        rows = [{**each._asdict(), "right": each.is_right(skill.name)} for each in requests]
-        print_json({"name": skill.name, "skills": sorted(descriptions), "requests": rows, "skipped": skipped})
+        said = {"name": skill.name, "skills": sorted(descriptions), "requests": requests}
+        print_json({**said, "skipped": skipped})
         return
     many = f"{skill.name} among {count(len(descriptions), 'skill')}, {count(len(requests), 'request')}"
     echo(f"Chosen by words, without a model: {many}.\n")
@@ -94,9 +86,9 @@ def _own_files(registry: Registry, skill: SkillMetadata) -> Sequence[Path]:
     return find_files(folder) if folder else ()
 
 
-def _read(files: Iterable[Path], name: str) -> tuple[list[Request], list[str]]:
+def _read(files: Iterable[Path], name: str) -> tuple[dict[str, bool], list[str]]:
     """Return the requests of cases that say whether they are for a skill, and what is passed over."""
-    requests: dict[str, Request] = {}
+    requests: dict[str, bool] = {}
     skipped: list[str] = []
     for file in files:
         try:
@@ -111,30 +103,31 @@ def _read(files: Iterable[Path], name: str) -> tuple[list[Request], list[str]]:
             is_named = name in expected.names
             wanted = is_named and expected.mode != "none"
             if wanted or case.skill == name or not is_named:
-                requests.setdefault(case.turns[0], Request(case.turns[0], wanted))
-    return list(requests.values()), skipped
+                requests.setdefault(case.turns[0], wanted)
+    return requests, skipped
 
 
-def _print(requests: Sequence[Request], name: str) -> None:
+def _print(requests: Sequence[Mapping[str, Any]], name: str) -> None:
     for wanted, title in ((True, f"For {name}"), (False, f"Not for {name}")):
         rows = [
             (
-                "right" if each.is_right(name) else "WRONG",
-                each.chosen or "-",
-                line_of(each.query, 60),
-                each.why,
+                "right" if each["right"] else "WRONG",
+                each["chosen"] or "-",
+                line_of(each["query"], 60),
+                each["why"],
             )
             for each in requests
-            if each.should_trigger is wanted
+            if each["should_trigger"] is wanted
         ]
         if rows:
             echo(f"{title}:")
             table([("", "chosen", "request", "because of"), *sorted(rows, key=lambda row: row[0] == "right")])
             echo()
-    hits = sum(each.should_trigger and each.chosen == name for each in requests)
-    echo(f"recall     {_share(hits, sum(each.should_trigger for each in requests))} of those for it reach it")
-    echo(f"precision  {_share(hits, sum(each.chosen == name for each in requests))} that reach it are for it")
-    lost = Counter(each.chosen or "none" for each in requests if each.should_trigger and each.chosen != name)
+    for_it = [each["chosen"] for each in requests if each["should_trigger"]]
+    hits, reached = for_it.count(name), sum(each["chosen"] == name for each in requests)
+    echo(f"recall     {_share(hits, len(for_it))} of those for it reach it")
+    echo(f"precision  {_share(hits, reached)} that reach it are for it")
+    lost = Counter(chosen or "none" for chosen in for_it if chosen != name)
     if lost:
         echo("lost to    " + ", ".join(f"{other} ({many})" for other, many in lost.most_common()))
 

@@ -2,15 +2,13 @@
 
 from typing import Final
 
-from skills_agent.evals.cases.comparing import ARMS
+from skills_agent.evals.cases.comparing import ARMS, SHARES
 from skills_agent.evals.cases.result import EvalResult
 from skills_agent.evals.cases.summary import Delta, Interval, Spread, Summary
 from skills_agent.skills.text import count, one_line
 
 GOOD: Final = frozenset({"passed", "ungraded"})
 """Outcomes that fail no run."""
-_SHARES: Final = frozenset({"passed", "chosen"})
-"""Metrics that are shares; all others are amounts."""
 _LONGEST: Final = 300
 
 
@@ -44,7 +42,7 @@ def number(value: float) -> str:
 
 def change(delta: Delta) -> str:
     """Return a difference with its interval: `+12 points (+3 to +21)`."""
-    if delta.metric in _SHARES:
+    if delta.metric in SHARES:
         value, low, high = (_signed(round(100 * each)) for each in (delta.value, delta.low, delta.high))
         return f"{value} points ({low} to {high})"
     return f"{_signed(delta.value)} ({_signed(delta.low)} to {_signed(delta.high)})"

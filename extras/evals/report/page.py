@@ -10,7 +10,7 @@ from typing import Final
 
 from skills_agent.evals.cases.summary import Delta
 from skills_agent.evals.report.view import NO, YES, Answer, Attempt, Case, Table, View
-from skills_agent.skills.visible import visible
+from skills_agent.graph.cli.printing import shown
 
 _VOID: Final = frozenset({"meta"})
 """Without an end tag."""
@@ -63,7 +63,7 @@ def html_page(view: View) -> str:
 
 
 def _escaped(text: str) -> str:
-    return html.escape(visible(text.replace("\r\n", "\n"), "prose"))
+    return html.escape(shown(text, "prose"))
 
 
 def _fact(name: str, value: str) -> tuple[Html, Html]:

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from skills_agent.evals.report.figures import reason
 from skills_agent.evals.report.view import Table, View
 from skills_agent.graph.cli.printing import line_of
 from skills_agent.skills.text import count
@@ -33,9 +34,9 @@ def print_view(view: View, console: Console | None = None) -> None:
     console = console or Console(highlight=False, markup=False)
     if view.faults:
         _line(console, Text(f"{count(len(view.faults), 'run')} did not pass:", "bold"))
-    for fault in view.faults[:MOST]:
+    for name, fault in view.faults[:MOST]:
         outcome = (f"  {fault.outcome:<7}  ", _STYLES.get(fault.outcome, ""))
-        _line(console, Text.assemble(outcome, (line_of(fault.case), "bold"), f": {line_of(fault.reason)}"))
+        _line(console, Text.assemble(outcome, (line_of(name), "bold"), f": {line_of(reason(fault))}"))
         if fault.thread:
             _line(console, Text(f"           skills-agent threads show {line_of(fault.thread)}", "dim"))
     _more(console, len(view.faults))

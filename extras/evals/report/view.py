@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.result import EvalResult
-from skills_agent.evals.cases.summary import NO_SKILL, ArmSummary, CaseRow, Choices, Delta, Summary
+from skills_agent.evals.cases.summary import ArmSummary, CaseRow, Choices, Delta, Summary
 from skills_agent.evals.cases.trajectory import MadeCall
 from skills_agent.evals.report.figures import (
     GOOD,
@@ -18,7 +18,6 @@ from skills_agent.evals.report.figures import (
     delta_text,
     failures,
     percent,
-    reason,
     share,
     spread,
 )
@@ -26,6 +25,8 @@ from skills_agent.skills.text import count, cut, one_line
 
 YES, NO = "\u2713", "\u2717"
 """How a cell begins that says whether an expectation holds."""
+_NO_SKILL: Final = "(none)"
+"""Where no skill is expected, or none was chosen."""
 _LONG: Final = 1_000
 """Characters of a request and of an answer."""
 _SHORT: Final = 240
@@ -51,15 +52,6 @@ class Table(NamedTuple):
     title: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
-
-
-class Fault(NamedTuple):
-    """One run that did not pass."""
-
-    outcome: str
-    case: str
-    reason: str
-    thread: str
 
 
 class Attempt(NamedTuple):
@@ -95,7 +87,8 @@ class View(NamedTuple):
     """Whether the edit helped, whether the skill does, and last what passed."""
     notes: Sequence[str]
     tables: Sequence[Table]
-    faults: Sequence[Fault]
+    faults: Sequence[tuple[str, EvalResult]]
+    """Runs that did not pass, with the names of their cases."""
     cases: Sequence[Case]
     """Those that pass least often first."""
 
@@ -119,10 +112,7 @@ def view_of(summary: Summary) -> View:
         answers=[*_answers(summary)],
         notes=[*_notes(summary)],
         tables=[*_tables(summary)],
-        faults=[
-            Fault(each.outcome, _name(each.case, each.model, summary), reason(each), each.thread)
-            for each in failures(summary)
-        ],
+        faults=[(_name(each.case, each.model, summary), each) for each in failures(summary)],
         cases=[_case(row, cases.get(row.case), _name(row.case, row.model, summary)) for row in rows],
     )
 
@@ -208,8 +198,8 @@ def _choices(model: str, choices: Choices) -> Iterator[Table]:
             ("chosen", "expected", "of its runs", "request"),
             [
                 (
-                    ", ".join(each.chosen) or NO_SKILL,
-                    ", ".join(each.expected) or NO_SKILL,
+                    ", ".join(each.chosen) or _NO_SKILL,
+                    ", ".join(each.expected) or _NO_SKILL,
                     percent(each.rate),
                     one_line(each.request, _SHORT),
                 )

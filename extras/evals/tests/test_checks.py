@@ -28,7 +28,7 @@ from skills_agent.evals.cases.case import (
     ScriptCheck,
     SkillsMode,
 )
-from skills_agent.evals.cases.checks import Run, check
+from skills_agent.evals.cases.checks import check
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.file_checks import check_files
 from skills_agent.evals.cases.result import CheckResult
@@ -42,7 +42,7 @@ def checked(
     spent = fields.pop("spent", Spent())
     run_script = fields.pop("run_script", lambda *_: (True, ""))
     case = EvalCase(id="set/one", turns=("Do it.",), expect=expect, **fields)
-    return check(Run(case, trajectory or Trajectory(), spent, workspace, run_script))
+    return check(case, trajectory or Trajectory(), spent, workspace, run_script)
 
 
 def loading(*names: str) -> Trajectory:

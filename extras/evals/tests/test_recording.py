@@ -14,7 +14,7 @@ from msgspec import structs
 from extras.evals.tests.cases import case, make_setup
 from skills_agent.evals.cases.case import EvalCase, Expected, ExpectedText, LaidFile
 from skills_agent.evals.cases.result import EvalResult
-from skills_agent.evals.recording import Normal, Recordings, recording_of
+from skills_agent.evals.recording import Recordings, names_here, plain_request, recording_of
 from skills_agent.evals.running import Setup, run_case
 from skills_agent.graph.threads.database import open_database
 from tests.openai_server import KEY, Call, Completion, OpenAIServer
@@ -135,21 +135,21 @@ def test_the_models_of_this_process_are_not_recorded(setup: Setup) -> None:
 def test_cache_points_and_blocks_make_no_other_request() -> None:
     tool = {"type": "function", "function": {"name": "add"}}
     point = {"cachePoint": {"type": "default"}}
-    plain = normal("/skills").request([SystemMessage("One"), HumanMessage(["Two", "Three"])], [tool])
+    plainly: list[Any] = [SystemMessage("One"), HumanMessage(["Two", "Three"])]
     blocks: list[str | dict[Any, Any]] = [
         {"type": "text", "text": "Two"},
         {"type": "text", "text": "Three"},
         point,
     ]
     pointed: list[Any] = [SystemMessage([{"type": "text", "text": "One"}, point]), HumanMessage(blocks)]
-    assert normal("/skills").request(pointed, [tool, point]) == plain
+    assert plain("/skills", pointed, [tool, point]) == plain("/skills", plainly, [tool])
 
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 
-def normal(folder: str, now: datetime = NOW) -> Normal:
-    return Normal({folder: "<skills>"}, now)
+def plain(folder: str, messages: list[Any], tools: Any = (), now: datetime = NOW) -> dict[str, Any]:
+    return plain_request(messages, tools, names_here({folder: "<skills>"}, now))
 
 
 def prompt(place: str, folder: str, call: str, day: str) -> list[Any]:
@@ -162,12 +162,10 @@ def prompt(place: str, folder: str, call: str, day: str) -> list[Any]:
 
 
 def test_a_request_is_the_same_on_another_machine_and_day() -> None:
-    here = normal("/home/a/skills").request(
-        prompt("/tmp/skills-agent-eval-ab_12", "/home/a/skills/x", "call_1", "2026-11-23"), ()
-    )
-    there = normal("/ci/skills", NOW + timedelta(days=90)).request(
-        prompt("/var/tmp/x/skills-agent-eval-zz", "/ci/skills/x", "toolu_9", "2027-02-21"), ()
-    )
+    said = prompt("/tmp/skills-agent-eval-ab_12", "/home/a/skills/x", "call_1", "2026-11-23")
+    here = plain("/home/a/skills", said)
+    said = prompt("/var/tmp/x/skills-agent-eval-zz", "/ci/skills/x", "toolu_9", "2027-02-21")
+    there = plain("/ci/skills", said, now=NOW + timedelta(days=90))
     assert here == there
     assert "2020-01-01" in here["messages"][1]["content"]
 

@@ -16,6 +16,7 @@ from extras.evals.tests.runs import answered, head, ran, task, trigger
 from skills_agent.evals.cases.result import EvalResult
 from skills_agent.evals.cases.summarise import summarise
 from skills_agent.evals.cases.trajectory import MadeCall
+from skills_agent.evals.report.figures import reason
 from skills_agent.evals.report.page import element, html_page
 from skills_agent.evals.report.terminal import print_view
 from skills_agent.evals.report.view import View, view_of
@@ -90,8 +91,8 @@ def test_figures_and_choices_are_tables() -> None:
 def test_faults_say_why_and_which_thread_shows_it() -> None:
     late = structs.replace(ran("c1", outcome="timeout"), error="It was given up.", thread="eval-c1")
     view = view_of(summarise(head(map(task, NAMES[:2])), [late, answered("c0", right=False)]))
-    assert [(each.outcome, each.case) for each in view.faults] == [("failed", "c0"), ("timeout", "c1")]
-    assert view.faults[0].reason == "answer holds. It is so."
+    assert [(each.outcome, name) for name, each in view.faults] == [("failed", "c0"), ("timeout", "c1")]
+    assert reason(view.faults[0][1]) == "answer holds. It is so."
     said = printed(view)
     assert "It was given up." in said
     assert "skills-agent threads show eval-c1" in said
