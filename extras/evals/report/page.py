@@ -3,18 +3,31 @@
 import base64
 import hashlib
 import html
+import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Final
 
+from skills_agent.evals.cases.result import EvalResult
 from skills_agent.evals.cases.summary import Delta
-from skills_agent.evals.report.view import NO, YES, Answer, Attempt, Case, Table, View
+from skills_agent.evals.cases.trajectory import MadeCall
+from skills_agent.evals.report.figures import GOOD, percent
+from skills_agent.evals.report.view import Answer, Case, Table, View
 from skills_agent.graph.cli.printing import shown
+from skills_agent.skills.text import count, cut, one_line
 
 _VOID: Final = frozenset({"meta"})
 """Without an end tag."""
 _WIDTH, _HEIGHT = 280, 34
+_YES, _NO = "\u2713", "\u2717"
+"""How a cell begins that says whether an expectation holds."""
+_LONG: Final = 1_000
+"""Characters of a request and of an answer."""
+_SHORT: Final = 240
+"""Of a check, its evidence, and the arguments and the result of a call."""
+_MOST: Final = 40
+"""Checks and calls of a case."""
 
 
 class Html(str):
@@ -109,7 +122,7 @@ def _table(table: Table) -> Html:
 
 
 def _cell(text: str) -> Html:
-    kind = {YES: "passed", NO: "failed"}.get(text[:1], text)
+    kind = {_YES: "passed", _NO: "failed"}.get(text[:1], text)
     return (
         element("td", text, class_=kind)
         if kind in {"passed", "failed", "better", "worse"}
@@ -118,26 +131,69 @@ def _cell(text: str) -> Html:
 
 
 def _case(case: Case) -> Html:
-    marks = [element("b", f"{mark} ", class_=mark) for mark in case.marks]
+    row = case.row
+    sides = [side for side in ("with", "before", "without") if side in row.runs]
+    worst = {side: _worst(row.runs[side]) for side in sides}
+    marks = [*dict.fromkeys(each.outcome for each in row.runs.get("with", ()))]
+    rates = ", ".join(f"{side} {percent(row.rates[side])}" for side in sides if side in row.rates)
+    texts = dict.fromkeys(check.text for one in worst.values() for check in one.checks)
+    rows = [
+        (cut(text, _SHORT), *(_outcome(text, row.runs[side], worst[side]) for side in sides))
+        for text in texts
+    ]
+    # Of many, those that do not hold are surely shown.
+    rows.sort(key=lambda cells: len(rows) > _MOST and not cells[1].startswith(_NO))
     return element(
         "details",
-        element("summary", *marks, case.name, element("small", f" {case.rates}")),
-        *(element("pre", request) for request in case.requests),
-        element("div", _table(case.checks), class_="wide"),
-        element("div", *map(_attempt, case.attempts), class_="columns"),
+        element(
+            "summary",
+            *(element("b", f"{mark} ", class_=mark) for mark in [*marks, *(["flaky"] if row.flaky else [])]),
+            case.name,
+            element("small", f" {rates}"),
+        ),
+        *(element("pre", cut(request, _LONG)) for request in case.requests),
+        element("div", _table(Table("", ("expected", *sides), rows[:_MOST])), class_="wide"),
+        element(
+            "div",
+            *(element("section", *_attempt(side, worst[side], len(row.runs[side]))) for side in sides),
+            class_="columns",
+        ),
     )
 
 
-def _attempt(attempt: Attempt) -> Html:
-    return element("section", *_attempt_parts(attempt))
+def _worst(runs: Sequence[EvalResult]) -> EvalResult:
+    """Return the run that is shown whole: the first that failed, else that broke off, else the first."""
+    return min(runs, key=lambda one: (one.outcome != "failed", one.outcome in GOOD, one.repeat))
 
 
-def _attempt_parts(attempt: Attempt) -> Iterator[Html]:
-    yield element("h3", f"{attempt.title}: {attempt.outcome}")
-    if attempt.error:
-        yield element("p", attempt.error)
-    yield element("ol", *(element("li", element("code", call)) for call in attempt.calls))
-    if attempt.answer:
-        yield element("pre", attempt.answer)
-    if attempt.thread:
-        yield element("p", element("code", f"skills-agent threads show {attempt.thread}"))
+def _outcome(text: str, runs: Sequence[EvalResult], worst: EvalResult) -> str:
+    """Return what came of one expectation in one column: a sign, how often, and the evidence."""
+    held = [check.passed for one in runs for check in one.checks if check.text == text]
+    if not held:
+        return "-"
+    times = f" {sum(held)} of {len(held)}" if len(held) > 1 else ""
+    failed = (check.evidence for check in worst.checks if check.text == text and not check.passed)
+    return f"{_YES if all(held) else _NO}{times} {cut(next(failed, ''), _SHORT)}".rstrip()
+
+
+def _attempt(side: str, one: EvalResult, runs: int) -> Iterator[Html]:
+    """Yield what the agent did in one run of a case."""
+    calls = one.trajectory.calls
+    title = f"{side}, run {one.repeat + 1}" if runs > 1 else side
+    yield element("h3", f"{title}: {one.outcome}")
+    if one.error:
+        yield element("p", cut(one.error, _LONG))
+    more = [f"and {count(len(calls) - _MOST, 'call')} more"] if len(calls) > _MOST else []
+    yield element(
+        "ol", *(element("li", element("code", each)) for each in [*map(_call, calls[:_MOST]), *more])
+    )
+    if one.trajectory.answer:
+        yield element("pre", cut(one.trajectory.answer, _LONG))
+    if one.thread:
+        yield element("p", element("code", f"skills-agent threads show {one.thread}"))
+
+
+def _call(call: MadeCall) -> str:
+    args = json.dumps(call.args, ensure_ascii=False, separators=(",", ":"), default=str) if call.args else ""
+    said = "" if call.status == "ok" else f" {call.status}: {one_line(call.result, _SHORT)}"
+    return f"{call.tool} {one_line(args, _SHORT)}".rstrip() + said

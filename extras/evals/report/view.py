@@ -3,14 +3,11 @@
 Texts of cases, models and repositories are as they came: whoever shows them makes them harmless.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
-from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.result import EvalResult
 from skills_agent.evals.cases.summary import ArmSummary, CaseRow, Choices, Delta, Summary
-from skills_agent.evals.cases.trajectory import MadeCall
 from skills_agent.evals.report.figures import (
     GOOD,
     change,
@@ -21,18 +18,14 @@ from skills_agent.evals.report.figures import (
     share,
     spread,
 )
-from skills_agent.skills.text import count, cut, one_line
+from skills_agent.skills.text import count, one_line
 
-YES, NO = "\u2713", "\u2717"
-"""How a cell begins that says whether an expectation holds."""
 _NO_SKILL: Final = "(none)"
 """Where no skill is expected, or none was chosen."""
-_LONG: Final = 1_000
-"""Characters of a request and of an answer."""
 _SHORT: Final = 240
-"""Of a check, its evidence, and the arguments and the result of a call."""
+"""Characters of a request."""
 _MOST: Final = 40
-"""Checks and calls of a case."""
+"""Cases that a note names."""
 
 Tone = Literal["better", "worse", "passed", "failed", "open"]
 
@@ -54,28 +47,12 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
-class Attempt(NamedTuple):
-    """What the agent did in one run of a case."""
-
-    title: str
-    outcome: str
-    error: str
-    calls: Sequence[str]
-    answer: str
-    thread: str
-
-
 class Case(NamedTuple):
-    """One case: what was asked and expected, and what came of it in each column."""
+    """One case: what was asked, and what came of it in each column."""
 
     name: str
-    marks: Sequence[str]
-    """Outcomes of its runs with the skill, and `flaky`."""
-    rates: str
+    row: CaseRow
     requests: Sequence[str]
-    checks: Table
-    attempts: Sequence[Attempt]
-    """Of each column the run that is worst."""
 
 
 class View(NamedTuple):
@@ -113,7 +90,10 @@ def view_of(summary: Summary) -> View:
         notes=[*_notes(summary)],
         tables=[*_tables(summary)],
         faults=[(_name(each.case, each.model, summary), each) for each in failures(summary)],
-        cases=[_case(row, cases.get(row.case), _name(row.case, row.model, summary)) for row in rows],
+        cases=[
+            Case(_name(row.case, row.model, summary), row, cases[row.case].turns if row.case in cases else ())
+            for row in rows
+        ],
     )
 
 
@@ -210,58 +190,3 @@ def _choices(model: str, choices: Choices) -> Iterator[Table]:
 
 def _name(case: str, model: str, summary: Summary) -> str:
     return f"{case} ({model})" if len(summary.head.models) > 1 else case
-
-
-def _case(row: CaseRow, case: EvalCase | None, name: str) -> Case:
-    sides = [side for side in ("with", "before", "without") if side in row.runs]
-    worst = {side: _worst(row.runs[side]) for side in sides}
-    marks = dict.fromkeys(each.outcome for each in row.runs.get("with", ()))
-    texts = dict.fromkeys(check.text for one in worst.values() for check in one.checks)
-    rows = [
-        (cut(text, _SHORT), *(_outcome(text, row.runs[side], worst[side]) for side in sides))
-        for text in texts
-    ]
-    # Of many, those that do not hold are surely shown.
-    rows.sort(key=lambda cells: len(rows) > _MOST and not cells[1].startswith(NO))
-    return Case(
-        name=name,
-        marks=[*marks, "flaky"] if row.flaky else [*marks],
-        rates=", ".join(f"{side} {percent(row.rates[side])}" for side in sides if side in row.rates),
-        requests=[cut(turn, _LONG) for turn in case.turns] if case else [],
-        checks=Table("", ("expected", *sides), rows[:_MOST]),
-        attempts=[_attempt(side, worst[side], len(row.runs[side])) for side in sides],
-    )
-
-
-def _worst(runs: Sequence[EvalResult]) -> EvalResult:
-    """Return the run that is shown whole: the first that failed, else that broke off, else the first."""
-    return min(runs, key=lambda one: (one.outcome != "failed", one.outcome in GOOD, one.repeat))
-
-
-def _outcome(text: str, runs: Sequence[EvalResult], worst: EvalResult) -> str:
-    """Return what came of one expectation in one column: a sign, how often, and the evidence."""
-    held = [check.passed for one in runs for check in one.checks if check.text == text]
-    if not held:
-        return "-"
-    times = f" {sum(held)} of {len(held)}" if len(held) > 1 else ""
-    failed = (check.evidence for check in worst.checks if check.text == text and not check.passed)
-    return f"{YES if all(held) else NO}{times} {cut(next(failed, ''), _SHORT)}".rstrip()
-
-
-def _attempt(side: str, one: EvalResult, runs: int) -> Attempt:
-    calls = one.trajectory.calls
-    more = [f"and {count(len(calls) - _MOST, 'call')} more"] if len(calls) > _MOST else []
-    return Attempt(
-        title=f"{side}, run {one.repeat + 1}" if runs > 1 else side,
-        outcome=one.outcome,
-        error=cut(one.error, _LONG),
-        calls=[*map(_call, calls[:_MOST]), *more],
-        answer=cut(one.trajectory.answer, _LONG),
-        thread=one.thread,
-    )
-
-
-def _call(call: MadeCall) -> str:
-    args = json.dumps(call.args, ensure_ascii=False, separators=(",", ":"), default=str) if call.args else ""
-    said = "" if call.status == "ok" else f" {call.status}: {one_line(call.result, _SHORT)}"
-    return f"{call.tool} {one_line(args, _SHORT)}".rstrip() + said
