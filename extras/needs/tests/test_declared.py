@@ -26,11 +26,8 @@ def named(fields: dict[str, Value]) -> list[tuple[str, str, str]]:
             [("variable", "ELEVENLABS_API_KEY", ""), ("network", "internet", "")],
         ),
         ("Requires the Linear MCP server.", [("server", "linear", "")]),
-        ("Requires an MCP server", []),
-        ("Claude Code, Claude Desktop, Cursor", []),
         ("Designed to go with any tree you make", []),
         ("Requires jq. Optional: ffmpeg for video.", [("program", "jq", "")]),
-        ("Go 1.22+", [("program", "go", ">=1.22")]),
         ("Works without docker", []),
     ],
 )

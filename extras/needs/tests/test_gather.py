@@ -141,15 +141,9 @@ def test_node_packages_are_named_with_where_they_come_from(tmp_path: Path) -> No
     "version",
     [
         "a/b",
-        "git+ssh://x",
         "file:x",
         "x.tgz",
-        "1.0.0-a.tgz",
         "npm:x@1",
-        "workspace:*",
-        "~/x",
-        "./x",
-        "1;2",
         "$(x)",
     ],
 )

@@ -2,9 +2,7 @@
 
 import gzip
 import io
-import lzma
 import os
-import resource
 import stat
 import tarfile
 import warnings
@@ -94,30 +92,21 @@ def refused(raw: bytes, place: Path, limits: ContentLimits = LIMITS) -> PackageE
 
 NAMES = {
     "traversal": ("../evil", "leads out"),
-    "traversal within": ("greet/../../evil", "leads out"),
-    "dots alone": ("greet/..", "leads out"),
     "absolute": ("/etc/evil", "leads out"),
-    "two slashes": ("//host/evil", "leads out"),
-    "dot": ("greet/./x", "empty part"),
     "empty part": ("greet//x", "empty part"),
     "drive": ("greet/C:/evil", "colon"),
     "stream": ("greet/x:hidden", "colon"),
     "backslash": ("greet/..\\evil", "backslash"),
     "device": ("greet/CON", "device"),
     "device with an ending": ("greet/nul.txt", "device"),
-    "device as a folder": ("greet/com1/x", "device"),
     "dot at the end": ("greet/x.", "ends with a dot"),
     "blank at the end": ("greet/x ", "blank"),
-    "blank at the start": ("greet/ x", "blank"),
-    "folder with a dot at the end": ("greet/d./x", "ends with a dot"),
     "line break": ("greet/x\ny", "nobody can see"),
     "escape": ("greet/\x1b[2Jx", "nobody can see"),
     "reversed text": ("greet/\u202ecod.exe", "nobody can see"),
-    "tag characters": ("greet/x\U000e0041", "nobody can see"),
     "case": ("greet/skill.MD", "same name"),
     "file below a file": ("greet/SKILL.md/x", "another entry"),
     "twice": ("greet/SKILL.md", "another entry"),
-    "too deep elsewhere": ("d/" * 40 + "x", "too long"),
     "too deep": ("greet/" + "d/" * 40 + "x", "too long"),
 }
 
@@ -143,12 +132,7 @@ def test_two_names_that_are_one_on_some_systems_are_refused(names: tuple[str, st
 
 LINKS: dict[str, tuple[Entries, str]] = {
     "out": ([("docs/l", b"../../etc", LINK)], "leads out of the package"),
-    "absolute": ([("docs/l", b"/etc/passwd", LINK)], "leads out of the package"),
     "out of the skill": ([("other.txt", b"x", FILE), ("greet/l", b"../other.txt", LINK)], "leads out"),
-    "by way of a link": (
-        [("greet/a/x", b"x", FILE), ("greet/a/l", b"../..", LINK), ("greet/a/m", b"l/..", LINK)],
-        "leads out",
-    ),
     "that a file goes through": ([("greet/l", b"..", LINK), ("greet/l/x", b"x", FILE)], "another entry"),
     "that a link goes through": (
         [
@@ -186,17 +170,12 @@ def changed(raw: bytes, old: bytes, new: bytes) -> bytes:
 ARCHIVES: dict[str, tuple[bytes, str]] = {
     "empty file": (b"", "no archive"),
     "text": (b"<!doctype html><title>Not found</title>", "no archive"),
-    "stub before it": (b"MZ" + bytes(100) + zipped(MAIN), "no archive"),
-    "xz": (lzma.compress(tarred(MAIN)), "no archive"),
     "empty zip": (zipped(), "no skill"),
-    "empty tar": (tarred(), "no skill"),
     "no skill": (zipped(("greet/README.md", b"x", FILE)), "no skill"),
     "archive within an archive": (zipped(("inner.zip", zipped(MAIN), FILE)), "no skill"),
     "pipe": (zipped(MAIN, ("greet/d", b"", stat.S_IFIFO | 0o666)), "no file and no folder"),
-    "device": (zipped(MAIN, ("greet/d", b"", stat.S_IFCHR | 0o666)), "no file and no folder"),
     "encrypted": (changed(ZIP, b"PK\x01\x02\x14\x03\x14\0\0", b"PK\x01\x02\x14\x03\x14\0\1"), "encrypted"),
     "bzip2 inside": (zipped(MAIN, X, compress_type=zipfile.ZIP_BZIP2), "method 12"),
-    "lzma inside": (zipped(MAIN, X, compress_type=zipfile.ZIP_LZMA), "method 14"),
     "NUL in a name": (changed(ZIP, b"greet/x", b"gre\0t/x"), "nobody can see"),
     "unknown encoding": (changed(ZIP, b"greet/x", b"gre\xe9t/x"), "in which encoding"),
     "not UTF-8": (changed(zipped(MAIN, ("greet/\u00e9", b"x", FILE)), b"\xc3\xa9", b"\xff\xfe"), "damaged"),
@@ -204,18 +183,15 @@ ARCHIVES: dict[str, tuple[bytes, str]] = {
     "wrong check sum": (zipped(MAIN, X, compress_type=0).replace(b"hellohello", b"jellohello", 1), "damaged"),
     "cut off": (ZIP[:-30], "damaged"),
     "bomb": (zipped(MAIN, BIG), "unpacks to more than 30,000,000 bytes"),
-    "bomb in files": (zipped(MAIN, *((f"greet/{n}", BIG[1][4:], FILE) for n in range(4))), "unpacks to"),
     "directory without end": (b"PK\x05\x06" + b"PK\x01\x02" * 500, "more than 400 entries"),
     "bomb by count": (zipped(MAIN, *MANY), "more than 400 entries"),
     "more files than a skill may have": (zipped(MAIN, *MANY[:300]), "200 files"),
     "hard link": (tarred(MAIN, MANY[0], type=tarfile.LNKTYPE, linkname="greet/SKILL.md"), "hard link"),
-    "device in a tar": (tarred(MAIN, MANY[0], type=tarfile.CHRTYPE), "device"),
     "pipe in a tar": (tarred(MAIN, MANY[0], type=tarfile.FIFOTYPE), "pipe"),
     "kind of a vendor": (tarred(MAIN, X, type=b"Z"), ""),
     "tar that is damaged later on": (
         gzip.compress(changed(gzip.decompress(tarred(MAIN, X)), b"greet/x", b"greet/y")), "damaged"),
     "tar behind the end": (gzip.compress(gzip.decompress(tarred(MAIN)) * 2), "behind its end"),
-    "gzip cut off": (tarred(MAIN)[:-6], "damaged"),
     "gzip of no tar": (gzip.compress(b"hello" * 400), "damaged"),
     "tar bomb": (tarred(MAIN, BIG), "unpacks to more"),
     "tar bomb behind the end": (gzip.compress(gzip.decompress(tarred(MAIN)) + BIG[1]), "unpacks to more"),
@@ -245,13 +221,11 @@ LONG = f"greet/{'d' * 90}/{'n' * 90}"
 GOOD: dict[str, tuple[Entries, dict[str, bytes]]] = {
     "one folder": ([MAIN], {}),
     "root": ([("SKILL.md", SKILL, FILE)], {}),
-    "from here": ([("./", b"", stat.S_IFDIR | 0o755), ("./greet/SKILL.md", SKILL, FILE)], {}),
     "another folder": ([("v1.2/SKILL.md", SKILL, FILE)], {}),
     "the same skill twice": ([("a/SKILL.md", SKILL, FILE), ("b/SKILL.md", SKILL, FILE)], {}),
     "UTF-8": ([MAIN, ("greet/caf\u00e9 \u4f60.md", b"x", FILE)], {"greet/caf\u00e9 \u4f60.md": b"x"}),
     "long name": ([MAIN, (LONG, b"x", FILE)], {LONG: b"x"}),
     "from a Mac": ([MAIN, ("__MACOSX/greet/._SKILL.md", b"x", FILE), ("greet/.DS_Store", b"x", FILE)], {}),
-    "caches": ([MAIN, ("greet/__pycache__/x.pyc", b"x", FILE), (".git/config", b"x", FILE)], {}),
     "archive within": ([MAIN, ("greet/x.zip", zipped(BIG), FILE)], {"greet/x.zip": zipped(BIG)}),
     "template of a skill": ([MAIN, ("greet/assets/skill.md", b"x", FILE)], {"greet/assets/skill.md": b"x"}),
     "odd names beside the skill": ([MAIN, ("docs/a:b", b"x", FILE), ("docs/con", b"x", FILE)], {}),
@@ -301,16 +275,6 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
 
 def test_an_archive_over_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> None:
     assert "more than 50 bytes" in str(refused(zipped(MAIN), tmp_path, ContentLimits(50, 10)))
-
-
-def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    raw = zipped(MAIN, ("greet/x", bytes(3_000_000), FILE))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, before[1]))
-    try:
-        assert "File too large" in str(refused(raw, tmp_path))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @given(

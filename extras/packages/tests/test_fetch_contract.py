@@ -217,19 +217,11 @@ def test_links_that_lead_out_are_refused(shelf: Shelf, target: str) -> None:
         shelf.ask()
 
 
-@pytest.mark.parametrize(
-    "links",
-    [
-        {"loop": "other-loop", "other-loop": "loop"},
-        {"a/file": "x", "b/file": "x", "a/loop": "../b", "b/loop": "../a"},
-        {"a/b/file": "x", "c/file": "x", "a/b/loop": "../../c", "c/loop": "../a"},
-    ],
-    ids=["each-other", "folders", "folders-above"],
-)
 @pytest.mark.variants
-def test_links_that_lead_back_to_themselves_are_refused(shelf: Shelf, links: dict[str, str]) -> None:
-    files: Files = {path: to if path.endswith("file") else ("120000", to) for path, to in links.items()}
-    shelf.put({"greet": {**skill("greet"), **files}})
+def test_links_that_lead_back_to_themselves_are_refused(shelf: Shelf) -> None:
+    files: Files = {"a/b/file": "x", "c/file": "x"}
+    loops: Files = {"a/b/loop": ("120000", "../../c"), "c/loop": ("120000", "../a")}
+    shelf.put({"greet": {**skill("greet"), **files, **loops}})
     with pytest.raises(PackageError, match=r"loop: it (leads .* back to itself|is a link to a folder that)"):
         shelf.ask()
 

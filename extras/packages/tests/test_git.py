@@ -94,16 +94,6 @@ def test_a_ref_that_is_not_there_is_told_from_a_skill(repository: Repository, as
         ask(f"{repository.address}@{ref}")
 
 
-def test_what_was_resolved_is_fetched_whatever_the_ref_means_by_now(
-    repository: Repository, ask: Asking
-) -> None:
-    old = repository.skill()
-    repository.skill(text="Newer.")
-    offer = ask(f"{repository.address}@main", resolved=old)
-    assert offer.resolved == old
-    assert "Say hello." in (offer.skills[0].folder / "SKILL.md").read_text()
-
-
 @pytest.mark.parametrize(
     "resolved", ["--upload-pack=touch pwned", "HEAD", "refs/heads/main", "0123", "x" * 40]
 )
@@ -242,16 +232,6 @@ def test_no_hook_or_filter_runs_and_no_attribute_counts(
 
 
 # --- which files ---
-
-
-def test_a_bad_file_elsewhere_does_not_matter_to_a_skill(repository: Repository, ask: Asking) -> None:
-    bad = {"bad/SKILL.md": SKILL.format(name="bad", text="x"), "bad/con": "x", "docs/a:b": "x"}
-    repository.commit({"greet/SKILL.md": GREET, **bad})
-    assert [each.name for each in ask(repository.address, "greet").skills] == ["greet"]
-    with pytest.raises(EntryError, match="bad/con"):
-        ask(repository.address)
-    with pytest.raises(EntryError, match="bad/con"):
-        ask(repository.address, "bad")
 
 
 def test_submodules_are_refused_where_a_skill_has_them(repository: Repository, ask: Asking) -> None:

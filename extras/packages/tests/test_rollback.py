@@ -95,18 +95,6 @@ def test_what_was_installed_and_removed_comes_back_with_what_the_lock_had(
     assert cli.run("skills", "verify").code == 0
 
 
-def test_a_local_change_is_kept_as_a_backup_and_the_lock_stays(cli: CommandLine, folder: Path) -> None:
-    publish(cli, "one", "two")
-    file = folder / "rain-report" / "SKILL.md"
-    file.write_text(SKILL.format(text="mine"))
-    assert cli.run("skills", "install", "--locked", "--yes").code == 0
-    assert text_of(folder) == "two"
-    lock = (folder / "skills.lock").read_text()
-    rollback(cli)
-    assert text_of(folder) == "mine"
-    assert (folder / "skills.lock").read_text() == lock
-
-
 def test_a_backup_that_somebody_changed_is_not_put_back(cli: CommandLine, folder: Path) -> None:
     publish(cli, "one", "two")
     [backup] = target_of(cli).backups.of("rain-report")

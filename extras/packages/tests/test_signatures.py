@@ -58,17 +58,13 @@ def test_a_signature_of_an_allowed_signer_is_good(signers: Signers, tmp_path: Pa
     ("options", "state"),
     [
         ("", "good"),
-        (f'valid-before="{LATER}"', "good"),
         (f'valid-before="{EARLIER}"', "bad"),
         (f'valid-after="{LATER}"', "bad"),
         ('namespaces="git,file"', "bad"),
-        ('namespaces="*,!agent-skills"', "bad"),
-        ('namespaces=""', "bad"),
-        ('namespaces="git",namespaces="agent-skills"', "bad"),
         ("cert-authority", "bad"),
         ('nobody-knows="x"', "bad"),
     ],
-    ids=range(10),  # The times differ from process to process.
+    ids=range(6),  # The times differ from process to process.
 )
 def test_a_line_lets_a_key_sign_as_ssh_keygen_reads_it(
     signers: Signers, made: str, options: str, state: str

@@ -160,14 +160,6 @@ def test_a_skill_of_the_site_is_installed_verified_updated_and_removed(
     assert done.code == 0, done.err
     assert f"signed by {SIGNER}" in done.out
     assert cli.run("skills", "update", "--check", **ca).code == 0
-    script = cli.workspace / ".agent" / "skills" / "text-stats" / "scripts" / "stats.py"
-    before = script.read_bytes()
-    script.write_bytes(before.replace(b"def ", b"dex ", 1))
-    done = cli.run("skills", "verify")
-    assert (done.code, "scripts/stats.py" in done.out) == (1, True)
-    assert cli.run("skills", "install", "--locked", "--yes", **ca).code == 0
-    assert script.read_bytes() == before
-
     publisher.write_version("1.1")
     publisher.publish()
     done = cli.run("skills", "update", "--yes", **ca)

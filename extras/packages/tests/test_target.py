@@ -38,28 +38,6 @@ def test_an_update_replaces_the_whole_folder_and_keeps_what_was_there(installs: 
     assert backup.locked.digest == backup.digest
 
 
-def test_a_local_source_is_in_the_lock_relative_to_the_lock(installs: Installs, tmp_path: Path) -> None:
-    installs.write("greet", "one")
-    installs.install()
-    assert installs.lock["greet"].source == "../shared"
-    assert str(tmp_path) not in (installs.folder / LOCK_FILE).read_text()
-
-
-def test_a_local_change_stays_without_force_and_is_kept_with_it(installs: Installs) -> None:
-    installs.write("greet", "one")
-    installs.install()
-    installs.write("greet", "two")
-    changed = installs.folder / "greet" / "SKILL.md"
-    changed.write_text(changed.read_text() + "my own words\n")
-    with pytest.raises(PackageError, match="changed since it was installed"):
-        installs.install()
-    assert "my own words" in changed.read_text()
-    installs.install(force=True)
-    assert installs.versions() == {"greet": "two"}
-    [backup] = installs.target.backups.of("greet")
-    assert "my own words" in (backup.folder / "SKILL.md").read_text()
-
-
 def test_a_link_in_the_place_of_a_skill_is_put_aside_and_not_what_it_leads_to(installs: Installs) -> None:
     elsewhere = installs.write("greet", "one") / "greet"
     installs.folder.mkdir()
@@ -194,17 +172,12 @@ def test_a_state_folder_that_others_can_write_is_not_believed(installs: Installs
 SKILL = f'[[skill]]\nname = "x"\nsource = "./s"\ndigest = "{"0" * 64}"\n'
 LOCKS = {
     "a name that leads out": "version = 1\n" + SKILL.replace('"x"', '"../x"'),
-    "a name with an escape": "version = 1\n" + SKILL.replace('"x"', r'"\u001b[2J"'),
     "a digest that is none": "version = 1\n" + SKILL.replace("000", "../"),
     "a newer version": "version = 2\n",
-    "no version": SKILL,
-    "true for a version": "version = true\n",
     "two of one name": f"version = 1\n{SKILL * 2}",
     "no TOML": "version = [[[",
     "deep": f"version = 1\nx = {'[' * 5_000}{']' * 5_000}\n",
-    "no text": "\0\ud800",
     "a table of skills": "version = 1\n[skill]\nx = 1\n",
-    "files that are numbers": f"version = 1\n{SKILL}files = 1\n",
 }
 
 

@@ -172,13 +172,6 @@ def test_lists_are_bounded(site: Site) -> None:
         site.ask()
 
 
-def test_an_archive_with_other_skills_than_the_list_says_is_refused(site: Site) -> None:
-    site.put(f"{NEW}/x.zip", packed("wave"))
-    site.lists(entry(packed("wave"), type="archive", url="x.zip"))
-    with pytest.raises(OfferError, match="its list says greet, and what is there holds wave"):
-        site.ask()
-
-
 def test_a_path_is_asked_at_that_path_alone(site: Site) -> None:
     site.lists(entry())
     site.put(f"{NEW}/greet.md", GREET)

@@ -16,7 +16,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.postgres import PostgresSaver
 
 from skills_agent.server.postgres import without_password
-from tests.agents import Agent, call, calls, write_skill
+from tests.agents import Agent
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine, without_machine_warnings
 from tests.kit import MakeAgent
 from tests.postgres import Postgres
@@ -274,76 +274,20 @@ def sync_saver(dsn: str) -> Iterator[PostgresSaver]:
         yield saver
 
 
-PROGRAM = """\
-import asyncio
-import json
-import sys
-from pathlib import Path
-
-from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-from langgraph.types import Command
-from psycopg.rows import dict_row
-from psycopg_pool import AsyncConnectionPool
-
-from skills_agent.graph import build_graph
-from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.settings import Settings
-
-
-async def main(dsn, workspace, replies, answer):
-    settings = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
-    async with AsyncConnectionPool(dsn, kwargs=settings, open=False) as pool:
-        saver = AsyncPostgresSaver(pool)
-        await saver.setup()
-        own = Settings(workspace=Path(workspace), home=Path(workspace), bundled_skills=False)
-        graph = build_graph(own, model=ScriptedChatModel(json.loads(replies)))
-        runs = graph.compile(checkpointer=saver)
-        config = {"configurable": {"thread_id": "t"}}
-        asked = {"messages": [("user", "Count.")]}
-        if answer:
-            (interrupt,) = (await runs.aget_state(config)).interrupts
-            asked = Command(resume={interrupt.id: {"decisions": [{"type": answer}]}})
-        result = await runs.ainvoke(asked, config)
-        print(json.dumps([result.get("answer"), len((await runs.aget_state(config)).interrupts)]))
-
-
-asyncio.run(main(*sys.argv[1:]))
-"""
-
-
-def test_a_program_answers_what_another_program_asked(dsn: str, workspace: Path) -> None:
-    script = "open('count', 'a').write('x')\n"
-    write_skill(workspace / ".agent" / "skills", "count", "Counts.", scripts__run_py=script)
-    run = calls(call("run_script", skill="count", path="scripts/run.py"))
-    replies = json.dumps([calls(call("load_skill", name="count")), run, "Counted."])
-    assert program(dsn, workspace, replies, "") == ["", 1]
-    assert not (workspace / "count").exists()
-    assert program(dsn, workspace, replies, "approve") == ["Counted.", 0]
-    assert (workspace / "count").read_text() == "x"
-
-
-def program(dsn: str, workspace: Path, replies: str, answer: str) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, dsn, str(workspace), replies, answer], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 def agent_on(agent: Agent, saver: BaseCheckpointSaver[Any]) -> Agent:
     return Agent(agent.model, agent.settings, (), saver)
 
 
 def test_a_long_thread_replays_beyond_its_snapshots(make_agent: MakeAgent, dsn: str) -> None:
     """LangGraph stores a delta channel whole now and then: what came before and after is there, once."""
-    model = make_agent([f"Answer {number}" for number in range(120)])
+    model = make_agent([f"Answer {number}" for number in range(60)])
     with sync_saver(dsn) as saver:
         agent = agent_on(model, saver)
-        for number in range(120):
+        for number in range(60):
             agent.run({"messages": [HumanMessage(f"Turn {number}")]})
     with sync_saver(dsn) as saver:
         said = [str(each.content) for each in agent_on(model, saver).transcript]
-    assert said == [text for n in range(120) for text in (f"Turn {n}", f"Answer {n}")]
+    assert said == [text for n in range(60) for text in (f"Turn {n}", f"Answer {n}")]
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "a\udc80b"])

@@ -106,65 +106,6 @@ async def test_a_cron_runs_with_the_rights_of_a_user_whoever_made_it(who: Any, r
         await apply(who, "crons", "create", {"payload": request_, "thread_id": "t", "metadata": {}})
 
 
-@pytest.mark.parametrize("name", server_auth.CLOSED_NAMESPACES)
-@pytest.mark.parametrize("who", [ALICE, ROOT])
-@pytest.mark.parametrize("action", ["put", "get", "delete", "search", "list_namespaces"])
-async def test_what_the_agent_keeps_in_the_store_is_refused(who: Any, name: str, action: str) -> None:
-    with pytest.raises(Auth.exceptions.HTTPException):
-        await apply(who, "store", action, {"namespace": (name, "journal")})
-
-
-ALLOWED: list[tuple[str, str, Any]] = [
-    ("threads", "read", {}),
-    ("threads", "search", {"metadata": {}}),
-    ("threads", "delete", {}),
-    ("threads.create", "create", {"metadata": {}}),
-    ("threads.create", "create", {"metadata": None}),
-    ("threads.update", "update", {"metadata": {"title": "x"}}),
-    ("threads.update", "update", {"action": "interrupt"}),
-    ("threads.create_run", "create_run", run(command={"resume": {}}, **configured(thread_id="t"))),
-    ("crons", "create", {"payload": {}, "metadata": {}}),
-    ("crons", "search", {}),
-    ("assistants", "create", {"metadata": {}}),
-    ("assistants", "delete", {}),
-]
-
-
-@pytest.mark.parametrize(("rule", "action", "value"), ALLOWED)
-async def test_what_a_user_may_do_is_for_what_they_own(rule: str, action: str, value: Any) -> None:
-    """What belongs to somebody else is not found: the filter says so. An operator sees all."""
-    shown, sent = await apply(ALICE, rule, action, value)
-    assert shown == OWN
-    assert action in {"create", "create_run"} or sent == value
-    assert (await apply(ROOT, rule, action, value))[0] is None
-
-
-@pytest.mark.parametrize("action", ["read", "search"])
-async def test_a_user_sees_assistants_of_operators_and_of_the_graphs_too(action: str) -> None:
-    shown, _ = await apply(ALICE, "assistants", action, {})
-    assert shown == {"$or": [OWN, {"shared": "everyone"}, {"created_by": "system"}]}
-
-
-@pytest.mark.parametrize(
-    ("rule", "action", "value"),
-    [each for each in ALLOWED if each[1] in {"create", "create_run"}],
-)
-async def test_the_server_writes_who_owns_what_is_made(rule: str, action: str, value: Any) -> None:
-    for who in (ALICE, ROOT):
-        _, sent = await apply(who, rule, action, value)
-        assert sent["metadata"]["owner"] == who[0]
-        is_shared = rule == "assistants" and who == ROOT
-        assert sent["metadata"].get("shared") == ("everyone" if is_shared else None)
-
-
-async def test_the_store_of_a_user_is_beneath_their_name() -> None:
-    places = [
-        (await apply(who, "store", "put", {"namespace": ("notes",)}))[1]["namespace"] for who in (ALICE, ROOT)
-    ]
-    assert [(place[0], place[2:]) for place in places] == [("users", ("notes",))] * 2
-    assert places[0] != places[1]
-
-
 @pytest.mark.parametrize("rule", RULES)
 def test_the_server_finds_each_rule(rule: str) -> None:
     """One that is not found gives way to the wider one: of threads, where anybody may write state."""
