@@ -218,12 +218,12 @@ def kinds() -> Mapping[str, Kind]:
 
 
 def event(kind: str, /, record: Mapping[str, Any] = {}, **fields: Any) -> Record:
-    """Return an event with what a record has of its fields, and with others; UNSET leaves one out."""
+    """Return an event with what a record has of its fields, and with others; what is UNSET is left out."""
     names = (EVENTS.get(kind) or kinds()[kind]).fields.split()
     if unknown := fields.keys() - {*names}:
         raise TypeError(f"{kind} has no {min(unknown)}")
-    of_record = {name: record[name] for name in names if name in record}
-    return {"type": kind, **of_record, **{name: each for name, each in fields.items() if each is not UNSET}}
+    given = {**{name: record[name] for name in names if name in record}, **fields}
+    return {"type": kind, **{name: value for name, value in given.items() if value is not UNSET}}
 
 
 def line_of(record: Mapping[str, Any]) -> str:

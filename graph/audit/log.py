@@ -190,8 +190,8 @@ class RunLog:
         """Write events at the end of a thread's file, and return their records.
 
         A line that a kill cut off is kept as an event of its own. The lines survive the end of the process;
-        with `sync`, they and all before them survive a power failure. The head file names the last line
-        then, and at the end of a run. Raises OSError: then nothing of it is in the file.
+        with `sync`, they and all before them survive a power failure, and the head file names the last line.
+        Raises OSError: then nothing of it is in the file.
         """
         if not drafts:
             return []
@@ -214,7 +214,7 @@ class RunLog:
                     content = content[os.write(file, content) :]
                 if sync:
                     os.fdatasync(file)
-                if sync or drafts[-1]["type"] == "run_ended" or not _has_head(name, folder):
+                if sync or not _has_head(name, folder):
                     self._write_head(name, head, folder)
             except OSError:
                 os.ftruncate(file, size)
@@ -223,19 +223,17 @@ class RunLog:
 
     def threads(self) -> list[str]:
         """Return the names of the files, without their suffixes, the newest first."""
-        files: list[tuple[int, str]] = []
-        heads: set[str] = set()
+        changed: dict[str, int] = {}
         with suppress(FileNotFoundError), self._folder() as folder, os.scandir(folder) as entries:
             for entry in entries:
                 path = Path(entry.name)
                 if not entry.is_file(follow_symlinks=False):
                     continue
                 if path.suffix == SUFFIX:
-                    files.append((entry.stat(follow_symlinks=False).st_mtime_ns, path.stem))
-                elif path.suffix == HEAD_SUFFIX:
-                    heads.add(path.stem)
-        names = [name for _, name in sorted(files, reverse=True)]
-        return [*names, *sorted(heads.difference(names))]
+                    changed[path.stem] = entry.stat(follow_symlinks=False).st_mtime_ns
+                elif path.suffix == HEAD_SUFFIX:  # Its file may be gone.
+                    changed.setdefault(path.stem, 0)
+        return sorted(changed, key=changed.__getitem__, reverse=True)
 
     def lines(self, name: str) -> list[bytes]:
         """Return the whole lines of one file; none where there is no such file."""

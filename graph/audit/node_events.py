@@ -54,17 +54,12 @@ class NodeStep(NamedTuple):
         return [each for each in self.update.get("messages") or [] if isinstance(each, ToolMessage)]
 
     @property
-    def tokens(self) -> dict[str, int]:
-        """Return the tokens that the node spent."""
+    def spent(self) -> dict[str, Any]:
+        """Return the tokens that the node spent, those of the cache where there are any, and its seconds."""
         counts = (self.update.get("usage") or {}).get("this_turn", {})
-        return {name: counts.get(name, 0) for name in ("input_tokens", "output_tokens")}
-
-    @property
-    def cached(self) -> dict[str, int]:
-        """Return of the tokens those of the provider's prompt cache, where there are any."""
-        counts = (self.update.get("usage") or {}).get("this_turn", {})
-        names = ("cache_read_tokens", "cache_creation_tokens")
-        return {name: counts[name] for name in names if counts.get(name)}
+        tokens = {name: counts.get(name, 0) for name in ("input_tokens", "output_tokens")}
+        cached = {name: counts.get(name) or UNSET for name in ("cache_read_tokens", "cache_creation_tokens")}
+        return {**tokens, **cached, "seconds": self.seconds}
 
 
 _FOUND: Final = re.compile(r"(?m)^- (\S+?)(?: \(loaded\))?: ")
@@ -96,12 +91,6 @@ def turn_of(node: str, before: State) -> int:
     return int((before.get("usage") or {}).get("turn", 0))
 
 
-def call_started(request: CallRequest, *, is_lasting: bool) -> Record:
-    """Return the event of a call that is about to run."""
-    digest = request["approved"] if is_lasting else ""
-    return event("call_started", _call_record(request), digest=digest)
-
-
 def witness_of(records: Iterable[Mapping[str, Any]], is_whole: bool) -> Witness:
     """Return what records say of the calls that began; `is_whole` where none of them is missing."""
     started: dict[str, StartedCall] = {}
@@ -127,7 +116,7 @@ def questions_asked(node: str, before: State, interrupt: GraphInterrupt) -> list
             for call_id, verdict in (before.get("verdicts") or {}).items()
             if verdict["decision"] == "ask"
         ]
-    call = _call_record(cast("CallRequest", before))
+    call = call_record(cast("CallRequest", before))
     questions: list[Record] = []
     for each in interrupt.args[0]:
         actions = each.value.get("action_requests") if isinstance(each.value, Mapping) else None
@@ -136,24 +125,6 @@ def questions_asked(node: str, before: State, interrupt: GraphInterrupt) -> list
         question = actions[0].get(UNKNOWN, {}).get("text", question) if actions else question
         questions.append(event("approval_asked", call, question=question))
     return questions
-
-
-def outcome_answered(
-    request: CallRequest, question: str, user: str | None, *, again: bool, message: str
-) -> Record:
-    """Return the event of a person's answer about a call whose outcome is unknown."""
-    return event(
-        "approval_answered",
-        _call_record(request),
-        answer="approve" if again else "reject",
-        scope="call",
-        message=message,
-        user=user,
-        decision="allow" if again else "deny",
-        # The question names the attempt: the same answer about the next attempt is another event.
-        reason=f"{'run again' if again else 'not run again'}: {question}",
-        by="approval",
-    )
 
 
 def state_updated(values: Any, as_node: str | None) -> list[Record]:
@@ -242,13 +213,13 @@ def _model_called(step: NodeStep) -> Iterator[Record]:
         fault = fault_of(message) or UNSET
         spent: dict[str, Any] = {"input_tokens": 0, "output_tokens": 0}
         if message is replies[-1]:
-            spent = {**step.tokens, **step.cached, "seconds": step.seconds}
+            spent = step.spent
         yield event("model_called", model=str(name), calls=calls, fault=fault, **spent)
 
 
 def _summarized(step: NodeStep) -> Iterator[Record]:
     if summary := step.update.get("summary"):
-        yield event("history_summarized", summary, seconds=step.seconds, **step.tokens)
+        yield event("history_summarized", {**summary, **step.spent})
 
 
 def _judged(step: NodeStep) -> Iterator[Record]:
@@ -267,7 +238,7 @@ def _answered(step: NodeStep) -> Iterator[Record]:
 
 
 def _acted(step: NodeStep) -> Iterator[Record]:
-    call = _call_record(cast("CallRequest", step.before))
+    call = call_record(cast("CallRequest", step.before))
     answer = next((each for each in step.answers if each.tool_call_id == call["call_id"]), None)
     text = str(answer.text) if answer else ""
     failed = answer is not None and answer.status == "error"
@@ -326,7 +297,8 @@ def _dropped(answer: ToolMessage) -> dict[str, Any]:
     return {"call_id": answer.tool_call_id, "tool": answer.name or "", "reason": str(answer.text)}
 
 
-def _call_record(request: CallRequest) -> dict[str, Any]:
+def call_record(request: CallRequest) -> dict[str, Any]:
+    """Return what events say of a call."""
     call = request["call"]
     skill = call["args"].get("skill")
     return {

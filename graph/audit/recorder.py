@@ -22,7 +22,7 @@ from langgraph.types import StateSnapshot, StateUpdate
 from skills_agent.graph.audit import node_events
 from skills_agent.graph.audit.events import Record, event
 from skills_agent.graph.audit.log import AuditError, RunLog
-from skills_agent.graph.audit.node_events import NodeStep, State, turn_of
+from skills_agent.graph.audit.node_events import NodeStep, State, call_record, turn_of
 from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.langgraph_inside import asked_again, state_now
 from skills_agent.nodes.effects import Witness
@@ -45,11 +45,8 @@ MAX_FIELD: Final = 200_000
 AFTER_EFFECTS: Final = frozenset({"act", "answer"})
 """Nodes whose results are not thrown away where the audit cannot be written any more."""
 
-SYNCED: Final = frozenset({"approval_asked", "call_started", "run_failed"})
-"""Events that wait for the disk: before an effect, and where a run stops; all before them go along.
-
-So does the end of a run that had effects.
-"""
+SYNCED: Final = frozenset({"approval_asked", "call_started", "run_failed", "run_ended"})
+"""Events that wait for the disk: before an effect, and where a run stops; all before them go along."""
 
 MAX_INVOCATIONS: Final = 10_000
 """Invocations that are remembered, those under way among them."""
@@ -62,8 +59,6 @@ class _Memory:
     """What one invocation has recorded so far."""
 
     runs: set[str] = field(default_factory=set)
-    effects: set[str] = field(default_factory=set)
-    """Runs in which a call has started that does more than read."""
     threads: dict[str, str] = field(default_factory=dict)
     """Made-up names of threads, where the graph runs without one."""
 
@@ -138,12 +133,23 @@ class Audit:
 
     def starts(self, request: CallRequest, *, is_lasting: bool) -> None:
         """Record that a call is about to run; `act` knows when, after it has looked into the journal."""
-        self._tell_of_call(request, node_events.call_started(request, is_lasting=is_lasting))
+        digest = request["approved"] if is_lasting else ""
+        self._tell_of_call(request, event("call_started", call_record(request), digest=digest))
 
     def answered(self, request: CallRequest, question: str, *, again: bool, message: str) -> None:
         """Record what a person said about a call whose outcome is unknown."""
-        user = caller_of(get_runtime(Context))
-        said = node_events.outcome_answered(request, question, user, again=again, message=message)
+        said = event(
+            "approval_answered",
+            call_record(request),
+            answer="approve" if again else "reject",
+            scope="call",
+            message=message,
+            user=caller_of(get_runtime(Context)),
+            decision="allow" if again else "deny",
+            # The question names the attempt: the same answer about the next attempt is another event.
+            reason=f"{'run again' if again else 'not run again'}: {question}",
+            by="approval",
+        )
         self._tell_of_call(request, said)
 
     def doubted(self, call: ToolCall, reason: str) -> None:
@@ -174,10 +180,10 @@ class Audit:
 
     def afterwards(self, state: State) -> Callable[[Record], Record]:
         """Return what records an event of the calling step, also when that has ended, for clients to read."""
-        envelope, memory = self._locate("act", turn_of("act", state), get_runtime(Context))
+        envelope, _ = self._locate("act", turn_of("act", state), get_runtime(Context))
 
         def record(happened: Record) -> Record:
-            written = self._record({**envelope, "time": _now()}, memory, [happened], after_effects=True)
+            written = self._record({**envelope, "time": _now()}, [happened], after_effects=True)
             return _told(written[-1])
 
         return record
@@ -195,7 +201,7 @@ class Audit:
     def record_fork(self, thread: str, forked: Record, turn: int) -> None:
         """Record that a thread was made as a copy of another one, in that turn."""
         envelope = _envelope(thread, turn, checkpoint=forked["at"])
-        self._record(envelope, _Memory(), [forked], after_effects=True)
+        self._record(envelope, [forked], after_effects=True)
 
     def record_update(self, thread: str, snapshot: StateSnapshot, updates: Sequence[StateUpdate]) -> None:
         """Record what was changed in a thread from outside of the graph; `snapshot` is the state after it."""
@@ -204,23 +210,18 @@ class Audit:
         change = snapshot.config["configurable"].get("checkpoint_id", "")
         envelope = _envelope(thread, turn_of("", snapshot.values), checkpoint=before, task=change)
         events = [one for each in updates for one in node_events.state_updated(each.values, each.as_node)]
-        self._record(envelope, _Memory(), events, after_effects=True)
+        self._record(envelope, events, after_effects=True)
 
     def _tell(
         self, node: str, turn: int, runtime: Runtime[Context], events: Sequence[Record], **options: bool
     ) -> None:
         envelope, memory = self._locate(node, turn, runtime)
-        for record in self._record(envelope, memory, events, **options):
+        for record in self._record(envelope, events, **options):
             runtime.stream_writer(_told(record))
         memory.runs.add(envelope["run"])
 
     def _record(
-        self,
-        envelope: Mapping[str, str],
-        memory: _Memory,
-        events: Sequence[Record],
-        *,
-        after_effects: bool = False,
+        self, envelope: Mapping[str, str], events: Sequence[Record], *, after_effects: bool = False
     ) -> Sequence[Record]:
         """Write events, and return their records; after a time without a file, say how much is missing."""
         drafts = [{**self._redacted(each), **envelope} for each in events]
@@ -230,7 +231,8 @@ class Audit:
         gap = event("events_lost", lost=lost, cause="the file could not be written")
         written = [{**gap, **envelope}, *drafts] if lost else drafts
         try:
-            records = self._log.append(envelope["thread"], written, sync=_waits(drafts, memory))
+            sync = not SYNCED.isdisjoint(draft["type"] for draft in drafts)
+            records = self._log.append(envelope["thread"], written, sync=sync)
         except OSError as error:
             failure = AuditError(str(self._log.folder), error.strerror or str(error))
             if self._required and not after_effects:
@@ -302,13 +304,6 @@ def _envelope(thread: str, turn: int, node: str = "", checkpoint: str = "", task
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _waits(drafts: Sequence[Record], memory: _Memory) -> bool:
-    kinds, run = {draft["type"] for draft in drafts}, drafts[0]["run"]
-    if "call_started" in kinds:
-        memory.effects.add(run)
-    return not SYNCED.isdisjoint(kinds) or ("run_ended" in kinds and run in memory.effects)
 
 
 def record_node(name: str, node: Node, audit: Audit) -> Node:

@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
-from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
@@ -23,10 +22,6 @@ from skills_agent.skills.scripts.output import forms_of
 MASK: Final = MASKED_BYTES.decode()
 MARGIN: Final = 8_192
 """Characters beyond a cut that are looked at: a secret that the cut would split is seen whole."""
-
-_SHORT: Final = 64
-"""Characters of a text whose redaction is remembered, of the newest `_MANY`."""
-_MANY: Final = 1_024
 
 MAX_DEPTH: Final = 12
 MAX_ITEMS: Final = 100
@@ -117,8 +112,6 @@ class Redaction:
         # The longest first: a form may hold another.
         self._forms = sorted(forms, key=lambda form: (-len(form), form))
         self._margin = max([MARGIN, *(len(form) for form in self._forms)])
-        # Names of tools, models and settings come with every event.
-        self._known = lru_cache(_MANY)(self._replaced)
 
     def text(self, text: str, limit: int | None = None) -> str:
         """Return the text without secrets, cut at `limit` characters with a note that says so.
@@ -168,9 +161,6 @@ class Redaction:
         return value
 
     def _redacted(self, text: str) -> str:
-        return self._known(text) if len(text) <= _SHORT else self._replaced(text)
-
-    def _replaced(self, text: str) -> str:
         for form in self._forms:
             if form in text:
                 text = text.replace(form, MASK)
@@ -202,17 +192,13 @@ def _is_hidden(name: object, value: object) -> bool:
     return bool(value) and isinstance(value, str | list | tuple | dict) and is_secret_name(str(name))
 
 
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, float) and math.isfinite(value)
-
-
 def _plain(value: Any, depth: int = 0) -> Any:
     """Return a value as JSON holds it, bounded in depth and items."""
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
         return f"[number of {value.bit_length()} bits]"
     if not isinstance(value, Mapping | list | tuple | set | frozenset):
-        is_json = value is None or isinstance(value, str | int) or _is_finite(value)
-        return value if is_json else str(value)
+        is_json = value is None or isinstance(value, str | int)
+        return value if is_json or (isinstance(value, float) and math.isfinite(value)) else str(value)
     if depth >= MAX_DEPTH:
         return "[nested too deeply]"
     more = f"[{len(value) - MAX_ITEMS:,} more]" if len(value) > MAX_ITEMS else ""
@@ -225,12 +211,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 def is_secret_name(name: str) -> bool:
     """Return whether a key, a variable or a field of that name holds a secret: `apiKey`, `DB_PASSWORD`."""
-    return len(name) <= 100 and _ends_as_secret(name)
-
-
-@lru_cache(_MANY)
-def _ends_as_secret(name: str) -> bool:
-    return bool(_SECRET_KEY.search(_HUMP.sub("_", name)))
+    return len(name) <= 100 and bool(_SECRET_KEY.search(_HUMP.sub("_", name)))
 
 
 def secret_values(environment: Mapping[str, str], named: Collection[str]) -> set[str]:

@@ -123,8 +123,7 @@ def delete(
                 names = opened.prune(older_than=older_than, dry_run=True).threads
             except AgeError as error:
                 raise click.UsageError(f"--older-than: {error}") from error
-        for name in names:
-            opened.check(name)
+        opened.check(*names)
         listed = f"{count(len(names), 'thread')}: {list_first(names, '--json')}" if names else "nothing"
         if names:
             confirm(f"Remove {listed}?", yes=yes)

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from threading import Lock
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -61,16 +61,17 @@ class ThreadServices:
         """
         if self.journal is not None:
             return self.journal
-        if kind_of(saver) == "postgres":
+        kind = kind_of(saver)
+        if kind == "postgres":
             return _journal_in(postgres().conninfo_of(saver))
         if is_served:
             found, dsn = find_postgres(), server_database(self.settings)
             return _journal_in(dsn) if dsn and found and found.is_usable() else self._file_journal
-        if kind_of(saver) == "memory":
+        if kind == "memory":
             return _shared_by(saver).journal
         if store is not None and not isinstance(store, InMemoryStore):
             return StoreJournal(store)
-        if kind_of(saver) == "other":
+        if kind == "other":
             _warn_of_files(type(saver).__name__)
         return self._file_journal
 
@@ -95,10 +96,8 @@ class ThreadServices:
     @cached_property
     def _file_journal(self) -> FileJournal:
         # Nothing is looked up or made before the first write: an event loop calls this.
-        return FileJournal(lambda: state_folder(self.settings) / JOURNAL_FILE, self._make_folder)
-
-    def _make_folder(self) -> None:
-        make_state_folder(self.settings)
+        make = partial(make_state_folder, self.settings)
+        return FileJournal(lambda: state_folder(self.settings) / JOURNAL_FILE, make)
 
     @cached_property
     def _lock_table(self) -> LockTable:

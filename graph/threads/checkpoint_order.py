@@ -39,14 +39,14 @@ class _Ordered(BaseCheckpointSaver[Any]):
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         read = super().get_tuple(config)
         if read and self._is_first(config):  # There may be newer ones.
-            _noted(super().get_tuple(_newest(config)))
+            _noted(super().get_tuple(newest_of(config)))
         return _noted(read)
 
     @override
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         read = await super().aget_tuple(config)
         if read and self._is_first(config):
-            _noted(await super().aget_tuple(_newest(config)))
+            _noted(await super().aget_tuple(newest_of(config)))
         return _noted(read)
 
     def _is_first(self, config: RunnableConfig) -> bool:
@@ -73,8 +73,9 @@ def _ordered_class(kind: type[Any]) -> type[Any]:
     return kind if issubclass(kind, _Ordered) else type(f"Ordered{kind.__name__}", (_Ordered, kind), {})
 
 
-def _newest(config: RunnableConfig) -> RunnableConfig:
-    place = {key: value for key, value in config["configurable"].items() if key != "checkpoint_id"}
+def newest_of(config: RunnableConfig) -> RunnableConfig:
+    """Return a config of where its thread stands, whatever checkpoint it names."""
+    place = {key: value for key, value in config.get("configurable", {}).items() if key != "checkpoint_id"}
     return {**config, "configurable": place}
 
 

@@ -6,16 +6,9 @@ In LangGraph two invocations of one thread lose a turn, and two answers to one q
 import asyncio
 import logging
 import secrets
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Generator,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, closing, contextmanager
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
@@ -34,31 +27,15 @@ from skills_agent.graph.langgraph_inside import (
 from skills_agent.graph.response_format import ResponseFormat, with_channel
 from skills_agent.graph.serialisation import strict_saver
 from skills_agent.graph.threads.backends import ThreadServices
-from skills_agent.graph.threads.checkpoint_order import ordered
-from skills_agent.graph.threads.errors import (
-    ThreadError,
-)
-from skills_agent.graph.threads.inputs import (
-    believed,
-    believed_updates,
-    check_updates,
-    makes_claims,
-    read_input,
-)
-from skills_agent.graph.threads.received import (
-    Received,
-    answered,
-    asked_attempts,
-    current,
-    needs_state,
-    receive,
-)
+from skills_agent.graph.threads.checkpoint_order import newest_of, ordered
+from skills_agent.graph.threads.errors import ThreadError
+from skills_agent.graph.threads.inputs import believed_updates, check_updates, read_input
+from skills_agent.graph.threads.received import answered, asked_attempts, current, needs_state, receive
 from skills_agent.graph.threads.stream_parts import custom_parts, values_parts
 from skills_agent.graph.threads.thread import (
     Thread,
     ThreadStatus,
-    counted,
-    counted_async,
+    count_spent,
     locked,
     locked_async,
     status_of,
@@ -118,30 +95,29 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     @override
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
         config = _by_text(config)
-        thread, cancellation = self._thread(config), Cancellation()
-        input = read_input(input, is_inner=self._is_inner(config))  # noqa: A001 - LangGraph's name
+        whole, thread, cancellation = self._whole(config), self._thread(config), Cancellation()
+        input = read_input(input, is_inner=PARENT_TASK in whole["configurable"])  # noqa: A001 - LangGraph's name
         if before_turn := self.services.before_turn:
             before_turn()
-        with locked(thread, cancellation), self._invoked(thread, cancellation) as (run, invocation):
-            received = Received(input)
-            if thread and needs_state(input, thread):
-                whole = super().get_state(config or {})
-                received = receive(input, whole, self._current(whole, config), self._whole(config))
+        run = secrets.token_hex(8)
+        with locked(thread, cancellation), self._invoked(run, thread, cancellation) as invocation:
+            state = super().get_state(whole) if thread and needs_state(input, thread) else None
+            received = receive(input, state, thread, whole)
             if received.values is not None:
                 yield from values_parts(self, received.values, options)
                 return
-            if makes_claims(received.input):
-                snapshot = super().get_state(self._whole(config)) if thread else None
-                received = received._replace(input=believed(received.input, snapshot))
-            marked = self._marked(config, run, is_thread=thread is not None)
-            stream = super().stream(received.input, marked, **options)
-            with counted(thread), closing(cast("Generator[Any]", stream)) as parts:
-                for part in parts:
-                    try:
-                        yield part
-                    except GeneratorExit:
-                        cancellation.request()  # LangGraph waits for what runs in threads.
-                        raise
+            stream = super().stream(received.input, self._marked(config, run, thread), **options)
+            try:
+                with closing(cast("Generator[Any]", stream)) as parts:
+                    for part in parts:
+                        try:
+                            yield part
+                        except GeneratorExit:
+                            cancellation.request()  # LangGraph waits for what runs in threads.
+                            raise
+            except Exception as error:
+                count_spent(thread, error)
+                raise
             yield from self._end_commands(run, thread, config, options)
             if invocation:
                 invocation.settle(lambda: _status(self, thread, config) == "done")
@@ -153,31 +129,31 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         self, input: Any, config: RunnableConfig | None = None, **options: Any
     ) -> AsyncIterator[Any]:
         config = _by_text(config)
-        thread, cancellation = self._thread(config), Cancellation()
-        input = read_input(input, is_inner=self._is_inner(config))  # noqa: A001 - LangGraph's name
+        whole, thread, cancellation = self._whole(config), self._thread(config), Cancellation()
+        input = read_input(input, is_inner=PARENT_TASK in whole["configurable"])  # noqa: A001 - LangGraph's name
         if before_turn := self.services.before_turn:
             await asyncio.to_thread(before_turn)
+        run = secrets.token_hex(8)
         async with locked_async(thread, cancellation):
-            with self._invoked(thread, cancellation) as (run, invocation):
-                received = Received(input)
-                if thread and needs_state(input, thread):
-                    whole = await super().aget_state(config or {})
-                    now = await cancellation.in_thread(self._current, whole, config)
-                    received = receive(input, whole, now, self._whole(config))
+            with self._invoked(run, thread, cancellation) as invocation:
+                needs = thread and needs_state(input, thread)
+                state = await super().aget_state(whole) if needs else None
+                received = await cancellation.in_thread(receive, input, state, thread, whole)
                 if received.values is not None:
                     for part in values_parts(self, received.values, options):
                         yield part
                     return
-                if makes_claims(received.input):
-                    snapshot = await super().aget_state(self._whole(config)) if thread else None
-                    received = received._replace(input=believed(received.input, snapshot))
-                marked = self._marked(config, run, is_thread=thread is not None)
-                stream = super().astream(received.input, marked, **options)
-                # Closed here and now: an invocation that its caller left must not go on without its lock.
-                async with counted_async(thread), aclosing(cast("AsyncGenerator[Any]", stream)) as parts:
-                    async for part in parts:
-                        yield part
-                for part in await self._end_commands_async(cancellation, run, thread, config, options):
+                stream = super().astream(received.input, self._marked(config, run, thread), **options)
+                try:
+                    # Closed here and now: an invocation that its caller left must not go on without its lock.
+                    async with aclosing(cast("AsyncGenerator[Any]", stream)) as parts:
+                        async for part in parts:
+                            yield part
+                except Exception as error:
+                    await asyncio.to_thread(count_spent, thread, error)
+                    raise
+                ended = await cancellation.in_thread(self._end_commands, run, thread, config, options)
+                for part in ended:
                     yield part
                 if invocation:
                     await cancellation.in_thread(
@@ -270,17 +246,13 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         """Return a context in which nobody else can run a thread. Raises ThreadBusyError."""
         return locked(self._thread(_by_text(config)), Cancellation())
 
-    def _is_inner(self, config: RunnableConfig | None) -> bool:
-        """Return whether a task of another graph invokes this one."""
-        return PARENT_TASK in self._whole(config)["configurable"]
-
     def _whole(self, config: RunnableConfig | None) -> RunnableConfig:
         return merged_config(self.config, config)
 
-    def _marked(self, config: RunnableConfig | None, run: str, *, is_thread: bool) -> RunnableConfig:
+    def _marked(self, config: RunnableConfig | None, run: str, thread: Thread | None) -> RunnableConfig:
         """Return the config of an invocation, with what its nodes have to know of it."""
         marked = _marked(config, run)
-        marked["configurable"][UNANSWERABLE] = not (is_thread or is_kept(self, self._whole(config)))
+        marked["configurable"][UNANSWERABLE] = not (thread or is_kept(self, self._whole(config)))
         marked["configurable"][AGENT_NAME] = "" if self.name in _UNNAMED else self.name
         return marked
 
@@ -288,14 +260,17 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         return Thread.of(self, self._whole(config), self.services)
 
     @contextmanager
-    def _invoked(self, thread: Thread | None, cancellation: Cancellation) -> "Iterator[_Invoked]":
-        run, running = secrets.token_hex(8), self.services.invocations
+    def _invoked(
+        self, run: str, thread: Thread | None, cancellation: Cancellation
+    ) -> Iterator[Invocation | None]:
+        """Note an invocation while it lasts, and return what its nodes know of it; None without a thread."""
+        running = self.services.invocations
         invocation = thread.invocation(run, cancellation) if thread else None
         running.begin(run, invocation, cancellation)
         if thread and thread.is_outermost:
             self.services.left_running.take(thread.key.thread, run)
         try:
-            yield _Invoked(run, invocation)
+            yield invocation
         finally:
             cancellation.request()
             self.services.left_running.end(run, 0)  # However the run ended; at a question, it has left them.
@@ -310,23 +285,11 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
             commands.leave(run)
         return [part for command in commands.end(run) for part in custom_parts(self, command.record, options)]
 
-    async def _end_commands_async(self, cancellation: Cancellation, run: str, *where: Any) -> list[Any]:
-        is_needed = bool(self.services.left_running.of_run(run))
-        return await cancellation.in_thread(self._end_commands, run, *where) if is_needed else []
-
     def _record_update(
         self, thread: "Thread", snapshot: StateSnapshot, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> None:
         updates = [update for superstep in supersteps for update in superstep]
         self.services.audit.record_update(thread.key.thread, snapshot, updates)
-
-
-class _Invoked(NamedTuple):
-    """One call of the compiled graph."""
-
-    id: str
-    invocation: Invocation | None
-    """None where the thread is not kept."""
 
 
 class AgentGraph(StateGraph[AgentState, Context, AgentInput, AgentOutput]):
@@ -356,9 +319,7 @@ def _status(
     """Return how a thread stands; None where nobody can tell."""
     if thread is None or not thread.is_outermost:
         return None
-    whole = config or RunnableConfig()
-    named = {name: each for name, each in whole.get("configurable", {}).items() if name != "checkpoint_id"}
-    return status_of(graph.get_state({**whole, "configurable": named}))
+    return status_of(graph.get_state(newest_of(config or RunnableConfig())))
 
 
 ConfigT = TypeVar("ConfigT", RunnableConfig, RunnableConfig | None)

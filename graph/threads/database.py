@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -22,7 +22,7 @@ from skills_agent.graph.serialisation import strict
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.errors import DatabaseError
 from skills_agent.graph.threads.opened import Database, postgres
-from skills_agent.graph.threads.references import address_of
+from skills_agent.graph.threads.references import MAX_VALUE, address_of
 
 FILE: Final = "threads.sqlite"
 EVAL_THREADS: Final = "eval-"
@@ -36,9 +36,6 @@ WORTHWHILE: Final = 128
 """Bytes; what is smaller is stored as it is."""
 _FAST: Final = 1
 """zlib's level: a checkpoint takes 40 microseconds, and higher levels save little more."""
-
-_MAX_VALUE: Final = 1 << 30
-"""Bytes of one value, unpacked; SQLite stores no larger one."""
 
 _VERSION: Final = 1
 """Of the file of threads (`user_version`). A release whose threads this one cannot read has a higher one."""
@@ -74,7 +71,7 @@ class CompressedSerializer(JsonPlusSerializer):
 def _unpacked(stored: bytes) -> bytes:
     unpacking = zlib.decompressobj()
     try:
-        plain = unpacking.decompress(stored, _MAX_VALUE)
+        plain = unpacking.decompress(stored, MAX_VALUE)
     except zlib.error as error:
         raise ValueError("this is not compressed") from error
     if not unpacking.eof:
@@ -103,9 +100,12 @@ def is_eval_thread(name: str) -> bool:
 def options_of(saver: BaseCheckpointSaver[Any], thread: str) -> dict[str, Any] | None:
     """Return the options that a thread was last run with; None for a thread that does not exist."""
     newest = saver.get_tuple(config_of(thread))
-    if newest is None:
-        return None
-    options: dict[str, Any] = json.loads(str(dict(newest.metadata).get(OPTIONS, "{}")))
+    return None if newest is None else options_in(newest)
+
+
+def options_in(stored: CheckpointTuple) -> dict[str, Any]:
+    """Return the options of the invocation that wrote a checkpoint."""
+    options: dict[str, Any] = json.loads(str(dict(stored.metadata).get(OPTIONS, "{}")))
     return options
 
 

@@ -55,9 +55,8 @@ class UnfinishedError(DetailedError, ThreadError):
     """A thread was cut off in the middle of a turn, or waits for an answer."""
 
     code = "thread-unfinished"
-    sentence = "Thread {thread} {state}. Finish it first: {command}"
+    sentence = "Thread {thread} {state}. Finish it first: skills-agent resume {thread}"
     thread: str
-    command: str
     state: str = "was cut off"
 
 

@@ -4,7 +4,6 @@ A call that has no answer at that step never just runs: the old thread may have 
 judges it anew.
 """
 
-import json
 import secrets
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ from langgraph.types import StateSnapshot
 from skills_agent.graph.audit.events import event
 from skills_agent.graph.langgraph_inside import QUESTION, UPDATE_TASK
 from skills_agent.graph.threads.compiled import CompiledAgent
-from skills_agent.graph.threads.database import OPTIONS, config_of
+from skills_agent.graph.threads.database import config_of, options_in
 from skills_agent.graph.threads.errors import ThreadError
 from skills_agent.graph.threads.steps import FORKED_FROM, find_step
 from skills_agent.graph.threads.thread import ThreadStatus, status_of
@@ -59,7 +58,15 @@ def fork_thread(
     values = _values(graph, snapshot, stored, is_newest=is_newest)
     values["skills_loaded"] = _unloaded(values, without_skills)
     messages = values.get("messages") or []
-    _record(graph, new, thread, step.checkpoint, values, without_skills)
+    human = last_human(messages)
+    forked = event(
+        "thread_forked",
+        source=thread,
+        at=step.checkpoint,
+        request=str(human.text) if human else "",
+        without_skills=list(without_skills),
+    )
+    graph.services.audit.record_fork(new, forked, (values.get("usage") or {}).get("turn", 0))
     graph.update_own_state(
         _config(new, stored, f"{thread}@{step.number}"),
         {name: value for name, value in values.items() if name not in _OF_ITS_STEP and value is not None},
@@ -112,21 +119,5 @@ def _unloaded(values: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 def _config(new: str, stored: CheckpointTuple, origin: str) -> Any:
     """Return the config of the first checkpoint: the options of its origin, and where it came from."""
-    config = config_of(new, json.loads(str(dict(stored.metadata).get(OPTIONS, "{}"))))
+    config = config_of(new, options_in(stored))
     return {**config, "metadata": {**config["metadata"], FORKED_FROM: origin}}
-
-
-def _record(
-    graph: CompiledAgent,
-    new: str,
-    thread: str,
-    checkpoint: str,
-    values: dict[str, Any],
-    without_skills: Sequence[str],
-) -> None:
-    human = last_human(values.get("messages") or [])
-    request = str(human.text) if human else ""
-    forked = event(
-        "thread_forked", source=thread, at=checkpoint, request=request, without_skills=list(without_skills)
-    )
-    graph.services.audit.record_fork(new, forked, (values.get("usage") or {}).get("turn", 0))

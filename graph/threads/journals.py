@@ -90,7 +90,7 @@ class FileJournal(SearchedJournal):
         row = row_of(entry)
         with self._connection() as connection:
             # What is merely allowed need not wait for the disk: the next entry brings it there.
-            _execute(connection, f"PRAGMA synchronous = {'NORMAL' if entry.status == 'allowed' else 'FULL'}")
+            connection.execute(f"PRAGMA synchronous = {'NORMAL' if entry.status == 'allowed' else 'FULL'}")
             with connection:  # commits, or rolls back
                 connection.execute("BEGIN IMMEDIATE")
                 if replacing is not None:
@@ -152,10 +152,6 @@ class FileJournal(SearchedJournal):
                 f"The journal {self._path} is damaged ({error}). Nothing is run that it could not record. "
                 f"Move it away ({move}): what it knew of calls that were cut off is asked about."
             ) from error
-
-
-def _execute(connection: sqlite3.Connection, statement: str) -> None:
-    connection.execute(statement).fetchall()
 
 
 def _make_table(connection: sqlite3.Connection) -> None:

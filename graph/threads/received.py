@@ -7,16 +7,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Command, Interrupt, StateSnapshot
 
 from skills_agent.graph.langgraph_inside import request_time
-from skills_agent.graph.threads.errors import (
-    AnsweredError,
-    JournalError,
-)
+from skills_agent.graph.threads.errors import AnsweredError, JournalError
+from skills_agent.graph.threads.inputs import believed, makes_claims
 from skills_agent.graph.threads.requests import request_in, turn_of
-from skills_agent.graph.threads.thread import Thread, status_of
+from skills_agent.graph.threads.thread import Thread
 from skills_agent.nodes.asking import AskedAttempt
 
 logger = logging.getLogger(__name__)
@@ -34,27 +33,36 @@ class Received(NamedTuple):
     """What a request came to that was sent before, and whose turn is over: nothing runs."""
 
 
-def needs_state(message: Any, thread: Thread) -> bool:
-    """Return whether the state says what an input is: an answer, or a request that may have come before."""
-    is_answer = isinstance(message, Command) and message.resume is not None
-    is_request = not thread.is_addressed and request_in(message) is not None
-    return thread.is_root and (is_answer or is_request)
+def needs_state(given: Any, thread: Thread) -> bool:
+    """Return whether the state says what an input is.
 
-
-def receive(given: Any, whole: StateSnapshot, current: StateSnapshot, config: RunnableConfig) -> Received:
-    """Return what an answer, or a request with an id, is for a thread that stands so.
-
-    `whole` has the questions that the journal is past, too; `current` has not.
+    It may be an answer, a request that came before, or say something about the calls of the thread.
     """
-    if isinstance(given, Command) and config["configurable"].get("checkpoint_id"):
-        return _replayed(given, whole)
-    if isinstance(given, Command):
-        return _addressed(given, whole, current, config)
-    request = request_in(given)
-    turn = turn_of(request, whole, is_done=status_of(whole) == "done") if request else None
-    if turn is None:
-        return Received(given)
-    return Received(None, values=turn.values(whole.values) if turn.is_over else None)
+    return _is_answer(given, thread) or _request(given, thread) is not None or makes_claims(given)
+
+
+def receive(
+    given: Any, whole: StateSnapshot | None, thread: Thread | None, config: RunnableConfig
+) -> Received:
+    """Return what an input is for a thread that stands so; of no thread, it is what is believed of it.
+
+    `whole` has the questions that the journal is past, too.
+    """
+    received = Received(given)
+    if whole and thread and _is_answer(given, thread):
+        is_replay = thread.is_addressed
+        received = _replayed(given, whole) if is_replay else _addressed(given, whole, thread, config)
+    elif whole and thread and (request := _request(given, thread)) and (turn := turn_of(request, whole)):
+        received = Received(None, values=turn.values(whole.values) if turn.is_over else None)
+    return received._replace(input=believed(received.input, whole))
+
+
+def _is_answer(given: Any, thread: Thread) -> bool:
+    return thread.is_root and isinstance(given, Command) and given.resume is not None
+
+
+def _request(given: Any, thread: Thread) -> HumanMessage | None:
+    return request_in(given) if thread.is_root and not thread.is_addressed else None
 
 
 def _replayed(command: Command[Any], step: StateSnapshot) -> Received:
@@ -77,18 +85,16 @@ def _replayed(command: Command[Any], step: StateSnapshot) -> Received:
     return Received(command)
 
 
-def _addressed(
-    command: Command[Any], whole: StateSnapshot, current: StateSnapshot, config: RunnableConfig
-) -> Received:
+def _addressed(command: Command[Any], whole: StateSnapshot, kept: Thread, config: RunnableConfig) -> Received:
     """Return an answer with the id of its question.
 
     LangGraph keeps an answer without one in the thread, and gives it to the next question that is asked
     after a crash, whatever that is. Its server queues a second answer (a double click) behind the first, and
     gives it to the question after: nobody has seen that one. An answer to an attempt that was cut off again
-    (`whole` has its question, `current` has not) counts for nothing. Raises AnsweredError.
+    counts for nothing. Raises AnsweredError.
     """
-    thread = current.config["configurable"]["thread_id"]
-    is_open = [interrupt.id for interrupt in current.interrupts]
+    thread, now = kept.key.thread, current(whole, kept)
+    is_open = [interrupt.id for interrupt in now.interrupts]
     outdated = {interrupt.id for interrupt in whole.interrupts}.difference(is_open)
     resume = command.resume
     if isinstance(resume, dict) and all(_INTERRUPT_ID.fullmatch(str(key)) for key in resume):
@@ -101,7 +107,7 @@ def _addressed(
         return Received(None, outdated)
     if not is_open:
         raise AnsweredError(thread, (), ())
-    sent, asked = request_time(config["configurable"]), current.created_at
+    sent, asked = request_time(config["configurable"]), now.created_at
     if sent and asked and sent < datetime.fromisoformat(asked):
         said = (
             f"The answer to thread {thread!r} names no question, and was sent before the open one was asked. "
@@ -110,7 +116,7 @@ def _addressed(
         raise AnsweredError(thread, (), is_open, said)
     if len(is_open) > 1:
         return Received(command)  # LangGraph says that their ids are wanted.
-    of = AskedAttempt.of(current.interrupts[0].value)
+    of = AskedAttempt.of(now.interrupts[0].value)
     if of and of.attempt > 1 and not _rejects(resume):
         said = (
             f"Thread {thread!r} asks about attempt {of.attempt} of a call that was cut off. An approval that "
@@ -127,7 +133,7 @@ def current(snapshot: StateSnapshot, thread: Thread | None) -> StateSnapshot:
     LangGraph keeps such a question until its task ends or asks again.
     """
     asked = asked_attempts(snapshot)
-    if thread is None:
+    if thread is None or not asked:
         return snapshot
     try:
         journal = thread.journal

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 _PROCESS: Final = "process "
-_MAX_VALUE: Final = 1 << 30
+MAX_VALUE: Final = 1 << 30
+"""Bytes of one value, unpacked; SQLite stores no larger one."""
 _ENCRYPTED: Final = re.compile(r"\w+\+(?!zlib)\w+")
 """What a serializer that encrypts puts into the column `type`."""
 
@@ -41,13 +42,9 @@ def is_needed(digest: str, address: str) -> bool:
         return _is_alive(address.removeprefix(_PROCESS))
     file = Path(address)
     try:
-        return not file.is_absolute() or (file.exists() and _is_in(digest.encode(), file))
+        return not file.is_absolute() or (file.exists() and any(_rows_with(digest.encode(), file)))
     except (sqlite3.Error, OSError):
         return True
-
-
-def _is_in(digest: bytes, file: Path) -> bool:
-    return next(_rows_with(digest, file), None) is not None
 
 
 def _rows_with(digest: bytes, file: Path) -> Iterator[sqlite3.Row]:
@@ -69,7 +66,7 @@ def _is_encrypted(value: object) -> bool:
 def _plain(value: object) -> bytes:
     if isinstance(value, bytes):
         with suppress(zlib.error):
-            return zlib.decompressobj().decompress(value, _MAX_VALUE)
+            return zlib.decompressobj().decompress(value, MAX_VALUE)
         return value
     return str(value).encode(errors="replace")
 

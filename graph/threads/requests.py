@@ -12,6 +12,7 @@ from langgraph.types import StateSnapshot
 
 from skills_agent.graph.threads.errors import ThreadError
 from skills_agent.graph.threads.inputs import messages_in
+from skills_agent.graph.threads.thread import status_of
 from skills_agent.state.transcript import calls_of, is_synthetic
 
 
@@ -51,7 +52,7 @@ def request_in(given: Any) -> HumanMessage | None:
     return newest if newest and newest.id and not removes else None
 
 
-def turn_of(request: HumanMessage, snapshot: StateSnapshot, *, is_done: bool) -> Turn | None:
+def turn_of(request: HumanMessage, snapshot: StateSnapshot) -> Turn | None:
     """Return what became of a request in a thread; None for a new one.
 
     Raises ThreadError where its id is that of another message of the thread.
@@ -69,7 +70,8 @@ def turn_of(request: HumanMessage, snapshot: StateSnapshot, *, is_done: bool) ->
         )
     later = (number for number in range(at + 1, len(messages)) if isinstance(messages[number], HumanMessage))
     end = next(later, None)
-    return Turn(is_done or end is not None, messages[:end], is_newest=end is None)
+    is_over = end is not None or status_of(snapshot) == "done"
+    return Turn(is_over, messages[:end], is_newest=end is None)
 
 
 def _text(message: AnyMessage) -> str:

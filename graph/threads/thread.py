@@ -167,25 +167,7 @@ async def locked_async(thread: Thread | None, cancellation: Cancellation) -> Asy
         cancellation.when_idle(release)
 
 
-@contextmanager
-def counted(thread: Thread | None) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        _count(thread, error)
-        raise
-
-
-@asynccontextmanager
-async def counted_async(thread: Thread | None) -> AsyncIterator[None]:
-    try:
-        yield
-    except Exception as error:
-        await asyncio.to_thread(_count, thread, error)
-        raise
-
-
-def _count(thread: Thread | None, error: Exception) -> None:
+def count_spent(thread: Thread | None, error: Exception) -> None:
     """Count in a thread what was spent on replies of no use, where its run fails over them."""
     if thread and (spent := getattr(error, "spent", None)):
         name, namespace = thread.key

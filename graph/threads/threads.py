@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple, Self
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import StateSnapshot
 
@@ -20,12 +21,7 @@ from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import compact, config_of, open_database, options_of
-from skills_agent.graph.threads.errors import (
-    AgeError,
-    ThreadError,
-    UnfinishedError,
-    UnknownThreadError,
-)
+from skills_agent.graph.threads.errors import AgeError, ThreadError, UnfinishedError, UnknownThreadError
 from skills_agent.graph.threads.fork import Fork, fork_thread
 from skills_agent.graph.threads.steps import ThreadStep, read_steps
 from skills_agent.graph.threads.thread import ThreadStatus, status_of
@@ -153,11 +149,12 @@ class Threads:
             raise UnknownThreadError(thread, thread_ids(saver))
         return snapshot
 
-    def check(self, thread: str) -> None:
-        """Raise UnknownThreadError unless there is a thread of that id, readable or not."""
+    def check(self, *threads: str) -> None:
+        """Raise UnknownThreadError for the first of these ids that is no thread's, readable or not."""
         known = thread_ids(self._saver)
-        if thread not in known:
-            raise UnknownThreadError(thread, known)
+        for thread in threads:
+            if thread not in known:
+                raise UnknownThreadError(thread, known)
 
     def steps(self, thread: str) -> Sequence[ThreadStep]:
         """Return the steps of a thread, oldest first; raises UnknownThreadError."""
@@ -192,14 +189,13 @@ class Threads:
             text = f"There is no grant {grant!r} in thread {thread}. Grants: {list_names([*grants])}."
             raise ThreadError(text, code="unknown-grant")
         update = {"grants": {grant: {**grants[grant], "revoked": True}}}
-        config = config_of(thread, options_of(self.graph.saver_of(thread), thread) or None)
         match status_of(snapshot):
             case "unfinished":
-                raise UnfinishedError(thread, f"skills-agent resume {thread}")
+                raise UnfinishedError(thread)
             case "waiting":
-                self.graph.update_beside_question(config, update)
+                self.graph.update_beside_question(self._config(thread), update)
             case "done":
-                self.graph.update_own_state(config, update, as_node="answer")
+                self.graph.update_own_state(self._config(thread), update, as_node="answer")
 
     def unload(self, thread: str, skill: str) -> None:
         """Take a loaded skill out of a thread that is done.
@@ -214,18 +210,21 @@ class Threads:
             raise ThreadError(f"Skill {skill!r} is not loaded in thread {thread}. Loaded: {loaded}.")
         if (status := status_of(snapshot)) != "done":
             state = "waits for an answer" if status == "waiting" else UnfinishedError.state
-            raise UnfinishedError(thread, f"skills-agent resume {thread}", state)
-        config = config_of(thread, options_of(self.graph.saver_of(thread), thread) or None)
+            raise UnfinishedError(thread, state)
         update = {"skills_loaded": {skill: tombstone(active[skill])}}
-        self.graph.update_own_state(config, update, as_node="answer")
+        self.graph.update_own_state(self._config(thread), update, as_node="answer")
+
+    def _config(self, thread: str) -> RunnableConfig:
+        """Return the config of an update, which keeps the options that the thread was last run with."""
+        return config_of(thread, options_of(self.graph.saver_of(thread), thread) or None)
 
     def delete(self, *threads: str) -> None:
         """Delete threads whole, whatever their status.
 
         Raises UnknownThreadError, and ThreadBusyError for one that runs.
         """
+        self.check(*threads)
         for thread in threads:
-            self.check(thread)
             with self.graph.locked(config_of(thread)):
                 # In this order: a thread without its journal would repeat effects, entries without a thread
                 # only take room.
