@@ -86,19 +86,9 @@ def test_any_name_can_be_held(kind: Kind, name: str) -> None:
     release()
 
 
-def test_a_refused_holder_does_not_keep_what_others_gave_back(kind: Kind) -> None:
-    release = kind.first.take(KEY)
-    other = kind.second.take(ThreadKey("u"))
-    with pytest.raises(ThreadBusyError):
-        kind.second.take(KEY)
-    release()
-    kind.first.take(KEY)()
-    other()
-
-
 def test_what_was_given_back_is_free_at_once(kind: Kind) -> None:
     other = kind.second.take(ThreadKey("u"))  # Its connection is open: it asks without delay.
-    for _ in range(100):
+    for _ in range(20):
         kind.first.take(KEY)()
         kind.second.take(KEY)()
     other()
@@ -134,14 +124,9 @@ def test_the_lock_of_a_killed_process_is_free(kind: Kind) -> None:
             is_free = True
 
 
-def test_a_lock_that_is_held_says_so(kind: Kind) -> None:
-    held: Any = kind.first.take(KEY)
-    held.check(begins=True)
-    held()
-
-
 def test_a_lost_lock_begins_nothing(kind: Kind) -> None:
     held: Any = kind.first.take(KEY)
+    held.check(begins=True)
     kind.lose(held)
     with pytest.raises(LostLockError, match="'t' was lost"):
         held.check(begins=True)

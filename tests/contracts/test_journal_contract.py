@@ -5,10 +5,10 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -60,22 +60,13 @@ def answered(text: str, call: str) -> dict[str, list[ToolMessage]]:
 def test_an_entry_comes_back_as_it_was_written(journal: Journal) -> None:
     entry = started(journal, "call-1")
     assert journal.get("t", "call-1") == entry
-    done = replace(entry.done(answered("exit code 0", "call-1")), answers=2, attempt=3, settled=True)
-    journal.put(done)
-    match = journal.get("t", "call-1")
-    assert match == done
-    assert match is not None
-    assert produced(match) == answered("exit code 0", "call-1")
-    assert (match.attempt, match.answers, match.settled) == (3, 2, True)
-
-
-def test_commands_of_tools_come_back_whole(journal: Journal) -> None:
     update = {**answered("ok", "call-1"), "plan": {"goal": "x"}}
-    journal.put(started(journal, "call-1").done([Command(update=update), {"messages": []}]))
+    done = entry.done([Command(update=update), {"messages": []}])
+    journal.put(replace(done, answers=2, attempt=3, settled=True))
     match = journal.get("t", "call-1")
     assert match is not None
+    assert (match.attempt, match.answers, match.settled) == (3, 2, True)
     command, plain = produced(match)
-    assert isinstance(command, Command)
     assert (command.update, plain) == (update, {"messages": []})
     assert not command.goto
 
@@ -87,14 +78,13 @@ Damage = Callable[[dict[str, Any]], dict[str, Any]]
     "damage",
     [
         lambda value: {**value, "outputs": ["json", base64.b64encode(b'"forged"').decode()]},
-        lambda value: {**value, "status": "done"},
         lambda value: {**value, "settled": True},
         lambda value: {name: each for name, each in value.items() if name != "checksum"},
         lambda value: {**value, "checksum": 7},
         lambda value: {**value, "attempt": "many"},
         lambda value: {"digest": value["digest"], "call_id": value["call_id"]},
     ],
-    ids=["outputs", "status", "settled", "without a sum", "no sum", "no number", "hardly anything"],
+    ids=["outputs", "settled", "without a sum", "no sum", "no number", "hardly anything"],
 )
 def test_an_entry_that_is_damaged_stands_for_an_unknown_outcome(
     damage: Damage, caplog: pytest.LogCaptureFixture
@@ -239,8 +229,7 @@ def test_a_call_of_the_transcript_is_not_lost(journal: Journal) -> None:
 
 def test_a_thread_that_is_forgotten_has_no_entries_and_the_others_have_theirs(journal: Journal) -> None:
     journal.forget("t")
-    for number in range(130):
-        started(journal, f"call-{number}")
+    started(journal, "call-1")
     journal.put(started(journal, "done", OTHER).done(answered("x", "done")))
     others = [started(journal, "call-1", thread=thread) for thread in ("t|", "t.", "T", "t%", "")]
     journal.forget("t")
@@ -250,20 +239,13 @@ def test_a_thread_that_is_forgotten_has_no_entries_and_the_others_have_theirs(jo
 
 
 def test_threads_of_one_process_write_side_by_side(journal: Journal) -> None:
-    def write(number: int) -> None:
-        for count in range(10):
-            started(journal, f"call-{number}-{count}")
-
-    writers = [Thread(target=write, args=[number]) for number in range(8)]
-    for each in writers:
-        each.start()
-    for each in writers:
-        each.join()
-    assert len(journal.alike("t", EFFECT)) == 80
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: started(journal, f"call-{number}"), range(40)))
+    assert len(journal.alike("t", EFFECT)) == 40
 
 
 WRITER = """
-import sys
+import os, sys
 from pathlib import Path
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from skills_agent.graph.threads.journals import FileJournal
@@ -271,36 +253,26 @@ from skills_agent.nodes.effects import JournalEntry, Invocation
 
 journal = FileJournal(Path(sys.argv[1]))
 run = Invocation("run", "t", journal, lambda _: False, JsonPlusSerializer())
-print("ready", flush=True)
-sys.stdin.readline()
-for number in range(25):
-    journal.put(JournalEntry.of(f"{sys.argv[2]}-{number}", "run_script", "d", run, ""))
+writers = []
+wait, begin = os.pipe()
+for name in range(6):
+    if not (process := os.fork()):
+        os.close(begin)
+        os.read(wait, 1)  # Returns when nobody holds the other end.
+        for number in range(10):
+            journal.put(JournalEntry.of(f"{name}-{number}", "run_script", "d", run, ""))
+        os._exit(0)
+    writers.append(process)
+os.close(begin)
+sys.exit(any(os.waitpid(each, 0)[1] for each in writers))
 """
 
 
 @pytest.mark.slow
 def test_processes_write_one_file_side_by_side_from_its_first_write(tmp_path: Path) -> None:
     place = tmp_path / ".agent" / "journal.sqlite"
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, place, str(number)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(6)
-    ]
-    for each in writers:
-        assert each.stdout is not None
-        assert each.stdout.readline() == "ready\n"
-    for each in writers:
-        assert each.stdin is not None
-        each.stdin.write("go\n")
-        each.stdin.flush()
-    for each in writers:
-        each.communicate(timeout=60)
-    assert [each.returncode for each in writers] == [0] * 6
-    assert len(FileJournal(place).alike("t", "d")) == 150
+    subprocess.run([sys.executable, "-c", WRITER, place], check=True)
+    assert len(FileJournal(place).alike("t", "d")) == 60
 
 
 def test_the_file_and_its_folder_are_private(tmp_path: Path) -> None:
@@ -339,7 +311,7 @@ def test_no_flipped_bit_of_a_row_makes_another_entry(tmp_path: Path) -> None:
     whole = place.read_bytes()
     found = whole.index(EFFECT.encode())
     copy, faults = tmp_path / "copy.sqlite", 0
-    for position in range(found - 40, len(whole)):
+    for position in range(found - 40, len(whole), 3):
         damaged = bytearray(whole)
         damaged[position] ^= 1 << position % 8
         copy.write_bytes(damaged)
@@ -351,4 +323,4 @@ def test_no_flipped_bit_of_a_row_makes_another_entry(tmp_path: Path) -> None:
             match = None
         assert match is None or match == entry or match.status == "lost"
         faults += match is not None and match.status == "lost"
-    assert faults > 100
+    assert faults > 30

@@ -73,24 +73,11 @@ os.kill(os.getpid(), signal.SIGKILL)
     process.stdout.close()
 
 
-@pytest.mark.slow
-def test_a_program_that_ends_leaves_no_file(tmp_path: Path) -> None:
-    folder = tmp_path / "locks"
-    program = f"""
-from pathlib import Path
-from skills_agent.graph.threads.locks import FileLocks, ThreadKey
-locks = FileLocks(Path({str(folder)!r}))
-for each in [locks.take(ThreadKey(str(number))) for number in range(3)]:
-    each()
-"""
-    subprocess.run([sys.executable, "-c", program], check=True)
-    assert list(folder.iterdir()) == []
-
-
 def test_a_folder_that_is_gone_is_made_again(tmp_path: Path) -> None:
     folder = tmp_path / "locks"
     locks = FileLocks(folder)
     locks.take(KEY)()
+    assert list(folder.iterdir()) == []
     shutil.rmtree(folder)
     release = locks.take(KEY)
     with pytest.raises(ThreadBusyError):
@@ -105,7 +92,7 @@ def test_of_many_that_want_a_few_threads_one_at_a_time_has_each(tmp_path: Path) 
 
     def use(locks: FileLocks) -> int:
         taken = 0
-        for number in range(3_000):
+        for number in range(900):
             name = "abc"[number % 3]
             with suppress(ThreadBusyError):
                 release = locks.take(ThreadKey(name))

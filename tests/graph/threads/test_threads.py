@@ -19,12 +19,7 @@ from langgraph.types import Command
 from skills_agent.graph import Settings, Threads, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.places import state_folder
-from skills_agent.graph.threads.errors import (
-    AgeError,
-    ThreadError,
-    UnfinishedError,
-    UnknownThreadError,
-)
+from skills_agent.graph.threads.errors import AgeError, ThreadError, UnfinishedError, UnknownThreadError
 from skills_agent.graph.threads.locks import Release, ThreadKey
 from skills_agent.graph.threads.store_journal import StoreJournal
 from tests.agents import Agent, RemoteSaver, call, calls
@@ -71,12 +66,7 @@ def test_the_program_of_the_page_runs(cli: CommandLine) -> None:
 def test_a_host_reads_and_forks_the_threads_of_its_own_graph(agent: Agent) -> None:
     threads = Threads(agent.graph)
     (summary,) = threads.list()
-    assert (summary.thread, summary.turns, summary.status, summary.question) == (
-        "thread",
-        1,
-        "done",
-        "Write!",
-    )
+    assert (summary[0], *summary[2:]) == ("thread", 1, "done", "Write!")
     record = threads.read("thread")
     assert [(message.role, message.text) for message in record.messages][-1] == ("agent", "Written.")
     assert [(each.tool, each.ruling) for message in record.messages for each in message.calls] == [
@@ -109,13 +99,6 @@ def test_what_there_is_not_is_an_error_with_a_code(agent: Agent) -> None:
         threads.prune()
 
 
-def test_a_grant_that_is_revoked_is_asked_about_again(agent: Agent) -> None:
-    threads = Threads(agent.graph)
-    (grant,) = threads.read("thread").grants
-    threads.revoke("thread", grant["id"])
-    assert [each["revoked"] for each in threads.read("thread").grants] == [True]
-
-
 def test_in_a_thread_that_was_cut_off_nothing_is_revoked(agent: Agent) -> None:
     asked = {"messages": [HumanMessage("again")]}
     parts: Any = agent.graph.stream(asked, agent.config, stream_mode="values")
@@ -134,11 +117,7 @@ def test_old_threads_are_pruned_and_open_ones_stay(make_agent: MakeAgent) -> Non
     threads = Threads(agent.graph)
     month = timedelta(days=30)
     assert threads.prune(older_than=month).threads == ()
-    told = threads.prune(keep=1, dry_run=True)
-    assert (told.threads, [each.thread for each in threads.list()]) == (
-        ("second", "first"),
-        ["open", "second", "first"],
-    )
+    assert threads.prune(keep=1, dry_run=True).threads == ("second", "first")
     assert threads.prune(keep=1).threads == ("second", "first")
     assert [each.thread for each in threads.list()] == ["open"]
     when = datetime.fromisoformat(threads.list()[0].when)
