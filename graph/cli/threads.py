@@ -57,7 +57,7 @@ def show_thread(thread: str, steps: bool, workspace: Path | None, as_json: bool)
     with open_threads(workspace) as opened:
         if steps:
             listed = _shown(opened, opened.steps(thread))
-            value = {"thread": thread, "steps": [step.as_json() for step in listed]}
+            value = {"thread": thread, "steps": [step._asdict() for step in listed]}
             text = steps_text(thread, listed)
         else:
             record = _shown(opened, opened.read(thread))

@@ -38,16 +38,11 @@ class ThreadStep(NamedTuple):
     next: tuple[str, ...]
     """Nodes that run now."""
     changed: Mapping[str, Any]
-    """What differs from the step before, as JSON: messages that were added, how many were removed, skills
-    that were loaded and unloaded, grants, new verdicts by call id, the plan, and the usage that was added."""
+    """What differs from the step before, as JSON: messages that were added, how many were removed, a plan."""
     events: Sequence[Record] = ()
     """What happened, as the audit would record it; without times, and without who called."""
     origin: str = ""
     """Of a fork: the thread and the step that it was made from, as `THREAD@STEP`."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the step for a machine."""
-        return {name: value for name, value in self._asdict().items() if name != "events"}
 
 
 class _Task(NamedTuple):
@@ -176,29 +171,19 @@ class _Replay:
                 yield from events_of(task.node, step)
 
     def apply(self, updates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        ledger = [skill for update in updates for skill in (update.get("skills_loaded") or {}).values()]
-        verdicts = self._values.get("verdicts") or {}
         before: list[AnyMessage] = self._values["messages"]
         messages = merge_messages(
             before, [message for each in updates for message in each.get("messages", [])]
         )
         ids, ids_before = {each.id for each in messages}, {each.id for each in before}
-        usage: Any = None
         for update in updates:
-            usage = add_usage(usage, update["usage"]) if "usage" in update else usage
             spent = add_usage(self._values.get("usage"), update.get("usage"))
             self._values |= {**update, "usage": spent}
         self._values["messages"] = messages
-        judged = (self._values.get("verdicts") or {}).items()
         changed = {
             "messages": [_as_json(each) for each in messages if each.id not in ids_before],
             "removed": len(ids_before - ids),
-            "loaded": tuple(skill["name"] for skill in ledger if not skill["unloaded"]),
-            "unloaded": tuple(skill["name"] for skill in ledger if skill["unloaded"]),
-            "grants": tuple(grant for each in updates for grant in (each.get("grants") or {}).values()),
-            "verdicts": {key: verdict for key, verdict in judged if verdicts.get(key) != verdict},
             "plan": next((each["plan"] for each in reversed(updates) if each.get("plan")), None),
-            "usage": usage if usage and any(usage["thread"].values()) else None,
         }
         return {name: value for name, value in changed.items() if value}
 
