@@ -4,8 +4,7 @@ import asyncio
 import json
 import os
 import secrets
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -154,7 +153,7 @@ def step(place: Workspace, way: Way, target: int) -> None:
 
 def _step_sync(place: Workspace, way: Way, points: Points) -> dict[str, Any]:
     config: Any = {"configurable": {"thread_id": place.thread}}
-    with _saver(place) as saver:
+    with _saver(place, is_async=False) as saver:
         saver.points, saver.is_slow = points, way.durability == "async"
         runs = _builder(place, points).compile(checkpointer=saver)
         asked = _next(place, way, runs.get_state(config))
@@ -165,7 +164,7 @@ def _step_sync(place: Workspace, way: Way, points: Points) -> dict[str, Any]:
 
 async def _step_async(place: Workspace, way: Way, points: Points) -> dict[str, Any]:
     config: Any = {"configurable": {"thread_id": place.thread}}
-    async with _async_saver(place) as saver:
+    async with _saver(place, is_async=True) as saver:
         saver.points, saver.is_slow = points, way.durability == "async"
         runs = _builder(place, points).compile(checkpointer=saver)
         asked = _next(place, way, await runs.aget_state(config))
@@ -272,25 +271,11 @@ class KillingAsyncSqlite(AsyncKilling, AsyncSqliteSaver):
     """SQLite."""
 
 
-@contextmanager
-def _saver(place: Workspace) -> Iterator[Any]:
+def _saver(place: Workspace, *, is_async: bool) -> Any:
     if not place.dsn:
-        with KillingSqlite.from_conn_string(str(place.folder / "threads.sqlite")) as sqlite:
-            yield sqlite
-        return
-    from tests.crash.postgres import KillingPostgres  # noqa: PLC0415 - of an extra
+        kind = KillingAsyncSqlite if is_async else KillingSqlite
+        return kind.from_conn_string(str(place.folder / "threads.sqlite"))
+    from tests.crash import postgres  # noqa: PLC0415 - of an extra
 
-    with KillingPostgres.from_conn_string(place.dsn) as postgres:
-        yield postgres
-
-
-@asynccontextmanager
-async def _async_saver(place: Workspace) -> AsyncIterator[Any]:
-    if not place.dsn:
-        async with KillingAsyncSqlite.from_conn_string(str(place.folder / "threads.sqlite")) as sqlite:
-            yield sqlite
-        return
-    from tests.crash.postgres import KillingAsyncPostgres  # noqa: PLC0415 - of an extra
-
-    async with KillingAsyncPostgres.from_conn_string(place.dsn) as postgres:
-        yield postgres
+    of_server = postgres.KillingAsyncPostgres if is_async else postgres.KillingPostgres
+    return of_server.from_conn_string(place.dsn)

@@ -4,8 +4,6 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -149,7 +147,7 @@ def perform(place: Place, operation: Operation) -> None:
 
 def look(place: Place, thread: str) -> None:
     """Keep what a person sees of a thread."""
-    with _saver(place) as saver:
+    with _opened(place, SqliteSaver, PostgresSaver) as saver:
         graph = _builder(place).compile(checkpointer=saver)
         status = _told(graph.get_state({"configurable": {"thread_id": thread}}))
     (place.folder / STATUS).write_text(json.dumps(status))
@@ -157,7 +155,7 @@ def look(place: Place, thread: str) -> None:
 
 def fork(place: Place, thread: str, new: str, chance: float) -> None:
     """Make a new thread of a thread as it was after some step, and keep what a person sees of it."""
-    with _saver(place) as saver:
+    with _opened(place, SqliteSaver, PostgresSaver) as saver:
         graph = _builder(place).compile(checkpointer=saver)
         steps = Threads(graph).steps(thread)
         try:
@@ -170,7 +168,7 @@ def fork(place: Place, thread: str, new: str, chance: float) -> None:
 
 def set_up(place: Place) -> None:
     """Make the tables of a database."""
-    with _saver(place) as saver:
+    with _opened(place, SqliteSaver, PostgresSaver) as saver:
         saver.setup()
 
 
@@ -183,7 +181,7 @@ def _shift_clock(seconds: float) -> None:
 
 
 def _perform_sync(place: Place, operation: Operation) -> None:
-    with _saver(place) as saver:
+    with _opened(place, SqliteSaver, PostgresSaver) as saver:
         graph = _builder(place).compile(checkpointer=saver)
         config: Any = {"configurable": {"thread_id": operation.thread}}
         if operation.way == "invoke":
@@ -198,7 +196,7 @@ def _perform_sync(place: Place, operation: Operation) -> None:
 
 
 async def _perform_async(place: Place, operation: Operation) -> None:
-    async with _async_saver(place) as saver:
+    async with _opened(place, AsyncSqliteSaver, AsyncPostgresSaver) as saver:
         graph = _builder(place).compile(checkpointer=saver)
         config: Any = {"configurable": {"thread_id": operation.thread}}
 
@@ -229,24 +227,9 @@ def _note(file: Path) -> BaseTool:
     return note
 
 
-@contextmanager
-def _saver(place: Place) -> Iterator[Any]:
-    if place.dsn:
-        with PostgresSaver.from_conn_string(place.dsn) as postgres:
-            yield postgres
-        return
-    with SqliteSaver.from_conn_string(str(place.folder / "threads.sqlite")) as sqlite:
-        yield sqlite
-
-
-@asynccontextmanager
-async def _async_saver(place: Place) -> AsyncIterator[Any]:
-    if place.dsn:
-        async with AsyncPostgresSaver.from_conn_string(place.dsn) as postgres:
-            yield postgres
-        return
-    async with AsyncSqliteSaver.from_conn_string(str(place.folder / "threads.sqlite")) as sqlite:
-        yield sqlite
+def _opened(place: Place, sqlite: Any, postgres: Any) -> Any:
+    file = str(place.folder / "threads.sqlite")
+    return postgres.from_conn_string(place.dsn) if place.dsn else sqlite.from_conn_string(file)
 
 
 def _told(snapshot: StateSnapshot) -> dict[str, Any]:

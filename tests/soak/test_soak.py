@@ -48,11 +48,6 @@ def held(world: World, *messages: dict[str, Any], is_open: bool = False) -> None
     world.check("t", {"messages": messages, "questions": {}, "is_open": is_open})
 
 
-def test_what_is_as_it_should_be_is_no_finding(world: World) -> None:
-    (world.place.folder / NOTES_DID).write_text("a\n")
-    held(world, call("a"), result("did a"))
-
-
 @pytest.mark.parametrize(
     ("fault", "notes", "messages", "is_open"),
     [
@@ -74,13 +69,11 @@ def test_what_should_not_be_is_a_finding(
         held(world, *messages, is_open=is_open)
 
 
-def test_an_answered_message_that_is_gone_is_a_finding(world: World) -> None:
+def test_a_lost_message_and_a_script_that_nobody_approved_are_findings(world: World) -> None:
     world.said["t"] = ["m1"]
     with pytest.raises(FindingError, match="what was said and answered is lost"):
         held(world)
-
-
-def test_a_script_that_nobody_approved_is_a_finding(world: World) -> None:
+    world.said["t"] = []
     (world.place.folder / SCRIPTS_DID).write_text("a\n")
     with pytest.raises(FindingError, match="done without approval"):
         held(world)
@@ -88,7 +81,9 @@ def test_a_script_that_nobody_approved_is_a_finding(world: World) -> None:
     held(world)
 
 
-def test_what_a_person_had_run_again_is_no_finding(world: World) -> None:
+def test_what_is_as_it_should_be_and_what_a_person_had_run_again_is_no_finding(world: World) -> None:
+    (world.place.folder / NOTES_DID).write_text("a\n")
+    held(world, call("a"), result("did a"))
     (world.place.folder / NOTES_DID).write_text("a\na\n")
     world.allowed = Counter(a=1)
     held(world, call("a"), result("did a"))
