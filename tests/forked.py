@@ -1,4 +1,4 @@
-"""A function in a process of its own, which may be killed: what `crash/` and `soak/` do to the agent."""
+"""A function in a process that may be killed, and messages as `crash/` and `soak/` compare them."""
 
 import os
 import signal
@@ -6,6 +6,8 @@ import time
 import traceback
 from collections.abc import Callable
 from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage
 
 
 class FindingError(AssertionError):
@@ -45,3 +47,18 @@ def killed_after(seconds: float, function: Callable[..., object], *args: Any) ->
             os.kill(target, signal.SIGKILL)
         os._exit(0)
     function(*args)
+
+
+def told(message: BaseMessage) -> dict[str, Any]:
+    """Return a message of a transcript as JSON; `asked` has the ids of unreadable calls as well."""
+    calls = message.tool_calls if isinstance(message, AIMessage) else []
+    unreadable = message.invalid_tool_calls if isinstance(message, AIMessage) else []
+    return {
+        "id": message.id,
+        "type": message.type,
+        "text": str(message.text),
+        "calls": [{"name": each["name"], "args": each["args"], "id": each["id"]} for each in calls],
+        "asked": [each["id"] for each in (*calls, *unreadable)],
+        "answers": getattr(message, "tool_call_id", None),
+        "name": message.name,
+    }

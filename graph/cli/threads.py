@@ -137,7 +137,7 @@ def open_threads(workspace: Path | None = None) -> AbstractContextManager["Threa
     from skills_agent.graph.settings import Settings
     from skills_agent.graph.threads.threads import Threads
 
-    return Threads.open(Settings.load(workspace), create=False)
+    return Threads.open(Settings.load(workspace))
 
 
 def _shown(opened: "Threads", value: T) -> T:

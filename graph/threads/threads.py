@@ -117,12 +117,12 @@ class Threads:
 
     @classmethod
     @contextmanager
-    def open(cls, settings: Settings, *, create: bool = False) -> Iterator[Self]:
+    def open(cls, settings: Settings) -> Iterator[Self]:
         """Open the threads that the command line keeps for these settings.
 
-        Without `create`, a workspace without any stays so. Raises DatabaseError.
+        A workspace without any stays so. Raises DatabaseError.
         """
-        with open_database(settings, create=create) as database:
+        with open_database(settings, create=False) as database:
             graph = wire(Services(Host(settings))).compile(checkpointer=database.saver, store=database.store)
             yield cls(graph)
 
@@ -282,12 +282,10 @@ def choose_threads(
     summaries: Sequence[ThreadSummary], keep: int | None, older_than: timedelta | None, now: datetime
 ) -> Pruned:
     """Return which of the threads, newest first, `Threads.prune` removes."""
-
-    def is_old(summary: ThreadSummary) -> bool:
-        when = datetime.fromisoformat(summary.when) if summary.when else now
-        return older_than is None or when < now - older_than
-
-    chosen = [each for each in summaries[keep or 0 :] if is_old(each)]
+    chosen = summaries[keep or 0 :]
+    if older_than is not None:
+        before = now - older_than
+        chosen = [each for each in chosen if each.when and datetime.fromisoformat(each.when) < before]
     return Pruned(
         tuple(each.thread for each in chosen if each.status == "done"),
         tuple(each.thread for each in chosen if each.status != "done"),

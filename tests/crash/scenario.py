@@ -28,6 +28,7 @@ from skills_agent.nodes.model_call import PromptRecords
 from tests.agents import call, calls, write_skill
 from tests.crash.killing import AsyncKilling, Killing, KillingJournal
 from tests.crash.points import FILE, Points
+from tests.forked import told
 
 THREAD = "crash"
 QUESTION = "Append twice, and note it."
@@ -203,7 +204,7 @@ def _told(snapshot: StateSnapshot) -> dict[str, Any]:
     return {
         "done": is_done,
         "answer": values.get("answer"),
-        "messages": [_message(each) for each in values.get("messages") or []],
+        "messages": [told(each) for each in values.get("messages") or []],
         "loaded": sorted(name for name, each in values["skills_loaded"].items() if not each["unloaded"])
         if "skills_loaded" in values
         else [],
@@ -213,17 +214,6 @@ def _told(snapshot: StateSnapshot) -> dict[str, Any]:
         ),
         "plan": values.get("plan"),
         "usage": values.get("usage"),
-    }
-
-
-def _message(message: BaseMessage) -> dict[str, Any]:
-    asked = message.tool_calls if isinstance(message, AIMessage) else []
-    return {
-        "type": message.type,
-        "text": str(message.text),
-        "calls": [{"name": each["name"], "args": each["args"], "id": each["id"]} for each in asked],
-        "answers": getattr(message, "tool_call_id", None),
-        "name": message.name,
     }
 
 

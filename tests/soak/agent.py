@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
@@ -26,6 +26,7 @@ from skills_agent.graph.threads.threads import Threads
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.state.context import Context
 from tests.agents import write_skill
+from tests.forked import told
 from tests.openai_server import KEY
 from tests.soak.provider import SKILL
 
@@ -234,20 +235,7 @@ def _opened(place: Place, sqlite: Any, postgres: Any) -> Any:
 
 def _told(snapshot: StateSnapshot) -> dict[str, Any]:
     return {
-        "messages": [_message(each) for each in snapshot.values.get("messages") or []],
+        "messages": [told(each) for each in snapshot.values.get("messages") or []],
         "questions": {each.id: each.value["action_requests"] for each in snapshot.interrupts},
         "is_open": bool(snapshot.tasks),
-    }
-
-
-def _message(message: BaseMessage) -> dict[str, Any]:
-    calls = message.tool_calls if isinstance(message, AIMessage) else []
-    unreadable = message.invalid_tool_calls if isinstance(message, AIMessage) else []
-    return {
-        "id": message.id,
-        "type": message.type,
-        "text": str(message.text),
-        "calls": [{"name": each["name"], "args": each["args"], "id": each["id"]} for each in calls],
-        "asked": [each["id"] for each in (*calls, *unreadable)],
-        "answers": getattr(message, "tool_call_id", None),
     }

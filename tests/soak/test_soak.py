@@ -24,7 +24,7 @@ def test_random_steps_lose_nothing_and_repeat_nothing_unasked(saver: str) -> Non
             find_binaries()
         except NoPostgresError as error:
             pytest.skip(str(error))
-    command = [sys.executable, "-m", "tests.soak", "--saver", saver, "--minutes", "0.2", "--seed", "1"]
+    command = [sys.executable, "-m", "tests.soak", "--saver", saver, "--minutes", "0.3", "--seed", "1"]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 findings" in done.stdout

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def test_nothing_is_made_before_the_first_event_and_nobody_else_reads_it(log: Ru
     assert not log.folder.exists()
     append(log, event(1))
     assert log.folder.stat().st_mode & 0o777 == 0o700
-    log.append("other", [event(1)])
+    log.append("other", [event(1)], sync=False)
     made = [*log.folder.glob("*.jsonl"), *log.folder.glob("*.head")]
     assert [path.stat().st_mode & 0o777 for path in made] == [0o600] * 4
     assert (log.folder / ".gitignore").read_text().endswith("*\n")
@@ -64,6 +65,13 @@ def test_a_thread_of_any_name_has_a_file_in_the_folder(log: RunLog, thread: str)
     log.append(thread, [event(1)])
     (file,) = log.folder.glob("*.jsonl")
     assert file.parent == log.folder
+
+
+def test_many_threads_of_a_process_make_one_chain(log: RunLog) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: append(log, event(number), event(-number)), range(1, 51)))
+    assert is_whole(log)
+    assert len(records(log)) == 100
 
 
 WRITER = """
