@@ -235,7 +235,7 @@ def test_an_audit_event_takes_three_files(copy: Copy) -> None:
     copy.make_docs()
 
     copy.run("-m", "skills_agent.graph.cli.main", "ask", "Hello?", "--model", "offline", "--thread", "t")
-    shown = copy.run("-m", "skills_agent.graph.cli.main", "runs", "show", "t.1")
+    shown = copy.run("-m", "skills_agent.graph.cli.main", "runs", "t.1")
 
     assert "yawned 3 times" in shown
     assert "`turn_yawned`" in (copy.folder / "docs/audit.md").read_text(encoding="utf-8")

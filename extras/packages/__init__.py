@@ -13,7 +13,7 @@ EXTRA: Final = Extra(
         ),
         "skills pack": Command(
             "skills_agent.packages.commands.pack:pack",
-            "Make an archive of a skill that anybody can make again.",
+            "Make an archive of a skill that anybody can make again, or sign skills.",
         ),
         "skills verify": Command(
             "skills_agent.packages.commands.verify:verify",
@@ -21,11 +21,7 @@ EXTRA: Final = Extra(
         ),
         "skills update": Command(
             "skills_agent.packages.commands.update:update",
-            "Install what the sources of installed skills have now.",
-        ),
-        "skills sign": Command("skills_agent.packages.commands.sign:sign", "Sign skills with a key of SSH."),
-        "skills rollback": Command(
-            "skills_agent.packages.commands.rollback:rollback", "Put back an earlier version of a skill."
+            "Install what the sources of skills have now, or put back an earlier version.",
         ),
         "skills uninstall": Command(
             "skills_agent.packages.commands.uninstall:uninstall",

@@ -77,7 +77,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Verification:
-    """What is wrong with one file, as `runs verify --json` prints it."""
+    """What is wrong with one file, as `runs --verify --json` prints it."""
 
     lines: int
     head: str | None

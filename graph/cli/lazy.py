@@ -9,7 +9,7 @@ import click
 from skills_agent.graph.hooks import Command, extras
 from skills_agent.skills.errors import SkillsAgentError
 
-_PACKAGES: Final = ("install", "pack", "verify", "update", "sign", "rollback", "uninstall")
+_PACKAGES: Final = ("install", "pack", "verify", "update", "uninstall")
 _OF_PARTS: Final[Mapping[str, str]] = {
     "eval": "evals",
     "skills triggers": "evals",
@@ -18,6 +18,19 @@ _OF_PARTS: Final[Mapping[str, str]] = {
     **{f"skills {name}": "packages" for name in _PACKAGES},
 }
 """Which part brings a command: said where the part is not installed."""
+_JOINED: Final[Mapping[str, str]] = {
+    "runs list": "runs",
+    "runs show": "runs RUN",
+    "runs verify": "runs --verify",
+    "skills doctor": "doctor",
+    "skills rollback": "skills update NAME --rollback",
+    "skills sign": "skills pack DIR --sign",
+    "skills stats": "skills list --stats",
+    "trust add": "trust DIR",
+    "trust list": "trust --list",
+    "trust revoke": "trust DIR --revoke",
+}
+"""Commands that joined another one, and how they are typed now."""
 
 
 class LazyGroup(click.Group):
@@ -42,6 +55,8 @@ class LazyGroup(click.Group):
 
         Click looks only among those that are imported.
         """
+        if instead := _JOINED.get(" ".join(args[:2])):
+            raise click.UsageError(f"'{' '.join(args[:2])}' is typed so now: skills-agent {instead}", ctx)
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:

@@ -15,21 +15,14 @@ from skills_agent.graph.cli.printing import echo, line_of, local_time, print_jso
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.errors import list_first
-from skills_agent.skills.errors import DetailedError, SkillsAgentError
+from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.text import count
 
 RunOutcome = Literal["done", "cut short", "waiting", "failed", "superseded", "unfinished", "forked"]
 """`superseded`: a new message came while it waited or was cut off; `unfinished`: under way, or cut off."""
 
+_NONE: Final = "No runs are recorded here yet."
 _TOKENS: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
-
-
-class UnknownRunError(DetailedError, SkillsAgentError):
-    """No record of that run is kept in the workspace."""
-
-    sentence = "There is no record of {run!r} here. Records: {records}."
-    run: str
-    records: str
 
 
 class RunRecord(NamedTuple):
@@ -107,19 +100,36 @@ class RunRecord(NamedTuple):
         return [event for event in self.events if event.get("type") in kinds]
 
 
-@click.group()
-def runs() -> None:
-    """See the record of every run, and whether anybody changed it."""
-
-
-@runs.command("list", epilog=options.examples("runs list --thread t-1f2e3d4c"))
+@click.command(epilog=options.examples("runs --thread t-1f2e3d4c", "runs t-1f2e3d4c.1", "runs --verify"))
+@click.argument("run", required=False)
 @click.option("--thread", metavar="ID", help="Only of this thread.")
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Check that no line was changed, removed, added or moved; exits with 1 if one was.",
+)
 @options.workspace
 @options.as_json
-def list_runs(thread: str | None, workspace: Path | None, as_json: bool) -> None:
-    """List runs, newest first: a run is one turn of a thread."""
-    log = log_of(Settings.load(workspace))
-    lines = [run.as_json() for name in _files(log, thread) for run in reversed(_runs(log, name))]
+def runs(*, run: str | None, thread: str | None, verify: bool, workspace: Path | None, as_json: bool) -> None:
+    """List runs, newest first: a run is one turn of a thread. With RUN: show what happened in it, in order.
+
+    What --verify cannot find: somebody who writes the whole rest of a file and its head anew. Keep the heads
+    that --verify --json prints on another machine, and compare.
+    """
+    settings = Settings.load(workspace)
+    log = log_of(settings)
+    if run and (thread or verify):
+        raise click.UsageError("--thread and --verify go without RUN")
+    if run:
+        _show(settings, log, run, as_json=as_json)
+    elif verify:
+        _verify(log, _files(log, thread), as_json=as_json)
+    else:
+        _list(log, _files(log, thread), as_json=as_json)
+
+
+def _list(log: RunLog, names: Sequence[str], *, as_json: bool) -> None:
+    lines = [run.as_json() for name in names for run in reversed(_runs(log, name))]
     if as_json:
         print_json(lines)
         return
@@ -132,48 +142,34 @@ def list_runs(thread: str | None, workspace: Path | None, as_json: bool) -> None
             for line in lines
         ],
         header=("RUN", "WHEN", "OUTCOME", "CALLS", "REFUSED", "BY", "REQUEST"),
-        empty="No runs are recorded here yet.",
+        empty=_NONE,
     )
 
 
-@runs.command("show", epilog=options.examples("runs show t-1f2e3d4c.1"))
-@click.argument("run")
-@options.workspace
-@options.as_json
-def show_run(run: str, workspace: Path | None, as_json: bool) -> None:
-    """Show what happened in RUN, in order."""
-    settings = Settings.load(workspace)
-    log, name = log_of(settings), folder_name(run.rpartition(".")[0])
+def _show(settings: Settings, log: RunLog, run: str, *, as_json: bool) -> None:
+    name = folder_name(run.rpartition(".")[0])
     found = next((record for record in _runs(log, name) if record.run == run), None)
     if found is None:
-        known = [each.run for name in log.threads() for each in reversed(_runs(log, name))]
-        raise UnknownRunError(run, list_first(known, "skills-agent runs list"))
+        raise _unknown(run, [each.run for name in log.threads() for each in reversed(_runs(log, name))])
     record = redaction_of(settings).whole(found)
     if log.verify(name).faults:
         thread = line_of(str(record.events[0].get("thread")))
-        click.echo(f"warning: this record was changed; see skills-agent runs verify {thread}", err=True)
+        click.echo(
+            f"warning: this record was changed; see skills-agent runs --verify --thread {thread}", err=True
+        )
     print_json(list(record.events)) if as_json else echo(record.story())
 
 
-@runs.command("verify", epilog=options.examples("runs verify", "runs verify t-1f2e3d4c"))
-@click.argument("thread", required=False)
-@options.workspace
-@options.as_json
-def verify_runs(thread: str | None, workspace: Path | None, as_json: bool) -> None:
-    """Check that no line of the records was changed, removed, added or moved; exits with 1 if one was.
-
-    What it cannot find: somebody who writes the whole rest of a file and its head anew. Keep the heads that
-    --json prints on another machine, and compare.
-    """
-    log = log_of(Settings.load(workspace))
-    threads = {_thread(log, name): log.verify(name) for name in _files(log, thread)}
+def _verify(log: RunLog, names: Sequence[str], *, as_json: bool) -> None:
+    threads = {_thread(log, name): log.verify(name) for name in names}
     if as_json:
         print_json(threads)
     elif not threads:
-        click.echo("No runs are recorded here yet.")
-    for name, each in ({} if as_json else threads).items():
-        for line in _verification_lines(each):
-            click.echo(f"{line_of(name)}: {line}")
+        click.echo(_NONE)
+    else:
+        for name, each in threads.items():
+            for line in _verification_lines(each):
+                click.echo(f"{line_of(name)}: {line}")
     if any(verification.faults for verification in threads.values()):
         raise click.exceptions.Exit(1)
 
@@ -197,9 +193,13 @@ def _files(log: RunLog, thread: str | None) -> list[str]:
     if thread is None:
         return names
     if folder_name(thread) not in names:
-        known = [_thread(log, name) for name in names]
-        raise UnknownRunError(thread, list_first(known, "skills-agent runs list"))
+        raise _unknown(thread, [_thread(log, name) for name in names])
     return [folder_name(thread)]
+
+
+def _unknown(wanted: str, known: Sequence[str]) -> SkillsAgentError:
+    records = list_first(known, "skills-agent runs")
+    return SkillsAgentError(f"There is no record of {wanted!r} here. Records: {records}.", code="unknown-run")
 
 
 def _thread(log: RunLog, name: str) -> str:

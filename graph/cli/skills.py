@@ -1,7 +1,6 @@
 """skills-agent skills: list, show, search, check and begin skills. Imports no LangGraph."""
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +11,6 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.doctor import diagnostic_line, signer_of, untrusted_in_place
 from skills_agent.graph.cli.lazy import LazyGroup
 from skills_agent.graph.cli.printing import echo, line_of, print_json, print_section, table
-from skills_agent.graph.hooks import Command
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.format.rules import MAX_NAME, NEW_DESCRIPTION, is_spec_name
@@ -41,27 +39,36 @@ description: "{description}"
 TODO: say here, step by step, what to do. Only this text is read when the skill is loaded: put detail that
 is not always needed into `references/`, programs into `scripts/`, and name the file where it is needed.
 """
-_LATE: Final[Mapping[str, Command]] = {
-    "doctor": Command("skills_agent.graph.cli.doctor:doctor", "Show what is wrong: skills-agent doctor."),
-    "stats": Command(
-        "skills_agent.graph.cli.stats:stats",
-        "Show how often skills were offered, loaded and used, and what they cost.",
-    ),
-}
 
 
-@click.group(cls=LazyGroup, late=_LATE, path="skills")
+@click.group(cls=LazyGroup, path="skills")
 def skills() -> None:
     """List, search, check and begin skills."""
 
 
-@skills.command("list", epilog=options.examples("skills list", "skills list --json"))
+@skills.command("list", epilog=options.examples("skills list", "skills list --stats", "skills list --json"))
+@click.option(
+    "--stats",
+    is_flag=True,
+    help="Show instead how often each was offered, loaded and used, and what it cost.",
+)
 @options.folders
 @options.as_json
-def list_skills(workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
-    """List skills with their source, who may load them, what they require, and their description."""
+def list_skills(*, stats: bool, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
+    """List skills with their source, who may load them, what they require, and their description.
+
+    --stats counts the records of runs in this workspace; runs of evals are not among them. OFFERED: turns
+    whose model could load it, where their record names what was offered. USED: loads after which a script of
+    it ran, a file of it was read, or a command named it. TOKENS: about, its instructions in every prompt that
+    had them.
+    """
     settings = Settings.load(workspace)
     catalog = registry_of(settings, skills_dirs).refresh()
+    if stats:
+        from skills_agent.graph.cli.stats import print_stats
+
+        print_stats(settings, catalog, as_json=as_json)
+        return
     in_place = untrusted_in_place(settings, catalog)
     if as_json:
         entries = {(each.source, each.path): each for each in catalog.entries if each.status == "shown"}
@@ -224,13 +231,21 @@ def search_skills(query: str, workspace: Path | None, skills_dirs: tuple[Path, .
     epilog="Exit codes: 0 no errors (there may be warnings), 1 errors.\n\n"
     + options.examples("skills lint my-skills/csv-report", "skills lint my-skills --json")
 )
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, path_type=Path))
+@click.argument("folder", metavar="DIR|NAME", type=click.Path(path_type=Path))
 @click.option("--spec", is_flag=True, help="Fields that only some clients know are errors, too.")
+@options.folders
 @options.as_json
-def lint(folder: Path, spec: bool, as_json: bool) -> None:
-    """Check the skill in DIR, or every skill below it, against agentskills.io/specification."""
+def lint(
+    *, folder: Path, spec: bool, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool
+) -> None:
+    """Check the skill in DIR, or every skill below it, against agentskills.io/specification.
+
+    Where there is no such path, it is the skill of that NAME.
+    """
     from skills_agent.skills.format.lint import lint as lint_folder
 
+    if not folder.exists():
+        folder = _folder_of(str(folder), registry_of(Settings.load(workspace), skills_dirs))
     report = lint_folder(folder, spec=spec)
     errors, warnings = report.count("error"), report.count("warning")
     if as_json:
@@ -244,3 +259,15 @@ def lint(folder: Path, spec: bool, as_json: bool) -> None:
         )
     if errors:
         raise click.exceptions.Exit(1)
+
+
+def _folder_of(name: str, registry: Registry) -> Path:
+    """Return the folder of the skill of a name. Raises UsageError where it lies in none."""
+    skill = registry.refresh().find(name)
+    source = registry.source_of(skill.source, skill.path)
+    folder = source.root(skill.path) if source else None
+    if folder is None:
+        raise click.UsageError(
+            f"{line_of(name)} lies in no folder here: its source is {line_of(skill.source)}"
+        )
+    return folder

@@ -1,43 +1,31 @@
-"""skills-agent skills stats: what became of skills, over the records of runs. Imports no LangGraph."""
+"""What became of skills, over the records of runs: `skills list --stats`. Imports no LangGraph."""
 
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 import click
 
 from skills_agent.graph.audit.events import Record
 from skills_agent.graph.audit.log import read, without_repetitions
-from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import line_of, print_json, print_section, table
 from skills_agent.graph.cli.runs import log_of
-from skills_agent.graph.settings import Settings, registry_of
+from skills_agent.graph.settings import Settings
+from skills_agent.skills.library.catalog import Catalog
 
 _COLUMNS: Final = ("offered", "loaded", "used", "tokens")
 _CHARACTERS_OF_A_TOKEN: Final = 4
 
 
-@click.command(epilog=options.examples("skills stats"))
-@options.folders
-@options.as_json
-def stats(*, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
-    """Show how often skills were offered, loaded and used in this workspace, and what they cost.
-
-    Counts the records of runs (`skills-agent runs list`); runs of evals are not among them.
-
-    OFFERED: turns whose model could load it, where their record names what was offered. USED: loads after
-    which a script of it ran, a file of it was read, or a command named it. TOKENS: about, its instructions in
-    every prompt that had them.
-    """
-    settings = Settings.load(workspace)
+def print_stats(settings: Settings, catalog: Catalog, *, as_json: bool) -> None:
+    """Print how often skills were offered, loaded and used in a workspace, and what they cost."""
     log, counts, damaged = log_of(settings), dict[str, Counter[str]](), 0
     for name in log.threads():
         lines = log.lines(name)
         records = [record for record in map(read, lines) if record]
         damaged += len(lines) - len(records)
         count_thread(without_repetitions(records), counts)
-    known = [skill.name for skill in registry_of(settings, skills_dirs).refresh().skills]
+    known = (each.name for each in catalog.skills)
     never = [name for name in known if name not in counts or not counts[name]["loaded"]]
     names = sorted(counts, key=lambda name: (-counts[name]["loaded"], -counts[name]["offered"], name))
     if as_json:
@@ -49,9 +37,8 @@ def stats(*, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: boo
     table(shown, header=("SKILL", *map(str.upper, _COLUMNS)), empty="No run on record loaded a skill.")
     print_section("Never loaded", map(line_of, never))
     if damaged:
-        click.echo(
-            f"\n{damaged} lines of the records cannot be read. See: skills-agent runs verify", err=True
-        )
+        told = "lines of the records cannot be read. See: skills-agent runs --verify"
+        click.echo(f"\n{damaged} {told}", err=True)
 
 
 def count_thread(records: Iterable[Record], counts: dict[str, Counter[str]]) -> None:

@@ -14,44 +14,46 @@ from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.sources.directory import STANDARD_FOLDERS
 
 
-class TrustGroup(click.Group):
-    """`trust` is short for `trust add`, and `trust DIR` for `trust add DIR`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read a word that is no command as a folder."""
-        if not args or args[0] not in {*self.commands, *ctx.help_option_names}:
-            args = ["add", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group(
-    cls=TrustGroup,
+@click.command(
     epilog=options.examples(
-        "trust", "trust .agent/skills/csv-report", "trust list", "trust revoke .agent/skills"
-    ),
+        "trust", "trust .agent/skills/csv-report", "trust --list", "trust .agent/skills --revoke"
+    )
 )
-def trust() -> None:
-    """Vouch for what came with a project, as it is now: `skills-agent trust`.
+@click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
+@click.option("--list", "listing", is_flag=True, help="List what is trusted, and whether it is unchanged.")
+@click.option(
+    "--revoke", is_flag=True, help="Stop trusting DIR (without it: the workspace) and what is in it."
+)
+@options.workspace
+@options.as_json
+def trust(*, folder: Path | None, listing: bool, revoke: bool, workspace: Path | None, as_json: bool) -> None:
+    """Vouch for the skill in DIR, or every skill below it, as it is now; without DIR: for the workspace.
 
     The settings of a project (.agent/config.json) can only make yours stricter, and calls of its skills
     are asked about with a warning, until you vouch for them. Trust ends when anything in them changes.
     """
+    if listing and (folder or revoke):
+        raise click.UsageError("--list goes alone")
+    if as_json and not listing:
+        raise click.UsageError("--json goes with --list")
+    settings = Settings.load_own(workspace)  # a workspace's own settings have no say in it
+    trusted = TrustList(trust_file_of(settings))
+    if listing:
+        _list(trusted, as_json=as_json)
+    elif revoke:
+        _revoke(trusted, folder or settings.workspace)
+    else:
+        _add(trusted, settings, folder)
 
 
-@trust.command("add")
-@click.argument("folder", metavar="[DIR]", required=False, type=options.FOLDER)
-@options.workspace
-def add(folder: Path | None, workspace: Path | None) -> None:
-    """Trust the skill in DIR, or every skill below it, as it is now.
-
-    Without DIR: the workspace, with its file of settings and all its skills.
-    """
-    settings = Settings.load_own(workspace)
-    trusted = _trust_list(settings)
+def _add(trusted: TrustList, settings: Settings, folder: Path | None) -> None:
     project = settings.workspace.resolve()
     values: Mapping[str, Any] = {}
-    if folder not in (None, project):
-        added = trusted.add(folder, project=project)
+    place = folder.resolve() if folder else project
+    if not place.is_dir():
+        raise click.UsageError(f"there is no folder {line_of(str(folder))}")
+    if place != project:
+        added = trusted.add(place, project=project)
     else:
         config, values = workspace_file(settings)
         folders = [settings.workspace / name for name in STANDARD_FOLDERS]
@@ -65,11 +67,7 @@ def add(folder: Path | None, workspace: Path | None) -> None:
         echo(f"  {name} = {value_text(value)}")
 
 
-@trust.command("list")
-@options.as_json
-def list_trusted(as_json: bool) -> None:
-    """List trusted skills and files of settings, and whether each is unchanged."""
-    trusted = _trust_list(Settings.load_own())
+def _list(trusted: TrustList, *, as_json: bool) -> None:
     states = {each: "unchanged" if trusted.is_unchanged(each) else "changed" for each in trusted.paths()}
     if as_json:
         print_json([{**each._asdict(), "state": state} for each, state in states.items()])
@@ -80,20 +78,9 @@ def list_trusted(as_json: bool) -> None:
     )
 
 
-@trust.command("revoke")
-@click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
-@options.workspace
-def revoke(folder: Path | None, workspace: Path | None) -> None:
-    """Stop trusting DIR (without it: the workspace) and what is in it."""
-    settings = Settings.load_own(workspace)
-    place = folder or settings.workspace
-    ended = _trust_list(settings).revoke(place)
+def _revoke(trusted: TrustList, place: Path) -> None:
+    ended = trusted.revoke(place)
     if not ended:
-        raise click.ClickException(f"{place} is not trusted. What is: skills-agent trust list")
+        raise click.ClickException(f"{place} is not trusted. What is: skills-agent trust --list")
     for each in ended:
         echo(f"{line_of(each.path)} is not trusted any more.")
-
-
-def _trust_list(settings: Settings) -> TrustList:
-    """Return the list; the workspace's own settings have no say in it."""
-    return TrustList(trust_file_of(settings))

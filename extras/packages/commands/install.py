@@ -141,7 +141,7 @@ def _install_locked(settings: Settings, target: Target, place: str, what: Option
     for locked in proposed:
         print_error(
             f"{locked.name} is not as skills.lock says, and was {locked.origin}: there is nothing to fetch. "
-            f"See skills-agent skills rollback {locked.name}, or uninstall {locked.name}"
+            f"See skills-agent skills update {locked.name} --rollback, or uninstall {locked.name}"
         )
     if proposed:
         raise click.exceptions.Exit(1)

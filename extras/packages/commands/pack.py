@@ -1,4 +1,4 @@
-"""skills-agent skills pack: make an archive of a skill that anybody can make again."""
+"""skills-agent skills pack: make an archive of a skill that anybody can make again, or sign it."""
 
 from pathlib import Path
 
@@ -6,14 +6,26 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json
+from skills_agent.graph.settings import Settings
+from skills_agent.packages.commands.sign import sign
 from skills_agent.packages.packing import not_packed
 from skills_agent.packages.packing import pack as pack_folder
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError
 from skills_agent.skills.text import count
 
 
-@click.command(epilog=options.examples("skills pack my-skills/csv-report", "skills pack csv-report --json"))
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.command(
+    epilog=options.examples(
+        "skills pack my-skills/csv-report", "skills pack my-skills/csv-report --sign --key ~/.ssh/id_release"
+    )
+)
+@click.argument(
+    "folders",
+    metavar="DIR...",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+)
 @click.option(
     "-o",
     "--output",
@@ -22,13 +34,44 @@ from skills_agent.skills.text import count
     type=click.Path(path_type=Path),
     help="The archive, .skill or .zip. By default NAME.skill, here.",
 )
+@click.option(
+    "--sign", "signs", is_flag=True, help="Only sign the skill in each DIR, in its manifest: no archive."
+)
+@click.option(
+    "--key",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With --sign: a private key, or a public one whose private half ssh-agent has. "
+    "[default: ~/.ssh/id_ed25519]",
+)
+@options.workspace
 @options.as_json
-def pack(folder: Path, file: Path | None, as_json: bool) -> None:
+def pack(
+    *,
+    folders: tuple[Path, ...],
+    file: Path | None,
+    signs: bool,
+    key: Path | None,
+    workspace: Path | None,
+    as_json: bool,
+) -> None:
     """Pack the skill in DIR into an archive: the same bytes for the same files, on any machine.
 
     A skill with errors of `skills lint` is refused. It gets a manifest with its digests; caches and version
-    control are left out.
+    control are left out. An archive takes the signature of --sign along: whoever has your public key in their
+    file of allowed signers trusts the skill.
     """
+    if signs and file:
+        raise click.UsageError("--sign makes no archive: leave out --output")
+    if not signs and (key or len(folders) > 1):
+        raise click.UsageError("--key, and more than one DIR, go with --sign")
+    if signs:
+        sign(Settings.load(workspace), folders, key, as_json=as_json)
+    else:
+        _pack(folders[0], file, as_json=as_json)
+
+
+def _pack(folder: Path, file: Path | None, *, as_json: bool) -> None:
     file = file or Path(f"{folder.resolve().name}.skill")
     try:
         packed = pack_folder(folder, file, ContentLimits())

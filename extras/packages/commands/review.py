@@ -1,4 +1,4 @@
-"""What `skills install`, `update` and `rollback` show before they ask. All of it is a stranger's text."""
+"""What `skills install` and `update` show before they ask. All of it is a stranger's text."""
 
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence

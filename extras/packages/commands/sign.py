@@ -1,13 +1,12 @@
-"""skills-agent skills sign: vouch for skills with a key of SSH."""
+"""skills-agent skills pack --sign: vouch for skills with a key of SSH."""
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-import click
 from msgspec import structs
 
-from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json
 from skills_agent.graph.settings import Settings
 from skills_agent.packages.errors import PackageError
@@ -17,28 +16,8 @@ from skills_agent.packages.signatures import signatures_of
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError
 
 
-@click.command(epilog=options.examples("skills sign my-skills/csv-report --key ~/.ssh/id_release"))
-@click.argument(
-    "folders",
-    metavar="DIR...",
-    nargs=-1,
-    required=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-)
-@click.option(
-    "--key",
-    metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A private key, or a public one whose private half ssh-agent has. [default: ~/.ssh/id_ed25519]",
-)
-@options.workspace
-@options.as_json
-def sign(folders: tuple[Path, ...], key: Path | None, workspace: Path | None, as_json: bool) -> None:
-    """Sign the skill in each DIR, in its manifest, which `skills pack` takes along.
-
-    Whoever has your public key in their file of allowed signers trusts it.
-    """
-    settings = Settings.load(workspace)
+def sign(settings: Settings, folders: Sequence[Path], key: Path | None, *, as_json: bool) -> None:
+    """Sign the skill in each folder, in its manifest. Whoever allows that key trusts it then."""
     key = key or settings.home / ".ssh" / "id_ed25519"
     signatures, signed = signatures_of(settings), []
     for folder in folders:

@@ -21,7 +21,7 @@ from skills_agent.skills.text import count
 def uninstall(names: tuple[str, ...], yes: bool, place: str, workspace: Path | None, as_json: bool) -> None:
     """Remove installed skills from the folder and from skills.lock; keep a backup of each.
 
-    `skills rollback` puts it back. The last five of each skill are kept.
+    `skills update --rollback` puts it back. The last five of each skill are kept.
     """
     target = target_of(Settings.load(workspace), place)
     removals = plan_removal(target, names)
@@ -40,4 +40,4 @@ def uninstall(names: tuple[str, ...], yes: bool, place: str, workspace: Path | N
         return
     echo(f"Removed {count(len(removals), 'skill')} from {target.folder}.")
     for backup in backups:
-        echo(f"To put it back: skills-agent skills rollback {backup.name}")
+        echo(f"To put it back: skills-agent skills update {backup.name} --rollback")

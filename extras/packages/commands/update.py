@@ -1,5 +1,6 @@
 """skills-agent skills update: what the sources of installed skills have now."""
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import click
@@ -7,6 +8,7 @@ import click
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_error
 from skills_agent.graph.settings import Settings
+from skills_agent.packages.commands.rollback import put_back
 from skills_agent.packages.commands.shared import (
     Options,
     carry_out,
@@ -22,39 +24,65 @@ from skills_agent.packages.lock import read_lock
 from skills_agent.packages.settings import PackageSettings
 from skills_agent.packages.signatures import signatures_of
 from skills_agent.packages.syncing import fetch_skills
+from skills_agent.packages.target import Target
 
 
 @click.command(
     epilog="Exit codes with --check: 0 nothing is new, 1 something is, or a source is gone.\n\n"
-    + options.examples("skills update --check", "skills update csv-report --yes")
+    + options.examples(
+        "skills update --check",
+        "skills update csv-report --yes",
+        "skills update csv-report --rollback --version 4f1d",
+    )
 )
 @click.argument("names", metavar="NAME...", nargs=-1)
 @click.option("--check", "dry", is_flag=True, help="Show all of what is new, and write nothing.")
+@click.option(
+    "--rollback", is_flag=True, help="Put back the version of NAME that was there last; again: the one now."
+)
+@click.option(
+    "--version", metavar="DIGEST", default="", help="With --rollback: the beginning of another one's digest."
+)
 @options.unasked
 @to
 @options.workspace
 @options.as_json
 def update(
-    names: tuple[str, ...], dry: bool, yes: bool, place: str, workspace: Path | None, as_json: bool
-) -> None:
+    *, names: tuple[str, ...], dry: bool, rollback: bool, version: str, yes: bool, place: str,
+    workspace: Path | None, as_json: bool,
+) -> None:  # fmt: skip
     """Install what the sources of installed skills have now, by default of all; the same as `install` does.
 
-    Skills that were changed here are left alone: `skills install --locked` puts them back.
+    Skills that were changed here are left alone: `skills install --locked` puts them back. --rollback lists
+    the versions of one skill that are kept, shows what changes, and asks; one that was removed comes back.
     """
+    if version and not rollback:
+        raise click.UsageError("--version goes with --rollback")
+    if rollback and (dry or len(names) != 1):
+        raise click.UsageError("--rollback is for one NAME, without --check")
     settings = Settings.load(workspace)
     target = target_of(settings, place)
+    if rollback:
+        put_back(settings, target, names[0], version, Options(yes, force=True, as_json=as_json))
+    else:
+        _update(settings, target, names, hosts_of(settings, place), Options(yes, dry, as_json=as_json))
+
+
+def _update(
+    settings: Settings, target: Target, names: Sequence[str], hosts: Collection[str] | None, what: Options
+) -> None:
     lock = read_lock(target.folder)
     if unknown := next((each for each in names if each not in lock), ""):
         raise PackageError(f"skills.lock does not have {line_of(unknown)}.")
     wanted = [lock[name] for name in sorted(set(names) or lock)]
-    with draft_of(target, dry=dry) as draft:
-        fetched = fetch_skills(wanted, target, draft, hosts_of(settings, place), pinned=False)
+    with draft_of(target, dry=what.dry) as draft:
+        fetched = fetch_skills(wanted, target, draft, hosts, pinned=False)
         lost = [each for each in fetched if each.offer is None]
         for each in lost:
             print_error(f"{each.locked.name}: {each.reason}")
         if lost and (names or len(lost) == len(wanted)):
             raise OfferError(lost[0].locked.source, "see above" if len(lost) > 1 else "it cannot be fetched")
-        if not as_json:
+        if not what.as_json:
             for locked in wanted:
                 if locked.proposed is not None:
                     echo(f"{locked.name}  {line_of(locked.origin)}, nothing to fetch")
@@ -69,7 +97,6 @@ def update(
             if change.obstacle and change.kind == "update":
                 print_error(f"{change.name} is left as it is: it was changed since it was installed")
         changes = tuple(each for each in changes if not each.obstacle)
-        what = Options(yes, dry, as_json=as_json)
         todo = carry_out(settings, target, draft, changes, what, lost=[each.locked.name for each in lost])
-    if dry and (todo or lost):
+    if what.dry and (todo or lost):
         raise click.exceptions.Exit(1)

@@ -75,7 +75,7 @@ def test_the_lock_is_installed_and_what_was_there_is_kept(cli: CommandLine, inst
     assert cli.run("skills", "verify").code == 0
     assert (installed.parent / "skills.lock").read_text() == lock
     assert "Nothing to do" in cli.run(*LOCKED).out
-    assert cli.run("skills", "rollback", "rain-gauge", "--yes").code == 0
+    assert cli.run("skills", "update", "--rollback", "rain-gauge", "--yes").code == 0
     assert (installed / "SKILL.md").read_text() == "my words"
 
 

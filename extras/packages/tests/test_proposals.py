@@ -263,7 +263,7 @@ def test_an_edit_shows_the_difference_and_keeps_the_other_files(
     agent.answer(APPROVE)
     assert not (skills_dir / "rain-report" / "scripts").exists()
     assert first
-    assert "To undo it: skills-agent skills rollback rain-report" in result(agent)
+    assert "To undo it: skills-agent skills update rain-report --rollback" in result(agent)
     target = Target(skills_dir, user_state_folder(agent.settings))
     assert [each.digest for each in target.backups.of("rain-report")] == [first.digest]
 

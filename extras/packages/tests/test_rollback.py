@@ -1,4 +1,4 @@
-"""`skills rollback`, and what the other commands say of skills that the agent proposed."""
+"""`skills update --rollback`, and what the other commands say of skills that the agent proposed."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,7 +61,7 @@ def text_of(folder: Path) -> str:
 
 
 def rollback(cli: CommandLine, *more: str) -> str:
-    done = cli.run("skills", "rollback", "rain-report", "--yes", *more)
+    done = cli.run("skills", "update", "--rollback", "rain-report", "--yes", *more)
     assert done.code == 0, done.err
     return done.out
 
@@ -99,7 +99,7 @@ def test_a_backup_that_somebody_changed_is_not_put_back(cli: CommandLine, folder
     publish(cli, "one", "two")
     [backup] = target_of(cli).backups.of("rain-report")
     (backup.folder / "SKILL.md").write_text("evil")
-    done = cli.run("skills", "rollback", "rain-report", "--yes")
+    done = cli.run("skills", "update", "--rollback", "rain-report", "--yes")
     assert (done.code, "was changed since; look at" in done.err) == (1, True)
     assert text_of(folder) == "two"
 
@@ -107,7 +107,7 @@ def test_a_backup_that_somebody_changed_is_not_put_back(cli: CommandLine, folder
 @pytest.mark.parametrize("more", [("--version", "ffff"), ("--version", "../..")])
 def test_a_version_has_to_be_one_that_is_kept(cli: CommandLine, folder: Path, more: tuple[str, ...]) -> None:
     publish(cli, "one", "two")
-    done = cli.run("skills", "rollback", "rain-report", "--yes", *more)
+    done = cli.run("skills", "update", "--rollback", "rain-report", "--yes", *more)
     assert (done.code, "of it is kept in backups" in done.err) == (1, True)
     assert text_of(folder) == "two"
 
@@ -115,7 +115,7 @@ def test_a_version_has_to_be_one_that_is_kept(cli: CommandLine, folder: Path, mo
 @pytest.mark.parametrize("name", ["../shared", "..", "", "/etc", "greet"])
 def test_a_name_leads_nowhere_else(cli: CommandLine, name: str) -> None:
     publish(cli, "one", "two")
-    done = cli.run("skills", "rollback", name, "--yes")
+    done = cli.run("skills", "update", "--rollback", name, "--yes")
     assert done.code == 1
     assert "is no name of a skill" in done.err or "no other version of it is kept" in done.err
 

@@ -37,7 +37,9 @@ class Publisher:
 
     def sign(self, place: Path | None = None, key: Path | None = None) -> Finished:
         """Sign the skill, or what is named."""
-        return self.cli.run("skills", "sign", str(place or self.skill), "--key", str(key or self.key))
+        return self.cli.run(
+            "skills", "pack", "--sign", str(place or self.skill), "--key", str(key or self.key)
+        )
 
     def pack(self) -> Path:
         """Make an archive of the skill."""

@@ -76,7 +76,7 @@ def test_what_is_kept_on_a_disk_that_takes_nothing_is_read(
     shown = mounted(disk, "threads show t")
     assert (shown.code, "Good morning." in shown.out) == (0, True), shown.err
     assert "Hello?" in mounted(disk, "threads list").out
-    assert "Hello?" in mounted(disk, "runs show t.1").out
+    assert "Hello?" in mounted(disk, "runs t.1").out
 
 
 @needs_mounts

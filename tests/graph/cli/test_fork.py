@@ -225,11 +225,11 @@ def test_what_there_is_not_is_told_with_what_there_is(
 def test_the_record_of_a_fork_begins_with_where_it_comes_from(cli: CommandLine) -> None:
     step = after(cli, "gate")
     made = fork(cli, step["number"])
-    (run,) = cli.run("runs", "list", "--thread", made["thread"], "--json").value
+    (run,) = cli.run("runs", "--thread", made["thread"], "--json").value
     assert (run["outcome"], run["request"]) == ("forked", "Stamp!")
-    told = cli.run("runs", "show", run["run"]).out
+    told = cli.run("runs", run["run"]).out
     assert f"copied from thread rain at checkpoint {step['checkpoint']}" in told
     assert "None" not in told
     cli.run("resume", made["thread"], "--json")
-    (run,) = cli.run("runs", "list", "--thread", made["thread"], "--json").value
+    (run,) = cli.run("runs", "--thread", made["thread"], "--json").value
     assert run["outcome"] == "waiting"

@@ -50,9 +50,9 @@ def check(cli: CommandLine, root: Path) -> None:
     assert "good" in answer.value["loaded"]
     trusted = cli.run("trust", str(root))
     assert trusted.code == 0 or trusted.err.startswith("error: ")
-    texts += [trusted.out, trusted.err, cli.run("trust").out, cli.run("trust", "list").out]
+    texts += [trusted.out, trusted.err, cli.run("trust").out, cli.run("trust", "--list").out]
     texts.append(cli.run("threads", "show", answer.value["thread"]).out)
-    texts.append(cli.run("runs", "show", f"{answer.value['thread']}.1").out)
+    texts.append(cli.run("runs", f"{answer.value['thread']}.1").out)
     for text in [*texts, answer.out, json.dumps(listed), json.dumps(report)]:
         assert "\x1b" not in text
         assert not [each for each in text if "\ud800" <= each <= "\udfff"]

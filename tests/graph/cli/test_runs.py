@@ -24,15 +24,15 @@ def cli(cli: CommandLine) -> CommandLine:
 
 def test_without_runs_nothing_is_made(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
-    assert cli.run("runs", "list", "--json").value == []
-    assert (cli.run("runs", "list").code, cli.run("runs", "verify").code) == (0, 0)
+    assert cli.run("runs", "--json").value == []
+    assert (cli.run("runs").code, cli.run("runs", "--verify").code) == (0, 0)
     assert not (cli.workspace / ".agent").exists()
 
 
 def test_runs_are_listed_shown_and_verified(cli: CommandLine) -> None:
-    rows = [row.split()[:4:3] for row in cli.run("runs", "list").out.splitlines()]
+    rows = [row.split()[:4:3] for row in cli.run("runs").out.splitlines()]
     assert rows == [["RUN", "CALLS"], ["open.1", "waiting"], ["rain.1", "done"]]
-    (only,) = cli.run("runs", "list", "--thread", "rain", "--json").value
+    (only,) = cli.run("runs", "--thread", "rain", "--json").value
     assert (only["run"], only["outcome"], only["calls"], only["skills"]) == (
         "rain.1",
         "done",
@@ -40,7 +40,7 @@ def test_runs_are_listed_shown_and_verified(cli: CommandLine) -> None:
         ["rain-gauge"],
     )
 
-    events = cli.run("runs", "show", "rain.1", "--json").value
+    events = cli.run("runs", "rain.1", "--json").value
     kinds = [each["type"] for each in events if each["type"] not in {"model_called", "call_announced"}]
     order = [
         "run_started",
@@ -52,7 +52,7 @@ def test_runs_are_listed_shown_and_verified(cli: CommandLine) -> None:
     ]
     assert [kind for kind in kinds if kind in order] == order
     assert kinds[-2:] == ["call_ended", "run_ended"]
-    told = cli.run("runs", "show", "rain.1").out
+    told = cli.run("runs", "rain.1").out
     facts = (
         "How much rain?",
         "--yes write",
@@ -62,9 +62,9 @@ def test_runs_are_listed_shown_and_verified(cli: CommandLine) -> None:
     )
     assert all(fact in told for fact in facts)
 
-    whole = cli.run("runs", "verify", "--json")
+    whole = cli.run("runs", "--verify", "--json")
     assert (whole.code, whole.value["rain"]["head"]) == (0, events[-1]["hash"])
-    assert f"rain: {len(events)} lines" in cli.run("runs", "verify").out
+    assert f"rain: {len(events)} lines" in cli.run("runs", "--verify").out
 
 
 def test_a_script_that_fails_is_recorded_as_failed_without_its_output(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_script_that_fails_is_recorded_as_failed_without_its_output(tmp_path: 
     script.write_text("print('secret figures')\nraise SystemExit(1)")
     options = ("--skills-dir", str(cli.skills), "--model", cli.script(LOAD, RUN, "It failed."))
     assert "exit code 1" in cli.run("ask", "Rain?", "--thread", "rain", *options, "--yes", "run").out
-    record = cli.run("runs", "show", "rain.1", "--json")
+    record = cli.run("runs", "rain.1", "--json")
     (ended,) = (
         each for each in record.value if each["type"] == "call_ended" and each["tool"] == "run_script"
     )
@@ -85,21 +85,21 @@ def test_a_changed_record_is_found_and_named(cli: CommandLine) -> None:
     text = record.read_text()
     record.write_text(text.replace('"answer":"approve"', '"answer":"reject"'))
     answered = [json.loads(line)["type"] for line in text.splitlines()].index("approval_answered")
-    found = cli.run("runs", "verify")
+    found = cli.run("runs", "--verify")
     assert (found.code, f"rain: line {answered + 1} " in found.out, "open: " in found.out) == (1, True, True)
-    assert cli.run("runs", "verify", "open").code == 0
-    shown = cli.run("runs", "show", "rain.1")
-    assert ("answered: reject" in shown.out, "runs verify rain" in shown.err) == (True, True)
+    assert cli.run("runs", "--verify", "--thread", "open").code == 0
+    shown = cli.run("runs", "rain.1")
+    assert ("answered: reject" in shown.out, "runs --verify --thread rain" in shown.err) == (True, True)
     *kept, _ = text.splitlines(keepends=True)
     record.write_text("".join(kept))
-    assert cli.run("runs", "verify", "rain").code == 1
+    assert cli.run("runs", "--verify", "--thread", "rain").code == 1
     costs = '{"type": "model_called", "run": "rain.1", "input_tokens": %s, "seq": 1, "hash": "x"}\n'
     record.write_text(costs % ("9" * 4_300) * 2 + costs % -5 + costs % 7)
-    (run,) = cli.run("runs", "list", "--thread", "rain", "--json").value
+    (run,) = cli.run("runs", "--thread", "rain", "--json").value
     assert run["input_tokens"] == 7
 
 
-@pytest.mark.parametrize("words", [["show", "rain.7"], ["verify", "sun"], ["list", "--thread", "sun"]])
+@pytest.mark.parametrize("words", [["rain.7"], ["--verify", "--thread", "sun"], ["--thread", "sun"]])
 def test_what_does_not_exist_is_said(cli: CommandLine, words: list[str]) -> None:
     done = cli.run("runs", *words)
     assert (done.code, done.out, "rain" in done.err) == (1, "", True)
@@ -109,14 +109,14 @@ def test_text_of_a_record_cannot_steer_the_terminal(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
     model = cli.script(calls(call("list_dir", path="\x1b[2J\u202e")), "done")
     cli.run("ask", "\x1b]0;title\x07hi", "--thread", "odd", "--model", model)
-    assert not {"\x1b", "\u202e"} & {*cli.run("runs", "show", "odd.1").out, *cli.run("runs", "list").out}
+    assert not {"\x1b", "\u202e"} & {*cli.run("runs", "odd.1").out, *cli.run("runs").out}
 
 
 def test_the_path_of_the_workspace_is_no_secret(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
     model = cli.script(calls(call("list_dir", path=str(cli.workspace))), "done")
     cli.run("ask", "go", "--model", model, "--thread", "t", PWD=str(cli.workspace))
-    assert "[secret]" not in cli.run("runs", "show", "t.1", "--json").out
+    assert "[secret]" not in cli.run("runs", "t.1", "--json").out
 
 
 @pytest.mark.parametrize(
@@ -135,5 +135,5 @@ def test_lines_that_a_workspace_brings_along_end_no_command(tmp_path: Path, forg
     cli = CommandLine(tmp_path)
     line = json.dumps({"seq": 1, "hash": "x", **forged})
     cli.write(f".agent/runs/{folder_name('rain')}.jsonl", f"[]\nnonsense\n{line}\n")
-    for words in (("list",), ("list", "--json"), ("show", "rain.1"), ("verify",)):
+    for words in ((), ("--json",), ("rain.1",), ("--verify",)):
         assert cli.run("runs", *words).code in (0, 1)

@@ -14,7 +14,7 @@ COMMANDS = [
     ["threads", "list"],
     ["threads", "show", "note"],
     ["threads", "show", "note", "--steps"],
-    ["runs", "show", "note.1"],
+    ["runs", "note.1"],
 ]
 
 

@@ -130,6 +130,7 @@ def test_lint_tells_a_machine_code_file_line_and_advice(cli: CommandLine) -> Non
         {"code", "severity", "message", "path", "line", "advice"},
     )
     assert (found["code"], found["path"], found["line"]) == ("field-not-in-spec", path, 4)
+    assert cli.run("skills", "lint", "rain-gauge", "--json", *folder(cli)).value == told
 
 
 def test_a_search_names_the_best_first(cli: CommandLine) -> None:

@@ -1,4 +1,4 @@
-"""skills-agent skills stats: what became of skills, counted over records of runs."""
+"""skills-agent skills list --stats: what became of skills, counted over records of runs."""
 
 from collections import Counter
 from pathlib import Path
@@ -54,19 +54,21 @@ def test_skills_are_counted_over_the_runs_of_the_workspace(cli: CommandLine) -> 
     for thread, replies in (("used", (LOAD, RUN, "544 mm.")), ("idle", (LOAD, "No idea."))):
         about = ("--thread", thread, "--skills-dir", str(cli.skills), "--model", cli.script(*replies))
         assert cli.run("ask", "How much rain?", *about, "--yes", "run,write").code == 0
-    told = cli.run("skills", "stats", "--skills-dir", str(cli.skills), "--json").value
+    told = cli.run("skills", "list", "--stats", "--skills-dir", str(cli.skills), "--json").value
     (gauge,) = [each for each in told["skills"] if each["name"] == "rain-gauge"]
     assert (gauge["offered"], gauge["loaded"], gauge["used"], told["damaged_lines"]) == (2, 2, 1, 0)
     assert gauge["tokens"] > 0
     assert "text-stats" in told["never_loaded"]
     (file,) = (cli.workspace / ".agent" / "runs").glob("used.*.jsonl")
     file.write_bytes(b'{"not": "a record"}\nno json\n' + file.read_bytes())
-    done = cli.run("skills", "stats", "--skills-dir", str(cli.skills))
+    done = cli.run("skills", "list", "--stats", "--skills-dir", str(cli.skills))
     assert "rain-gauge" in done.out
     assert "2 lines of the records cannot be read" in done.err
 
 
 def test_without_runs_nothing_is_counted(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
-    assert cli.run("skills", "stats").out.startswith("No run on record loaded a skill.\n\nNever loaded\n")
+    assert cli.run("skills", "list", "--stats").out.startswith(
+        "No run on record loaded a skill.\n\nNever loaded\n"
+    )
     assert not (cli.workspace / ".agent").exists()

@@ -87,17 +87,17 @@ def test_trust_vouches_for_settings_and_skills_until_they_change(clone: CommandL
 
 def test_trust_is_listed_and_revoked_for_the_workspace(clone: CommandLine) -> None:
     clone.run("trust", "--workspace", str(clone.workspace))
-    listed = clone.run("trust", "list", "--json").value
+    listed = clone.run("trust", "--list", "--json").value
     assert [(Path(each["path"]).name, each["state"]) for each in listed] == [
         ("config.json", "unchanged"),
         ("rain-gauge", "unchanged"),
     ]
     clone.write(CONFIG, "{}")
-    listed = clone.run("trust", "list", "--json").value
+    listed = clone.run("trust", "--list", "--json").value
     assert [each["state"] for each in listed] == ["changed", "unchanged"]
-    assert clone.run("trust", "revoke").out.count("is not trusted any more") == 2
-    assert clone.run("trust", "list", "--json").value == []
-    assert clone.run("trust", "revoke").code == 1
+    assert clone.run("trust", "--revoke").out.count("is not trusted any more") == 2
+    assert clone.run("trust", "--list", "--json").value == []
+    assert clone.run("trust", "--revoke").code == 1
 
 
 def test_trust_covers_the_skills_in_folders_that_the_settings_name(clone: CommandLine) -> None:
@@ -106,7 +106,7 @@ def test_trust_covers_the_skills_in_folders_that_the_settings_name(clone: Comman
     assert f"Trusted {clone.workspace / 'team/alpha'} as it is now" in clone.run("trust").out
     clone.write(CONFIG, '{"skills_dirs": [".agent/skills", "."]}')
     assert clone.run("trust", ".").code == 0
-    paths = [Path(each["path"]).name for each in clone.run("trust", "list", "--json").value]
+    paths = [Path(each["path"]).name for each in clone.run("trust", "--list", "--json").value]
     assert {"alpha", "config.json", "rain-gauge"} == {*paths}
 
 
@@ -117,7 +117,7 @@ def test_trust_in_a_workspace_vouches_for_no_other(clone: CommandLine) -> None:
     (other / "SKILL.md").write_text("---\nname: beta\ndescription: Does it.\n---\nDo it.\n")
     (clone.workspace / ".claude").symlink_to(other.parent.parent)
     assert "beta" not in clone.run("trust").out
-    assert "beta" not in clone.run("trust", "list").out
+    assert "beta" not in clone.run("trust", "--list").out
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_settings_that_cannot_be_used_cannot_be_trusted(clone: CommandLine, text
     done = clone.run("trust")
     assert (done.code, done.out) == (1, "")
     assert says in done.err
-    assert clone.run("trust", "list", "--json").value == []
+    assert clone.run("trust", "--list", "--json").value == []
 
 
 def test_a_workspace_without_anything_to_trust_is_one_line(tmp_path: Path) -> None:
@@ -186,8 +186,8 @@ def test_the_name_of_a_workspace_cannot_steer_the_terminal_or_speak(tmp_path: Pa
         ["skills", "new", "tide"],
         ["trust"],
         ["skills", "list"],
-        ["trust", "revoke"],
-        ["trust", "revoke"],
+        ["trust", "--revoke"],
+        ["trust", "--revoke"],
     ):
         done = cli.run(*command, *here)
         assert not set("\x1b\u202e") & set(done.out + done.err), command
@@ -202,9 +202,9 @@ def test_trust_in_a_skill_names_the_plugin_that_it_covers(clone: CommandLine) ->
     for name in ("plugin.json", "help.md"):
         (plugin / name).write_text("{}")
     assert f"{plugin}," in clone.run("trust", str(skill)).out
-    assert clone.run("trust", "list", "--json").value[0]["state"] == "unchanged"
+    assert clone.run("trust", "--list", "--json").value[0]["state"] == "unchanged"
     (plugin / "help.md").write_text("[]")
-    assert clone.run("trust", "list", "--json").value[0]["state"] == "changed"
+    assert clone.run("trust", "--list", "--json").value[0]["state"] == "changed"
 
 
 def test_trust_in_a_skill_ends_with_a_change_and_is_revoked_with_its_folder(clone: CommandLine) -> None:
@@ -216,7 +216,7 @@ def test_trust_in_a_skill_ends_with_a_change_and_is_revoked_with_its_folder(clon
     (folder / "scripts" / "add_up.py").write_text("print('evil')\n")
     asked = clone.run("ask", "Rain?", "--model", clone.script(LOAD, RUN, "544 mm."))
     assert (asked.code, "untrusted source (project)" in asked.out) == (3, True)
-    assert [each["state"] for each in clone.run("trust", "list", "--json").value] == ["changed"]
-    assert clone.run("trust", "revoke", str(folder.parent)).code == 0
-    assert clone.run("trust", "list", "--json").value == []
+    assert [each["state"] for each in clone.run("trust", "--list", "--json").value] == ["changed"]
+    assert clone.run("trust", "--revoke", str(folder.parent)).code == 0
+    assert clone.run("trust", "--list", "--json").value == []
     assert clone.run("trust", str(clone.write("docs/x", "").parent)).code == 1
