@@ -43,13 +43,13 @@ class Prepared(NamedTuple):
     """Sentences about what is left out."""
 
 
-class KeptPackages(NamedTuple):
-    """Packages that are kept on this machine for scripts."""
+class KeptFolder(NamedTuple):
+    """What is kept on this machine for skills: packages, a home, a snapshot."""
 
     name: str
     folder: Path
     note: str
-    """For whom, and for which needs."""
+    """For whom, and what for."""
     is_used: bool
     remove: Callable[[], None]
     """Raises OSError."""
@@ -93,7 +93,7 @@ class Machine(Protocol):
         A command of no skill may be meant for one of the `loaded`.
         """
 
-    def kept(self) -> Iterable[KeptPackages]:
+    def kept(self) -> Iterable[KeptFolder]:
         """Return the packages that are kept."""
 
 
@@ -148,5 +148,5 @@ class UnknownMachine:
     ) -> Diagnosis:
         return Diagnosis(result)
 
-    def kept(self) -> Iterable[KeptPackages]:
+    def kept(self) -> Iterable[KeptFolder]:
         return ()

@@ -11,7 +11,7 @@ from msgspec import convert
 from skills_agent.needs.declared import merged
 from skills_agent.needs.environments import COMPLETE, KINDS, Environments
 from skills_agent.needs.gather import gather_now
-from skills_agent.skills.machine import KeptPackages
+from skills_agent.skills.machine import KeptFolder
 from skills_agent.skills.skill import Need
 from skills_agent.skills.trees import empty
 
@@ -22,7 +22,7 @@ _Approvals = Mapping[Path, dict[str, Any]]
 """What persons approved, by the file that keeps it."""
 
 
-def kept_environments(environments: Environments) -> Iterator[KeptPackages]:
+def kept_environments(environments: Environments) -> Iterator[KeptFolder]:
     """Yield the environments beneath a user's folder, or what is left of them, by digest."""
     approvals = _approvals(environments)
     places = sorted(environments.folder.iterdir()) if environments.folder.is_dir() else []
@@ -32,11 +32,11 @@ def kept_environments(environments: Environments) -> Iterator[KeptPackages]:
             yield _kept(place, of_it, environments)
 
 
-def _kept(place: Path, approvals: _Approvals, environments: Environments) -> KeptPackages:
+def _kept(place: Path, approvals: _Approvals, environments: Environments) -> KeptFolder:
     skills = sorted({skill["name"] for each in approvals.values() for skill in each.get("skills", [])})
     needs = sorted({text for each in approvals.values() for text in each.get("needs", [])})
     is_needed = any(_is_needed(file, each, environments) for file, each in approvals.items())
-    return KeptPackages(
+    return KeptFolder(
         f"packages/{place.name[:_SHOWN]}",
         place,
         f"{', '.join(skills)}: {', '.join(needs)}",

@@ -13,7 +13,7 @@ from skills_agent.needs.here import sentence
 from skills_agent.needs.installation import Installation, prepare
 from skills_agent.needs.kept_environments import kept_environments
 from skills_agent.needs.packages import InstallError
-from skills_agent.skills.machine import Diagnosis, KeptPackages, Missing, Prepared, UnknownMachine
+from skills_agent.skills.machine import Diagnosis, KeptFolder, Missing, Prepared, UnknownMachine
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from skills_agent.skills.skill import Need, SkillRef
 
@@ -58,7 +58,7 @@ class ThisMachine(MachineHere):
     ) -> Diagnosis:
         return diagnosed(result, request, skill, self, loaded)
 
-    def kept(self) -> Iterable[KeptPackages]:
+    def kept(self) -> Iterable[KeptFolder]:
         return kept_environments(self.environments)
 
 

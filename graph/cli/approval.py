@@ -45,15 +45,14 @@ class Question:
         takes = {each for review in interrupt.value["review_configs"] for each in review["allowed_decisions"]}
         self.is_for_words = "respond" in takes
         """It is the agent's own, which a person answers in words."""
-        is_about_unknown = "edit" not in takes and all(UNKNOWN in each for each in self.requests)
-        self.words = _WORDS_OF_UNKNOWN if is_about_unknown else _WORDS
-        self.keys = _KEYS_OF_UNKNOWN if is_about_unknown else _KEYS
         calls = "this call" if len(self.requests) == 1 else f"these {len(self.requests)} calls"
-        self._title = f"Approval needed for {calls}:"
-        if is_about_unknown:
-            self._title = "A call was cut off in the middle. Run it again, or leave it?"
+        self._title, self.keys = f"Approval needed for {calls}:", _KEYS
+        self.words: Sequence[str] = _WORDS
         if self.is_for_words:
-            self.keys, self._title = _KEYS_OF_WORDS, "The agent asks:"
+            self._title, self.keys = "The agent asks:", _KEYS_OF_WORDS
+        elif "edit" not in takes and all(UNKNOWN in each for each in self.requests):
+            self._title = "A call was cut off in the middle. Run it again, or leave it?"
+            self.keys, self.words = _KEYS_OF_UNKNOWN, _WORDS_OF_UNKNOWN
 
     def text(self, more: str = "") -> str:
         """Return what would run and why it is asked about; what is cut ends with `more`."""
@@ -154,25 +153,23 @@ def _edit(request: Request, text: str, services: Services) -> Decision | None:
     """Take other arguments; None where the person leaves them as they are."""
     from skills_agent.graph.cli.prompt import TextPrompt
 
-    is_typed = bool(text)
-    text = text or arguments_text(request["args"])
+    begun = text or arguments_text(request["args"])
     while True:
-        if not is_typed:
+        if not text:
             click.echo("Edit the arguments. Enter: done, Esc-Enter: new line, Ctrl-C: leave them as they are")
             try:
-                text = TextPrompt().read("", begun=text)
+                text = begun = TextPrompt().read("", begun=begun)
             except KeyboardInterrupt:
                 return None
-        is_typed = False
         try:
             args = json.loads(text)
+            if isinstance(args, dict):
+                click.echo(f"This runs instead:\n{_indented(_view(services, request, args))}")
+                return {"type": "edit", "edited_action": {"name": request["name"], "args": args}}
+            click.echo("The arguments must be a JSON object")
         except (ValueError, RecursionError) as error:
             click.echo(f"That is not JSON: {error}")
-            continue
-        if isinstance(args, dict):
-            click.echo(f"This runs instead:\n{_indented(_view(services, request, args))}")
-            return {"type": "edit", "edited_action": {"name": request["name"], "args": args}}
-        click.echo("The arguments must be a JSON object")
+        text = ""
 
 
 def arguments_text(args: Mapping[str, Any]) -> str:

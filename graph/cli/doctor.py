@@ -1,9 +1,9 @@
 """skills-agent doctor: is a skill used, what works on this machine, what is kept. Imports no LangGraph."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,7 +12,7 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.kept import list_kept, remove_kept
 from skills_agent.graph.cli.printing import echo, line_of, print_json, print_section, table, value_text
 from skills_agent.graph.places import process_environment, state_folder, trust_file_of
-from skills_agent.graph.settings import Settings, SettingsError, ShownSetting, registry_of, shown_settings
+from skills_agent.graph.settings import Settings, SettingsError, registry_of, shown_settings
 from skills_agent.skills.library.catalog import Catalog, in_place_text
 from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
@@ -20,10 +20,7 @@ from skills_agent.skills.text import count
 
 if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick
     from skills_agent.graph.tool_servers import ServerState
-    from skills_agent.skills.library.checkup import Checkup, SourceState
     from skills_agent.skills.library.registry import Registry
-    from skills_agent.skills.scripts.choice import Isolation
-    from skills_agent.skills.scripts.programs import Program
 
 _ISOLATION: Final = {
     None: "are refused: a sandbox is required",
@@ -56,109 +53,83 @@ def doctor(
         _check(settings, skills_dirs, as_json=as_json)
 
 
-class _Health(NamedTuple):
-    """What the doctor found."""
-
-    checkup: "Checkup"
-    programs: "Sequence[Program]"
-    isolation: "Isolation"
-    no_shell: str
-    in_place: dict[str, str]
-    signed: dict[str, str]
-    servers: "list[ServerState]"
-    lacking: dict[str, str]
-    settings: Sequence[ShownSetting]
-    open_threads: dict[str, str]
-    kept: Sequence[Mapping[str, Any]]
-    folder: str
-    """Of the threads and grants."""
-
-
 def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) -> None:
     found = _look(settings, registry_of(settings, skills_dirs))
-    print_json(_as_json(found)) if as_json else _print(found)
+    if as_json:
+        print_json({**found, "untrusted": [*found["untrusted"].values()]})
+    else:
+        _print(found)
 
 
-def _look(settings: Settings, registry: "Registry") -> _Health:
+def _look(settings: Settings, registry: "Registry") -> dict[str, Any]:
+    """Return what the doctor finds, by the names that a machine is told."""
     from skills_agent.graph.machine import sandbox_here, why_no_shell_here
     from skills_agent.skills.library.checkup import check_up
     from skills_agent.skills.scripts.programs import wanted_programs
 
     path, servers = process_environment().get("PATH"), _server_states(settings)
-    catalog = registry.refresh()
-    return _Health(
-        checkup=check_up(registry),
-        programs=wanted_programs(path, settings.workspace),
-        isolation=sandbox_here().isolation(settings.sandbox, path, settings.workspace),
-        no_shell=why_no_shell_here(settings),
-        in_place=untrusted_in_place(settings, catalog),
-        signed={each.name: who for each in catalog.skills if (who := signer_of(settings, each))},
-        servers=servers,
-        lacking=_lacking(settings, catalog, {state.name: state.reason for state in servers if state.fault}),
-        settings=shown_settings(settings, Redaction().value),
-        open_threads=_open_threads(settings),
-        kept=list_kept(settings),
-        folder=str(state_folder(settings)),
-    )
-
-
-def _as_json(found: _Health) -> dict[str, Any]:
+    catalog, checkup, no_shell = registry.refresh(), check_up(registry), why_no_shell_here(settings)
+    unreachable = {server.name: server.reason for server in servers if server.fault}
     return {
-        **found.checkup._asdict(),
-        "mcp_servers": [server._asdict() for server in found.servers],
-        "untrusted": list(found.in_place.values()),
-        "signed": found.signed,
-        "sources": [source._asdict() for source in found.checkup.sources],
-        "programs": [program._asdict() for program in found.programs],
-        "missing": found.lacking,
-        "isolation": found.isolation._asdict(),
-        "shell": {"offered": not found.no_shell, "reason": found.no_shell},
-        "open_threads": found.open_threads,
-        "state_folder": found.folder,
-        "kept": found.kept,
-        "settings": {each.name: {"value": each.value, "from": each.origin} for each in found.settings},
+        **checkup._asdict(),
+        "mcp_servers": [server._asdict() for server in servers],
+        "untrusted": untrusted_in_place(settings, catalog),
+        "signed": {each.name: who for each in catalog.skills if (who := signer_of(settings, each))},
+        "sources": [source._asdict() for source in checkup.sources],
+        "programs": [program._asdict() for program in wanted_programs(path, settings.workspace)],
+        "missing": _lacking(settings, catalog, unreachable),
+        "isolation": sandbox_here().isolation(settings.sandbox, path, settings.workspace)._asdict(),
+        "shell": {"offered": not no_shell, "reason": no_shell},
+        "open_threads": _open_threads(settings),
+        "state_folder": str(state_folder(settings)),
+        "kept": list_kept(settings),
+        "settings": {
+            each.name: {"value": each.value, "from": each.origin}
+            for each in shown_settings(settings, Redaction().value)
+        },
     }
 
 
-def _print(found: _Health) -> None:
-    checkup, isolation, no_shell = found.checkup, found.isolation, found.no_shell
+def _print(found: Mapping[str, Any]) -> None:
+    isolation, shell = found["isolation"], found["shell"]
     click.echo("Sources, the strongest last")
-    table(list(map(_source_row, checkup.sources)), empty="  none: skills are turned off (enable_skills)")
+    table([*map(_source_row, found["sources"])], empty="  none: skills are turned off (enable_skills)")
     sections: dict[str, Iterable[str]] = {
-        "Untrusted, in place of others": map(line_of, found.in_place.values()),
-        "Trusted by who signed them": (line_of(f"{name}: {who}") for name, who in found.signed.items()),
+        "Untrusted, in place of others": map(line_of, found["untrusted"].values()),
+        "Trusted by who signed them": (line_of(f"{name}: {who}") for name, who in found["signed"].items()),
         "Skills that are not used": (
             f"{line_of(each.name)} ({each.status}) {line_of(each.path)}\n    {line_of(each.reason)}"
-            for each in (*checkup.shadowed, *checkup.skipped)
-            if each.name not in found.in_place or each.status == "skipped"
+            for each in (*found["shadowed"], *found["skipped"])
+            if each.name not in found["untrusted"] or each.status == "skipped"
         ),
         "Used, though not as written": (
-            diagnostic_line(each) for entry in checkup.repaired for each in entry.diagnostics
+            diagnostic_line(each) for entry in found["repaired"] for each in entry.diagnostics
         ),
         "Requirements, and what was passed over": map(
-            diagnostic_line, (*checkup.requirements, *checkup.diagnostics)
+            diagnostic_line, (*found["requirements"], *found["diagnostics"])
         ),
-        "MCP servers": map(_server_text, found.servers),
-        "Programs that scripts want": map(_program_line, found.programs),
-        "Skills that need what is not here": (f"{name}: {text}" for name, text in found.lacking.items()),
-        f"Scripts {_ISOLATION[isolation.level]}": [line_of(isolation.reason)],
-        f"The shell (run_command) is {'not offered' if no_shell else 'offered'}": [
-            line_of(no_shell) or "it runs like scripts"
+        "MCP servers": map(_server_text, found["mcp_servers"]),
+        "Programs that scripts want": map(_program_line, found["programs"]),
+        "Skills that need what is not here": (f"{name}: {text}" for name, text in found["missing"].items()),
+        f"Scripts {_ISOLATION[isolation['level']]}": [line_of(isolation["reason"])],
+        f"The shell (run_command) is {'offered' if shell['offered'] else 'not offered'}": [
+            line_of(shell["reason"]) or "it runs like scripts"
         ],
-        "Threads and grants are kept in": [line_of(found.folder)],
+        "Threads and grants are kept in": [line_of(found["state_folder"])],
         "Threads that wait or were cut off": (
             line_of(f"{name} ({status}): skills-agent resume {name}")
-            for name, status in found.open_threads.items()
+            for name, status in found["open_threads"].items()
         ),
     }
     for title, lines in sections.items():
         print_section(title, lines)
     click.echo("\nKept, with the bytes that it takes")
-    table(
-        [(f"  {each['name']}", f"{each['bytes']:,}", each["note"]) for each in found.kept], empty="  nothing"
-    )
+    kept = [(f"  {each['name']}", f"{each['bytes']:,}", each["note"]) for each in found["kept"]]
+    table(kept, empty="  nothing")
     click.echo("\nSettings: name, value, where from")
-    table([(f"  {each.name}", value_text(each.value), each.origin) for each in found.settings])
+    table(
+        [(f"  {name}", value_text(each["value"]), each["from"]) for name, each in found["settings"].items()]
+    )
 
 
 def _lacking(settings: Settings, catalog: Catalog, unreachable: dict[str, str]) -> dict[str, str]:
@@ -199,12 +170,6 @@ def _server_states(settings: Settings) -> "list[ServerState]":
     states = [state._replace(place=Redaction().text(state.place)) for state in servers.states()]
     servers.close()
     return states
-
-
-def _server_text(server: "ServerState") -> str:
-    state = server.reason or f"reachable, {count(server.tools, 'tool')}"
-    first = line_of(f"{server.name} ({server.place}): {state}")
-    return "\n    ".join([first, *(line_of(f"not offered: {fault}") for fault in server.faults)])
 
 
 def _open_threads(settings: Settings) -> dict[str, str]:
@@ -268,17 +233,23 @@ def diagnostic_line(diagnostic: Diagnostic) -> str:
     )
 
 
-def _source_row(source: "SourceState") -> tuple[str, ...]:
-    counts = ((source.shown, "shown"), (source.shadowed, "shadowed"), (source.skipped, "skipped"))
-    content = ", ".join(f"{number} {status}" for number, status in counts if number) or "no skills"
-    trust = "trusted" if source.trusted else "not trusted"
-    return f"  {source.label}", trust, content if source.exists else "no such folder", source.folder or ""
+def _source_row(source: Mapping[str, Any]) -> tuple[str, ...]:
+    counts = [f"{source[status]} {status}" for status in ("shown", "shadowed", "skipped") if source[status]]
+    content = (", ".join(counts) or "no skills") if source["exists"] else "no such folder"
+    trust = "trusted" if source["trusted"] else "not trusted"
+    return f"  {source['label']}", trust, content, source["folder"] or ""
 
 
-def _program_line(program: "Program") -> str:
-    if program.path:
-        return f"{program.name}: {line_of(program.path)}"
-    instead = f", nor is {' or '.join(program.substitutes)}" if program.substitutes else ""
-    return line_of(
-        f"{program.name} is not installed{instead}: {program.purpose} do not run here. {program.elsewhere}"
-    )
+def _server_text(server: Mapping[str, Any]) -> str:
+    fault = server["fault"].removeprefix(f"MCP server {server['name']}: ")
+    state = fault or f"reachable, {count(server['tools'], 'tool')}"
+    first = line_of(f"{server['name']} ({server['place']}): {state}")
+    return "\n    ".join([first, *(line_of(f"not offered: {fault}") for fault in server["faults"])])
+
+
+def _program_line(program: Mapping[str, Any]) -> str:
+    if program["path"]:
+        return line_of(f"{program['name']}: {program['path']}")
+    instead = f", nor is {' or '.join(program['substitutes'])}" if program["substitutes"] else ""
+    purpose, elsewhere = program["purpose"], program["elsewhere"]
+    return line_of(f"{program['name']} is not installed{instead}: {purpose} do not run here. {elsewhere}")

@@ -71,23 +71,24 @@ class LazyGroup(click.Group):
             raise click.NoSuchCommand(wanted, text, None if having else names, ctx) from error
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        command = self._all_late().get(cmd_name)
-        if command is None:
-            words = f"{self._path} {cmd_name}".strip()
-            if cmd_name not in self.commands and words in _OF_PARTS:
-                raise SkillsAgentError(
-                    f"The command '{words}' comes with the part {_OF_PARTS[words]}, which this installation "
-                    "lacks: install skills-agent again, with it.",
-                    code="extra-missing",
-                )
+        words = f"{self._path} {cmd_name}".strip()
+        if cmd_name in self.commands:
             return super().get_command(ctx, cmd_name)
-        module, _, name = command.target.partition(":")
-        return cast("click.Command", getattr(import_module(module), name))
+        if late := self._all_late().get(cmd_name):
+            module, _, name = late.target.partition(":")
+            return cast("click.Command", getattr(import_module(module), name))
+        if words in _OF_PARTS:
+            raise SkillsAgentError(
+                f"The command '{words}' comes with the part {_OF_PARTS[words]}, which this installation "
+                "lacks: install skills-agent again, with it.",
+                code="extra-missing",
+            )
+        return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         late = self._all_late()
         rows = [
-            (name, late[name].help if name in late else self.commands[name].get_short_help_str(80))
+            (name, self.commands[name].get_short_help_str(80) if name in self.commands else late[name].help)
             for name in self.list_commands(ctx)
         ]
         with formatter.section("Commands"):
@@ -96,10 +97,9 @@ class LazyGroup(click.Group):
     def _all_late(self) -> dict[str, Command]:
         """Return the late commands, and those of this group that installed extras bring, by name."""
         brought = {
-            words.rpartition(" ")[2]: command
+            words.removeprefix(f"{self._path} "): command
             for extra in extras()
             for words, command in extra.commands.items()
             if words.rpartition(" ")[0] == self._path
         }
-        late = {**self._late, **{name: each for name, each in brought.items() if name not in self._late}}
-        return {name: command for name, command in late.items() if name not in self.commands}
+        return {**self._late, **brought, **self._late}

@@ -1,13 +1,17 @@
 """skills-agent resume: go on with a thread that waits or was cut off."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.threads.errors import ThreadError
+
+if TYPE_CHECKING:  # `skills-agent resume -h` needs no LangGraph
+    from skills_agent.graph.cli.thread import GraphInput, OpenThread
 
 EXAMPLES: Final = options.examples(
     "resume t-1f2e3d4c --approve",
@@ -86,9 +90,42 @@ def resume(
     decision = _read(decisions) if decisions else _decision(answer, message, always)
     with open_thread(thread, must_exist=True, quiet=as_json, **chosen) as current:
         try:
-            run_once(current, current.resume_input(decision, attempts))
+            run_once(current, _input(current, decision, attempts))
         except AnswerRefusedError as error:
             raise click.UsageError(str(error)) from error
+
+
+def _input(
+    thread: "OpenThread", decision: dict[str, Any] | list[Any] | None, attempts: Collection[int]
+) -> "GraphInput":
+    """Return the input that goes on: with one decision for all open calls, or one for each.
+
+    `attempts` are those of cut-off calls that the decision is for. Raises ThreadError where there is
+    nothing to resume, or nothing to answer, or where it is for another attempt.
+    """
+    from skills_agent.graph.cli.approval import make_answer
+
+    if thread.status == "done":
+        raise ThreadError(f"Thread {thread.name} has nothing to resume: its last turn is answered.")
+    if decision is None:
+        return None
+    if thread.status == "unfinished":
+        raise ThreadError(
+            f"Thread {thread.name} has no open question: it was cut off. To go on: {thread.resume_command}"
+        )
+    asked = thread.attempts
+    if attempts and sorted(set(attempts)) != asked:
+        of = f"attempt {', '.join(map(str, asked))} of a call" if asked else "no call that was cut off"
+        raise ThreadError(
+            f"The open question of thread {thread.name} is about {of}. Read it, and answer again: "
+            f"{thread.resume_command}"
+        )
+    # A command that is typed again would run a call once more after each crash.
+    decisions = decision if isinstance(decision, list) else [decision]
+    is_approved = any(isinstance(each, dict) and each.get("type") != "reject" for each in decisions)
+    if is_approved and not attempts and max(asked, default=1) > 1:
+        raise click.UsageError(f"say which attempt is answered: {thread.approve_command}")
+    return make_answer(thread.interrupts, decision)
 
 
 def _the_open_one(workspace: Path | None, *, as_json: bool) -> str:
@@ -113,15 +150,8 @@ def _the_open_one(workspace: Path | None, *, as_json: bool) -> str:
 def _decision(answer: str | None, message: str, always: str | None) -> dict[str, Any] | None:
     if answer is None:
         return None
-    decision: dict[str, Any] = {"type": answer}
-    if message:
-        decision["message"] = message
-    if always:
-        scope = (
-            {"scope": always} if always in {"skill", "thread"} else {"scope": "pattern", "pattern": always}
-        )
-        decision["grant"] = scope
-    return decision
+    grant = {"scope": always} if always in {"skill", "thread"} else {"scope": "pattern", "pattern": always}
+    return {"type": answer} | ({"message": message} if message else {}) | ({"grant": grant} if always else {})
 
 
 def _read(file: TextIO) -> list[Any]:

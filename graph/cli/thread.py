@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -16,7 +16,7 @@ from langgraph.runtime import RunControl
 from langgraph.types import Command, Interrupt
 
 from skills_agent.graph.build import wire
-from skills_agent.graph.cli.approval import Question, ask_person, make_answer
+from skills_agent.graph.cli.approval import Question, ask_person
 from skills_agent.graph.cli.options import shell_command
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json, print_markdown
 from skills_agent.graph.cli.progress import STREAM_MODES, Progress
@@ -31,8 +31,9 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import config_of, is_eval_thread, open_database, options_of
 from skills_agent.graph.threads.errors import DatabaseError, ThreadError, UnknownThreadError
+from skills_agent.graph.threads.received import asked_attempts
 from skills_agent.graph.threads.thread import ThreadStatus, status_of
-from skills_agent.nodes.asking import REFUSED, AskedAttempt
+from skills_agent.nodes.asking import REFUSED
 from skills_agent.skills.errors import DetailedError, SkillsAgentError, SkillSkippedError, UnknownSkillError
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.policy.risk import Risk
@@ -61,13 +62,16 @@ class TurnError(DetailedError, SkillsAgentError):
     cause: Exception
     command: str
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """Return what a machine is told of it."""
+        return {"status": "error", "error": str(self.cause), "resume": self.command}
 
-class IncompleteAnswerError(DetailedError, SkillsAgentError):
+
+class IncompleteAnswerError(SkillsAgentError):
     """A turn ended with an answer that is not whole; what there is of it was printed."""
 
     code = "answer-incomplete"
-    sentence = "The answer is not whole: it was {fault}."
-    fault: str
 
 
 class OpenThread:
@@ -118,10 +122,10 @@ class OpenThread:
         return sorted(active_skills(self.snapshot.values.get("skills_loaded")))
 
     @property
-    def answer_fault(self) -> IncompleteAnswerError | None:
-        """Return what to say of an answer that is not whole."""
+    def answer_fault(self) -> str:
+        """Return what to say of an answer that is not whole; empty for one that is."""
         fault = fault_of(last_ai(self.snapshot.values.get("messages") or []))
-        return IncompleteAnswerError(fault) if fault and self.status == "done" else None
+        return f"The answer is not whole: it was {fault}." if fault and self.status == "done" else ""
 
     @property
     def resume_command(self) -> str:
@@ -129,16 +133,15 @@ class OpenThread:
         return self.command("resume", self.name)
 
     @property
-    def approve_command(self) -> str:
-        """Return the command that approves the open calls."""
-        words = [word for attempt in self._attempts for word in ("--attempt", str(attempt))]
-        return self.command("resume", self.name, "--approve", *words)
+    def attempts(self) -> list[int]:
+        """Return which attempts of calls that were cut off the open questions are about."""
+        return sorted({of.attempt for of in asked_attempts(self.snapshot).values()})
 
     @property
-    def _attempts(self) -> list[int]:
-        """Return which attempts of calls that were cut off the open questions are about."""
-        asked = (AskedAttempt.of(interrupt.value) for interrupt in self.interrupts)
-        return sorted({of.attempt for of in asked if of})
+    def approve_command(self) -> str:
+        """Return the command that approves the open calls."""
+        words = [word for attempt in self.attempts for word in ("--attempt", str(attempt))]
+        return self.command("resume", self.name, "--approve", *words)
 
     def invoke(self, graph_input: GraphInput) -> None:
         """Let the agent work until it has an answer or a question."""
@@ -180,7 +183,7 @@ class OpenThread:
             "calls": list(self.progress.verdicts.values()),
         }
         if self.answer_fault:
-            facts |= {"status": "incomplete", "error": str(self.answer_fault)}
+            facts |= {"status": "incomplete", "error": self.answer_fault}
         if self.interrupts:
             questions = [{"id": interrupt.id, **interrupt.value} for interrupt in self.interrupts]
             facts |= {"interrupt": questions[0], "interrupts": questions, "resume": self.approve_command}
@@ -192,36 +195,6 @@ class OpenThread:
         kept = {name: facts[name] for name in ("thread", "resume") if name in facts}
         shown = {**self.services.audit.redaction.whole(facts), **kept}
         print_json({**shown, "redacted": True} if shown != facts else shown)
-
-    def resume_input(
-        self, decision: dict[str, Any] | list[Any] | None, attempts: Collection[int] = ()
-    ) -> GraphInput:
-        """Return the input that goes on: with one decision for all open calls, or one for each.
-
-        `attempts` are those of cut-off calls that the decision is for. Raises ThreadError where there is
-        nothing to resume, or nothing to answer, or where it is for another attempt.
-        """
-        if self.status == "done":
-            raise ThreadError(f"Thread {self.name} has nothing to resume: its last turn is answered.")
-        if decision is None:
-            return None
-        if self.status == "unfinished":
-            raise ThreadError(
-                f"Thread {self.name} has no open question: it was cut off. To go on: {self.resume_command}"
-            )
-        asked = self._attempts
-        if attempts and sorted(set(attempts)) != asked:
-            of = f"attempt {', '.join(map(str, asked))} of a call" if asked else "no call that was cut off"
-            raise ThreadError(
-                f"The open question of thread {self.name} is about {of}. Read it, and answer again: "
-                f"{self.resume_command}"
-            )
-        # A command that is typed again would run a call once more after each crash.
-        decisions = decision if isinstance(decision, list) else [decision]
-        is_approved = any(isinstance(each, dict) and each.get("type") != "reject" for each in decisions)
-        if is_approved and not attempts and max(asked, default=1) > 1:
-            raise click.UsageError(f"say which attempt is answered: {self.approve_command}")
-        return make_answer(self.interrupts, decision)
 
 
 def says(text: str, attached: str = "") -> AgentInput:
@@ -307,12 +280,8 @@ def open_thread(
             raise
         failure = TurnError(error, thread.resume_command)
         if quiet:
-            thread.print_facts({"thread": thread.name, **_failed(failure)})
+            thread.print_facts({"thread": thread.name, **failure.facts})
         raise failure from error
-
-
-def _failed(error: TurnError) -> dict[str, str]:
-    return {"status": "error", "error": str(error.cause), "resume": error.command}
 
 
 def _finish_looks(services: Services) -> None:
@@ -374,7 +343,7 @@ def run_once(thread: OpenThread, graph_input: GraphInput) -> None:
     except SkillsAgentError as error:
         if thread.quiet:
             failure = error if isinstance(error, TurnError) else TurnError(error, thread.resume_command)
-            thread.print_facts({**thread.as_json(), **_failed(failure)})
+            thread.print_facts({**thread.as_json(), **failure.facts})
         raise
     print_turn(thread)
 
@@ -406,4 +375,4 @@ def print_turn(thread: OpenThread) -> None:
     if thread.interrupts:
         raise click.exceptions.Exit(WAITING)
     if thread.answer_fault:
-        raise thread.answer_fault
+        raise IncompleteAnswerError(thread.answer_fault)

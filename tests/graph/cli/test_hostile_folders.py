@@ -34,7 +34,7 @@ def check(cli: CommandLine, root: Path) -> None:
     shown = [entry for entry in listed if entry["status"] == "shown"]
     (good,) = [entry for entry in shown if entry["name"] == "good"]
     assert good["path"] == str(root / "good/SKILL.md")
-    texts = [cli.run("skills", command).out for command in ("list", "doctor")]
+    texts = [cli.run("skills", "list").out, cli.run("doctor").out]
     report = cli.run("skills", "lint", str(root), "--json").value
     assert str(root / "good/SKILL.md") in report["skills"]
     others = [entry["name"] for entry in shown if entry["source"] == "project" and entry is not good][:1]
