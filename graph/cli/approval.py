@@ -30,7 +30,7 @@ _KEYS: Final = (
 )
 _KEYS_OF_UNKNOWN: Final = "[a]gain: run it again, [l]eave it [message], [v]iew all, [s]top here"
 _KEYS_OF_WORDS: Final = "Type your answer, or the number of a choice; Ctrl-D: later"
-_WORDS: Final = (*("approve", "reject", "edit", "view", "stop", "skill", "k", "thread", "yes", "no"),)
+_WORDS: Final = ("approve", "reject", "edit", "view", "stop", "skill", "k", "thread", "yes", "no")
 _WORDS_OF_UNKNOWN: Final = ("again", "leave", "view", "stop", "yes", "no")
 """What may be typed, or the beginning of it; the first that fits counts."""
 
@@ -134,19 +134,15 @@ def _ask(question: Question, request: Request, services: Services) -> Decision:
 
 
 def _decision(word: str, request: Request, rest: str, services: Services) -> Decision | None:
-    match word:
-        case "approve" | "again" | "yes":
-            return {"type": "approve"}
-        case "reject" | "leave" | "no":
-            return {"type": "reject", "message": rest}
-        case "edit":
-            return _edit(request, rest, services)
-        case "skill" | "k":
-            return {"type": "approve", "grant": {"scope": "skill"}}
-        case "thread":
-            return {"type": "approve", "grant": {"scope": "thread"}}
-        case _:
-            raise click.Abort  # stop: the person decides later
+    if word in {"approve", "again", "yes"}:
+        return {"type": "approve"}
+    if word in {"reject", "leave", "no"}:
+        return {"type": "reject", "message": rest}
+    if word == "edit":
+        return _edit(request, rest, services)
+    if word == "stop":  # the person decides later
+        raise click.Abort
+    return {"type": "approve", "grant": {"scope": "thread" if word == "thread" else "skill"}}
 
 
 def _edit(request: Request, text: str, services: Services) -> Decision | None:

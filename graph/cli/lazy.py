@@ -7,17 +7,7 @@ from typing import Any, Final, cast
 import click
 
 from skills_agent.graph.hooks import Command, extras
-from skills_agent.skills.errors import SkillsAgentError
 
-_PACKAGES: Final = ("install", "pack", "verify", "update", "uninstall")
-_OF_PARTS: Final[Mapping[str, str]] = {
-    "eval": "evals",
-    "skills triggers": "evals",
-    "skills serve": "mcp",
-    "skills needs": "needs",
-    **{f"skills {name}": "packages" for name in _PACKAGES},
-}
-"""Which part brings a command: said where the part is not installed."""
 _JOINED: Final[Mapping[str, str]] = {
     "runs list": "runs",
     "runs show": "runs RUN",
@@ -71,19 +61,11 @@ class LazyGroup(click.Group):
             raise click.NoSuchCommand(wanted, text, None if having else names, ctx) from error
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        words = f"{self._path} {cmd_name}".strip()
-        if cmd_name in self.commands:
+        late = self._all_late().get(cmd_name)
+        if late is None or cmd_name in self.commands:
             return super().get_command(ctx, cmd_name)
-        if late := self._all_late().get(cmd_name):
-            module, _, name = late.target.partition(":")
-            return cast("click.Command", getattr(import_module(module), name))
-        if words in _OF_PARTS:
-            raise SkillsAgentError(
-                f"The command '{words}' comes with the part {_OF_PARTS[words]}, which this installation "
-                "lacks: install skills-agent again, with it.",
-                code="extra-missing",
-            )
-        return None
+        module, _, name = late.target.partition(":")
+        return cast("click.Command", getattr(import_module(module), name))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         late = self._all_late()

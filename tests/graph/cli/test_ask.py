@@ -13,14 +13,9 @@ ANSWER = "Together it rained 544 mm."
 WRITE = calls(call("write_file", path="note.txt", content="hi"))
 
 
-def rain(cli: CommandLine, *replies: object, name: str = "replies.json") -> tuple[str, ...]:
+def rain(cli: CommandLine, *replies: object) -> tuple[str, ...]:
     """Return the options of a question that a scripted model answers with the skill."""
-    return (
-        "--skills-dir",
-        str(cli.skills),
-        "--model",
-        cli.script(*(replies or (LOAD, RUN, ANSWER)), name=name),
-    )
+    return "--skills-dir", str(cli.skills), "--model", cli.script(*(replies or (LOAD, RUN, ANSWER)))
 
 
 def said(cli: CommandLine, thread: str) -> list[str]:
@@ -37,11 +32,8 @@ def test_a_question_about_an_unseen_file_is_answered_with_the_true_figures(cli: 
 
 
 def test_a_skill_that_an_option_names_is_loaded_first(cli: CommandLine) -> None:
-    asked = ("ask", "Rain?", "--thread", "t", "--skill", "rain-gauge", *rain(cli, "Yes."))
-    assert cli.run(*asked).code == 0
-    assert [each["name"] for each in cli.run("threads", "show", "t", "--json").value["skills"]] == [
-        "rain-gauge"
-    ]
+    asked = cli.run("ask", "Rain?", "--json", "--skill", "rain-gauge", *rain(cli, "Yes."))
+    assert (asked.code, asked.value["loaded"]) == (0, ["rain-gauge"])
     assert cli.run("ask", "Rain?", "--skill", "rain-gage", *rain(cli, "Yes.")).code == 2
 
 
@@ -81,11 +73,11 @@ def test_resume_without_a_thread_takes_the_only_one_that_waits(cli: CommandLine)
     assert (cli.workspace / "note.txt").read_text() == "hi"
 
 
-def test_a_question_goes_on_with_the_newest_thread(cli: CommandLine) -> None:
+def test_a_question_from_stdin_goes_on_with_the_newest_thread(cli: CommandLine) -> None:
     for name in ("old", "new"):
         cli.run("ask", "First?", "--thread", name, "--model", cli.script("One.", "Two.", name=f"{name}.json"))
-    assert cli.run("ask", "-c", "Second?").code == 0
-    assert said(cli, "new") == ["First?", "One.", "Second?", "Two."]
+    assert cli.run("ask", "-c", "-", stdin="Second?\n").code == 0
+    assert said(cli, "new") == ["First?", "One.", "Second?\n", "Two."]
 
 
 def test_json_is_one_object_for_an_answer(cli: CommandLine) -> None:
@@ -99,13 +91,18 @@ def test_json_is_one_object_for_an_answer(cli: CommandLine) -> None:
 
 
 def test_json_is_one_object_for_an_open_question(cli: CommandLine) -> None:
-    done = cli.run("ask", "Write a note", "--json", "--model", cli.script(WRITE, "Written."))
+    """Who says something new drops the question; who answers it has the call run."""
+    ask = ("ask", "Write a note", "--thread", "t", "--model")
+    done = cli.run(*ask, cli.script(WRITE, "As you like.", WRITE, "Written."), "--json")
     told = done.value
     assert (done.code, told["status"]) == (3, "waiting")
     assert told["interrupt"]["action_requests"][0]["args"] == {"path": "note.txt", "content": "hi"}
-    assert told["resume"] == f"skills-agent resume {told['thread']} --approve"
+    assert told["resume"] == "skills-agent resume t --approve"
+    dropped = cli.run("ask", "Never mind", "--thread", "t")
+    assert (dropped.code, dropped.out.endswith("As you like.\n")) == (0, True)
     assert not (cli.workspace / "note.txt").exists()
-    seen = cli.run("resume", told["thread"], "--approve", "--json", "--workspace", str(cli.workspace))
+    assert cli.run("ask", "Do it", "--thread", "t").code == 3
+    seen = cli.run("resume", "t", "--approve", "--json", "--workspace", str(cli.workspace))
     assert (seen.value["answer"], (cli.workspace / "note.txt").read_text()) == ("Written.", "hi")
 
 
@@ -114,14 +111,6 @@ def test_a_name_that_no_skill_has_is_no_question(cli: CommandLine, text: str, ne
     done = cli.run("ask", text, *rain(cli, "never asked"))
     assert (done.code, done.out, near in done.err) == (2, "", True)
     assert cli.run("ask", "/etc/hosts is a path", *rain(cli, "Yes.")).code == 0
-
-
-def test_new_words_on_a_waiting_thread_drop_its_question(cli: CommandLine) -> None:
-    model = cli.script(WRITE, "As you like.")
-    assert cli.run("ask", "Write a note", "--thread", "t", "--model", model).code == 3
-    done = cli.run("ask", "Never mind", "--thread", "t")
-    assert (done.code, done.out.endswith("As you like.\n")) == (0, True)
-    assert not (cli.workspace / "note.txt").exists()
 
 
 def test_a_model_that_fails_is_one_line_and_the_thread_can_go_on(cli: CommandLine) -> None:
@@ -167,11 +156,6 @@ def test_what_was_said_is_kept_outside_of_the_workspace_for_this_user_alone(cli:
     assert all(path.stat().st_mode & 0o077 == 0 for path in kept)
     assert (cli.state / "workspace").read_text() == f"{cli.workspace}\n"
     assert [path.name for path in (cli.workspace / ".agent").iterdir()] == ["runs"]
-
-
-def test_a_question_is_read_from_stdin(cli: CommandLine) -> None:
-    cli.run("ask", "-", "--thread", "t", "--model", cli.script("Yes."), stdin="Did it rain?\n")
-    assert said(cli, "t") == ["Did it rain?\n", "Yes."]
 
 
 def test_what_is_piped_in_is_attached_to_the_question(cli: CommandLine) -> None:

@@ -134,15 +134,13 @@ def test_a_chat_on_a_terminal_has_what_was_typed_before_and_ends_with_ctrl_d(cli
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("leave", "code"), [(signal.SIGTERM, 143), (CTRL_C, 130)], ids=["SIGTERM", "Ctrl-C"])
-def test_a_signal_at_the_prompt_leaves_the_terminal_as_it_was_and_says_how_to_go_on(
-    cli: CommandLine, leave: str | signal.Signals, code: int
-) -> None:
+def test_a_signal_at_the_prompt_leaves_the_terminal_as_it_was_and_says_how_to_go_on(cli: CommandLine) -> None:
     chosen = ["--thread", "talk", "--model", "offline"]
-    typed = [(READY, f"half{CTRL_C}"), (READY, leave)]
-    done = cli.on_terminal("chat", *chosen, answers=typed)
-    _, _, end = done.out.rpartition("\x1b[?2004l")
-    assert (done.code, end.endswith("; to go on: skills-agent chat --thread talk\r\n")) == (code, True)
+    for leave, code in ((signal.SIGTERM, 143), (CTRL_C, 130)):
+        typed = [(READY, f"half{CTRL_C}"), (READY, leave)]
+        done = cli.on_terminal("chat", *chosen, answers=typed)
+        _, _, end = done.out.rpartition("\x1b[?2004l")
+        assert (done.code, end.endswith("; to go on: skills-agent chat --thread talk\r\n")) == (code, True)
 
 
 @pytest.mark.slow

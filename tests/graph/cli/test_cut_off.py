@@ -55,6 +55,17 @@ class Cut:
         return len((self.cli.workspace / "effects.txt").read_text().splitlines())
 
 
+def check_busy(cli: CommandLine) -> None:
+    """Check that other commands on a thread that runs are told so in one line."""
+    refused = cli.run("resume", "t", "--json")
+    (line,) = [line for line in refused.err.splitlines() if line.startswith("error:")]
+    assert (refused.code, line) == (1, f"error: {refused.value['error']}")
+    assert "Thread 't' is busy" in line
+    assert (refused.value["status"], refused.value["resume"]) == ("error", "skills-agent resume t")
+    said = cli.run("ask", "and now?", "--thread", "t")
+    assert (said.code, "is busy" in said.err) == (1, True)
+
+
 @pytest.fixture
 def cut(cli: CommandLine) -> Iterator[Cut]:
     cut = Cut(cli)
@@ -65,21 +76,8 @@ def cut(cli: CommandLine) -> Iterator[Cut]:
 
 
 @pytest.mark.slow
-def test_a_second_command_on_a_busy_thread_is_told_so_in_one_line(cut: Cut) -> None:
-    refused = cut.cli.run("resume", "t")
-    assert refused.code == 1
-    assert "Thread 't' is busy" in refused.err
-    assert len([line for line in refused.err.splitlines() if line.startswith("error:")]) == 1
-    said = cut.cli.run("ask", "and now?", "--thread", "t")
-    assert (said.code, "is busy" in said.err) == (1, True)
-    told = cut.cli.run("resume", "t", "--json")
-    assert (told.code, told.value["status"], told.value["thread"]) == (1, "error", "t")
-    assert f"error: {told.value['error']}\n" == told.err
-    assert told.value["resume"] == "skills-agent resume t"
-
-
-@pytest.mark.slow
 def test_resume_asks_about_the_unknown_outcome_and_takes_the_answer(cut: Cut) -> None:
+    check_busy(cut.cli)
     cut.kill()
     asked = cut.cli.run("resume", "t")
     assert asked.code == 3
@@ -110,19 +108,22 @@ def test_resume_asks_about_the_unknown_outcome_and_takes_the_answer(cut: Cut) ->
     assert story.count("starts run_script") == 2
 
 
+@pytest.mark.slow
 def test_resume_with_reject_leaves_it(cut: Cut) -> None:
+    """Until then, the doctor names the thread."""
     cut.kill()
-    asked = cut.cli.run("resume", "t", "--json")
-    assert asked.code == 3
-    (request,) = asked.value["interrupt"]["action_requests"]
-    assert request["name"] == "run_script"
+    told = cut.cli.run("doctor", "--json").value["open_threads"]
+    assert (told, "skills-agent resume t" in cut.cli.run("doctor").out) == ({"t": "unfinished"}, True)
+    assert cut.cli.run("resume", "--reject").code == 1  # nothing was asked yet
+    asked = cut.cli.run("resume", "--json")
+    assert (asked.code, asked.value["interrupt"]["action_requests"][0]["name"]) == (3, "run_script")
     done = cut.cli.run("resume", "t", "--reject", "--message", "I looked")
     assert (done.code, cut.effects) == (0, 1)
     story = cut.cli.run("runs", "t.1").out
     assert "answered: reject, saying: I looked: run_script(" in story
     assert story.count("starts run_script") == 1
-    shown = cut.cli.run("threads", "show", "t", "--json").value
-    assert "Outcome unknown" in str(shown)
+    assert "Outcome unknown" in str(cut.cli.run("threads", "show", "t", "--json").value)
+    assert cut.cli.run("doctor", "--json").value["open_threads"] == {}
 
 
 @pytest.mark.slow
@@ -131,7 +132,11 @@ def test_a_command_that_is_typed_again_after_each_crash_runs_the_call_once_more_
 ) -> None:
     """`resume --approve` from the history of a shell."""
     cut.kill()
+    (cut.cli.workspace / "decisions.json").write_text('[{"type": "approve"}]')
     asked = cut.cli.run("resume", "t", "--json")
+    other = cut.cli.run("resume", "t", "--decisions", "decisions.json", "--attempt", "2")
+    assert (other.code, "is about attempt 1 of a call" in other.err) == (1, True)
+    assert cut.effects == 1
     assert asked.value["resume"] == "skills-agent resume t --approve --attempt 1"
     cut.run_until_killed("resume", "t", "--approve")
     assert cut.effects == 2
@@ -146,17 +151,6 @@ def test_a_command_that_is_typed_again_after_each_crash_runs_the_call_once_more_
     assert cut.effects == 2
     done = cut.cli.run("resume", "t", "--approve", "--attempt", "2")
     assert (done.code, cut.effects) == (0, 3)
-
-
-@pytest.mark.slow
-def test_an_attempt_is_named_with_an_answer_about_a_call_that_was_cut_off(cut: Cut) -> None:
-    cut.kill()
-    assert cut.cli.run("resume", "t", "--attempt", "1").code == 2
-    assert cut.cli.run("resume", "t", "--json").code == 3
-    (cut.cli.workspace / "decisions.json").write_text('[{"type": "approve"}]')
-    other = cut.cli.run("resume", "t", "--decisions", "decisions.json", "--attempt", "2")
-    assert (other.code, "is about attempt 1 of a call" in other.err) == (1, True)
-    assert cut.effects == 1
 
 
 @pytest.mark.slow
@@ -214,14 +208,3 @@ def test_a_script_that_looks_goes_on_after_a_kill_without_a_person(
     assert (every.code, cut.effects) == (0, 1)
     assert (cli.workspace / "said").read_text() == said
     assert "It rained 544 mm." in every.out
-
-
-@pytest.mark.slow
-def test_the_doctor_names_the_threads_that_are_not_done(cut: Cut) -> None:
-    cut.kill()
-    told = cut.cli.run("doctor", "--json").value["open_threads"]
-    assert (told, "skills-agent resume t" in cut.cli.run("doctor").out) == ({"t": "unfinished"}, True)
-    assert cut.cli.run("resume", "--reject").code == 1  # nothing was asked yet
-    assert cut.cli.run("resume").code == 3
-    assert cut.cli.run("resume", "--reject").code == 0
-    assert cut.cli.run("doctor", "--json").value["open_threads"] == {}

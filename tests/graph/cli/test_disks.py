@@ -75,14 +75,11 @@ def test_what_is_kept_on_a_disk_that_takes_nothing_is_read(
     (state.parent / "state.kept").mkdir()
     shown = mounted(disk, "threads show t")
     assert (shown.code, "Good morning." in shown.out) == (0, True), shown.err
-    assert "Hello?" in mounted(disk, "threads list").out
     assert "Hello?" in mounted(disk, "runs t.1").out
 
 
 @needs_mounts
-@pytest.mark.parametrize(
-    "command", ["ask Hello?", "ask Hello? --thread t", "resume t", "threads delete t --yes"]
-)
+@pytest.mark.parametrize("command", ["ask Hello? --thread t", "resume t", "threads delete t --yes"])
 def test_what_would_write_on_a_read_only_disk_says_what_to_do(
     cli: CommandLine, mounted: Mounted, command: str
 ) -> None:
@@ -111,7 +108,7 @@ def test_a_log_that_a_killed_process_left_is_read_on_a_read_only_disk(
 
 
 @needs_mounts
-@pytest.mark.parametrize(("filled", "options"), [("3m", ""), ("3m", "--json"), ("1950k", "--thread new")])
+@pytest.mark.parametrize(("filled", "options"), [("3m", "--json"), ("1950k", "--thread new")])
 def test_a_full_disk_is_refused_before_a_thread_has_a_name(
     mounted: Mounted, state: Path, filled: str, options: str
 ) -> None:

@@ -60,14 +60,8 @@ def test_a_grant_is_revoked_while_a_question_stays_open(cli: CommandLine) -> Non
     done = cli.run("resume", "rain", "--approve", "--json").value
     assert (done["answer"], done["usage"]["thread"]["tool_calls"]) == ("one", 3)
     assert (cli.workspace / "a.txt").exists()
+    assert cli.run("threads", "revoke", "rain", "nothing").code == 1
     assert cli.run("threads", "show", "rain", "--steps").out.count(told) == 1
-
-
-def test_an_unknown_grant_is_an_error(cli: CommandLine) -> None:
-    wait(cli, LOAD, RUN, ANSWER)
-    cli.run("resume", "rain", "--reject")
-    done = cli.run("threads", "revoke", "rain", "nothing")
-    assert (done.code, "'nothing'" in done.err) == (1, True)
 
 
 @pytest.mark.parametrize("scope", ["thread", "run_script(scripts/add_*.py)"])
@@ -80,12 +74,9 @@ def test_a_grant_serves_the_calls_that_it_takes_in(cli: CommandLine, scope: str)
     "options",
     [
         ["--approve", "--always", "run_script(scripts/other.py)"],
-        ["--approve", "--always", "Ba*"],
         ["--message", "no question of the agent"],
         ["--decisions", "no json"],
-        ["--decisions", "{}"],
         ["--decisions", "[]"],
-        ["--decisions", '[{"type": "perhaps"}]'],
         ["--decisions", '[{"type": "approve", "grant": {"scope": "pattern", "pattern": "Ba*"}}]'],
         ["--decisions", "[]", "--approve"],
     ],
@@ -134,10 +125,3 @@ def test_what_the_network_was_opened_to_is_shown_and_revoked(cli: CommandLine) -
         assert cli.run("threads", "revoke", "rain", each["id"]).code == 0
     asked = cli.run("ask", "Again?", "--thread", "rain")
     assert (asked.code, "api.example.invalid" in asked.out) == (3, True)
-
-
-def test_a_preapproving_skill_of_a_trusted_source_is_not_asked_about(cli: CommandLine) -> None:
-    text = (cli.skills / "rain-gauge" / "SKILL.md").read_text()
-    cli.write_skill(text.replace("---\n\n#", "allowed-tools: Bash(python scripts/add_up.py *)\n---\n\n#"))
-    chosen = ("--skills-dir", str(cli.skills), "--model", cli.script(LOAD, RUN, ANSWER))
-    assert cli.run("ask", "Rain?", *chosen, SKILLS_AGENT_ALLOWED_TOOLS="preapprove").code == 0

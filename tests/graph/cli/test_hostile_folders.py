@@ -9,6 +9,8 @@ from tests.agents import call, calls
 from tests.graph.cli.command_line import CommandLine
 from tests.graph.cli.hostile_folders import HOSTILE, put
 
+LARGE = {"three-thousand-files", "huge-instructions", "one-huge-line"}
+"""They are tried alone."""
 LOOK = ("list_dir", {"path": ".agent/skills"}), ("grep", {"pattern": "evil"})
 
 
@@ -28,45 +30,45 @@ def make(cli: CommandLine, *names: str) -> Path:
     return root
 
 
-def check(cli: CommandLine, root: Path) -> None:
-    """Run every command that looks at skills, and one turn that does."""
+def check(cli: CommandLine, root: Path, *, whole: bool) -> None:
+    """Run one turn with skills, and the commands that read their files; `whole`: what shows them, too."""
     listed = cli.run("skills", "list", "--json").value
     shown = [entry for entry in listed if entry["status"] == "shown"]
     (good,) = [entry for entry in shown if entry["name"] == "good"]
     assert good["path"] == str(root / "good/SKILL.md")
-    texts = [cli.run("skills", "list").out, cli.run("doctor").out]
     report = cli.run("skills", "lint", str(root), "--json").value
     assert str(root / "good/SKILL.md") in report["skills"]
     others = [entry["name"] for entry in shown if entry["source"] == "project" and entry is not good][:1]
-    replies = cli.script(
-        calls(
-            *(call(name, **args) for name, args in LOOK), *(call("load_skill", name=each) for each in others)
-        ),
-        "done",
-    )
+    loads = [call("load_skill", name=each) for each in others]
+    replies = cli.script(calls(*(call(name, **args) for name, args in LOOK), *loads), "done")
     answer = cli.run("ask", "go", "--skill", "good", "--model", replies, "--json")
     assert answer.code == 0, answer
     assert answer.value["answer"] == "done"
     assert "good" in answer.value["loaded"]
     trusted = cli.run("trust", str(root))
     assert trusted.code == 0 or trusted.err.startswith("error: ")
-    texts += [trusted.out, trusted.err, cli.run("trust").out, cli.run("trust", "--list").out]
-    texts.append(cli.run("threads", "show", answer.value["thread"]).out)
-    texts.append(cli.run("runs", f"{answer.value['thread']}.1").out)
-    for text in [*texts, answer.out, json.dumps(listed), json.dumps(report)]:
+    texts = [trusted.out, trusted.err, answer.out, json.dumps(listed), json.dumps(report)]
+    if whole:
+        thread = answer.value["thread"]
+        showing = (
+            ["skills", "list"],
+            ["doctor"],
+            ["trust"],
+            ["trust", "--list"],
+            ["threads", "show", thread],
+        )
+        texts += [cli.run(*words).out for words in (*showing, ["runs", f"{thread}.1"])]
+    for text in texts:
         assert "\x1b" not in text
         assert not [each for each in text if "\ud800" <= each <= "\udfff"]
     assert "\\ud" not in answer.out
 
 
 def test_all_hostile_folders_together_hide_no_good_skill(command_line: CommandLine) -> None:
-    # Three of them are large or deep: alone they are tried below.
-    names = HOSTILE.keys() - {"three-thousand-files", "huge-instructions", "one-huge-line"}
-
-    check(command_line, make(command_line, *sorted(names)))
+    check(command_line, make(command_line, *sorted(HOSTILE.keys() - LARGE)), whole=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_folder_hides_no_good_skill(command_line: CommandLine, name: str) -> None:
-    check(command_line, make(command_line, name))
+    check(command_line, make(command_line, name), whole=name in LARGE)

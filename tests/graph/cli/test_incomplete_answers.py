@@ -32,20 +32,13 @@ def test_a_cut_answer_is_printed_and_is_no_success(server: OpenAIServer, run: Ru
     assert (shown.code, "cut off at the model's limit" in shown.out) == (0, True)
 
 
-def test_json_says_that_an_answer_is_cut(server: OpenAIServer, run: Run) -> None:
-    server.answers.append(CUT)
+def test_a_cut_answer_is_told_to_a_machine_and_ends_a_chat_in_a_pipe(server: OpenAIServer, run: Run) -> None:
+    server.answers += [CUT, CUT]
     done = run("ask", "Which?", "--json")
-    assert done.code == 1
-    assert (done.value["status"], done.value["error"]) == ("incomplete", FAULT)
+    assert (done.code, done.value["status"], done.value["error"]) == (1, "incomplete", FAULT)
     assert done.value["answer"].startswith("Norway, Sweden and")
-
-
-def test_a_chat_in_a_pipe_ends_with_an_error_where_an_answer_is_cut(server: OpenAIServer, run: Run) -> None:
-    server.answers.append(CUT)
     done = run("chat", stdin="Which?\n")
-    assert done.code == 1
-    assert "Norway, Sweden and" in done.out
-    assert FAULT in done.errors
+    assert (done.code, "Norway, Sweden and" in done.out, FAULT in done.errors) == (1, True, True)
 
 
 def test_a_turn_whose_replies_all_break_off_is_an_error_and_can_be_resumed(

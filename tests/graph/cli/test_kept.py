@@ -63,12 +63,6 @@ def test_where_nothing_is_kept_nothing_is_removed(tmp_path: Path) -> None:
     assert clear(cli) == []
 
 
-def test_clear_keeps_what_a_thread_has_loaded(loaded: CommandLine) -> None:
-    shutil.rmtree(loaded.skills / "rain-gauge")
-    assert clear(loaded) == []
-    assert len(snapshots(loaded)) == 1
-
-
 def test_clear_keeps_what_a_fork_needs_when_its_origin_is_deleted(loaded: CommandLine) -> None:
     step = loaded.run("threads", "show", "rain", "--steps", "--json").value["steps"][-1]["number"]
     assert loaded.run("threads", "fork", "rain", "--at", str(step)).code == 0
@@ -76,9 +70,10 @@ def test_clear_keeps_what_a_fork_needs_when_its_origin_is_deleted(loaded: Comman
     assert clear(loaded) == []
 
 
-def test_clear_removes_what_no_thread_needs(loaded: CommandLine) -> None:
+def test_clear_removes_what_no_thread_needs_and_nothing_of_a_moment_ago(loaded: CommandLine) -> None:
     (snapshot,) = snapshots(loaded)
     assert loaded.run("threads", "delete", "rain", "--yes").code == 0
+    assert remove(loaded) == []
     assert clear(loaded) == [snapshot["name"]]
     assert snapshots(loaded) == []
 
@@ -88,12 +83,9 @@ def test_clear_removes_what_was_needed_in_a_workspace_that_is_gone(loaded: Comma
     assert len(clear(loaded)) == 1
 
 
-def test_clear_keeps_what_was_loaded_a_moment_ago(loaded: CommandLine) -> None:
-    assert loaded.run("threads", "delete", "rain", "--yes").code == 0
-    assert remove(loaded) == []
-
-
-def test_what_is_named_is_removed_even_if_a_thread_uses_it(loaded: CommandLine) -> None:
+def test_what_a_thread_has_loaded_goes_by_its_name_alone(loaded: CommandLine) -> None:
+    shutil.rmtree(loaded.skills / "rain-gauge")
+    assert (clear(loaded), len(snapshots(loaded))) == ([], 1)
     assert len(remove(loaded, "snapshot/*")) == 1
     assert snapshots(loaded) == []
 

@@ -33,12 +33,8 @@ def test_runs_are_listed_shown_and_verified(cli: CommandLine) -> None:
     rows = [row.split()[:4:3] for row in cli.run("runs").out.splitlines()]
     assert rows == [["RUN", "CALLS"], ["open.1", "waiting"], ["rain.1", "done"]]
     (only,) = cli.run("runs", "--thread", "rain", "--json").value
-    assert (only["run"], only["outcome"], only["calls"], only["skills"]) == (
-        "rain.1",
-        "done",
-        1,
-        ["rain-gauge"],
-    )
+    facts = [only[name] for name in ("run", "outcome", "calls", "skills")]
+    assert facts == ["rain.1", "done", 1, ["rain-gauge"]]
 
     events = cli.run("runs", "rain.1", "--json").value
     kinds = [each["type"] for each in events if each["type"] not in {"model_called", "call_announced"}]
@@ -53,14 +49,8 @@ def test_runs_are_listed_shown_and_verified(cli: CommandLine) -> None:
     assert [kind for kind in kinds if kind in order] == order
     assert kinds[-2:] == ["call_ended", "run_ended"]
     told = cli.run("runs", "rain.1").out
-    facts = (
-        "How much rain?",
-        "--yes write",
-        "answered: approve: run_script(",
-        "exit code 0, isolation ",
-        "done",
-    )
-    assert all(fact in told for fact in facts)
+    parts = ("How much rain?", "--yes write", "answered: approve: run_script(", "exit code 0, isolation ")
+    assert all(part in told for part in parts)
 
     whole = cli.run("runs", "--verify", "--json")
     assert (whole.code, whole.value["rain"]["head"]) == (0, events[-1]["hash"])
@@ -74,9 +64,7 @@ def test_a_script_that_fails_is_recorded_as_failed_without_its_output(tmp_path: 
     options = ("--skills-dir", str(cli.skills), "--model", cli.script(LOAD, RUN, "It failed."))
     assert "exit code 1" in cli.run("ask", "Rain?", "--thread", "rain", *options, "--yes", "run").out
     record = cli.run("runs", "rain.1", "--json")
-    (ended,) = (
-        each for each in record.value if each["type"] == "call_ended" and each["tool"] == "run_script"
-    )
+    (ended,) = [each for each in record.value if each.get("exit_code") is not None]
     assert (ended["status"], ended["exit_code"], "secret" in record.out) == ("failed", 1, False)
 
 
@@ -99,17 +87,10 @@ def test_a_changed_record_is_found_and_named(cli: CommandLine) -> None:
     assert run["input_tokens"] == 7
 
 
-@pytest.mark.parametrize("words", [["rain.7"], ["--verify", "--thread", "sun"], ["--thread", "sun"]])
-def test_what_does_not_exist_is_said(cli: CommandLine, words: list[str]) -> None:
-    done = cli.run("runs", *words)
-    assert (done.code, done.out, "rain" in done.err) == (1, "", True)
-
-
-def test_text_of_a_record_cannot_steer_the_terminal(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)
-    model = cli.script(calls(call("list_dir", path="\x1b[2J\u202e")), "done")
-    cli.run("ask", "\x1b]0;title\x07hi", "--thread", "odd", "--model", model)
-    assert not {"\x1b", "\u202e"} & {*cli.run("runs", "odd.1").out, *cli.run("runs").out}
+def test_what_does_not_exist_is_said(cli: CommandLine) -> None:
+    for words in (["rain.7"], ["--verify", "--thread", "sun"], ["--thread", "sun"]):
+        done = cli.run("runs", *words)
+        assert (done.code, done.out, "rain" in done.err) == (1, "", True)
 
 
 def test_the_path_of_the_workspace_is_no_secret(tmp_path: Path) -> None:
@@ -119,21 +100,21 @@ def test_the_path_of_the_workspace_is_no_secret(tmp_path: Path) -> None:
     assert "[secret]" not in cli.run("runs", "t.1", "--json").out
 
 
-@pytest.mark.parametrize(
-    "forged",
-    [
-        {"type": 5, "thread": ["rain"], "run": {"a": 1}, "time": 7},
-        {"type": "run_started", "thread": "rain", "run": "rain.1", "request": {"a": [1]}, "caller": 7},
-        {"type": "run_started", "thread": "rain", "run": "rain.1", "request": "\ud800"},
-        {"type": "call_ended", "thread": "rain", "run": "rain.1", "call_id": []},
-        {"type": "call_judged", "thread": "rain", "run": "rain.1", "decision": [], "args": 5},
-    ],
-)
-@pytest.mark.variants
-def test_lines_that_a_workspace_brings_along_end_no_command(tmp_path: Path, forged: Any) -> None:
+FORGED: list[dict[str, Any]] = [
+    {"type": 5, "thread": ["rain"], "run": {"a": 1}, "time": 7},
+    {"type": "run_started", "thread": "rain", "run": "rain.1", "request": {"a": [1]}, "caller": 7},
+    {"type": "run_started", "thread": "rain", "run": "rain.1", "request": "\ud800\x1b\u202e"},
+    {"type": "call_ended", "thread": "rain", "run": "rain.1", "call_id": []},
+    {"type": "call_judged", "thread": "rain", "run": "rain.1", "decision": [], "args": 5},
+]
+
+
+def test_lines_that_a_workspace_brings_along_end_no_command(tmp_path: Path) -> None:
     """Attack: a repository ships `.agent/runs` with lines that no release wrote."""
     cli = CommandLine(tmp_path)
-    line = json.dumps({"seq": 1, "hash": "x", **forged})
-    cli.write(f".agent/runs/{folder_name('rain')}.jsonl", f"[]\nnonsense\n{line}\n")
-    for words in ((), ("--json",), ("rain.1",), ("--verify",)):
-        assert cli.run("runs", *words).code in (0, 1)
+    for forged in FORGED:
+        line = json.dumps({"seq": 1, "hash": "x", **forged})
+        cli.write(f".agent/runs/{folder_name('rain')}.jsonl", f"[]\nnonsense\n{line}\n")
+        for words in ((), ("--json",), ("rain.1",), ("--verify",)):
+            done = cli.run("runs", *words)
+            assert (done.code in {0, 1}, {"\x1b", "\u202e"} & {*done.out}) == (True, set()), forged

@@ -1,7 +1,5 @@
 """What commands print of skills, threads and runs: nothing hidden, and no secret that can be known."""
 
-import pytest
-
 from tests.agents import call, calls
 from tests.graph.cli.command_line import CommandLine
 
@@ -23,12 +21,12 @@ def talk(cli: CommandLine, *replies: object, question: str = "Note it") -> None:
     assert done.code == 0, done.err
 
 
-@pytest.mark.parametrize("command", COMMANDS[1:])
-def test_a_path_that_was_written_is_shown_with_what_is_in_it(cli: CommandLine, command: list[str]) -> None:
+def test_a_path_that_was_written_is_shown_with_what_is_in_it(cli: CommandLine) -> None:
     talk(cli, WRITE, "Written.")
-    shown = cli.run(*command).out
-    assert f"path={SHOWN}" in shown
-    assert not set(shown) & set(HIDDEN) - {*"notetxt.md"}
+    for command in COMMANDS[1:]:
+        shown = cli.run(*command).out
+        assert f"path={SHOWN}" in shown
+        assert not set(shown) & set(HIDDEN) - {*"notetxt.md"}
 
 
 def test_progress_and_answers_show_what_is_in_a_text_and_cannot_steer_the_terminal(cli: CommandLine) -> None:
@@ -46,23 +44,15 @@ def test_a_skill_is_shown_with_what_is_in_its_file(cli: CommandLine) -> None:
     assert "Be kind.<U+E0041><U+E0042><U+202E>" in cli.run("skills", "show", "sly").out
 
 
-@pytest.mark.parametrize("how", [[], ["--json"]])
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.variants
-def test_secrets_that_a_thread_keeps_are_not_shown(
-    cli: CommandLine, command: list[str], how: list[str]
-) -> None:
+def test_secrets_that_a_thread_keeps_are_not_shown(cli: CommandLine) -> None:
     """Keys of known shapes, and values of this process's secret variables, wherever they stand."""
     write = call("write_file", path=".env.example", content=f"API_KEY={KEY}\nlogin {PASSWORD}\n")
     question = f"Use {KEY} and {PASSWORD}"
     talk(cli, calls(write, content=f"I use {PASSWORD}"), f"Wrote {KEY}.", question=question)
-    shown = cli.run(*command, *how, SERVICE_PASSWORD=PASSWORD)
-    assert (shown.code, KEY in shown.out, PASSWORD in shown.out, "[secret]" in shown.out) == (
-        0,
-        False,
-        False,
-        True,
-    )
+    for command in (*COMMANDS, *([*command, "--json"] for command in COMMANDS)):
+        shown = cli.run(*command, SERVICE_PASSWORD=PASSWORD)
+        assert (shown.code, "[secret]" in shown.out) == (0, True)
+        assert (KEY in shown.out, PASSWORD in shown.out) == (False, False), command
 
 
 def test_secrets_are_taken_out_of_what_a_machine_is_told(cli: CommandLine) -> None:

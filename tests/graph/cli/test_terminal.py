@@ -23,40 +23,31 @@ SHOW = (
 
 
 def test_a_person_sees_the_steps_and_approves_a_call(cli: CommandLine) -> None:
-    chosen = ["--skills-dir", str(cli.skills), "--model", cli.script(LOAD, RUN, "It rained 544 mm.")]
+    """The answer is shown as Markdown, and loses nothing."""
+    text = "**Rain** of <station>: see [the map](https://evil.example/x)\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+    chosen = ["--skills-dir", str(cli.skills), "--model", cli.script(LOAD, RUN, text)]
     done = cli.on_terminal("ask", "Rain?", *chosen, answers=[(PROMPT, "maybe\n"), (PROMPT, "a\n")])
     assert done.code == 0
     assert "scripts/add_up.py rainfall.csv" in done.out
     assert "'maybe'" in done.out
-    _, _, end = done.out.rpartition("It rained 544 mm.")
+    _, _, end = done.out.rpartition("\x1b[?25h")  # before it, a spinner shows what comes in
+    plain = re.sub(r"\x1b\[[\d;]*m", "", end)
+    assert "Rain of <station>: see the map (https://evil.example/x)" in plain
+    assert ("**" in plain, "|---|" in plain) == (False, False)
     assert re.search(r"3 model calls, 1 tool call, 1 script run, [\d,]+ tokens in, [\d,]+ out", end)
 
 
-def test_an_answer_is_shown_as_markdown_and_loses_nothing(cli: CommandLine) -> None:
-    text = "**Rain** of <station>: see [the map](https://evil.example/x)\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
-    done = cli.on_terminal("ask", "Rain?", "--model", cli.script(text))
-    _, _, end = done.out.rpartition("\x1b[?25h")  # before it, a spinner shows what comes in
-    plain = re.sub(r"\x1b\[[\d;]*m", "", end)
-    assert "**" not in plain
-    assert "Rain of <station>: see the map (https://evil.example/x)" in plain
-    assert "|---|" not in plain
-    assert cli.run("ask", "Rain?", "--model", cli.script(text)).out.endswith(f"\n\n{text}")
-
-
-def test_what_the_model_says_beside_a_call_stays_above_the_question(cli: CommandLine) -> None:
-    said = {**WRITE, "content": "I keep it in a note, so that you find it."}
-    done = cli.on_terminal("ask", "Note it", "--model", cli.script(said, "Done."), answers=[(PROMPT, "a\n")])
-    before, _, _ = done.out.partition("Approval needed")
-    assert re.search(r"\| (\x1b\[0m)?I keep it in a note, so that you find it\.\r\n", before)
-
-
 def test_a_person_changes_the_arguments_and_sees_what_would_change(cli: CommandLine) -> None:
+    """What the model says beside the call stays above the question."""
     cli.write("note.txt", "old\n")
+    said = {**WRITE, "content": "I keep it in a note, so that you find it."}
     changed = 'e {"path": "note.txt", "content": "final\\n"}\n'
-    chosen = ["--model", cli.script(WRITE, "Done.")]
+    chosen = ["--model", cli.script(said, "Done.")]
     done = cli.on_terminal("ask", "Note it", *chosen, answers=[(PROMPT, changed)])
     assert (done.code, (cli.workspace / "note.txt").read_text()) == (0, "final\n")
-    shown = done.out.partition("This runs instead:")[2]
+    before, _, shown = done.out.partition("Approval needed")
+    assert re.search(r"\| (\x1b\[0m)?I keep it in a note, so that you find it\.\r\n", before)
+    shown = shown.partition("This runs instead:")[2]
     assert ("-old" in shown, "+final" in shown) == (True, True)
 
 
@@ -115,8 +106,10 @@ def spy(folder: Path, name: str, witness: Path) -> None:
     (folder / name).chmod(0o755)
 
 
-@pytest.mark.parametrize("entry", ["{work}/.venv/bin", ".", ".venv/bin", "{mine}"])
-@pytest.mark.parametrize("pager", ["", "own-pager -x"])
+@pytest.mark.parametrize(
+    ("entry", "pager"),
+    [("{work}/.venv/bin", ""), (".", "own-pager -x"), ("{mine}", ""), ("{mine}", "own-pager -x")],
+)
 def test_the_persons_pager_runs_and_none_of_the_workspace(tmp_path: Path, entry: str, pager: str) -> None:
     workspace = tmp_path / "work"
     for name in ("less", "own-pager"):

@@ -111,21 +111,21 @@ def test_trust_covers_the_skills_in_folders_that_the_settings_name(clone: Comman
 
 
 def test_trust_in_a_workspace_vouches_for_no_other(clone: CommandLine) -> None:
-    """The attack: a link makes the person vouch for skills of another repository."""
+    """The attack: a link makes the person vouch for skills of another repository. Settings have no say."""
+    clone.write(CONFIG, '{"audit": "require", "max_model_calls": 1}')
     other = clone.workspace.parent / "other" / "skills" / "beta"
     other.mkdir(parents=True)
     (other / "SKILL.md").write_text("---\nname: beta\ndescription: Does it.\n---\nDo it.\n")
     (clone.workspace / ".claude").symlink_to(other.parent.parent)
-    assert "beta" not in clone.run("trust").out
+    trusted = clone.run("trust")
+    assert (trusted.code, trusted.err, "beta" in trusted.out) == (0, "", False)
     assert "beta" not in clone.run("trust", "--list").out
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('{"sandbox": "of"}', "Setting sandbox"),
         ('{"server_tokens": "mine.json"}', "Setting server_tokens cannot be in"),
-        ("{", "Cannot use"),
         ('{"audit": "on", "audit": "off"}', "twice"),
     ],
 )
@@ -142,13 +142,6 @@ def test_a_workspace_without_anything_to_trust_is_one_line(tmp_path: Path) -> No
     done = cli.run("trust")
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
     assert f"There is nothing to trust in {cli.workspace}: no skill" in done.err
-
-
-def test_a_workspace_has_no_say_in_the_list_of_what_is_trusted(clone: CommandLine) -> None:
-    """The attack: settings that shut out the skill, or make `trust` fail, or speak on its screen."""
-    clone.write(CONFIG, '{"audit": "require", "max_model_calls": 1}')
-    done = clone.run("trust")
-    assert (done.code, done.err) == (0, "")
 
 
 def test_doctor_shows_every_setting_and_no_secret(clone: CommandLine) -> None:

@@ -14,6 +14,7 @@ HIDES = (
 )
 RUN = call("run_script", skill="csv-report", path="scripts/run.py")
 WRITE = call("write_file", path="note.txt", content="x")
+UNLOAD = call("unload_skill", name="csv-report")
 
 
 @pytest.fixture
@@ -78,8 +79,12 @@ def test_yes_does_not_cover_a_script_of_the_repository_until_it_is_trusted(cli: 
     assert HIDES not in cli.run("skills", "list").out
 
 
-def test_yes_does_not_cover_what_an_untrusted_skill_may_steer(cli: CommandLine) -> None:
-    stopped = ask(cli, WRITE)
+@pytest.mark.parametrize("before", [[], [UNLOAD], [UNLOAD, call("load_skill", name="csv-report@bundled")]])
+def test_yes_does_not_cover_what_an_untrusted_skill_may_steer(
+    cli: CommandLine, before: list[dict[str, Any]]
+) -> None:
+    """Nor once it had itself unloaded."""
+    stopped = ask(cli, *before, WRITE)
 
     assert stopped.code == 3
     assert not (cli.workspace / "note.txt").exists()
@@ -133,15 +138,6 @@ def test_settings_of_a_trusted_repository_waive_no_question_for_a_skill_that_cha
     assert not (cli.workspace / "other").exists()
 
 
-def test_a_changed_skill_is_asked_about_again(cli: CommandLine) -> None:
-    folder = cli.workspace / ".agent/skills/csv-report"
-    assert cli.run("trust", str(folder)).code == 0
-    (folder / "scripts/run.py").write_text("open('evil', 'w')\n")
-
-    assert ask(cli, RUN).code == 3
-    assert HIDES in cli.run("skills", "list").out
-
-
 def test_an_unusable_trust_file_trusts_nothing_and_ends_no_list(cli: CommandLine) -> None:
     broken = cli.home / ".config/skills-agent/trust.json"
     broken.parent.mkdir(parents=True, exist_ok=True)
@@ -151,16 +147,6 @@ def test_an_unusable_trust_file_trusts_nothing_and_ends_no_list(cli: CommandLine
 
     assert listed.code == 0
     assert HIDES in listed.out
-
-
-@pytest.mark.parametrize("instead", [[], [call("load_skill", name="csv-report@bundled")]])
-def test_a_skill_that_has_itself_unloaded_first_is_no_way_around(
-    cli: CommandLine, instead: list[dict[str, Any]]
-) -> None:
-    stopped = ask(cli, call("unload_skill", name="csv-report"), *instead, WRITE)
-
-    assert stopped.code == 3
-    assert not (cli.workspace / "note.txt").exists()
 
 
 @pytest.mark.parametrize("name", ["csv-report@bundled", "csv-report-bundled"])
