@@ -3,27 +3,25 @@
 This module imports langchain-openai, which takes a second: import it where such a model is made.
 """
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from types import FunctionType, SimpleNamespace
-from typing import Any, Final, Required
+from typing import Any, Final
 
 import msgspec
 import openai
 from langchain_openai import ChatOpenAI
-from typing_extensions import TypedDict, override
+from typing_extensions import override
 
-from skills_agent.graph.models.errors import IncompleteReplyError, UnreadableReplyError, cause_of
-from skills_agent.graph.models.loops import LoopClients
+from skills_agent.graph.models.errors import IncompleteReplyError, cause_of, unreadable
 from skills_agent.nodes.reply import NO_FINISH_REASON, strict_arguments
 from skills_agent.state.call_ids import portable_id
 
 _PATH: Final = "/chat/completions"
 _CLIENTS_CODE: Final = os.path.join(os.path.dirname(openai.__file__), "")  # noqa: PTH118, PTH120 - a text
-_NO_CHOICES: Final = "it has no `choices`, which hold the answer"
-_NO_EVENTS: Final = "the stream held no events"
 _OPTIONS: Final = {"extra_headers": "headers", "extra_query": "params", "timeout": "timeout"}
 """What ChatOpenAI passes on that is no part of a request's body, and what `post` calls it."""
 
@@ -42,6 +40,35 @@ def compatible_model(**fields: Any) -> ChatOpenAI:
     else:
         model.async_client = AsyncCompletions(lambda: async_client)
     return model
+
+
+class LoopClients:
+    """Stands for OpenAI's asynchronous client: whatever is asked of it is asked of the running loop's.
+
+    langchain-openai keeps one for a process, and a connection works only on the loop that opened it. A
+    program that calls `asyncio.run` twice would get "Event loop is closed" the second time, from a
+    connection that the first had left open.
+    """
+
+    def __init__(self, client: openai.AsyncOpenAI) -> None:
+        """Take the client that each loop gets a copy of, with connections of its own."""
+        self._client = client
+        self._copies: dict[asyncio.AbstractEventLoop, openai.AsyncOpenAI] = {}
+
+    def here(self) -> openai.AsyncOpenAI:
+        """Return the client of the loop that runs now."""
+        loop = asyncio.get_running_loop()
+        client = self._copies.get(loop)
+        if client is None:
+            client = self._client.copy(http_client=openai.DefaultAsyncHttpxClient())
+            # As a whole: other threads may have loops.
+            open_ones = {each: kept for each, kept in self._copies.items() if not each.is_closed()}
+            self._copies = {**open_ones, loop: client}
+        return client
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the client of this loop has of that name."""
+        return getattr(self.here(), name)
 
 
 class Completions:
@@ -137,72 +164,40 @@ def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-class _Function(TypedDict, total=False):
-    name: str | None
-    arguments: str | dict[str, Any] | None
-
-
-class _Call(TypedDict, total=False):
-    id: str | int | None
-    function: Required[_Function]
-
-
-class _Message(TypedDict, total=False):
-    content: str | list[Any] | None
-    refusal: str | None
-    tool_calls: list[_Call] | None
-
-
-class _Choice(TypedDict, total=False):
-    message: Required[_Message]
-    finish_reason: str | None
-
-
-class _Reply(TypedDict, total=False):
-    """What langchain-openai reads of a reply without looking whether it is there."""
-
-    choices: Required[list[_Choice]]
-    usage: dict[str, Any] | None
-
-
-class _ChoicePart(TypedDict, total=False):
-    delta: Required[_Message | None]
-    finish_reason: str | None
-
-
-class _Part(TypedDict, total=False):
-    """The same of a part of a streamed one."""
-
-    choices: list[_ChoicePart] | None
-    usage: dict[str, Any] | None
-
-
-def _checked(reply: Any, form: Any) -> Any:
-    """Return a reply, or a part of one, as JSON of a form; raises UnreadableReplyError."""
-    read = reply.model_dump(warnings=False) if isinstance(reply, openai.BaseModel) else reply
+@contextmanager
+def _read_in_our_form() -> Iterator[None]:
+    """Raise it as a failure of the server where code in this block stumbles over a reply of another form."""
     try:
-        msgspec.convert(read, form)
-    except msgspec.ValidationError as error:
-        raise UnreadableReplyError(cause_of(error)) from error
+        yield
+    except (AttributeError, LookupError, TypeError) as error:
+        raise unreadable(cause_of(error)) from error
+
+
+def _fields(reply: Any) -> dict[str, Any]:
+    """Return a reply, or a part of one, as a dict; it is an object of OpenAI's where somebody looks at it."""
+    read = reply.model_dump(warnings=False) if isinstance(reply, openai.BaseModel) else reply
+    if not isinstance(read, dict) or not isinstance(read.get("usage") or {}, dict):
+        raise TypeError(f"this is none: {read!r}")
     return read
 
 
 def _whole(reply: Any) -> Any:
     """Return a whole reply as langchain-openai reads it."""
-    # A server that calls it another type gets its JSON read all the same.
-    read = _checked(json.loads(reply) if isinstance(reply, str) else reply, dict[str, Any])
-    if error := read.get("error"):
-        raise UnreadableReplyError(cause_of(ValueError(error)))
-    if not read.get("choices"):
-        raise UnreadableReplyError(_NO_CHOICES)
-    for choice in _checked(read, _Reply)["choices"]:
-        message = choice["message"]
-        is_refusal = _made_readable(message)
-        for call in message.get("tool_calls") or ():
-            if isinstance(arguments := call["function"].get("arguments"), str):
-                call["function"]["arguments"] = _strictly(arguments)
-        # Some servers do not say how a reply ended. One that is not streamed is whole where it could be read.
-        choice["finish_reason"] = "refusal" if is_refusal else choice.get("finish_reason") or "complete"
+    with _read_in_our_form():
+        # A server that calls it another type gets its JSON read all the same.
+        read = _fields(json.loads(reply) if isinstance(reply, str) else reply)
+        if error := read.get("error"):
+            raise unreadable(cause_of(ValueError(error)))
+        if not read.get("choices"):
+            raise unreadable("it has no `choices`, which hold the answer")
+        for choice in read["choices"]:
+            message = choice["message"]
+            is_refusal = _made_readable(message)
+            for call in message.get("tool_calls") or ():
+                if isinstance(arguments := call["function"].get("arguments"), str):
+                    call["function"]["arguments"] = _strictly(arguments)
+            # Some servers do not say how a reply ended. One that is not streamed is whole if read.
+            choice["finish_reason"] = "refusal" if is_refusal else choice.get("finish_reason") or "complete"
     return read
 
 
@@ -242,21 +237,21 @@ class _Reading:
 
     def part(self, part: Any) -> Any:
         """Return a part as langchain-openai reads it."""
-        read = _checked(part, _Part)
         self._has_begun = True
-        for choice in read.get("choices") or ():
-            self._is_refusal |= _made_readable(choice["delta"] or {})
-            if choice.get("finish_reason"):
-                self._has_ended = True
-                choice["finish_reason"] = "refusal" if self._is_refusal else choice["finish_reason"]
+        with _read_in_our_form():
+            read = _fields(part)
+            for choice in read.get("choices") or ():
+                self._is_refusal |= _made_readable(choice["delta"] or {})
+                if choice.get("finish_reason"):
+                    self._has_ended = True
+                    choice["finish_reason"] = "refusal" if self._is_refusal else choice["finish_reason"]
         return read
 
     def check(self) -> None:
         """Raise where the stream was cut off."""
         if not self._has_begun:
-            error = UnreadableReplyError(_NO_EVENTS)
-            error.is_retryable = True  # A server that went away before its first event looks like that, too.
-            raise error
+            # A server that went away before its first event looks like that, too.
+            raise unreadable("the stream held no events", is_retryable=True)
         if not self._has_ended:
             raise IncompleteReplyError(NO_FINISH_REASON)
 

@@ -4,8 +4,7 @@
     └── ModelError                        no usable model is named, or one that may not be chosen
         └── ModelCallError                the provider was not reached, or failed
             ├── IncompleteReplyError      its answer broke off
-            ├── NoAnswerError             its reply answers nothing, twice
-            └── UnreadableReplyError      its answer is no reply of a model
+            └── NoAnswerError             its reply answers nothing, twice
 
 A bare ModelError is raised before a model is asked. `calling` turns what providers raise during a
 turn into a ModelCallError; anything else that a model raises is a bug and propagates.
@@ -123,12 +122,14 @@ class NoAnswerError(ModelCallError):
     model: str
 
 
-class UnreadableReplyError(ModelCallError):
-    code = "model-reply-unreadable"
-    sentence = (
-        "The model's server answered with something that is not a chat completion ({text}). "
+def unreadable(cause: str, *, is_retryable: bool = False) -> ModelCallError:
+    """Return the failure of a server whose answer is no reply of a model."""
+    error = ModelCallError(
+        f"The model's server answered with something that is not a chat completion ({cause}). "
         "Check that the base URL is that of an OpenAI-compatible API (it often ends in /v1)."
     )
+    error.code, error.is_retryable = "model-reply-unreadable", is_retryable
+    return error
 
 
 def wait_before_retry(error: Exception) -> float | None:
@@ -160,8 +161,8 @@ def calling(model: str) -> Iterator[None]:
 
 def explain(error: Exception, model: str) -> ModelCallError | None:
     """Return the failure in one sentence, or None when `error` is not about a provider."""
-    if unreadable := _unreadable(error):
-        return unreadable
+    if unread := _unread(error):
+        return unread
     if broken := _why_broken(error):
         return IncompleteReplyError(broken)
     if not _is_of_provider(error):
@@ -209,16 +210,15 @@ def _asked_wait(error: Exception) -> float:
     return RETRY_WAIT
 
 
-def _unreadable(error: Exception) -> UnreadableReplyError | None:
+def _unread(error: Exception) -> ModelCallError | None:
     # During a call nothing but a reply is parsed.
     if isinstance(error, json.JSONDecodeError):
-        unreadable = UnreadableReplyError(cause_of(error))
-        unreadable.is_retryable = error.doc.strip()[:1] in {"", "{"}  # It may have been cut off.
-        return unreadable
+        may_be_cut_off = error.doc.strip()[:1] in {"", "{"}
+        return unreadable(cause_of(error), is_retryable=may_be_cut_off)
     if isinstance(error, ValidationError) and error.title in _READ_AS:
-        return UnreadableReplyError(cause_of(error))
+        return unreadable(cause_of(error))
     if isinstance(error, IndexError):  # LangChain takes the first choice, and there may be none.
-        return UnreadableReplyError("there is no choice in it")
+        return unreadable("there is no choice in it")
     return None
 
 

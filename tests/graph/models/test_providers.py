@@ -25,7 +25,6 @@ from skills_agent.graph.models.errors import (
     IncompleteReplyError,
     ModelCallError,
     ModelError,
-    UnreadableReplyError,
     calling,
     explain,
     wait_before_retry,
@@ -421,7 +420,7 @@ GARBAGE = {
 @pytest.mark.variants
 def test_garbage_is_a_clear_error(server: OpenAIServer, answer: Raw) -> None:
     server.answers.append(answer)
-    with pytest.raises(UnreadableReplyError, match="not a chat completion") as caught, calling("openai:m"):
+    with pytest.raises(ModelCallError, match="not a chat completion") as caught, calling("openai:m"):
         model_on(server).invoke("hi")
     assert "base URL" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -430,7 +429,7 @@ def test_garbage_is_a_clear_error(server: OpenAIServer, answer: Raw) -> None:
 @pytest.mark.parametrize("body", [b'{"id": "x", "choices": []}', b'{"id": "x", "choices": null}', b"{}"])
 def test_an_answer_without_a_choice_is_told_in_plain_words(server: OpenAIServer, body: bytes) -> None:
     server.answers.append(Raw(200, body))
-    with pytest.raises(UnreadableReplyError, match=r"\(it has no `choices`, which hold the answer\)"):
+    with pytest.raises(ModelCallError, match=r"\(it has no `choices`, which hold the answer\)"):
         model_on(server).invoke("hi")
 
 
@@ -450,7 +449,7 @@ STREAMED_GARBAGE = {
 @pytest.mark.variants
 def test_streamed_garbage_is_a_clear_error(server: OpenAIServer, answer: Raw) -> None:
     server.answers.append(answer)
-    with pytest.raises(UnreadableReplyError, match="not a chat completion"), calling("openai:m"):
+    with pytest.raises(ModelCallError, match="not a chat completion"), calling("openai:m"):
         list(model_on(server).stream("hi"))
 
 
@@ -483,7 +482,7 @@ def test_half_a_character_is_incomplete(server: OpenAIServer) -> None:
 )
 def test_half_a_body_may_be_asked_for_again(server: OpenAIServer, body: str, is_retried: bool) -> None:
     server.answers.append(Raw(200, body.encode()))
-    with pytest.raises(UnreadableReplyError) as caught, calling("openai:m"):
+    with pytest.raises(ModelCallError) as caught, calling("openai:m"):
         model_on(server).invoke("hi")
     assert (wait_before_retry(caught.value) is not None) == caught.value.is_retryable == is_retried
     assert wait_before_retry(ModelCallError("no")) is None
@@ -517,7 +516,7 @@ def test_a_call_that_fits_into_no_message_is_told(server: OpenAIServer) -> None:
     event = {"id": "1", "choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}]}
     server.answers.append(Raw(200, f"data: {json.dumps(event)}\n\n".encode(), "text/event-stream"))
     host = ChatOpenAI(model="m", base_url=server.base_url, api_key=SecretStr(KEY), max_retries=0)
-    with pytest.raises(UnreadableReplyError, match="valid string"), calling("openai:m"):
+    with pytest.raises(ModelCallError, match="valid string"), calling("openai:m"):
         list(host.stream("hi"))
 
 
