@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import cache, partial
 from inspect import isgeneratorfunction
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
@@ -89,20 +89,26 @@ ROUTES: Final[Mapping[str, Callable[[AgentState], Any]]] = {
 }
 
 
-def build_graph(  # noqa: PLR0913 - the parts that a host may bring, each by its name
+class HostParts(TypedDict, total=False):
+    """What a host may bring, each by its name: `build_graph` says what each is."""
+
+    model: str | ModelRunnable | None
+    tools: Sequence[HostTool] | None
+    system_prompt: SystemPrompt | None
+    runner: ScriptRunner | None
+    sources: Sequence[Source] | None
+    embeddings: Embedder | None
+    approvers: Sequence[Approver]
+    journal: Journal | None
+    locks: ThreadLocks | None
+    allowed_types: Collection[type]
+
+
+def build_graph(
     settings: Settings | None = None,
     *,
-    model: str | ModelRunnable | None = None,
-    tools: Sequence[HostTool] | None = (),
-    system_prompt: SystemPrompt | None = None,
     response_format: ResponseFormat | None = None,
-    runner: ScriptRunner | None = None,
-    sources: Sequence[Source] | None = None,
-    embeddings: Embedder | None = None,
-    approvers: Sequence[Approver] = (),
-    journal: Journal | None = None,
-    locks: ThreadLocks | None = None,
-    allowed_types: Collection[type] = (),
+    **parts: Unpack[HostParts],
 ) -> AgentGraph:
     """Return the agent, ready for `.compile(checkpointer=..., store=...)`.
 
@@ -122,20 +128,7 @@ def build_graph(  # noqa: PLR0913 - the parts that a host may bring, each by its
     (docs/guarantees.md). `allowed_types` are classes of the host that checkpoints may hold beside messages
     and plain values; others are not read.
     """
-    host = Host(
-        settings or Settings.load(),
-        model=model,
-        tools=tools,
-        system_prompt=system_prompt,
-        form=form_of(response_format),
-        runner=runner,
-        sources=sources,
-        embeddings=embeddings,
-        approvers=approvers,
-        journal=journal,
-        locks=locks,
-        allowed_types=allowed_types,
-    )
+    host = Host(settings or Settings.load(), form=form_of(response_format), **parts)
     return wire(Services(host), response_format)
 
 

@@ -136,17 +136,16 @@ class ConfigFile(NamedTuple):
             raise ValueError(self.fault)
         text = self.raw.decode()
         try:
-            values = _read_toml(text) if self.path.suffix == ".toml" else _read_json(text)
+            is_toml = self.path.suffix == ".toml"
+            values = _read_toml(text) if is_toml else json.loads(text, object_pairs_hook=_once)
         except RecursionError as error:
             raise ValueError("it is nested too deeply") from error
         if not isinstance(values, dict):
             raise ValueError("it must hold an object of settings")  # noqa: TRY004 - of the file, not of us
         return flat(values, kinds)
 
-    def believed(
-        self, kinds: Mapping[str, Any], *, may_have: Callable[[str], bool] = lambda _: True
-    ) -> dict[str, Any]:
-        """Return the settings of a file that is believed. Raises SettingsError."""
+    def believed(self, kinds: Mapping[str, Any], may_have: Callable[[str], bool]) -> dict[str, Any]:
+        """Return the settings of a file that is believed, if it may have each. Raises SettingsError."""
         try:
             values = self.values(kinds)
         except ValueError as error:
@@ -206,13 +205,18 @@ def read_user_file(path: Path) -> ConfigFile | None:
         return ConfigFile(path, fault=f"{error.strerror}")
 
 
-def joined(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of all layers, the strongest last."""
+def joined(*layers: tuple[Mapping[str, Any], Mapping[str, str]]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values of all layers, the strongest last, and where each is from, as each layer does."""
     values: dict[str, Any] = {}
-    for layer in layers:
-        both = {JOINED: {**values[JOINED], **layer[JOINED]}} if JOINED in values and JOINED in layer else {}
-        values |= {**layer, **both}
-    return values
+    origins: dict[str, str] = {}
+    for own, places in layers:
+        before, origin = values.get(JOINED), origins.get(JOINED)
+        values |= own
+        origins |= places
+        if before is not None and JOINED in own:
+            values[JOINED] = {**before, **own[JOINED]}
+            origins[JOINED] = f"{origin}, {places[JOINED]}"
+    return values, origins
 
 
 def notice(file: ConfigFile, state: str, stricter: Iterable[str], ignored: Iterable[str], where: str) -> str:
@@ -249,10 +253,6 @@ def _sized(path: Path, raw: bytes) -> ConfigFile:
     if len(raw) > MAX_CONFIG:
         return ConfigFile(path, fault=f"it is larger than {MAX_CONFIG:,} bytes")
     return ConfigFile(path, raw)
-
-
-def _read_json(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_once)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ client of a server) needs no class of the host; the host gets objects of its own
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 from functools import partial
 from types import UnionType
@@ -98,8 +98,7 @@ def _plain(adapter: TypeAdapter[Any], given: Any) -> Any:
     try:
         checked = adapter.validate_json(json.dumps(given))
     except ValidationError as error:
-        faults = [": ".join([".".join(map(str, each["loc"])), each["msg"]]) for each in error.errors()]
-        raise ValueError("; ".join(fault.removeprefix(": ") for fault in faults)) from error
+        raise _fault((each["loc"], each["msg"]) for each in error.errors()) from error
     return adapter.dump_python(checked, mode="json", by_alias=True, round_trip=True)
 
 
@@ -117,14 +116,17 @@ def _json_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], Any]:
     validator = Draft202012Validator(schema)
 
     def check(given: Any) -> Any:
-        faults = [
-            ": ".join([".".join(map(str, each.path)), each.message]) for each in validator.iter_errors(given)
-        ]
-        if faults:
-            raise ValueError("; ".join(fault.removeprefix(": ") for fault in faults))
+        if faults := [(each.path, each.message) for each in validator.iter_errors(given)]:
+            raise _fault(faults)
         return given
 
     return check
+
+
+def _fault(faults: Iterable[tuple[Iterable[Any], str]]) -> ValueError:
+    """Return what is wrong where in an answer."""
+    named = [(".".join(map(str, place)), text) for place, text in faults]
+    return ValueError("; ".join(f"{place}: {text}" if place else text for place, text in named))
 
 
 def _checked(checks: Mapping[str, Callable[[Any], Any]], given: Any, name: str | None) -> Any:
@@ -149,8 +151,8 @@ def _tool(name: str, described: Mapping[str, Any]) -> dict[str, Any]:
     whole = dereference_refs(dict(described))
     about = str(described.get("description") or "").strip()
     parameters = {key: each for key, each in whole.items() if key not in {"$defs", "title", "description"}}
-    said = "Give the final answer. Call it alone, when nothing else is left to do."
-    function = {"name": name, "description": f"{about}\n\n{said}".lstrip(), "parameters": parameters}
+    text = f"{about}\n\nGive the final answer. Call it alone, when nothing else is left to do.".lstrip()
+    function = {"name": name, "description": text, "parameters": parameters}
     return {"type": "function", "function": function}
 
 
@@ -160,13 +162,11 @@ class StructuredResponse(LastValue[Any]):
     An answer that does not fit the class any more, of an earlier release of the host, is given as it is.
     """
 
-    __slots__ = ("made", "restore")
+    __slots__ = ("restore",)
 
-    def __init__(self, typ: Any, key: str = "", restore: Callable[[Any], Any] = lambda plain: plain) -> None:
+    def __init__(self, typ: Any, key: str = "", *, restore: Callable[[Any], Any]) -> None:
         super().__init__(typ, key)
         self.restore = restore
-        self.made: Any = None
-        """The object that was made of the value: it is asked for at every step."""
 
     @override
     def copy(self) -> Self:
@@ -177,22 +177,16 @@ class StructuredResponse(LastValue[Any]):
         return self._holding(checkpoint)
 
     @override
-    def update(self, values: Sequence[Any]) -> bool:
-        self.made = None if values else self.made
-        return super().update(values)
-
-    @override
     def is_available(self) -> bool:
         return True
 
     @override
     def get(self) -> Any:
-        if self.made is None and super().is_available() and self.value is not None:
-            self.made = self.restore(self.value)
-        return self.made
+        is_given = super().is_available() and self.value is not None
+        return self.restore(self.value) if is_given else None
 
     def _holding(self, value: Any) -> Self:
-        held = self.__class__(self.typ, self.key, self.restore)
+        held = self.__class__(self.typ, self.key, restore=self.restore)
         held.value = value
         return held
 

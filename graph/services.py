@@ -1,13 +1,10 @@
-"""What the nodes work with, by the settings and by what a host brings: each part is made when it is needed.
-
-Imports inside a method are of what a plain question does not need.
-"""
+"""What the nodes work with, by the settings and by what a host brings: each part is made when needed."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.runtime import Runtime
@@ -16,8 +13,11 @@ from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.hooks import first, hook
+from skills_agent.graph.kept_folders import KeptFolders
 from skills_agent.graph.langgraph_inside import skip_answers, state_now
+from skills_agent.graph.machine import make_runner, why_no_shell_here
 from skills_agent.graph.models.provider import default_model, make_models, model_name
+from skills_agent.graph.needs import machine_of
 from skills_agent.graph.once import once
 from skills_agent.graph.places import (
     closed_places,
@@ -31,13 +31,21 @@ from skills_agent.graph.settings import (
     make_registry,
     refuse_missing_workspace,
 )
+from skills_agent.graph.start_up import protected_entries
 from skills_agent.graph.system_prompt import SystemPrompt, system_prompt_of
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.left_running import LeftRunning
 from skills_agent.graph.threads.locks import ThreadLocks
 from skills_agent.graph.tool_servers import ToolServers, make_servers
-from skills_agent.graph.tools.brought import HostTool
-from skills_agent.graph.vouchers import Vouchers
+from skills_agent.graph.tools import build_tools
+from skills_agent.graph.tools.brought import HostTool, brought
+from skills_agent.graph.tools.change import Changes, changes_in
+from skills_agent.graph.tools.equipment import Kept, Workdir
+from skills_agent.graph.tools.node import tool_node
+from skills_agent.graph.tools.of_extras import ExtraTools
+from skills_agent.graph.tools.offered import OfferedTools
+from skills_agent.graph.tools.workspace import Workspace
+from skills_agent.graph.vouchers import Voucher, signer, vouchers_of
 from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import Journal
@@ -48,26 +56,20 @@ from skills_agent.nodes.wrapped_models import ModelRunnable
 from skills_agent.skills.library.callers import Library
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.machine import Machine
 from skills_agent.skills.policy.lines import NO_LINES, CommandLines
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar, Places
 from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.tool_spec import SHELL_TOOLS
+from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.policy.verdict import Approver
 from skills_agent.skills.posix import MISSING
+from skills_agent.skills.scripts.environment import make_undumpable
 from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.search.vectors import Embedder
 from skills_agent.skills.sources import Source
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.transcript import LOAD_SKILL
-
-if TYPE_CHECKING:
-    from skills_agent.graph.tools.change import Changes
-    from skills_agent.graph.tools.equipment import Kept, Workdir
-    from skills_agent.graph.tools.of_extras import ExtraTools
-    from skills_agent.graph.tools.offered import OfferedTools
-    from skills_agent.graph.tools.workspace import Workspace
-    from skills_agent.skills.machine import Machine
-    from skills_agent.skills.policy.trust import TrustList
 
 _MOST_OFFERED: Final = 200
 """Skills whose names are recorded with each turn."""
@@ -103,21 +105,17 @@ class Services:
 
     def __init__(self, host: Host) -> None:
         """Check the settings. Nothing is read, started or contacted yet. Raises SettingsError."""
-        self.settings = _checked(host)
+        self.settings = settings = _checked(host)
         self.host = host
         self.model = None if isinstance(host.model, str) else host.model
         self.closed = closed_places(self.settings)
         self.system_prompt = system_prompt_of(self.settings, host.system_prompt)
         if host.runner is None:
-            from skills_agent.skills.scripts.environment import make_undumpable  # noqa: PLC0415
-
             make_undumpable()
-        self._check_parts()
-
-    def _check_parts(self) -> None:
-        """Make those parts now that may find a fault in the settings, or in what the host brings."""
-        settings, host = self.settings, self.host
+        self.left_running = LeftRunning()
+        """What tools leave running when they return."""
         asked = {*settings.require_approval_for, *settings.waived_risks, *settings.exclude_tools} - {*RISKS}
+        # These may find a fault in the settings, or in what the host brings: it is told at once.
         faulty = {
             "models": self.model is not None,
             "runner": bool(settings.script_folders),
@@ -188,16 +186,12 @@ class Services:
             self.host.journal,
             self.host.locks,
             keyed(self.host.allowed_types),
+            left_running=self.left_running,
         )
 
     def cancellation(self) -> Cancellation:
         """Return the cancellation of the invocation that the calling node, or tool, runs for."""
         return self.threads.invocations.cancellation()
-
-    @property
-    def left_running(self) -> LeftRunning:
-        """What tools leave running when they return."""
-        return self.threads.left_running
 
     @once
     def lines(self) -> CommandLines:
@@ -206,12 +200,8 @@ class Services:
         return lines
 
     @once
-    def offered(self) -> "OfferedTools":
+    def offered(self) -> OfferedTools:
         """The tools that models are offered."""
-        from skills_agent.graph.tools import build_tools  # noqa: PLC0415
-        from skills_agent.graph.tools.brought import brought  # noqa: PLC0415
-        from skills_agent.graph.tools.offered import OfferedTools  # noqa: PLC0415
-
         settings = self.settings
         of_extras = [tool for each in self.of_extras for tool in each.tools]
         own = build_tools(self, process_environment(), of_extras)
@@ -220,9 +210,7 @@ class Services:
         offered = OfferedTools(own, of_host.own, settings.tool_timeout, places, of_host.provider, self.lines)
         form = self.host.form
         if form and (taken := form.tools.keys() & {*offered, *of_host.provider, LOAD_SKILL}):
-            raise SettingsError(
-                f"A tool is named {min(taken)}, as the form of `response_format`: rename one."
-            )
+            raise SettingsError(f"A tool is named {min(taken)} as the form of `response_format`: rename one.")
         if settings.mcp_servers and self.servers:
             self.servers.offer_tools(offered, settings, self.cancellation)
         return offered
@@ -230,8 +218,6 @@ class Services:
     @once
     def tool_node(self) -> ToolNode:
         """What runs calls of tools."""
-        from skills_agent.graph.tools.node import tool_node  # noqa: PLC0415
-
         return tool_node(self.offered, self.threads.invocations)
 
     @once
@@ -271,7 +257,7 @@ class Services:
             yes=self.host.yes,
             protected_arguments=settings.protected_paths,
             workspace=settings.workspace,
-            workdir=lambda: self.workdir.of_caller(),  # noqa: PLW0108 - as above
+            workdir=lambda: self.workdir.of_caller(),  # noqa: PLW0108 - made when needed
             running=self.threads.invocations.current,
         )
 
@@ -282,62 +268,45 @@ class Services:
     @once
     def runner(self) -> ScriptRunner:
         """What runs programs."""
-        from skills_agent.graph.machine import make_runner  # noqa: PLC0415
-
         return self.host.runner or make_runner(self.settings, self.protected, self.closed)
 
     @once
-    def machine(self) -> "Machine":
+    def machine(self) -> Machine:
         """What needs of skills are held against."""
-        from skills_agent.graph.needs import machine_of  # noqa: PLC0415
-
         faults = self.servers.faults if self.servers else dict
         return machine_of(self.settings, faults, is_elsewhere=self.host.runner is not None)
 
     def absent(self) -> Mapping[str, str]:
         """Return the tools that this machine cannot offer, each with the reason."""
-        from skills_agent.graph.machine import why_no_shell_here  # noqa: PLC0415
-
         reason = why_no_shell_here(self.settings, self.host.runner)
         return dict.fromkeys(SHELL_TOOLS, f"no shell here: {reason}") if reason else {}
 
     @once
     def protected(self) -> tuple[str, ...]:
         """What is protected beside `PROTECTED`."""
-        from skills_agent.graph.start_up import protected_entries  # noqa: PLC0415
-
         return protected_entries(self.settings, self.library.shared.sources)
 
     @once
-    def workdir(self) -> "Workdir":
+    def workdir(self) -> Workdir:
         """Where scripts and commands work."""
-        from skills_agent.graph.tools.equipment import Workdir  # noqa: PLC0415
-
         settings = self.settings
         return Workdir(
             settings.workspace, per_thread=settings.workdir == "thread", protected=settings.protected_paths
         )
 
     @once
-    def kept(self) -> "Kept":
+    def kept(self) -> Kept:
         """What is kept for scripts outside of the workspace."""
-        from skills_agent.graph.kept_folders import KeptFolders  # noqa: PLC0415
-        from skills_agent.graph.tools.equipment import Kept  # noqa: PLC0415
-
         return Kept(KeptFolders(self.settings, self.host.homes), self.policy.trusts)
 
     @once
-    def files(self) -> "Workspace":
+    def files(self) -> Workspace:
         """The files of the workspace."""
-        from skills_agent.graph.tools.workspace import Workspace  # noqa: PLC0415
-
         return Workspace(self.settings.workspace, self.closed)
 
     @once
-    def changes(self) -> "Changes":
+    def changes(self) -> Changes:
         """By tool, what says what a call would change in a file."""
-        from skills_agent.graph.tools.change import changes_in  # noqa: PLC0415
-
         changes = changes_in(self.files)
         for each in self.of_extras:
             changes = each.changes(changes)
@@ -349,32 +318,27 @@ class Services:
         return {tool: measure for each in self.of_extras for tool, measure in each.measures.items()}
 
     @once
-    def of_extras(self) -> "Sequence[ExtraTools]":
+    def of_extras(self) -> Sequence[ExtraTools]:
         """The tools of installed extras."""
         return [made for make in hook("tools") if (made := make(self))]
 
     @once
-    def trust(self) -> "TrustList":
+    def trust(self) -> TrustList:
         """What the person vouches for."""
-        from skills_agent.skills.policy.trust import TrustList  # noqa: PLC0415
-
         return TrustList(self.host.trust_file or trust_file_of(self.settings))
 
     @once
-    def vouchers(self) -> Vouchers:
+    def vouchers(self) -> Sequence[Voucher]:
         """Whose signatures count."""
-        return Vouchers(self.settings)
+        return vouchers_of(self.settings)
 
     def vouch_for(self, folder: Path, name: str, digest: str) -> str:
         """Return who signed this version of a skill, and may do so today; empty for nobody."""
-        return self.vouchers.vouch_for(folder, name, digest)
+        return signer(self.vouchers, folder, name, digest)
 
     @once
     def servers(self) -> ToolServers | None:
-        """The servers that the settings name; they also say of others that nobody named them.
-
-        None where no extra connects any.
-        """
+        """The servers that the settings name, also asked about others; None where no extra connects any."""
         return make_servers(self.settings)
 
     def _connect(self) -> None:

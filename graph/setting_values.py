@@ -22,6 +22,7 @@ from typing import (
 
 import msgspec
 
+from skills_agent.graph.hooks import hook
 from skills_agent.skills.errors import SkillsAgentError
 
 PREFIX: Final = "SKILLS_AGENT_"
@@ -32,14 +33,6 @@ Offer = Literal["auto", "on", "off"]
 
 _OTHER_NAMES_OF_FOLDERS: Final = re.compile(r"skills?_?(roots?|paths?|folders?|director(y|ies)|dirs?)")
 """What other clients call `skills_dirs`."""
-_EARLIER_NAMES: Final = {
-    "tokens": "server_tokens",
-    "checkpointer": "server_database",
-    "network_skills": "sandbox_network",
-    "require_signature": "packages_require_signature",
-    "enable_propose_skill": "packages_propose",
-    "proposal_eval_seconds": "packages_eval_seconds",
-}
 MAY_HOLD_SECRETS: Final = frozenset({"mcp_servers", "server_database"})
 """What no error repeats, and `doctor` does not show."""
 
@@ -95,9 +88,6 @@ class ServerSetting(Protocol):
 @cache
 def kinds_of_extras() -> Mapping[str, Any]:
     """Return the types of the settings of installed extras. Raises SkillsAgentError."""
-    # Most name none of them, and to look for extras takes time.
-    from skills_agent.graph.hooks import hook  # noqa: PLC0415
-
     return {
         f"{table.extra}_{name}": kind
         for table in hook("settings")
@@ -172,11 +162,9 @@ def _kind(name: str, origin: str, kinds: Mapping[str, Any]) -> Any:
     from difflib import get_close_matches  # noqa: PLC0415
 
     known = sorted([*kinds, *kinds_of_extras()])
-    if near := _EARLIER_NAMES.get(name) or (_OTHER_NAMES_OF_FOLDERS.fullmatch(name) and "skills_dirs"):
-        lacks = "" if near in known else " Its extra is not installed."
-        hint = f"Did you mean {near}?{lacks}"
-    elif close := get_close_matches(name, known, n=1, cutoff=0.5):
-        hint = f"Did you mean {close[0]}?"
+    of_folders = ["skills_dirs"] if _OTHER_NAMES_OF_FOLDERS.fullmatch(name) else []
+    if near := of_folders or get_close_matches(name, known, n=1, cutoff=0.5):
+        hint = f"Did you mean {near[0]}?"
     else:
         hint = f"Known: {', '.join(known)}."
     raise SettingsError(f"Unknown setting {name} (from {origin}). {hint}")

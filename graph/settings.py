@@ -3,8 +3,7 @@
 Layers, in order of increasing strength: defaults, the file `.agent/config.json` or `.agent/config.toml` of a
 trusted workspace, the user's file `~/.config/skills-agent/config.toml`, environment variables
 `SKILLS_AGENT_<FIELD>`, and code. Every field has one name in all of them. Unknown names and values of the
-wrong type are refused with the field's name. The file of an untrusted workspace can only tighten what all
-others say (`layers.py`).
+wrong type are refused. The file of an untrusted workspace can only tighten what all others say (`layers.py`).
 
 Imports no LangGraph: `skills list` must answer at once.
 """
@@ -38,7 +37,6 @@ from skills_agent.graph.setting_values import (
     ServerSetting,
     checked,
     from_environment,
-    kinds_of_extras,
 )
 from skills_agent.graph.setting_values import SettingsError as SettingsError  # noqa: PLC0414 - for whoever imports it
 from skills_agent.skills.library.index import Strictness
@@ -46,24 +44,18 @@ from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode
 from skills_agent.skills.policy.risk import Approval
 from skills_agent.skills.policy.trust import TrustedPath, TrustFileError, TrustList
+from skills_agent.skills.search.vectors import Embedder, Vectors
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import DirectorySource, standard_sources
 from skills_agent.state.budget import Limits, OnChange, Positive
 
 if TYPE_CHECKING:
     from skills_agent.skills.library.snapshots import SnapshotStore
-    from skills_agent.skills.search.vectors import Embedder, Vectors
 
 logger = logging.getLogger(__name__)
 
-UNKNOWN_WINDOW: Final = 128_000
-"""The context window in tokens of a model that does not state its own."""
-Sandbox = Literal["auto", "require", "off"]
-
 _NO_SETTINGS: Final = frozenset({"home", "extras", "origins", "offered_dirs", "waived_risks"})
 """Fields that nobody sets by a name: the folder of this user, and what is from where."""
-_NOT_FOR_WORKSPACES: Final = frozenset({"workspace"})
-"""Beside the settings of extras: no file of a workspace may set them, trusted or not."""
 
 
 def current_folder() -> Path:
@@ -131,7 +123,7 @@ class Settings(Limits):
     script_folders: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """[Folders](skills.md#shared-folders) that a skill's scripts see, to write behind `rw:`:
     `{"notes": ["rw:~/Notes"]}`."""
-    sandbox: Sandbox = "auto"
+    sandbox: Literal["auto", "require", "off"] = "auto"
     """Run scripts in bubblewrap: where it works (`auto`), there or not at all (`require`), never (`off`)."""
     workdir: Literal["workspace", "thread"] = "workspace"
     """Where scripts work: in the workspace, or in `.agent/work/<thread>` with the workspace to read."""
@@ -200,29 +192,27 @@ class Settings(Limits):
         if file is None:
             return settings
         trusted = _trusted(settings).get(str(file.path))
-        is_trusted = trusted == file.digest and not file.fault
-        return settings.believing(file) if is_trusted else settings.tightened_by(file, trusted)
+        if trusted == file.digest and not file.fault:
+            return settings.believing(file)
+        return settings.tightened_by(file, trusted)
 
     @classmethod
     def load_own(cls, workspace: Path | None = None, *, home: Path | None = None, **code: Any) -> Self:
         """Return the settings without the file of the workspace, as `load` does. Raises SettingsError."""
+        code = {"workspace": workspace, **code}
         from_code = _checked({name: value for name, value in code.items() if value is not None}, "code")
         of_environment = from_environment(process_environment(), setting_kinds())
         home = (home or Path.home()).expanduser()
         user_file = user_folder("XDG_CONFIG_HOME", home / ".config") / "config.toml"
         from_user = _from_user_file(user_file)
-        from_code |= {"workspace": workspace} if workspace else {}
-        layers = (
+        values, named = joined(
             (from_user, dict.fromkeys(from_user, str(user_file))),
             (of_environment, {name: f"{PREFIX}{name.upper()}" for name in of_environment}),
             (from_code, dict.fromkeys(from_code, "code")),
         )
-        origins = dict.fromkeys(setting_kinds(), DEFAULT)
-        for _, each in layers:
-            both = {JOINED: f"{origins[JOINED]}, {each[JOINED]}"} if JOINED in each.keys() & origins else {}
-            origins |= each | both
-        values = joined(*(values for values, _ in layers))
-        settings = cls(workspace=Path(values.pop("workspace", None) or current_folder()), home=home)
+        origins = {**dict.fromkeys(setting_kinds(), DEFAULT), **named}
+        workspace = Path(values.pop("workspace", None) or current_folder())
+        settings = cls(workspace=workspace, home=home)
         settings = settings._with(values, origins)
         refuse_missing_workspace(settings)
         # A relative one of the environment is in whatever workspace is opened.
@@ -242,21 +232,20 @@ class Settings(Limits):
 
     def believing(self, file: ConfigFile) -> Self:
         """Return the settings with those of the workspace's file, which is trusted and the weakest layer."""
-        said = file.believed(setting_kinds(), may_have=_is_for_workspaces)
+        said = file.believed(setting_kinds(), _is_for_workspaces)
         own = {name for name, origin in self.origins.items() if origin != DEFAULT}
         values = {name: value for name, value in said.items() if name not in own}
         origins = dict.fromkeys(values, f"{file.name} (trusted)")
         if JOINED in said and JOINED in own and not said[JOINED].keys() <= self.mcp_servers.keys():
             values[JOINED] = {**said[JOINED], **self.mcp_servers}
             origins[JOINED] = f"{file.name} (trusted), {self.origins[JOINED]}"
-        folders = values["skills_dirs"] = self.in_workspace(values.get("skills_dirs", ()))
-        if not folders:
-            del values["skills_dirs"]
+        folders = self.in_workspace(values.pop("skills_dirs", ()))
+        values |= {"skills_dirs": folders} if folders else {}
         if values:
             logger.warning("Settings from the trusted %s: %s.", file.name, names_text(values))
         waived = self.require_approval_for - values.get("require_approval_for", self.require_approval_for)
-        offered = (*self.offered_dirs, *folders)
-        return replace(self._with(values, origins), offered_dirs=offered, waived_risks=waived)
+        settings = self._with(values, origins)
+        return replace(settings, offered_dirs=(*self.offered_dirs, *folders), waived_risks=waived)
 
     def tightened_by(self, file: ConfigFile, trusted: str | None) -> Self:
         """Return the settings with what a file that is not trusted makes stricter."""
@@ -279,11 +268,9 @@ class Settings(Limits):
 def refuse_missing_workspace(settings: Settings) -> None:
     """Raise SettingsError where the workspace is no folder: the records of runs would make a misspelt one."""
     if not os.path.isdir(settings.workspace):  # noqa: PTH112 - that of Path raises where it may not look
-        origin = settings.origins.get("workspace", "code")
-        raise SettingsError(
-            f"Setting workspace (from {origin}): there is no folder {str(settings.workspace)!r}. "
-            "Make it, or name another one."
-        )
+        where = f"Setting workspace (from {settings.origins.get('workspace', 'code')})"
+        folder = str(settings.workspace)
+        raise SettingsError(f"{where}: there is no folder {folder!r}. Make it, or name another one.")
 
 
 def open_snapshots(settings: Settings) -> "SnapshotStore":
@@ -293,20 +280,10 @@ def open_snapshots(settings: Settings) -> "SnapshotStore":
     return SnapshotStore(cache_folder(settings) / "snapshots")
 
 
-def server_database(settings: Settings) -> str:
-    """Return the connection string of the database that LangGraph's server keeps threads in; empty for none.
-
-    The server reads it from these variables, too; the setting `server_database` is stronger.
-    """
-    environment = process_environment()
-    named = [settings.database, environment.get("DATABASE_URI"), environment.get("POSTGRES_URI")]
-    return next((dsn for dsn in named if dsn and dsn.startswith(("postgres://", "postgresql://"))), "")
-
-
 def make_registry(
     settings: Settings,
     sources: Sequence[Source] | None = None,
-    embeddings: "Embedder | None" = None,
+    embeddings: Embedder | None = None,
     servers: Any = None,
     *,
     keep_index: bool = True,
@@ -324,7 +301,7 @@ def make_registry(
         sources,
         Strictness(block_angle_brackets=settings.block_angle_brackets_in_frontmatter),
         index=cache_folder(settings) / "index" if keep_index else None,
-        vectors=_vectors(embeddings) if embeddings else None,
+        vectors=Vectors(embeddings) if embeddings else None,
         snapshots=partial(open_snapshots, settings),
         needs=partial(first, "needs"),
     )
@@ -344,14 +321,7 @@ def folder_sources(settings: Settings) -> list[DirectorySource]:
 def _of_servers(settings: Settings, servers: Any) -> "Sequence[Source]":
     if not any(each.skills for each in settings.mcp_servers.values()) or (make := first("servers")) is None:
         return ()
-    sources: Sequence[Source] = (servers or make(settings)).sources()
-    return sources
-
-
-def _vectors(embeddings: "Embedder") -> "Vectors":
-    from skills_agent.skills.search.vectors import Vectors  # noqa: PLC0415 - only hosts with a model need it
-
-    return Vectors(embeddings)
+    return [*(servers or make(settings)).sources()]
 
 
 def registry_of(settings: Settings, more: Sequence[Path]) -> Registry:
@@ -371,12 +341,13 @@ def _checked(values: Mapping[str, Any], origin: str) -> dict[str, Any]:
 
 
 def _is_for_workspaces(name: str) -> bool:
-    return name == JOINED or (name in setting_kinds() and name not in _NOT_FOR_WORKSPACES)
+    """Return whether a file of a workspace, if it is trusted, may set it: of extras, only the servers."""
+    return name == JOINED or (name in setting_kinds() and name != "workspace")
 
 
 def _from_user_file(path: Path) -> dict[str, Any]:
     file = read_user_file(path)
-    values = file.believed(setting_kinds(), may_have=lambda name: name != "workspace") if file else {}
+    values = file.believed(setting_kinds(), lambda name: name != "workspace") if file else {}
     # Its folders are not those of whatever workspace it is read in.
     if "skills_dirs" in values:
         values["skills_dirs"] = tuple(path.parent / each.expanduser() for each in values["skills_dirs"])
@@ -388,7 +359,7 @@ def workspace_file(settings: Settings) -> tuple[TrustedPath | None, dict[str, An
     file = read_workspace_file(settings.workspace)
     if file is None:
         return None, {}
-    values = file.believed(setting_kinds(), may_have=_is_for_workspaces)
+    values = file.believed(setting_kinds(), _is_for_workspaces)
     return TrustedPath(str(file.path), file.digest), values
 
 
@@ -412,15 +383,14 @@ class ShownSetting(NamedTuple):
 
 def shown_settings(settings: Settings, redacted: Callable[[Any], Any]) -> list[ShownSetting]:
     """Return every setting with its value, `redacted` of secrets, and where it is from."""
-    names = [*setting_kinds(), *(name for name in kinds_of_extras() if name in settings.extras)]
+    values = {name: getattr(settings, name) for name in setting_kinds()} | dict(settings.extras)
     return [
-        ShownSetting(name, redacted(_shown(settings, name)), settings.origins.get(name, "code"))
-        for name in names
+        ShownSetting(name, redacted(_shown(name, value)), settings.origins.get(name, "code"))
+        for name, value in values.items()
     ]
 
 
-def _shown(settings: Settings, name: str) -> Any:
-    value = settings.extras[name] if name in settings.extras else getattr(settings, name)
+def _shown(name: str, value: Any) -> Any:
     if name in MAY_HOLD_SECRETS and isinstance(value, str):
         return value and "[secret]"
     if isinstance(value, frozenset):

@@ -1,6 +1,6 @@
 """Whose signature a skill carries: installed extras say it (the hook `vouch`). Imports no LangGraph."""
 
-from functools import cached_property
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,22 +23,12 @@ class Voucher(Protocol):
         """
 
 
-class Vouchers:
-    """All of them: one that vouches is enough."""
+def vouchers_of(settings: "Settings") -> list[Voucher]:
+    """Return what the installed extras bring; nothing is read yet."""
+    return [make(settings) for make in hook("vouch")]
 
-    def __init__(self, settings: "Settings") -> None:
-        """Nothing is read yet."""
-        self._settings = settings
 
-    @cached_property
-    def _each(self) -> tuple[Voucher, ...]:
-        return tuple(make(self._settings) for make in hook("vouch"))
-
-    def may_have(self, folder: Path) -> bool:
-        """Return as `Voucher` does."""
-        return any(each.may_have(folder) for each in self._each)
-
-    def vouch_for(self, folder: Path, name: str, digest: str) -> str:
-        """Return and raise as `Voucher` does."""
-        found = (each.vouch_for(folder, name, digest) for each in self._each)
-        return next(filter(None, found), "")
+def signer(vouchers: Iterable[Voucher], folder: Path, name: str, digest: str) -> str:
+    """Return and raise as `vouch_for`: one that vouches is enough."""
+    found = (each.vouch_for(folder, name, digest) for each in vouchers)
+    return next(filter(None, found), "")

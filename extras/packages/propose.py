@@ -226,7 +226,7 @@ class ProposeSkill:
                 return "a person vouches for it, or for a version of it (skills-agent trust)"
         except TrustFileError as error:
             return f"it cannot be told whether a person vouches for it: {str(error).rstrip('.')}"
-        signer = self.services.vouchers.vouch_for(folder, name, digest)
+        signer = self.services.vouch_for(folder, name, digest)
         return f"it is signed by {visible_line(signer)}" if signer else ""
 
     def _trusted_source(self) -> DirectorySource | None:

@@ -211,16 +211,16 @@ def signer_of(settings: Settings, skill: SkillMetadata) -> str:
     """Return who signed a skill as it is now, so that it is trusted; empty for nobody."""
     if skill.trusted:
         return ""
-    from skills_agent.graph.vouchers import Vouchers
+    from skills_agent.graph.vouchers import signer, vouchers_of
     from skills_agent.skills.errors import SkillError
     from skills_agent.skills.library.contents import measure
 
-    folder, vouchers = Path(skill.path).parent, Vouchers(settings)
-    if not vouchers.may_have(folder):
+    folder, vouchers = Path(skill.path).parent, vouchers_of(settings)
+    if not any(each.may_have(folder) for each in vouchers):
         return ""
     try:
         digest = measure(folder, None, ContentLimits()).digest
-        return vouchers.vouch_for(folder, skill.name, digest)
+        return signer(vouchers, folder, skill.name, digest)
     except (SkillError, OSError):  # the agent says so where it counts
         return ""
 

@@ -24,13 +24,15 @@ from skills_agent.graph.models.local import LocalChatModel
 from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.scripted import ScriptedChatModel, read_script
 from skills_agent.graph.places import process_environment
-from skills_agent.graph.settings import UNKNOWN_WINDOW, Settings, SettingsError
+from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.nodes.model_call import ChosenModel, Models
 from skills_agent.nodes.prompt_cache import BreakpointStyle
 from skills_agent.nodes.wrapped_models import ModelRunnable, chat_models, has_bound_tools
 from skills_agent.skills.errors import list_names
 from skills_agent.state.context import Context
 
+UNKNOWN_WINDOW: Final = 128_000
+"""The context window in tokens of a model that does not state its own."""
 KEY = "OPENAI_API_KEY"
 BASE_URL = "OPENAI_BASE_URL"
 PARAMETERS = frozenset(

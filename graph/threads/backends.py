@@ -14,10 +14,10 @@ from langgraph.store.memory import InMemoryStore
 
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.langgraph_inside import identity_of, kind_of
-from skills_agent.graph.places import make_state_folder, state_folder
+from skills_agent.graph.places import make_state_folder, process_environment, state_folder
 from skills_agent.graph.private_files import make_private_folder
 from skills_agent.graph.serialisation import Key
-from skills_agent.graph.settings import Settings, server_database
+from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.journals import FileJournal
 from skills_agent.graph.threads.left_running import LeftRunning
 from skills_agent.graph.threads.locks import FileLocks, LockTable, ThreadLocks
@@ -65,7 +65,7 @@ class ThreadServices:
         if kind == "postgres":
             return _journal_in(postgres().conninfo_of(saver))
         if is_served:
-            found, dsn = find_postgres(), server_database(self.settings)
+            found, dsn = find_postgres(), _server_database(self.settings)
             return _journal_in(dsn) if dsn and found and found.is_usable() else self._file_journal
         if kind == "memory":
             return _shared_by(saver).journal
@@ -104,6 +104,16 @@ class ThreadServices:
         if self.locks is not None:
             return LockTable(self.locks)
         return LockTable(FileLocks(make_private_folder(make_state_folder(self.settings) / LOCK_FOLDER)))
+
+
+def _server_database(settings: Settings) -> str:
+    """Return the connection string of the database that LangGraph's server keeps threads in; empty for none.
+
+    The server reads it from these variables, too; the setting `server_database` is stronger.
+    """
+    environment = process_environment()
+    named = [settings.database, environment.get("DATABASE_URI"), environment.get("POSTGRES_URI")]
+    return next((dsn for dsn in named if dsn and dsn.startswith(("postgres://", "postgresql://"))), "")
 
 
 class _Shared(NamedTuple):

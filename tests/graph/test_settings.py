@@ -136,7 +136,6 @@ def test_what_is_believed_is_in_no_relative_place(monkeypatch: pytest.MonkeyPatc
         ({"max_model_calls": True}, ["max_model_calls"]),
         ({"script_timeout": -1}, ["script_timeout"]),
         ({"skill_folders": ["x"]}, ["skill_folders", "Did you mean skills_dirs?"]),
-        ({"tokens": "x"}, ["tokens", "Did you mean server_tokens?"]),
         ({"server": {"tokens": "x"}}, ["server_tokens cannot be"]),
         ({"sandbox_network": ["x"]}, ["sandbox_network cannot be"]),
         ({"mcp": {"servers": {}}, "mcp_servers": {}}, ["mcp_servers twice"]),

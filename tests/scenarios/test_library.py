@@ -17,6 +17,7 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from skills_agent.graph import Settings, build_graph
+from skills_agent.graph.build import HostParts
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.services import Host
 from skills_agent.skills.sources import MemorySource
@@ -32,14 +33,10 @@ def skill(skills_dir: Path) -> None:
 
 
 def test_help_shows_and_explains_everything_that_a_program_may_bring() -> None:
-    shown, made_of = (inspect.signature(each).parameters for each in (build_graph, Host))
-    handed_on = [str(shown[name]) for name in shown if name not in {"settings", "response_format"}]
-    assert handed_on == [
-        str(made_of[name])
-        for name in made_of
-        if name not in {"settings", "yes", "form", "homes", "trust_file"}
-    ]
-    assert [name for name in shown if f"`{name}`" not in (build_graph.__doc__ or "")] == []
+    parts = [*HostParts.__annotations__]
+    own = {"settings", "yes", "form", "homes", "trust_file"}
+    assert parts == [name for name in inspect.signature(Host).parameters if name not in own]
+    assert [name for name in parts if f"`{name}`" not in (build_graph.__doc__ or "")] == []
 
 
 class Outer(TypedDict):

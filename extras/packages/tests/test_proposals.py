@@ -12,7 +12,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from skills_agent.graph.places import trust_file_of, user_state_folder
 from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.vouchers import Vouchers
 from skills_agent.nodes.judge import Judge
 from skills_agent.packages import propose
 from skills_agent.packages.backups import Backups
@@ -339,7 +338,7 @@ def test_what_a_host_vouches_for_is_never_changed_in_place(
     make_agent: MakeAgent, skills_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_skill(skills_dir, "rain-report", "Mine.")
-    monkeypatch.setattr(Vouchers, "vouch_for", lambda *_: "the board")
+    monkeypatch.setattr(Services, "vouch_for", lambda *_: "the board")
     assert "it is signed by the board" in refused(make_agent([proposal(files=edited()), "Done."], **ON))
 
 
