@@ -6,16 +6,13 @@ from typing import Final
 from langchain_core.tools import BaseTool
 
 from skills_agent.graph.tools.ask_user import AskUserArguments, ask_user
-from skills_agent.graph.tools.declare import declare, spec_of
+from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.equipment import Equipment
 from skills_agent.graph.tools.execution import script_tool
 from skills_agent.graph.tools.fetch import fetch_tool
 from skills_agent.graph.tools.files import file_tools
 from skills_agent.graph.tools.plan import update_plan
 from skills_agent.graph.tools.skills import skill_tools
-
-__all__ = ["ORDER", "build_tools", "spec_of"]
-
 
 ORDER: Final = (
     *("update_plan", "read_file", "list_dir", "grep", "write_file", "edit_file", "ask_user", "run_command"),

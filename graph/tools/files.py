@@ -10,6 +10,7 @@ from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.edit import MAX_EDITED, EditArguments, Edited, Replacement
 from skills_agent.graph.tools.grep import search
 from skills_agent.graph.tools.workspace import Workspace
+from skills_agent.skills.text import count
 
 MAX_FILE_BYTES: Final = 10_000_000
 MAX_ENTRIES: Final = 500
@@ -67,9 +68,8 @@ class _FileTools:
             )
         with self.workspace.changing:
             new = self.workspace.write(path, raw)
-        lines = len(content.splitlines())
-        counted = f"{lines} line" if lines == 1 else f"{lines} lines"
-        return f"{'Wrote' if new else 'Replaced'} {path}: {len(raw):,} bytes, {counted}."
+        lines = count(len(content.splitlines()), "line")
+        return f"{'Wrote' if new else 'Replaced'} {path}: {len(raw):,} bytes, {lines}."
 
     def edit_file(self, path: str, edits: list[Replacement]) -> str:
         """Replace texts in a file; each old_string has to be in it once, exactly."""

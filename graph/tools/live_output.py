@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from skills_agent.graph.audit.events import event
 from skills_agent.graph.audit.recorder import Audit
@@ -26,13 +26,8 @@ MAX_TOLD: Final = 100_000
 """Characters of one program. All of what is kept stands in its result."""
 
 
-class Piece(NamedTuple):
-    """What a program has printed since the last piece of that stream."""
-
-    stream: Stream
-    text: str
-    skipped: int
-    """Characters before it that are left out."""
+Tell = Callable[[Stream, str, int], object]
+"""Takes what a program has printed since the last time, and how many characters before it are left out."""
 
 
 @dataclass
@@ -49,7 +44,7 @@ class _Pending:
 class LiveOutput:
     """Gathers what one program prints, and tells it when there is a line and it is time."""
 
-    def __init__(self, tell: Callable[[Piece], object], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, tell: Tell, clock: Callable[[], float] = time.monotonic) -> None:
         self._tell, self._clock = tell, clock
         self._pending: dict[Stream, _Pending] = {stream: _Pending() for stream in STREAMS}
         self._next = clock() + FIRST_SECONDS
@@ -91,7 +86,7 @@ class LiveOutput:
         self._room -= len(text)
         self._has_told = True
         more = "\n[what follows is not shown while it runs]" if self._room <= 0 else ""
-        self._tell(Piece(stream, text + more, pending.skipped))
+        self._tell(stream, text + more, pending.skipped)
         pending.skipped, pending.since = 0, self._clock()
 
 
@@ -111,9 +106,9 @@ def live_output(
     """Return what tells clients of the output of a call; of a command in the background, with its id."""
     call_id, write = runtime.tool_call_id or "", while_it_goes_on(runtime.stream_writer, cancellation)
 
-    def tell(piece: Piece) -> None:
+    def tell(stream: Stream, text: str, skipped: int) -> None:
         of_command = {"command": command} if command else {}
-        output = {"stream": piece.stream, "output": piece.text, "skipped": piece.skipped}
+        output = {"stream": stream, "output": text, "skipped": skipped}
         watcher.stream(event("call_output", of_command, call_id=call_id, tool=tool, **output), write)
 
     return LiveOutput(tell)

@@ -11,6 +11,7 @@ from langgraph.types import Command
 from pydantic import BaseModel, BeforeValidator
 from pydantic.json_schema import SkipJsonSchema
 
+from skills_agent.skills.text import count
 from skills_agent.state.records import PlanRecord, PlanStep
 
 
@@ -32,7 +33,7 @@ def update_plan(
 ) -> Command[None]:
     """Set the plan of a large task, with all its steps."""
     ids = [step.id or str(number) for number, step in enumerate(steps, 1)]
-    repeated = [name for name, count in Counter(ids).items() if count > 1]
+    repeated = [name for name, times in Counter(ids).items() if times > 1]
     if repeated:
         raise ToolException(f"The plan was not changed: several steps have the id {', '.join(repeated)}.")
     # From the state and the message alone: a call that runs again makes the same revision, and of two in one
@@ -61,8 +62,7 @@ def _place(messages: Sequence[AnyMessage], call_id: str | None) -> int:
 def _summary(plan: PlanRecord) -> str:
     done = sum(step["status"] == "completed" for step in plan["steps"])
     now = next((step["title"] for step in plan["steps"] if step["status"] == "in_progress"), None)
-    count = len(plan["steps"])
-    text = f"Plan: {done} of {count} {'step' if count == 1 else 'steps'} completed"
-    if done == count:
+    text = f"Plan: {done} of {count(len(plan['steps']), 'step')} completed"
+    if done == len(plan["steps"]):
         return f"{text}. Answer the user now."
     return f"{text}; now: {now}." if now else f"{text}."

@@ -36,7 +36,7 @@ LeftOut = Callable[[Catalog, Context], frozenset[str]]
 """Returns the names of the skills that a request may not load."""
 
 
-def skill_tools(library: Library, *, left_out: LeftOut | None = None, images: bool = False) -> list[BaseTool]:
+def skill_tools(library: Library, *, left_out: LeftOut, images: bool) -> list[BaseTool]:
     """Return the three tools; with `images`, read_resource shows images to the model."""
     tools = _SkillTools(library, left_out, images)
     return [declare(tools.read_resource), declare(tools.search_skills), declare(tools.unload_skill)]
@@ -53,13 +53,13 @@ def loaded_skill(runtime: ThreadRuntime, name: str) -> LoadedSkill:
 @dataclass(frozen=True)
 class _SkillTools:
     library: Library
-    left_out: LeftOut | None
+    left_out: LeftOut
     images: bool
 
     def search_skills(self, query: str, runtime: ThreadRuntime) -> str:
         """Find skills for a task, also ones that are not listed."""
         catalog = self._registry(runtime).refresh()
-        left_out = self.left_out(catalog, Context.of(runtime.context)) if self.left_out else frozenset()
+        left_out = self.left_out(catalog, Context.of(runtime.context))
         hits = catalog.search(query, limit=4 * MAX_HITS + len(left_out))
         found = [hit.skill for hit in hits if hit.skill.model_invocable]
         skills = [skill for skill in found if skill.name not in left_out][:MAX_HITS]
