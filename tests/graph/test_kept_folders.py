@@ -14,7 +14,6 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.skill import SkillRef
-from skills_agent.skills.trees import empty
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
 from tests.graph.cli.command_line import CommandLine
@@ -155,21 +154,6 @@ for place in sys.argv[1:]:
         os.close(folder)
         folder = inner
 """
-
-
-@pytest.mark.slow
-def test_a_home_of_thousands_of_nested_folders_closes_no_skill(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
-    script = f"python3 -c '{DEEP}' ~ $TMPDIR; echo 1"
-    counter(skills_dir, f"[ -d ~/a ] && echo 2 || {{ {script}; }}")
-    agent = make_agent([*RUN, RUN[1], "done"], **FREE)
-    assert counted(agent) == 2
-    (home,) = homes_of(agent.settings)
-    empty(home.folder)
-    assert list(home.folder.iterdir()) == []
-    Threads(agent.graph).delete(agent.thread)
-    assert not scratch_place(agent.settings, agent.thread).exists()
 
 
 # --- the scratch of a thread ---

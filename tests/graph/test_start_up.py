@@ -30,15 +30,15 @@ SERVER = {
 }
 
 
-@pytest.mark.parametrize("path", STARTED)
 def test_what_the_server_starts_from_is_asked_about_whatever_was_allowed(
-    make_agent: MakeAgent, workspace: Path, path: str
+    make_agent: MakeAgent, workspace: Path
 ) -> None:
-    agent = make_agent([calls(call("write_file", path=path, content="x")), "ok"], require_approval_for=[])
+    writes = [call("write_file", path=path, content="x") for path in STARTED]
+    agent = make_agent([calls(*writes), "ok"], require_approval_for=[])
     (question,) = agent.say("write")["__interrupt__"]
-    (request,) = question.value["action_requests"]
-    assert "Protected path" in request["description"]
-    assert not (workspace / path).exists()
+    asked = ["Protected path" in each["description"] for each in question.value["action_requests"]]
+    assert asked == [True] * len(STARTED)
+    assert [path for path in STARTED if (workspace / path).exists()] == []
 
 
 @needs_part("mcp")

@@ -88,12 +88,6 @@ def test_long_output_is_cut_at_whole_lines_and_cannot_leave_its_fence(agent: Age
     assert "[421 more lines]" in said
 
 
-def test_a_failed_script_is_told_in_its_own_words(agent: Agent) -> None:
-    said = answer(agent, "tail latency of endpoints in gone.log")
-    assert "did not succeed with `gone.log`: exit code 1" in said
-    assert "No such file or directory: 'gone.log'" in said
-
-
 def test_a_refused_script_is_told_with_the_reason(make_agent: MakeAgent, agent: Agent) -> None:
     agent = make_agent(OfflineChatModel())
     agent.say("tail latency of endpoints in access.log")
@@ -120,13 +114,6 @@ def test_a_loaded_skill_is_not_loaded_again(agent: Agent) -> None:
     answer(agent, "tail latency of endpoints in access.log for route /api")
     assert len(agent.tool_messages("load_skill")) == 1
     assert ran(agent) == [["access.log"], ["access.log", "--route", "/api"]]
-
-
-def test_a_skill_that_cannot_be_loaded_is_not_asked_for_again(make_agent: MakeAgent, agent: Agent) -> None:
-    agent = make_agent(OfflineChatModel(), max_loaded_skills=1)
-    answer(agent, "review the rhyme of this poem")
-    assert "could not be loaded" in answer(agent, "tail latency of endpoints in access.log")
-    assert len(agent.tool_messages("load_skill")) == 2
 
 
 def test_text_in_a_file_is_never_taken_for_a_skill(

@@ -1,13 +1,10 @@
 """The scripted model: which reply is next is read off the prompt."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -69,13 +66,6 @@ def test_a_trimmed_history_does_not_start_the_script_again() -> None:
     assert model.invoke([SystemMessage("Summary."), second, HumanMessage("c")]).text == "three"
 
 
-def test_an_entry_may_read_the_prompt() -> None:
-    def answer(messages: Sequence[BaseMessage]) -> dict[str, Any]:
-        return {"content": f"I was given {messages[-1].text}."}
-
-    assert ScriptedChatModel([answer]).invoke("a pear").text == "I was given a pear."
-
-
 def test_a_script_that_is_at_its_end_says_so() -> None:
     with pytest.raises(ModelError, match=r"1 repl.*'and now\?'") as caught:
         ScriptedChatModel(["only"]).invoke([HumanMessage("go"), AIMessage("only"), HumanMessage("and now?")])
@@ -98,23 +88,6 @@ def test_a_stream_adds_up_to_the_whole_reply() -> None:
     assert (whole.content, whole.tool_calls, whole.id) == (said.content, said.tool_calls, said.id)
     assert whole.usage_metadata == said.usage_metadata
     assert chunks[-1].chunk_position == "last"
-
-
-def test_the_asynchronous_paths_say_the_same() -> None:
-    model = ScriptedChatModel(["Several words to stream."])
-
-    async def both() -> tuple[AIMessage, list[Any]]:
-        return await model.ainvoke("go"), [chunk async for chunk in model.astream("go")]
-
-    message, chunks = asyncio.run(both())
-    assert message.text == merged(chunks).text == model.invoke("go").text
-
-
-@given(st.text(max_size=200))
-def test_any_text_survives_streaming(text: str) -> None:
-    model = ScriptedChatModel([text])
-    chunks: list[Any] = list(model.stream("go"))
-    assert merged(chunks).content == text
 
 
 def test_a_script_is_not_changed_by_who_gets_its_replies() -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
-from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.scripted import ScriptedChatModel
 
 if TYPE_CHECKING:
@@ -46,17 +45,3 @@ class TestScripted(ChatModelIntegrationTests):
     chat_model_params = {"script": [plays] * 12}  # noqa: RUF012 - the suite's property
     has_tool_choice = False
     has_structured_output = False
-
-
-def test_a_scripted_reply_can_fill_a_schema() -> None:
-    schema = {"title": "Joke", "type": "object", "properties": {"setup": {"type": "string"}}}
-    model = ScriptedChatModel([{"tool_calls": [{"name": "Joke", "args": JOKE}]}])
-    assert model.with_structured_output(schema).invoke("Tell me a joke.") == JOKE
-
-
-@pytest.mark.parametrize("model", [ScriptedChatModel([plays] * 3), OfflineChatModel()])
-def test_bound_tools_do_not_change_the_model_they_are_bound_to(model: Any) -> None:
-    tool = {"type": "function", "function": {"name": "load_skill", "description": "x", "parameters": {}}}
-    before = model.model_dump()
-    model.bind_tools([tool], tool_choice="any").invoke("hi")
-    assert model.model_dump() == before

@@ -29,11 +29,6 @@ def test_a_text_that_makes_diffs_slow_is_shown_as_replaced() -> None:
     )
 
 
-def test_a_new_file_is_called_one(tmp_path: Path) -> None:
-    change = change_of(Workspace(tmp_path), "notes/a.md", "one\ntwo")
-    assert (change.path, change.summary, change.text) == ("notes/a.md", "new file, 2 lines", "one\ntwo")
-
-
 def test_a_file_that_is_there_is_compared(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("".join(f"{number}\n" for number in range(214)))
     change = change_of(Workspace(tmp_path), "a.md", "one\n")

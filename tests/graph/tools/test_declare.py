@@ -47,14 +47,6 @@ def test_metadata_that_is_changed_is_changed_for_one_tool() -> None:
     assert yours.metadata["risk"] == "read"
 
 
-def test_a_function_and_a_method_are_both_declared() -> None:
-    def read_file(path: str) -> str:
-        """Read a text file."""
-        return path
-
-    assert declare(read_file).invoke({"path": "a"}) == "a"
-
-
 def test_nothing_of_an_agent_that_is_gone_is_kept() -> None:
     def declared() -> tuple[BaseTool, weakref.ref[Folder]]:
         folder = Folder("first")

@@ -21,6 +21,10 @@ def test_edits_are_made_in_order_each_in_what_the_earlier_left() -> None:
     assert (new.text, new.summary) == ("b\nd\n", "2 replacements, +3 -3 lines")
 
 
+def test_every_place_is_replaced_where_that_is_asked() -> None:
+    assert Edited.of(b"a b a", [edit("a", "aa", everywhere=True)], "x").text == "aa b aa"
+
+
 @pytest.mark.parametrize(
     ("edits", "words"),
     [
@@ -36,10 +40,6 @@ def test_an_edit_that_does_not_fit_says_why_and_changes_nothing(edits: list[Repl
         Edited.of(b"a b\na\n", edits, "notes.md")
     assert words in str(told.value)
     assert str(told.value).endswith("Nothing was changed.")
-
-
-def test_every_place_is_replaced_where_that_is_asked() -> None:
-    assert Edited.of(b"a b a", [edit("a", "aa", everywhere=True)], "x").text == "aa b aa"
 
 
 def test_line_ends_and_a_byte_order_mark_stay_those_of_the_file() -> None:
@@ -61,15 +61,6 @@ def test_what_is_replaced_is_the_text_and_no_other(old: str, before: str, after:
         return
     if text.count(old) == 1 and "\r" not in text:
         assert Edited.of(raw, [edit(old, f"{old}!")], "x").text == f"{before}{old}!{after}"
-
-
-def test_a_person_sees_the_difference(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text("one\ntwo\nthree\n")
-    change = edit_of(Workspace(tmp_path), "a.md", [edit("two", "2")])
-    assert (change.summary, change.text) == (
-        "1 replacement, +1 -1 lines",
-        "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n",
-    )
 
 
 def test_of_a_large_file_a_person_sees_the_edits(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.graph.private_files import folder_name
-from skills_agent.graph.settings import Settings
 from tests.agents import call, calls, write_skill
 from tests.kit import MakeAgent
 from tests.machine import needs_shell
@@ -114,14 +113,6 @@ def test_a_required_sandbox_that_is_missing_refuses_every_script(
     assert "bubblewrap is not installed" in answer.text
 
 
-def test_secrets_come_from_the_environment_as_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SKILLS_AGENT_SCRIPT_SECRETS", '{"demo": ["A", "B"]}')
-    monkeypatch.setenv("SKILLS_AGENT_SANDBOX_NETWORK", "demo, other@user")
-    settings = Settings.load(tmp_path)
-    assert settings.script_secrets == {"demo": ("A", "B")}
-    assert settings.extras["sandbox_network"] == ("demo", "other@user")
-
-
 # --- the script that a path means ---
 
 SPELLED = "python3 ~/.claude/skills/greet/scripts/hello.py Ada"
@@ -129,16 +120,6 @@ SPELLED = "python3 ~/.claude/skills/greet/scripts/hello.py Ada"
 
 def greeting(skills_dir: Path) -> None:
     write_skill(skills_dir, "greet", "Greets.", scripts__hello_py="import sys; print('hello', *sys.argv[1:])")
-
-
-def test_a_script_is_run_however_its_path_is_spelled(make_agent: MakeAgent, skills_dir: Path) -> None:
-    greeting(skills_dir)
-    load = calls(call("load_skill", name="greet"))
-    run = calls(call("run_script", skill="greet", path=SPELLED))
-    agent = make_agent([load, run, "done"], **FREE)
-    agent.say("greet")
-    (answer,) = agent.tool_messages("run_script")
-    assert answer.text.endswith("stdout:\nhello Ada"), answer.text
 
 
 def test_a_person_sees_and_grants_the_script_that_is_meant(make_agent: MakeAgent, skills_dir: Path) -> None:

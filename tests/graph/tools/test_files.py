@@ -103,15 +103,6 @@ def test_every_way_to_write_a_path_inside_works(call: Call, workspace: Path, pat
     assert (workspace / "data" / "a.txt").read_text() == "there"
 
 
-def test_a_workspace_behind_a_link_works(tmp_path: Path, workspace: Path) -> None:
-    (tmp_path / "alias").symlink_to(workspace)
-    (workspace / "a.txt").write_text("here")
-    alias = Workspace(tmp_path / "alias")
-    assert alias.read(str(tmp_path / "alias" / "a.txt"), 100) == b"here"
-    assert alias.read(str(workspace / "a.txt"), 100) == b"here"
-    assert alias.write("b.txt", b"x")
-
-
 @pytest.mark.parametrize("kind", ["fifo", "socket", "folder"])
 def test_what_is_no_regular_file_is_refused_and_never_waited_for(
     call: Call, workspace: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -139,23 +130,44 @@ def test_some_lines_come_with_the_way_to_the_rest(call: Call, workspace: Path) -
     assert call("read_file", path="a.txt", start=5) == "ERROR start=5 is after the end: there are 4 lines."
 
 
-def test_a_binary_file_is_named_and_not_pasted(call: Call, workspace: Path) -> None:
+@pytest.fixture
+def things(workspace: Path) -> None:
+    """Put things into the workspace that are no plain text of one name."""
     (workspace / "a.png").write_bytes(b"\x89PNG" + b"x" * 20_000 + b"\0")
-    answer = call("read_file", path="a.png")
-    assert answer == "ERROR a.png is a binary file of 20,005 bytes, not text to read."
-
-
-def test_a_file_over_the_limit_is_refused_with_another_way(call: Call, workspace: Path) -> None:
     with (workspace / "big").open("wb") as file:
         file.truncate(5_000_000_000)
-    assert "over the limit" in call("read_file", path="big")
-    assert "grep" in call("read_file", path="big")
+    (workspace / "sub" / "site-packages").mkdir(parents=True)
+    (workspace / "a\nb.txt").touch()
+    os.link(workspace.parent / "private.txt", workspace / "sub" / "site-packages" / "module.py")
+    (workspace / "wide").write_text("ab\n" + "x" * 30_050)
 
 
-def test_a_missing_file_says_how_to_find_it(call: Call) -> None:
-    assert call("read_file", path="nope.txt") == (
-        "ERROR There is no nope.txt in the workspace. list_dir shows what there is."
-    )
+@pytest.mark.usefixtures("things")
+@pytest.mark.parametrize(
+    ("tool", "args", "answer"),
+    [
+        ("read_file", {"path": "a.png"}, "ERROR a.png is a binary file of 20,005 bytes, not text to read."),
+        ("read_file", {"path": "big"}, "ERROR big has 5,000,000,000 bytes, over the limit of 10,000,000. "),
+        ("read_file", {"path": "nope"}, "ERROR There is no nope in the workspace. list_dir shows what"),
+        ("read_file", {"path": "sub/site-packages/module.py"}, "private"),  # an installer linked it
+        ("read_file", {"path": "wide", "start": 2}, "x" * 30_000 + "\n[line 2 has 30050 characters and was"),
+        ("list_dir", {"path": "nope"}, "ERROR There is no nope"),
+        ("list_dir", {"path": "big"}, "ERROR big is"),
+        ("list_dir", {}, "sub/\na b.txt (0 bytes)\na.png (20,005 bytes)\nbig (5,000,000,000 bytes)\nwide ("),
+        ("grep", {"pattern": "x", "path": "nope/nope"}, "ERROR "),
+        ("grep", {"pattern": ""}, "ERROR The pattern has to have 1 to 500 characters."),
+        ("grep", {"pattern": "x" * 501}, "ERROR The pattern has to have 1 to 500 characters."),
+        ("write_file", {"path": "", "content": "x"}, "ERROR "),
+        ("write_file", {"path": "sub", "content": "x"}, "ERROR "),
+        ("write_file", {"path": "big/below", "content": "x"}, "ERROR "),
+    ],
+)
+def test_an_answer_says_what_is_there_or_what_to_do(
+    call: Call, workspace: Path, tool: str, args: dict[str, Any], answer: str
+) -> None:
+    before = names_in(workspace)
+    assert call(tool, **args).startswith(answer)
+    assert names_in(workspace) == before
 
 
 # --- excerpts ---
@@ -184,12 +196,6 @@ def test_an_excerpt_is_bounded_whatever_is_asked(text: str, start: int, count: i
         assert len(shown) <= limit + 80
 
 
-def test_a_line_that_is_too_long_is_cut_with_a_note() -> None:
-    assert excerpt("ab\n" + "x" * 50, 2, None, 10) == (
-        "x" * 10 + "\n[line 2 has 50 characters and was cut after 10]"
-    )
-
-
 # --- list_dir ---
 
 
@@ -199,25 +205,9 @@ def test_a_folder_lists_folders_first_then_files_with_sizes(call: Call, workspac
     (workspace / "b").symlink_to("a.csv")
     assert call("list_dir") == "zoo/\na.csv (1,234 bytes)\nb (link)"
     assert call("list_dir", path="zoo") == "[zoo is empty]"
-
-
-def test_a_folder_that_is_none_is_an_error(call: Call, workspace: Path) -> None:
-    (workspace / "a.txt").touch()
-    assert call("list_dir", path="nope").startswith("ERROR There is no nope")
-    assert call("list_dir", path="a.txt").startswith("ERROR a.txt ")
-
-
-def test_a_long_listing_is_bounded(call: Call, workspace: Path) -> None:
     for number in range(510):
-        (workspace / f"{number:03}").touch()
-    lines = call("list_dir").splitlines()
-    assert len(lines) == 501
-    assert lines[-1] == "[10 more]"
-
-
-def test_a_name_cannot_pose_as_another_line(call: Call, workspace: Path) -> None:
-    (workspace / "a\nb.txt").touch()
-    assert call("list_dir") == "a b.txt (0 bytes)"
+        (workspace / "zoo" / f"{number:03}").touch()
+    assert call("list_dir", path="zoo").splitlines()[499:] == ["499 (0 bytes)", "[10 more]"]
 
 
 # --- write_file ---
@@ -237,34 +227,10 @@ def test_replacing_keeps_the_mode_and_leaves_no_draft(call: Call, workspace: Pat
     assert names_in(workspace) == ["run.sh"]
 
 
-def test_a_hard_link_to_the_outside_is_not_written_through(call: Call, workspace: Path) -> None:
-    os.link(workspace.parent / "private.txt", workspace / "linked.txt")
-    call("write_file", path="linked.txt", content="mine")
-    assert (workspace.parent / "private.txt").read_text() == "private"
-    assert (workspace / "linked.txt").read_text() == "mine"
-
-
-def test_a_link_inside_is_written_through(call: Call, workspace: Path) -> None:
-    (workspace / "real.txt").write_text("old")
-    (workspace / "link.txt").symlink_to("real.txt")
-    call("write_file", path="link.txt", content="new")
-    assert (workspace / "link.txt").is_symlink()
-    assert (workspace / "real.txt").read_text() == "new"
-
-
 def test_a_dangling_link_to_the_outside_is_not_followed(call: Call, workspace: Path) -> None:
     (workspace / "link.txt").symlink_to(workspace.parent / "new.txt")
     assert call("write_file", path="link.txt", content="x").startswith("ERROR")
     assert not (workspace.parent / "new.txt").exists()
-
-
-@pytest.mark.parametrize("path", ["", ".", "sub", "file/below"])
-def test_what_cannot_be_a_file_is_refused(call: Call, workspace: Path, path: str) -> None:
-    (workspace / "sub").mkdir()
-    (workspace / "file").touch()
-    before = names_in(workspace)
-    assert call("write_file", path=path, content="x").startswith("ERROR")
-    assert names_in(workspace) == before
 
 
 def test_a_reader_never_sees_half_a_file(call: Call, workspace: Path) -> None:
@@ -331,17 +297,10 @@ def test_grep_leaves_out_hidden_and_binary_files_and_links(call: Call, workspace
     assert call("grep", pattern="needle", path=".git") == ".git/config:1: needle"
 
 
-@pytest.mark.parametrize("pattern", [r"^(a+)+$", r"(a|aa)+$", r"(a+a+)+b", r"(.*a){20}b", r"(a?){900}b"])
+@pytest.mark.parametrize("pattern", [r"^(a+)+$", r"(a?){900}b"])
 def test_a_pattern_that_never_ends_elsewhere_ends_here(call: Call, workspace: Path, pattern: str) -> None:
     (workspace / "a.txt").write_text("a" * 60 + "!\n")
     assert call("grep", pattern=pattern) == "No line matches."
-
-
-def test_a_search_ends_at_its_time_limit(workspace: Path) -> None:
-    (workspace / "a.txt").write_text("hit\n")
-    tools = {tool.name: tool for tool in file_tools(Workspace(workspace), grep_seconds=0)}
-    answer = tools["grep"].invoke({"pattern": "hit"})
-    assert answer == "[stopped after 0 s; narrow the pattern, the path or the glob]"
 
 
 def test_what_was_found_before_the_time_limit_is_given(workspace: Path) -> None:
@@ -365,7 +324,7 @@ def test_hits_are_bounded_in_number_and_length(call: Call, workspace: Path) -> N
 
 @pytest.mark.parametrize(
     "pattern",
-    ["(", "[a", "*x", "(?P<a", "a{1001}", "\udc80", r"(a)\1", "a(?=b)", "(?<!a)b", r"(\w{99}){99}"],
+    ["(", "a{1001}", "\udc80", "a(?=b)", r"(\w{99}){99}"],
 )
 def test_what_is_no_pattern_is_an_error_to_act_on(call: Call, workspace: Path, pattern: str) -> None:
     (workspace / "a.txt").write_text("x")
@@ -374,10 +333,13 @@ def test_what_is_no_pattern_is_an_error_to_act_on(call: Call, workspace: Path, p
     assert answer.endswith("no lookaround and no backreferences: write the pattern without them.")
 
 
-@pytest.mark.parametrize(
-    "pattern", ["^$", "^a", "b$", r"\Aa", r"b\z", "[^a]b", r"b\s", "(?-m:^a)", "(?i)A.", "a|^b", r"\bé?b"]
+@given(
+    pattern=st.sampled_from(
+        ["^$", "^a", "b$", r"\Aa", r"b\z", "[^a]b", r"b\s", "(?-m:^a)", "(?i)A.", "a|^b", r"\bé?b"]
+    ),
+    lines=st.lists(st.text("abé x", max_size=3), max_size=8),
+    end=st.sampled_from(["\n", "\r\n"]),
 )
-@given(lines=st.lists(st.text("abé x", max_size=3), max_size=8), end=st.sampled_from(["\n", "\r\n"]))
 def test_a_line_matches_as_if_it_were_alone(
     tmp_path_factory: pytest.TempPathFactory, pattern: str, lines: list[str], end: str
 ) -> None:
@@ -387,15 +349,6 @@ def test_a_line_matches_as_if_it_were_alone(
     expected = [f"a.txt:{number}: {line}" for number, line in enumerate(lines, 1) if matcher.search(line)]
     grep = next(tool for tool in file_tools(Workspace(folder)) if tool.name == "grep")
     assert grep.invoke({"pattern": pattern}) == ("\n".join(expected) or "No line matches.")
-
-
-@pytest.mark.parametrize("pattern", ["", "x" * 501])
-def test_a_pattern_of_no_or_too_great_length_is_refused(call: Call, pattern: str) -> None:
-    assert call("grep", pattern=pattern) == "ERROR The pattern has to have 1 to 500 characters."
-
-
-def test_grep_in_what_does_not_exist_is_an_error(call: Call) -> None:
-    assert call("grep", pattern="x", path="nope/nope").startswith("ERROR ")
 
 
 def test_what_a_person_could_not_see_is_not_in_a_hit(call: Call, workspace: Path) -> None:
@@ -447,10 +400,3 @@ def test_a_file_with_a_second_name_is_not_read(call: Call, workspace: Path) -> N
     assert call("grep", pattern="private", path="linked.txt") == "No line matches."
     call("write_file", path="linked.txt", content="mine")
     assert (workspace.parent / "private.txt").read_text() == "private"
-
-
-def test_a_file_that_an_installer_linked_is_read(call: Call, workspace: Path) -> None:
-    (workspace / "venv" / "site-packages").mkdir(parents=True)
-    os.link(workspace.parent / "private.txt", workspace / "venv" / "site-packages" / "module.py")
-    assert call("read_file", path="venv/site-packages/module.py") == "private"
-    assert call("grep", pattern="private") == "venv/site-packages/module.py:1: private"

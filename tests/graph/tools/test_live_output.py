@@ -1,21 +1,21 @@
 """What a running program prints, as clients hear it: whole lines, not too soon, too often or too much."""
 
-from skills_agent.graph.tools.live_output import MAX_PIECE, MAX_TOLD, LiveOutput, Piece
+from skills_agent.graph.tools.live_output import MAX_PIECE, MAX_TOLD, LiveOutput
 
 
 class Heard:
     """A live output with a clock that is set by hand."""
 
     def __init__(self) -> None:
-        self.pieces: list[Piece] = []
+        self.pieces: list[tuple[str, str, int]] = []
         self.now = 0.0
-        self.live = LiveOutput(self.pieces.append, lambda: self.now)
+        self.live = LiveOutput(lambda *piece: self.pieces.append(piece), lambda: self.now)
 
     def at(self, seconds: float, text: str | bytes = b"") -> list[tuple[str, str]]:
         self.now = seconds
         self.live.add("stdout", text.encode() if isinstance(text, str) else text)
         self.live.tick()
-        told: list[tuple[str, str]] = [(each.stream, each.text) for each in self.pieces]
+        told = [(stream, text) for stream, text, _ in self.pieces]
         self.pieces.clear()
         return told
 
@@ -34,7 +34,7 @@ def test_a_long_one_is_told_in_whole_lines_and_to_its_end() -> None:
     assert heard.at(1.1, "o\nthree\nfou") == []
     assert heard.at(1.3) == [("stdout", "two\nthree\n")]
     heard.live.end()
-    assert [each.text for each in heard.pieces] == ["fou"]
+    assert heard.pieces == [("stdout", "fou", 0)]
 
 
 def test_a_question_without_a_line_end_is_told_a_little_later() -> None:
@@ -50,9 +50,7 @@ def test_of_what_comes_too_fast_the_end_is_told_and_how_much_is_missing() -> Non
     heard.now = 2.0
     heard.live.add("stderr", text.encode())
     heard.live.tick()
-    (piece,) = heard.pieces
-    assert (piece.stream, piece.text) == ("stderr", text[-MAX_PIECE:])
-    assert piece.skipped == len(text) - MAX_PIECE
+    assert heard.pieces == [("stderr", text[-MAX_PIECE:], len(text) - MAX_PIECE)]
 
 
 def test_one_program_does_not_fill_a_stream() -> None:
