@@ -3,10 +3,9 @@
 import codecs
 import hashlib
 import re
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from skills_agent.skills.errors import SkillError, SkillUndecodableError
 from skills_agent.skills.format.fields import read_fields
@@ -63,54 +62,11 @@ class Body(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-class SkillHead(NamedTuple):
-    """The first `HEAD_BYTES` of a SKILL.md, and where it stands."""
-
-    head: bytes
-    place: Place
-
-
-class _Written(NamedTuple):
-    """A frontmatter as its author wrote it."""
-
-    place: Place
-    digest: str
-    frontmatter: Frontmatter
-    findings: list[Finding]
-    """What was odd so far; every later step adds to it."""
-    body: bytes
-    """The beginning of what stands below it."""
-
-
 def read_metadata(head: bytes, place: Place, *, block_angle_brackets: bool = False) -> ReadMetadata:
     """Read the frontmatter in the first `HEAD_BYTES` of a file and hold it to the rules.
 
     Without any, or without a description in it, the first paragraph is the description.
     """
-    (only,) = read_each_metadata([SkillHead(head, place)], block_angle_brackets=block_angle_brackets)
-    return only
-
-
-def read_each_metadata(
-    heads: Iterable[SkillHead], *, block_angle_brackets: bool = False
-) -> list[ReadMetadata]:
-    """Read the metadata of many files as `read_metadata` does of one.
-
-    Each step is done for all files before the next: what one step runs stays in the caches of the processor,
-    which makes it faster by a quarter. Give some dozens at a time.
-    """
-    written = [_written(head, place, block_angle_brackets) for head, place in heads]
-    fields = [
-        {} if isinstance(each, ReadMetadata) else read_fields(each.frontmatter, each.findings)
-        for each in written
-    ]
-    return [
-        each if isinstance(each, ReadMetadata) else _metadata(each, values)
-        for each, values in zip(written, fields, strict=True)
-    ]
-
-
-def _written(head: bytes, place: Place, block_angle_brackets: bool) -> _Written | ReadMetadata:
     try:
         parts, frontmatter = _parsed(head, place)
     except FrontmatterError as error:
@@ -124,26 +80,8 @@ def _written(head: bytes, place: Place, block_angle_brackets: bool) -> _Written 
     if head.startswith(codecs.BOM_UTF8):
         findings.append(Finding("byte-order-mark", "The file starts with a byte order mark.", 1))
     findings += frontmatter.findings
-    digest = hashlib.sha256(parts.frontmatter).hexdigest()
-    return _Written(place, digest, frontmatter, findings, head[parts.body_start :])
-
-
-def _parsed(head: bytes, place: Place) -> tuple[Split, Frontmatter]:
-    """Return the frontmatter of a file, or what stands in for it. Raises FrontmatterError."""
-    try:
-        parts = split(head)
-    except FrontmatterError as error:
-        if error.finding.code != "frontmatter-missing" or not (paragraph := first_paragraph(head)):
-            raise
-        fields = {"name": name_from_folder(place.folder), "description": paragraph}
-        message = "There is no frontmatter: the name is the folder's, the description the first paragraph."
-        return Split(head, 1, 0), Frontmatter(fields, {}, (Finding("frontmatter-made", message, 1),))
-    return parts, parse(parts.frontmatter, parts.first_line)
-
-
-def _metadata(written: _Written, fields: dict[str, Any]) -> ReadMetadata:
-    place, digest, frontmatter, findings, body = written
-    if not fields.get("description") and (made := _described_by(body)):
+    fields = read_fields(frontmatter, findings)
+    if not fields.get("description") and (made := _described_by(head[parts.body_start :])):
         fields["description"] = made
         line = frontmatter.lines.get("description")
         findings.append(Finding("description-made", "The description is the first paragraph.", line))
@@ -161,10 +99,23 @@ def _metadata(written: _Written, fields: dict[str, Any]) -> ReadMetadata:
         path=place.path,
         folder=place.folder,
         trusted=place.trusted,
-        digest=digest,
+        digest=hashlib.sha256(parts.frontmatter).hexdigest(),
         **fields,
     )
     return ReadMetadata(metadata, diagnostics)
+
+
+def _parsed(head: bytes, place: Place) -> tuple[Split, Frontmatter]:
+    """Return the frontmatter of a file, or what stands in for it. Raises FrontmatterError."""
+    try:
+        parts = split(head)
+    except FrontmatterError as error:
+        if error.finding.code != "frontmatter-missing" or not (paragraph := first_paragraph(head)):
+            raise
+        fields = {"name": name_from_folder(place.folder), "description": paragraph}
+        message = "There is no frontmatter: the name is the folder's, the description the first paragraph."
+        return Split(head, 1, 0), Frontmatter(fields, {}, (Finding("frontmatter-made", message, 1),))
+    return parts, parse(parts.frontmatter, parts.first_line)
 
 
 def _described_by(body: bytes) -> str:

@@ -2,21 +2,17 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from itertools import islice
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from skills_agent.skills.errors import SkillUnreadableError
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
-from skills_agent.skills.format.reading import Place, ReadMetadata, SkillHead, read_each_metadata
+from skills_agent.skills.format.reading import Place, ReadMetadata, read_metadata
 from skills_agent.skills.format.rules import Finding, diagnostic, one_note
 from skills_agent.skills.library.index import Readings, SkillIndex, SkillReading, Strictness
 from skills_agent.skills.skill import Diagnostic, SkillRef
 from skills_agent.skills.sources.protocol import Scan, SkillEntry, Source
-
-_READ_TOGETHER: Final = 64
-"""Files whose first bytes are in memory at a time: at most a megabyte."""
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +58,7 @@ class Discovery:
         for place, source in enumerate(self._sources):
             before = self._readings[place]
             now = self._readings[place] = self._read_changed(source, scans[place], before)
-            is_same = (now is before or now == before) and getattr(source, "folders", None) == folders[place]
+            is_same = now == before and getattr(source, "folders", None) == folders[place]
             if self._index and not is_same:
                 self._index.write(source, now)
         contents = self._compose()
@@ -83,9 +79,6 @@ class Discovery:
         for source, scan, readings in zip(self._sources, self._scans, self._readings, strict=True):
             for report in scan.diagnostics:
                 reports.setdefault((source.label, report.path), []).append(report)
-            if not reports and not self._again:
-                every += readings.values()
-                continue
             for path, reading in readings.items():
                 about = reports.pop((source.label, path), ())
                 if about or not reading.entry.settled:
@@ -101,33 +94,19 @@ class Discovery:
         These are the ones in a folder of their own name, then those nearer to the root, then the first by
         path.
         """
-        if _is_all_of(before, scan):
-            return before
         entries = sorted(reversed(scan.skills), key=_depth, reverse=True)  # noqa: C414 - sorting is stable
-        changed = iter([entry for entry in entries if not _is_known(before.get(entry.path), entry)])
-        read: dict[str, SkillReading] = {}
-        while block := list(islice(changed, _READ_TOGETHER)):
-            for entry, (metadata, diagnostics) in zip(block, self._read(source, block), strict=True):
+        readings = []
+        for entry in entries:
+            reading = before.get(entry.path)
+            if reading is None or not entry.settled or reading.entry != entry or reading.is_unreadable:
+                metadata, diagnostics = self._read(source, entry)
                 reading = SkillReading(entry, source.label, metadata, diagnostics)
                 self._again = self._again or not entry.settled or reading.is_unreadable
-                read[entry.path] = reading
-        readings = [(entry.path, read.get(entry.path) or before[entry.path]) for entry in entries]
-        return dict(sorted(readings, key=_is_named_like_its_folder))
+            readings.append(reading)
+        readings.sort(key=_is_named_like_its_folder)
+        return {reading.entry.path: reading for reading in readings}
 
-    def _read(self, source: Source, entries: Sequence[SkillEntry]) -> list[ReadMetadata]:
-        heads = [self._head(source, entry) for entry in entries]
-        read = iter(
-            read_each_metadata(
-                [each for each in heads if isinstance(each, SkillHead)],
-                block_angle_brackets=self._strictness.block_angle_brackets,
-            )
-        )
-        every = [next(read) if isinstance(each, SkillHead) else each for each in heads]
-        if self._strictness.each_note:
-            return every
-        return [ReadMetadata(metadata, one_note(diagnostics)) for metadata, diagnostics in every]
-
-    def _head(self, source: Source, entry: SkillEntry) -> SkillHead | ReadMetadata:
+    def _read(self, source: Source, entry: SkillEntry) -> ReadMetadata:
         limit = self._strictness.max_skill_bytes
         if entry.size > limit:
             message = f"The file is {entry.size:,} bytes, over the limit of {limit:,}."
@@ -137,7 +116,9 @@ class Discovery:
         except SkillUnreadableError as error:
             finding = Finding("skill-unreadable", f"The file cannot be read: {error.cause}.")
             return ReadMetadata(None, (diagnostic(finding, entry.path),))
-        return SkillHead(head, Place(source.label, entry.path, entry.folder, source.trusted))
+        place = Place(source.label, entry.path, entry.folder, source.trusted)
+        read = read_metadata(head, place, block_angle_brackets=self._strictness.block_angle_brackets)
+        return read if self._strictness.each_note else read._replace(diagnostics=one_note(read.diagnostics))
 
 
 def read_file(source: Source, path: str, limit: int) -> bytes:
@@ -170,25 +151,7 @@ def cause_of(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 
 
-def _is_all_of(readings: Readings, scan: Scan) -> bool:
-    """Return whether these are of all that a scan has found, and nothing is to be read again."""
-    return len(readings) == len(scan.skills) and all(
-        _is_known(readings.get(entry.path), entry) for entry in scan.skills
-    )
-
-
-def _is_known(reading: SkillReading | None, entry: SkillEntry) -> bool:
-    """Return whether a reading is of a file as it is now, and need not be repeated."""
-    return (
-        entry.settled
-        and reading is not None
-        and (reading.entry is entry or reading.entry == entry)
-        and not reading.is_unreadable
-    )
-
-
-def _is_named_like_its_folder(item: tuple[str, SkillReading]) -> bool:
-    _, reading = item
+def _is_named_like_its_folder(reading: SkillReading) -> bool:
     return reading.metadata is not None and reading.metadata.name == reading.entry.folder
 
 

@@ -8,9 +8,8 @@ import hashlib
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import msgspec.msgpack
@@ -63,10 +62,6 @@ class _Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=dict)
 _ROWS: Final = msgspec.msgpack.Decoder(list[_Row])
-_ROWS_OF_BLOCK: Final = 200
-"""Rows that are encoded together, some 120 KB: new memory for all at once takes longer than decoding."""
-_LENGTH_BYTES: Final = 4
-"""Of the number before each block; that of the last block, with no row in it, ends the file."""
 
 
 class SkillIndex:
@@ -82,8 +77,7 @@ class SkillIndex:
             return {}
         file = self._file([source], ".skills")
         try:
-            with file.open("rb") as blocks:
-                rows = list(_read_rows(blocks))
+            rows = _ROWS.decode(file.read_bytes())
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.MsgspecError, ValueError, TypeError) as error:
@@ -103,8 +97,7 @@ class SkillIndex:
         try:
             draft = self._folder / f"{os.urandom(8).hex()}.skills"
             draft.touch(mode=0o600, exist_ok=False)
-            with draft.open("wb") as blocks:
-                _write_rows(blocks, _in_order(source.folders, readings))
+            draft.write_bytes(_ENCODER.encode(list(_in_order(source.folders, readings))))
             draft.replace(self._file([source], ".skills"))
             self._remove_old()
         except OSError as error:
@@ -151,24 +144,6 @@ def _row(folder: FolderState, reading: SkillReading) -> _Row:
     if reading.entry != folder.skill or not reading.entry.settled or reading.is_unreadable:
         return _Row(folder)
     return _Row(folder, reading.metadata, reading.diagnostics)
-
-
-def _write_rows(file: BinaryIO, rows: Iterator[_Row]) -> None:
-    while block := list(islice(rows, _ROWS_OF_BLOCK)):
-        _write_block(file, block)
-    _write_block(file, [])
-
-
-def _write_block(file: BinaryIO, rows: list[_Row]) -> None:
-    content = _ENCODER.encode(rows)
-    file.write(len(content).to_bytes(_LENGTH_BYTES) + content)
-
-
-def _read_rows(file: BinaryIO) -> Iterator[_Row]:
-    """Yield the rows of an index. Raises MsgspecError or ValueError for one that is damaged or cut off."""
-    whole = os.fstat(file.fileno()).st_size  # what a damaged length says may be more than there is memory
-    while rows := _ROWS.decode(file.read(min(int.from_bytes(file.read(_LENGTH_BYTES)), whole))):
-        yield from rows
 
 
 def _release() -> str:
