@@ -1,8 +1,7 @@
-"""Measure search on requests labelled by the authors of 16 repositories, and choose its setting.
+"""Measure search on requests labelled by the authors of 16 repositories.
 
-    python benchmarks/search_triggers.py            figures of the default setting
+    python benchmarks/search_triggers.py            by descriptions alone, and as it is
     python benchmarks/search_triggers.py --none     requests that no skill fits: are they left alone?
-    python benchmarks/search_triggers.py --choose   leave-one-repository-out cross-validation over a grid
     python benchmarks/search_triggers.py --embeddings MODULE:NAME   words, and words fused with a model
 
 `own`: the catalog is that of the repository the request comes from; `pooled`: the skills of all of them.
@@ -14,7 +13,7 @@ import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from itertools import compress, product
+from itertools import compress
 from math import fsum, log
 from operator import mul
 from pathlib import Path
@@ -23,9 +22,8 @@ from typing import NamedTuple
 
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.search.match import Match
-from skills_agent.skills.search.tables import TextTables
 from skills_agent.skills.search.vectors import FusedIndex, Vectors
-from skills_agent.skills.search.words import ENOUGH, SearchIndex, SearchSetting, SearchText
+from skills_agent.skills.search.words import ENOUGH, SearchIndex, SearchText
 from skills_agent.skills.sources import DirectorySource
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -40,18 +38,7 @@ GOAL, GOAL_WITH_MODEL = 0.69, 0.76
 """Of recall@5 for hard requests, each in its own catalog."""
 RANKS = 10
 """How far down a skill is looked for."""
-DESCRIPTIONS = SearchSetting(instructions=0.0, neighbours=0.0, instruction_characters=0)
-SETTINGS = {
-    "descriptions only": DESCRIPTIONS,
-    "with instructions": SearchSetting(neighbours=0.0),
-    "and neighbours": SearchSetting(),
-}
-GRID = [
-    SearchSetting(name, 1.0, instructions, neighbours, characters)
-    for name, instructions, neighbours, characters in product(
-        (0.5, 1.0, 2.0), (0.5, 1.0), (0.0, 0.5, 1.0, 2.0), (16_000, 64_000)
-    )
-]
+LABELS = ("descriptions only", "with instructions")
 THRESHOLDS = [tenths / 10 for tenths in range(5, 25)]
 
 
@@ -98,10 +85,6 @@ class Ranks(NamedTuple):
         """Return the share of requests whose skill is among the first `rank`."""
         return fmean(0 < each <= rank for each in self.found)
 
-    def reciprocal(self) -> float:
-        """Return the mean of 1 / rank."""
-        return fmean(1 / each if each else 0.0 for each in self.found)
-
 
 def repositories(folder: Path) -> Iterator[Repository]:
     """Read the catalogs and the requests that should trigger a skill of theirs."""
@@ -141,14 +124,14 @@ def rank(index: SearchIndex | FusedIndex, requests: Iterable[Request], offset: i
     return Ranks(found)
 
 
-def in_own(repository: Repository, setting: SearchSetting) -> Ranks:
-    """Rank each request of a repository within its own catalog."""
-    return rank(SearchIndex(repository.texts, setting=setting), repository.requests)
+def without_instructions(every: Sequence[Repository]) -> list[Repository]:
+    """Return repositories of which only names and descriptions are searched."""
+    return [each._replace(texts=[text._replace(instructions="") for text in each.texts]) for each in every]
 
 
-def in_all(every: Sequence[Repository], setting: SearchSetting) -> dict[str, Ranks]:
+def in_all(every: Sequence[Repository]) -> dict[str, Ranks]:
     """Rank each request among the skills of all repositories."""
-    index = SearchIndex([text for repository in every for text in repository.texts], setting=setting)
+    index = SearchIndex([text for repository in every for text in repository.texts])
     ranks = {}
     offset = 0
     for repository in every:
@@ -159,7 +142,7 @@ def in_all(every: Sequence[Repository], setting: SearchSetting) -> dict[str, Ran
 
 def hard(every: Sequence[Repository]) -> list[bool]:
     """Return for each request whether it shares no rare word with the name or description of its skill."""
-    texts = [text._replace(instructions="") for repository in every for text in repository.texts]
+    texts = [text for repository in without_instructions(every) for text in repository.texts]
     index = SearchIndex(texts)
     few = RARE * len(texts)
     least = log(1 + (len(texts) - few + 0.5) / (few + 0.5))
@@ -184,13 +167,14 @@ def print_hard(every: Sequence[Repository], own: Sequence[int], pooled: Sequence
 
 def print_figures(every: Sequence[Repository]) -> None:
     """Print hit@1 and hit@5 of each repository and of all, for each kind of search."""
-    pooled = [in_all(every, setting) for setting in SETTINGS.values()]
-    print(f"{'':44}" + "".join(f"{label:^28}" for label in SETTINGS))
+    kinds = [without_instructions(every), every]
+    pooled = [in_all(kind) for kind in kinds]
+    print(f"{'':44}" + "".join(f"{label:^28}" for label in LABELS))
     columns = f"{'own @1':>7}{'@5':>6}{'pooled @1':>10}{'@5':>5}"
-    print(f"{'repository':30}{'skills':>6}{'asked':>8}" + columns * len(SETTINGS))
-    owns: list[list[int]] = [[] for _ in SETTINGS]
-    for repository in every:
-        own = [in_own(repository, setting) for setting in SETTINGS.values()]
+    print(f"{'repository':30}{'skills':>6}{'asked':>8}" + columns * len(kinds))
+    owns: list[list[int]] = [[] for _ in kinds]
+    for repository, *same in zip(every, *kinds, strict=True):
+        own = [rank(SearchIndex(each.texts), each.requests) for each in same]
         for found, ranks in zip(owns, own, strict=True):
             found.extend(ranks.found)
         line = f"{repository.name[:29]:30}{len(repository.texts):>6}{len(repository.requests):>8}"
@@ -198,7 +182,7 @@ def print_figures(every: Sequence[Repository]) -> None:
     everywhere = [Ranks([each for ranks in found.values() for each in ranks.found]) for found in pooled]
     texts = sum(len(repository.texts) for repository in every)
     print(f"{'all':30}{texts:>6}{len(owns[0]):>8}" + figures([Ranks(found) for found in owns], everywhere))
-    for label, own_ranks, ranks_in_all in zip(SETTINGS, owns, everywhere, strict=True):
+    for label, own_ranks, ranks_in_all in zip(LABELS, owns, everywhere, strict=True):
         print(f"{label:20}", end=" ")
         print_hard(every, own_ranks, ranks_in_all.found, GOAL)
 
@@ -292,66 +276,15 @@ def indexed(texts: Sequence[SearchText], vectors: Vectors | None) -> SearchIndex
     return FusedIndex(words, texts, vectors) if vectors else words
 
 
-def choose(every: Sequence[Repository]) -> None:
-    """Choose for each repository by the others, and print what that choice reaches on it."""
-    choosable = [repository for repository in every if len(repository.texts) > 1]
-    results = {repository.name: dict(zip(GRID, graded(repository), strict=True)) for repository in choosable}
-    left_out: list[int] = []
-    for repository in choosable:
-        others = {name: ranks for name, ranks in results.items() if name != repository.name}
-        chosen = best(others)
-        left_out += results[repository.name][chosen].found
-        print(f"{repository.name[:43]:44} without it: {described(chosen)}")
-    only = Ranks([each for repository in choosable for each in in_own(repository, DESCRIPTIONS).found])
-    validated = Ranks(left_out)
-    print(f"descriptions only: hit@1 {only.hit(1):.3f}, hit@5 {only.hit(5):.3f}")
-    print(f"cross-validated:   hit@1 {validated.hit(1):.3f}, hit@5 {validated.hit(5):.3f}")
-    print(f"chosen on all:     {described(best(results))}")
-    print(f"the default:       {described(SearchSetting())}")
-
-
-def graded(repository: Repository) -> Iterator[Ranks]:
-    """Rank a repository's requests with every setting of the grid."""
-    tables = {setting.instruction_characters: TextTables() for setting in GRID}
-    for setting in GRID:
-        shared = tables[setting.instruction_characters]
-        yield rank(SearchIndex(repository.texts, shared, setting), repository.requests)
-
-
-def best(results: Mapping[str, Mapping[SearchSetting, Ranks]]) -> SearchSetting:
-    """Return the setting with the best mean reciprocal rank; repositories count like their square root.
-
-    Neither does one with 6 requests weigh as much as one with 297, nor do three large ones decide alone.
-    """
-    weights = {name: len(next(iter(ranks.values())).found) ** 0.5 for name, ranks in results.items()}
-    return max(
-        GRID,
-        key=lambda setting: sum(
-            weight * results[name][setting].reciprocal() for name, weight in weights.items()
-        ),
-    )
-
-
-def described(setting: SearchSetting) -> str:
-    """Say a setting in one line."""
-    return (
-        f"name {setting.name:g}, description {setting.description:g}, instructions {setting.instructions:g}"
-        f" of {setting.instruction_characters:,} characters, neighbours {setting.neighbours:g}"
-    )
-
-
 def main() -> None:
     """Print what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--none", action="store_true", help="requests that no skill fits")
-    parser.add_argument("--choose", action="store_true", help="cross-validate over a grid of settings")
     parser.add_argument("--embeddings", metavar="MODULE:NAME", help="makes the embedding model when called")
     parser.add_argument("--triggers", type=Path, default=TRIGGERS, help="folder of the labelled requests")
     arguments = parser.parse_args()
     every = list(repositories(arguments.triggers))
-    if arguments.choose:
-        choose(every)
-    elif arguments.none:
+    if arguments.none:
         print_none(every)
     elif arguments.embeddings:
         module, _, name = arguments.embeddings.partition(":")

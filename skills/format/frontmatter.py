@@ -19,9 +19,7 @@ HEAD_BYTES: Final = MAX_FRONTMATTER_BYTES + 512
 MAX_DESCRIPTION: Final = 1024
 """Characters of a description that is made of a paragraph, as in the specification."""
 _OPENING: Final = re.compile(rb"\A(?:\xef\xbb\xbf)?(?P<before>\s*)---[ \t]*(?:\r\n|\n|\r)")
-_CLOSING: Final = re.compile(rb"\n---[ \t]*(?:\r\n|\n|\r|\Z)")
-_CLOSING_AFTER_CR: Final = re.compile(rb"[\r\n]---[ \t]*(?:\r\n|\n|\r|\Z)")
-"""The same in a file with CR in it: a search for one known character takes a fifth of the time."""
+_CLOSING: Final = re.compile(rb"[\r\n]---[ \t]*(?:\r\n|\n|\r|\Z)")
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 _HEADING: Final = re.compile(r"(?m)^#+ .*$")
 _FENCED: Final = re.compile(r"(?ms)^(```+|~~~+).*?(?:^\1|\Z)")
@@ -58,8 +56,7 @@ def split(head: bytes) -> Split:
         raise _refusal("frontmatter-missing", "The file does not start with frontmatter (`---`).")
     start = opening.end()
     # The line end of the opening fence is also that before a closing fence right below it.
-    fence = _CLOSING_AFTER_CR if b"\r" in head else _CLOSING
-    closing = fence.search(head, start - 1, start + MAX_FRONTMATTER_BYTES + 128)
+    closing = _CLOSING.search(head, start - 1, start + MAX_FRONTMATTER_BYTES + 128)
     if closing is not None and closing.start() - start <= MAX_FRONTMATTER_BYTES:
         first_line = 2 + len(_LINE_END.findall(opening["before"]))
         return Split(head[start : closing.start() + 1], first_line, closing.end())

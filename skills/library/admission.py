@@ -147,9 +147,8 @@ class AdmissionControl:
                 cycle = " -> ".join([*path[path.index(name) :], name])
                 notes.append(f"The requirements form a cycle ({cycle}); each of them is loaded once.")
                 continue
-            try:
-                required = self._catalog.find(name)
-            except UnknownSkillError:
+            required = self._catalog.get(name)
+            if required is None:
                 notes.append(f"{skill.name} requires {name}, and there is no such skill here.")
                 continue
             if not required.model_invocable and (asker == "model" or not skill.trusted):
@@ -224,9 +223,8 @@ def requirement_findings(catalog: Catalog) -> Iterator[Diagnostic]:
         for written in skill.requires:
             name, specifier = requirement_of(written)
             shown = one_line(written, MAX_NAME)
-            try:
-                required = catalog.find(name)
-            except UnknownSkillError:
+            required = catalog.get(name)
+            if required is None:
                 message = f"It requires `{shown}`, and there is no such skill here."
                 yield diagnostic(Finding("requires-missing", message), skill.path)
                 continue
@@ -245,16 +243,9 @@ def _way(catalog: Catalog, start: str, end: str) -> list[str]:
     for way in ways:  # grows while it is walked
         if way[-1] == end:
             return way
-        for name, _ in map(requirement_of, catalog.find(way[-1]).requires):
-            if name not in seen and _is_there(catalog, name):
+        skill = catalog.get(way[-1])
+        for name, _ in map(requirement_of, skill.requires if skill else ()):
+            if name not in seen:
                 seen.add(name)
                 ways.append([*way, name])
     return []
-
-
-def _is_there(catalog: Catalog, name: str) -> bool:
-    try:
-        catalog.find(name)
-    except UnknownSkillError:
-        return False
-    return True

@@ -99,22 +99,24 @@ class Catalog:
         Raises UnknownSkillError, which carries the names that there are and may be told;
         SkillSkippedError for one that cannot be used, SkillElsewhereError for one of another source.
         """
+        if found := self.get(name, source):
+            return found
         wanted = name if source is None else f"{name}@{source}"
-        if "@" in name:
-            name, _, own = name.rpartition("@")
-            source = own if source is None else source
-        found = self._lookup(name, source)
-        if found is None:
-            skipped = next((each for each in self.entries if _is_skipped(each, name, source)), None)
-            if skipped:
-                raise SkillSkippedError(wanted, self._names_like(name, is_told), skipped.reason)
-            known = self._names_like(name, is_told)
-            others = {each: self._lookup(name, each) for each in self._by_source}
-            places = [each for each, skill in others.items() if skill and is_told(skill)]
-            if source is not None and places:
-                raise SkillElsewhereError(wanted, known, name, source, places)
-            raise UnknownSkillError(wanted, known)
-        return found
+        name, source = _name_and_source(name, source)
+        known = self._names_like(name, is_told)
+        if skipped := next((each for each in self.entries if _is_skipped(each, name, source)), None):
+            raise SkillSkippedError(wanted, known, skipped.reason)
+        others = {each: self.get(name, each) for each in self._by_source}
+        places = [each for each, skill in others.items() if skill and is_told(skill)]
+        if source is not None and places:
+            raise SkillElsewhereError(wanted, known, name, source, places)
+        raise UnknownSkillError(wanted, known)
+
+    def get(self, name: str, source: str | None = None) -> SkillMetadata | None:
+        """Return the skill of that name, or of `name@source`; None where there is none to be used."""
+        name, source = _name_and_source(name, source)
+        skills = self._by_name if source is None else self._by_source.get(source, {})
+        return skills.get(name) or skills.get(safe_name(name))
 
     def hidden_by(self, name: str, source: str) -> tuple[str, ...]:
         """Return the weaker sources that have a skill of this name, too, the strongest first."""
@@ -167,13 +169,6 @@ class Catalog:
         names = [skill.name for skill in self.skills if is_told(skill)]
         return list(dict.fromkeys([*get_close_matches(name, names, n=10), *names]))
 
-    def _lookup(self, name: str, source: str | None) -> SkillMetadata | None:
-        safe = safe_name(name)
-        if source is None:
-            return self._by_name.get(name) or self._by_name.get(safe)
-        skills = self._by_source.get(source, {})
-        return skills.get(name) or skills.get(safe)
-
     def _hidden(self) -> list[SkillMetadata]:
         """Return the skills that one of their name in a stronger source hides."""
         if sum(map(len, self._by_source.values())) == len(self._by_name):
@@ -181,6 +176,14 @@ class Catalog:
         every = [skill for skills in self._by_source.values() for skill in skills.values()]
         hidden = [skill for skill in every if self._by_name[skill.name] is not skill]
         return sorted(hidden, key=attrgetter("name", "source"))
+
+
+def _name_and_source(name: str, source: str | None) -> tuple[str, str | None]:
+    """Split `name@source`; a source that is given is stronger."""
+    if "@" not in name:
+        return name, source
+    name, _, own = name.rpartition("@")
+    return name, own if source is None else source
 
 
 def _is_skipped(entry: CatalogEntry, name: str, source: str | None) -> bool:

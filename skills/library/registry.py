@@ -5,6 +5,7 @@ A skill is read from a snapshot of its folder: the one that a thread has loaded,
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -13,10 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from skills_agent.skills.confined import is_beneath, read_beneath
-from skills_agent.skills.errors import (
-    SkillError,
-    SkillUnreadableError,
-)
+from skills_agent.skills.errors import SkillError, SkillUnreadableError
 from skills_agent.skills.format.reading import Place, read_skill
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.discovery import Discovery, SourceContents, SourceSkill, cause_of, read_file
@@ -234,13 +232,15 @@ class Registry:
         return self.snapshots.take(root, source.plugin(ref.path))
 
     def _take_again(self, ref: SkillRef) -> "Snapshot":
-        try:
+        with suppress(SkillUnreadableError):
             snapshot = self._take(ref)
-        except SkillUnreadableError as error:
-            raise _version_gone(ref) from error
-        if snapshot.digest != ref.digest:
-            raise _version_gone(ref)
-        return snapshot
+            if snapshot.digest == ref.digest:
+                return snapshot
+        raise SkillError(
+            f"The version of {ref.name} that was loaded ({ref.digest:.12}) is gone: it is not in the cache "
+            "of snapshots, and the skill has changed since. Unload and load it to use what is there now.",
+            code="skill-version-gone",
+        )
 
     def _fetch(self, source: Source, entry: SkillEntry, ref: SkillRef) -> "Snapshot":
         """Return the snapshot of a skill that is in no folder; it is fetched again when its stamp changes."""
@@ -308,11 +308,3 @@ def _folder_of(source: Source, ref: SkillRef) -> Path | None:
     """Return the folder of a skill that can be copied as it is: its SKILL.md must not be a link out of it."""
     root = source.root(ref.path)
     return root if root is not None and is_beneath(root, Path(ref.path)) else None
-
-
-def _version_gone(ref: SkillRef) -> SkillError:
-    return SkillError(
-        f"The version of {ref.name} that was loaded ({ref.digest:.12}) is gone: it is not in the cache of "
-        "snapshots, and the skill has changed since. Unload and load it to use what is there now.",
-        code="skill-version-gone",
-    )

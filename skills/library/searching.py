@@ -9,12 +9,12 @@ from skills_agent.skills.format.reading import read_instructions
 from skills_agent.skills.library.discovery import Discovery, SourceSkill, read_head
 from skills_agent.skills.search.tables import TextTables
 from skills_agent.skills.search.vectors import FusedIndex, Vectors
-from skills_agent.skills.search.words import SearchIndex, SearchSetting, SearchText
+from skills_agent.skills.search.words import INSTRUCTION_CHARACTERS, SearchIndex, SearchText
 from skills_agent.skills.skill import SkillMetadata
 
 UNTRUSTED_FACTOR: Final = 0.9
 """Where scores are close, a skill that the operator vouches for comes before one of a stranger."""
-_SEARCHED_BYTES: Final = HEAD_BYTES + 4 * SearchSetting().instruction_characters
+_SEARCHED_BYTES: Final = HEAD_BYTES + 4 * INSTRUCTION_CHARACTERS
 
 
 def make_index(

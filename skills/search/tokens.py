@@ -63,11 +63,11 @@ class Query(NamedTuple):
         return (*((word,) for word in self.words), *self.neighbours)
 
 
-def read_query(text: str, *, skip_function_words: bool = True) -> Query:
+def read_query(text: str) -> Query:
     """Return what is searched for: all words where each of them is a function word."""
     written = spaced(text[:MAX_CHARACTERS].lower())
     every = "".join(each if _is_of_word(each) else " " for each in written).split()
-    content_words = [word for word in every if word not in FUNCTION_WORDS] if skip_function_words else every
+    content_words = [word for word in every if word not in FUNCTION_WORDS]
     words = tuple(dict.fromkeys(content_words or every))[:_MAX_WORDS]
     pairs = dict.fromkeys(pairwise(content_words[: 2 * _MAX_WORDS]))
     known = frozenset(words)

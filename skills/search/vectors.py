@@ -17,7 +17,7 @@ from typing import Final, Protocol, TypeAlias
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.search.match import Match
 from skills_agent.skills.search.naming import named_first
-from skills_agent.skills.search.words import SearchIndex, SearchText, Term
+from skills_agent.skills.search.words import SearchIndex, SearchText
 
 MEANING_WEIGHT: Final = 0.5
 """What the model counts beside words. At 1 a small model makes search worse than words alone."""
@@ -130,10 +130,6 @@ class FusedIndex:
     def fits(self, request: str, match: Match) -> bool:
         """Return whether a match is good enough to be taken: words alone say that."""
         return self._words.fits(request, match)
-
-    def terms(self, request: str, position: int) -> list[Term]:
-        """Return where a text has the words, and the neighbouring words, of a request."""
-        return self._words.terms(request, position)
 
 
 def fuse(by_words: Sequence[Match], nearness: Sequence[float]) -> list[Match]:

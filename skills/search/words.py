@@ -1,14 +1,13 @@
 """Find skills by words: texts that are ranked by the words, and neighbouring words, of a request.
 
 BM25 as SQLite has it finds the right skill among 2,100 as well as a sentence-embedding model once
-instructions are indexed beside descriptions. The numbers of `SearchSetting` were chosen by
-leave-one-repository-out cross-validation: benchmarks/search_triggers.py, docs/benchmarks.md.
+instructions are indexed beside descriptions. All kinds of text weigh the same: cross-validation over the
+requests of 16 repositories chose that (benchmarks/search_triggers.py, docs/benchmarks.md).
 """
 
 import hashlib
 import json
 import math
-import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -32,6 +31,8 @@ _MATCHES: Final[Mapping[Field, str]] = {
 }
 _IN_SENTENCES: Final[tuple[Field, ...]] = ("description", "instructions")
 """Where neighbouring words say more than each of them: a name is hardly more than a pair."""
+INSTRUCTION_CHARACTERS: Final = 64_000
+"""Of one skill that are indexed."""
 _LEAST_BEGINNING: Final = 5
 """Letters of a word that may be the beginning of another one. At four, requests find skills by chance."""
 _LEAST_IDF: Final = 1e-6
@@ -41,19 +42,6 @@ ENOUGH: Final = 1.3
 _ENOUGH_OF_REQUEST: Final = 0.5
 """Or where name and description have so much of a request: a short one cannot score as high."""
 _Answer = TypeVar("_Answer")
-
-
-class SearchSetting(NamedTuple):
-    """The weight of each kind of text, and how much of each skill is indexed."""
-
-    name: float = 1.0
-    description: float = 1.0
-    instructions: float = 1.0
-    neighbours: float = 1.0
-    """Of two words of the request that stand side by side in a text, too."""
-    instruction_characters: int = 64_000
-    """Of one skill; 0 indexes descriptions alone."""
-    skip_function_words: bool = True
 
 
 class SearchText(NamedTuple):
@@ -80,11 +68,9 @@ class Term(NamedTuple):
 
 
 class _Totals(NamedTuple):
-    """How many rows the tables have, and how many rows of the longer ones are written in a script."""
+    """How many rows each table has, and how many rows of the longer ones are written in a script."""
 
-    mark: str
-    """Another one whenever rows were added or removed."""
-    rows: Mapping[Field, int]
+    rows: int
     scripts: Mapping[Field, Mapping[str, int]]
 
     def shares(self, word: str) -> dict[Field, float]:
@@ -94,10 +80,9 @@ class _Totals(NamedTuple):
         """
         script = script_of(word)
         if not any(script in counts for counts in self.scripts.values()):
-            return dict.fromkeys(self.rows, 1.0)
+            return dict.fromkeys(_MATCHES, 1.0)
         shares = {
-            field: (counts.get(script, 0) + 1) / (self.rows[field] + 1)
-            for field, counts in self.scripts.items()
+            field: (counts.get(script, 0) + 1) / (self.rows + 1) for field, counts in self.scripts.items()
         }
         return {"name": 1.0, **{field: share / max(shares.values()) for field, share in shares.items()}}
 
@@ -105,26 +90,18 @@ class _Totals(NamedTuple):
 class SearchIndex:
     """Texts that any thread may search; they are indexed at the first search."""
 
-    def __init__(
-        self,
-        texts: Iterable[SearchText],
-        tables: TextTables | None = None,
-        setting: SearchSetting = SearchSetting(),  # noqa: B008 - an immutable value
-    ) -> None:
+    def __init__(self, texts: Iterable[SearchText], tables: TextTables | None = None) -> None:
         """Take texts, and tables that may be shared: only texts that they do not hold yet are indexed."""
         self._texts = tuple(texts)
         self._tables = tables or TextTables()
-        self._setting = setting
         self._positions = {
-            f"{text.factor} {setting.instruction_characters} {text.key or position}": position
-            for position, text in enumerate(self._texts)
+            f"{text.factor} {text.key or position}": position for position, text in enumerate(self._texts)
         }
         self._state = hashlib.sha256("\n".join(sorted(self._positions)).encode()).hexdigest()
         self._factors = [text.factor for text in self._texts]
         self._by_name = sorted(range(len(self._texts)), key=lambda position: self._texts[position].name)
         self._ranks = {position: rank for rank, position in enumerate(self._by_name)}
         """Of equally good ones the first by name comes first."""
-        self._rows: tuple[str, dict[int, int]] = ("", {})
         self._names = Names([text.name for text in self._texts])
 
     def search(self, request: str, limit: int) -> list[Match]:
@@ -133,10 +110,10 @@ class SearchIndex:
         A score is the sum over words, divided by what the rarest word could weigh and by the square root of
         the number of words. What the request names comes before what only matches.
         """
-        query = self._read(request)
+        query = read_query(request)
         if not query.words or limit < 1:
             return []
-        named = self._names.in_request(request)
+        named = self.named(request)
         looked_at = len(self._texts) if named else limit
         matches = self._tables.run(partial(self._run, partial(self._best, query, looked_at)))
         return named_first(matches, named, self._factors)[:limit]
@@ -155,11 +132,8 @@ class SearchIndex:
 
     def terms(self, request: str, position: int) -> list[Term]:
         """Return where a text has the words, and the neighbouring words, of a request."""
-        query = self._read(request)
+        query = read_query(request)
         return self._tables.run(partial(self._run, partial(self._terms, query, position)))
-
-    def _read(self, request: str) -> Query:
-        return read_query(request, skip_function_words=self._setting.skip_function_words)
 
     def _run(self, work: "Callable[[Connection, _Totals], _Answer]", connection: "Connection") -> _Answer:
         """Do work on the tables in one transaction; texts that they lack are indexed before."""
@@ -200,7 +174,7 @@ class SearchIndex:
         self, connection: "Connection", key: str, digest: str, text: SearchText, description: str
     ) -> None:
         written = text.instructions if isinstance(text.instructions, str) else text.instructions()
-        instructions = written[: self._setting.instruction_characters]
+        instructions = written[:INSTRUCTION_CHARACTERS]
         scripts = (" ".join(scripts_of(description)), " ".join(scripts_of(instructions)))
         added = connection.execute("INSERT INTO texts VALUES (?, ?, ?, ?)", (key, digest, *scripts))
         for field, words in zip(_MATCHES, (text.name, description, instructions), strict=True):
@@ -208,32 +182,26 @@ class SearchIndex:
             connection.execute(f"INSERT INTO {field} (rowid, words) VALUES (?, ?)", row)  # noqa: S608 - a constant
 
     def _best(self, query: Query, limit: int, connection: "Connection", totals: _Totals) -> list[Match]:
-        scores = _Scoring(connection, self._setting, totals).scores(query)
-        rows = self._rows_of(connection, totals)
+        scores = _Scoring(connection, totals).scores(query)
+        rows = self._rows_of(connection)
         factors, ranks = self._factors, self._ranks
         found = [(-score * factors[rows[row]], ranks[rows[row]]) for row, score in scores.items()]
-        scale = 1 / (_weight(totals.rows["name"], 0) * math.sqrt(len(query.words)))
+        scale = 1 / (_weight(totals.rows, 0) * math.sqrt(len(query.words)))
         best = ((self._by_name[rank], -score * scale) for score, rank in nsmallest(limit, found))
         return [Match(position, score, score) for position, score in best]
 
-    def _rows_of(self, connection: "Connection", totals: _Totals) -> dict[int, int]:
-        """Return the position of each row; it is asked for again when any process has changed the tables."""
-        mark, rows = self._rows
-        if mark != totals.mark:
-            rows = {
-                row: self._positions[key] for row, key in connection.execute("SELECT rowid, key FROM texts")
-            }
-            self._rows = totals.mark, rows
-        return rows
+    def _rows_of(self, connection: "Connection") -> dict[int, int]:
+        """Return the position of each row."""
+        return {row: self._positions[key] for row, key in connection.execute("SELECT rowid, key FROM texts")}
 
     def _terms(self, query: Query, position: int, connection: "Connection", totals: _Totals) -> list[Term]:
-        of_position = {at: row for row, at in self._rows_of(connection, totals).items()}
+        of_position = {at: row for row, at in self._rows_of(connection).items()}
         terms = []
         for words in query.terms:
             found = _rows_with(connection, _expression(words))
             if len(words) == 1 and not any(found.values()) and len(words[0]) >= _LEAST_BEGINNING:
                 found = _rows_with(connection, _beginning(words[0]))
-            rarity = _weight(totals.rows["name"], len(set().union(*found.values())))
+            rarity = _weight(totals.rows, len(set().union(*found.values())))
             fields = tuple(field for field in found if of_position[position] in found[field])
             terms.append(Term(words, rarity, fields))
         return terms
@@ -247,9 +215,8 @@ class _Scoring:
     multiplied by one that stays above zero.
     """
 
-    def __init__(self, connection: "Connection", setting: SearchSetting, totals: _Totals) -> None:
+    def __init__(self, connection: "Connection", totals: _Totals) -> None:
         self._connection = connection
-        self._setting = setting
         self._totals = totals
         self._sums: defaultdict[int, float] = defaultdict(float)
         self._found: dict[tuple[Field, str], int] = {}
@@ -266,7 +233,7 @@ class _Scoring:
             if not any(rows) and len(word) >= _LEAST_BEGINNING:
                 for field in _MATCHES:
                     self._add(field, (word,), _beginning(word), shares[field])
-        for pair in query.neighbours if self._setting.neighbours else ():
+        for pair in query.neighbours:
             one, other = map(self._totals.shares, pair)
             for field in _IN_SENTENCES:
                 if self._found.get((field, pair[0])) and self._found.get((field, pair[1])):
@@ -275,17 +242,12 @@ class _Scoring:
 
     def _add(self, field: Field, words: tuple[str, ...], expression: str, share: float) -> int:
         """Add what a field says, and return how many rows it has them in."""
-        weight = getattr(self._setting, field) * share
-        if not weight:
-            return 0
-        rows = self._connection.execute(_MATCHES[field], (weight, expression)).fetchall()
+        rows = self._connection.execute(_MATCHES[field], (share, expression)).fetchall()
         if len(words) == 1:
             self._found[field, words[0]] = len(rows)
-        total = self._totals.rows[field]
+        total = self._totals.rows
         of_sqlite = sum(_sqlite_weight(total, self._found[field, word]) for word in words)
         scale = -_weight(total, len(rows)) / of_sqlite
-        if len(words) > 1:
-            scale *= self._setting.neighbours
         for row, score in rows:
             self._sums[row] += scale * score
         return len(rows)
@@ -320,11 +282,7 @@ def _totals(connection: "Connection") -> _Totals:
     described, instructed = (
         Counter(script for texts in kept for script in texts[column].split()) for column in (0, 1)
     )
-    return _Totals(
-        os.urandom(8).hex(),
-        dict.fromkeys(_MATCHES, len(kept)),
-        {"description": described, "instructions": instructed},
-    )
+    return _Totals(len(kept), {"description": described, "instructions": instructed})
 
 
 def search_texts(entries: Sequence[tuple[str, str]], query: str, limit: int) -> list[tuple[str, float]]:

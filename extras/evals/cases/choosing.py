@@ -3,10 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from skills_agent.skills.search.tables import TextTables
-from skills_agent.skills.search.words import SearchIndex, SearchSetting, SearchText
+from skills_agent.skills.search.words import SearchIndex, SearchText
 
-_DESCRIPTIONS: Final = SearchSetting(instructions=0.0, instruction_characters=0)
 _ENOUGH: Final = 0.5
 """A match of descriptions from here on is taken: by nine of ten requests whose authors label the best match,
 and by one of five that no skill is for."""
@@ -27,8 +25,7 @@ def choose(requests: Sequence[str], descriptions: Mapping[str, str]) -> list[Cho
     It is chosen as the offline model does, by words, but without instructions, which no prompt shows.
     """
     names = sorted(descriptions)
-    texts = [SearchText(name, descriptions[name], key=name) for name in names]
-    index = SearchIndex(texts, TextTables(), _DESCRIPTIONS)
+    index = SearchIndex(SearchText(name, descriptions[name]) for name in names)
     choices = []
     for request in requests:
         match = next(iter(index.search(request, 1)), None)

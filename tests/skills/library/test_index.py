@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,17 +98,6 @@ def test_the_same_of_several_skills_with_one_name_wins_in_the_next_process(skill
     again, reads = discover(skills, index)
 
     assert again.find("tool").description == "Is in tool."
-    assert seen(again) == seen(first)
-    assert reads == []
-
-
-def test_an_index_of_many_skills_is_read_whole(skills: Path, index: Path) -> None:
-    for number in range(450):
-        put(skills / f"many-{number}")
-    first, _ = discover(skills, index)
-    again, reads = discover(skills, index)
-
-    assert len(again.skills) == 453
     assert seen(again) == seen(first)
     assert reads == []
 
@@ -278,20 +266,15 @@ def cut(content: bytes) -> bytes:
     return content[: len(content) // 2]
 
 
-def cut_end(content: bytes) -> bytes:
-    """Take off what says that no more readings follow: each that is left is whole."""
-    return content if content.startswith(b"SQLite") else content[:-5]
-
-
 def empty(content: bytes) -> bytes:
     return b""
 
 
 def other_content(content: bytes) -> bytes:
-    return msgspec.msgpack.encode([msgspec.msgpack.encode([[7]])])
+    return msgspec.msgpack.encode([[7]])
 
 
-BAD_STATES = [damage_head, damage_middle, cut, cut_end, empty, other_content]
+BAD_STATES = [damage_head, damage_middle, cut, empty, other_content]
 
 
 def spoil_all(index: Path, spoil: Callable[[bytes], bytes]) -> None:
@@ -347,18 +330,6 @@ def test_tables_with_other_content_change_no_answer(skills: Path, index: Path, c
 
     for _ in range(2):
         assert discover(skills, index)[0].search("instructions herons") == plain
-
-
-def test_a_damaged_length_takes_no_memory(skills: Path, index: Path) -> None:
-    discover(skills, index)
-    spoil_all(index, lambda content: b"\x7f" + content[1:])
-
-    tracemalloc.start()
-    discover(skills, index)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-
-    assert peak < 10_000_000
 
 
 def test_a_place_that_cannot_be_written_is_reported_once(
