@@ -1,7 +1,7 @@
 """act: one tool call, through a chain of links."""
 
-from collections.abc import Awaitable, Callable, Iterable
-from functools import partial, reduce
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 from langchain_core.messages import ToolMessage
@@ -13,7 +13,7 @@ from langgraph.types import Command
 
 from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.links.again import again
-from skills_agent.nodes.links.attempt import Acting, Attempt, Link, NotRun, Outputs, Rest
+from skills_agent.nodes.links.attempt import Acting, Attempt, Link, NotRun, Outputs
 from skills_agent.nodes.links.counted import counted
 from skills_agent.nodes.links.fitted import fitted
 from skills_agent.nodes.links.judged import judged
@@ -29,30 +29,31 @@ LINKS: Final[tuple[Link, ...]] = (on_record, counted, recalled, judged, again, o
 """What a call goes through before its tool runs, and back."""
 
 
-def act(
-    request: CallRequest, runtime: Runtime[Context], *, at: Acting, links: Iterable[Link] = LINKS
-) -> Steps[Outputs]:
+def act(request: CallRequest, runtime: Runtime[Context], *, at: Acting) -> Steps[Outputs]:
     """Run one allowed call through LangGraph's ToolNode.
 
     It waits for tools because some exist only as coroutines, as those of MCP servers do. A tool that fails
     becomes a tool message of status error. Raises ApprovalNeededError and CallRunsError.
     """
     state, info = at.state_now(), runtime.execution_info
-    judge, limits = Judge.of(at.policy, state, runtime), Context.of(runtime.context).narrow(at.limits)
-    attempt = Attempt(at, request, state, judge, limits, info.checkpoint_id if info else "")
+    judge = Judge.of(at.policy, state, runtime)
+    attempt = Attempt(at, request, state, judge, info.checkpoint_id if info else "")
     try:
-        outputs: Outputs = yield from chain(links)(attempt)
+        outputs: Outputs = yield from _go_on(LINKS, attempt)
     except NotRun as refused:
         return [Command(update=AgentUpdate(messages=refused.messages))]
     return outputs
 
 
-def chain(links: Iterable[Link]) -> Rest:
-    """Return what runs a call: the first link goes on with the second, and the last with the tool."""
-    return reduce(lambda rest, link: partial(link, rest=rest), reversed([*links]), run)
+def _go_on(links: tuple[Link, ...], attempt: Attempt) -> Steps[Any]:
+    """Run a call: the first link goes on with the second, and the last with the tool."""
+    if not links:
+        return (yield from _run(attempt))
+    first, *others = links
+    return (yield from first(attempt, partial(_go_on, tuple(others))))
 
 
-def run(attempt: Attempt) -> Steps[Any]:
+def _run(attempt: Attempt) -> Steps[Any]:
     """Have the ToolNode run the tool."""
     entry, replies = attempt.entry, list[Any]()
     named = CallAttempt(entry.key, entry.attempt) if entry else CallAttempt(attempt.new_key(), 1)

@@ -18,7 +18,6 @@ from skills_agent.state.records import (
     GrantRecord,
     LoadedSkill,
     PlanRecord,
-    SkillPlace,
     SkillResources,
     SummaryRecord,
     UsageRecord,
@@ -79,15 +78,8 @@ AgentUpdate = AgentState
 
 
 class CallRequest(TypedDict):
-    """One tool call for `act`, with what it needs of the state."""
+    """One tool call for `act`."""
 
     call: ToolCall
-    turn: int
-    edited: bool
-    """True where a person changed the arguments: the tool message says so."""
     approved: str
     """Digest of what was approved or allowed."""
-    skill: SkillPlace | None
-    """The skill that the call names."""
-    earlier: list[str]
-    """Ids of calls of the transcript with the same tool and arguments."""

@@ -24,7 +24,6 @@ from skills_agent.nodes.two_paths import Steps
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.policy.reasons import Facts
 from skills_agent.skills.policy.verdict import ApprovalNeededError
-from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import cut
 
 logger = logging.getLogger(__name__)
@@ -127,8 +126,8 @@ def _recovery(attempt: Attempt, entry: JournalEntry) -> str | ToolMessage:
 
 
 def _is_idempotent(attempt: Attempt) -> bool:
-    skill = attempt.request["skill"]
+    skill = attempt.judge.skill_of(attempt.judged)
     if skill is None or attempt.spec.counts_as != "script":
         return False
-    metadata = attempt.judge.registry.load(SkillRef.of(skill)).metadata.metadata
+    metadata = attempt.judge.registry.load(skill).metadata.metadata
     return attempt.judged.path in metadata.get("idempotent", "").split()

@@ -29,13 +29,11 @@ Rest = Callable[["Attempt"], Steps[Any]]
 """What comes behind a link; it returns what LangGraph's ToolNode hands back."""
 
 
-class Link(Protocol):
-    """A part of what happens to a call: it answers it, or goes on with the rest and looks at its result."""
+Link = Callable[["Attempt", Rest], Steps[Any]]
+"""A part of what happens to a call: it answers it, or goes on with the rest and looks at its result.
 
-    __name__: str
-
-    def __call__(self, attempt: "Attempt", rest: Rest) -> Steps[Any]:
-        """Return what a ToolNode would. Raises NotRun."""
+It returns what a ToolNode would. Raises NotRun.
+"""
 
 
 class NotRun(Exception):  # noqa: N818 - how a link ends the chain, and no fault
@@ -87,24 +85,27 @@ class Attempt:
     request: CallRequest
     state: AgentState
     judge: Judge
-    limits: Limits
-    """Of this turn, for this caller."""
     checkpoint: str
     """Id of the checkpoint that the step began from."""
     entry: JournalEntry | None = None
     """What the journal has of it; None where it has nothing, the call only reads, or no thread is kept."""
     notes: list[str] = field(default_factory=list)
     """What the model is told before the result."""
-    call: ToolCall = field(init=False)
-    id: str = field(init=False)
-    """Of the call."""
-    name: str = field(init=False)
-    """Of its tool."""
 
-    def __post_init__(self) -> None:
-        """Read the call in the request."""
-        self.call = self.request["call"]
-        self.id, self.name = self.call["id"] or "", self.call["name"]
+    @property
+    def call(self) -> ToolCall:
+        """Return the call as the model, or a person, wrote it."""
+        return self.request["call"]
+
+    @property
+    def id(self) -> str:
+        """Return the id of the call."""
+        return self.call["id"] or ""
+
+    @property
+    def name(self) -> str:
+        """Return the name of its tool."""
+        return self.call["name"]
 
     @property
     def record(self) -> VerdictRecord:

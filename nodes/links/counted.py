@@ -16,7 +16,7 @@ def counted(attempt: Attempt, rest: Rest) -> Steps[Outputs]:
     """Return what came of a call with what it cost: LangGraph takes a list only with a Command in it."""
     produced = yield from rest(attempt)
     args = attempt.call["args"]
-    if attempt.request["edited"]:
+    if attempt.record["reason"] == "edited":
         written = json.dumps(args, ensure_ascii=False)
         produced = with_note(
             produced, f"[A person changed this call before it ran: {attempt.name} {written}]"
@@ -24,5 +24,5 @@ def counted(attempt: Attempt, rest: Rest) -> Steps[Outputs]:
         for message in tool_messages(produced):
             message.additional_kwargs = {"skills_agent": {**marks_of(message), "edited": args}}
     scripts = int(attempt.spec.counts_as == "script")
-    cost = spent(attempt.request["turn"], tool_calls=1, script_runs=scripts)
+    cost = spent(attempt.state["usage"]["turn"], tool_calls=1, script_runs=scripts)
     return [*as_list(produced), Command(update=AgentUpdate(usage=cost))]

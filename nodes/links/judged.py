@@ -51,4 +51,5 @@ def _spent_budget(attempt: Attempt) -> str | None:
     tools = [spec_of(each["tool"]) for each in verdicts if each and each["decision"] == "allow"]
     counts, is_script = counts_of_turn(state), attempt.spec.counts_as == "script"
     scripts = counts["script_runs"] + sum(each.counts_as == "script" for each in tools)
-    return spent_on_calls(attempt.limits, counts["tool_calls"] + len(tools), scripts if is_script else 0)
+    limits = attempt.judge.context.narrow(attempt.at.limits)
+    return spent_on_calls(limits, counts["tool_calls"] + len(tools), scripts if is_script else 0)

@@ -16,7 +16,7 @@ def on_record(attempt: Attempt, rest: Rest) -> Steps[Any]:
     confirmed = _confirmed(attempt.id, attempt.state)
     if confirmed is None:
         raise _doubted(attempt)
-    attempt.request, attempt.call = confirmed, confirmed["call"]
+    attempt.request = confirmed
     return (yield from rest(attempt))
 
 
@@ -26,8 +26,8 @@ def _confirmed(call_id: str, state: AgentState) -> CallRequest | None:
     request = call_request(state, call_id)
     if told is None or request is None:
         return None
-    is_edit = state["verdicts"][call_id]["by"] == "approval" and request["edited"]
-    call = request["call"]
+    verdict, call = state["verdicts"][call_id], request["call"]
+    is_edit = verdict["by"] == "approval" and verdict["reason"] == "edited"
     return request if is_edit or (call["name"], call["args"]) == (told["name"], told["args"]) else None
 
 

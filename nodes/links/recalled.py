@@ -6,6 +6,7 @@ from typing import Any, Final
 from skills_agent.nodes.effects import CallRunsError, Invocation, JournalEntry, tool_messages
 from skills_agent.nodes.links.attempt import Attempt, Rest, with_note
 from skills_agent.nodes.two_paths import Steps
+from skills_agent.state.transcript import alike_calls
 
 _STILL_RUNS: Final = (
     "Not run: an earlier call of it that was given up still runs, and it is not started beside itself. "
@@ -26,7 +27,8 @@ def recalled(attempt: Attempt, rest: Rest) -> Steps[Any]:
         # Before the look-up: what returns in between is done there, or counts as running here.
         effects = running.effects
         announced = attempt.record.get("announced", False)
-        earlier, digest = attempt.request["earlier"], attempt.request["approved"]
+        earlier = alike_calls(attempt.state["messages"], attempt.call)
+        digest = attempt.request["approved"]
         entry = invocation.find_entry(
             attempt.id, attempt.name, digest, earlier, running.alive, is_announced=announced
         )
