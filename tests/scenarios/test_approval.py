@@ -73,19 +73,6 @@ def test_a_denied_call_never_reaches_the_tool(make_agent: MakeAgent, workspace: 
     assert result["usage"]["thread"]["script_runs"] == 0
 
 
-@pytest.mark.parametrize("answer", ["yes", 1, {"type": "accept"}, {"decisions": [{"type": "approve"}]}])
-@pytest.mark.variants
-def test_what_an_answer_looks_like_is_said_to_who_sends_another(
-    make_agent: MakeAgent, answer: object
-) -> None:
-    """`Input should be a valid dictionary or instance of HITLResponse` told nobody what to send."""
-    agent = waiting(make_agent, WRITE, RUN)
-    agent.run(Command(resume=answer))
-    (interrupt,) = agent.state.interrupts
-    wanted = 'an answer is {"decisions": [{"type": "approve"}]}, with 2 decisions'
-    assert wanted in interrupt.value["answer_refused"]
-
-
 def test_an_edited_call_runs_as_edited_and_says_so(make_agent: MakeAgent, workspace: Path) -> None:
     agent = waiting(make_agent, RUN)
     args = {**RUN["args"], "args": ["y"]}
@@ -128,45 +115,46 @@ def test_a_call_of_the_same_step_that_needs_no_question_does_not_wait(
     assert len(agent.tool_messages("no_such_tool")) == 1
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {},
-        {"decisions": []},
-        {"decisions": [{"type": "approve"}, {"type": "approve"}]},
-        {"decisions": [{"type": "maybe"}]},
-        {"decisions": [{"type": "edit"}]},
-        {"decisions": [{"type": "approve", "always": True}]},
-        {"decisions": ["approve"]},
-        {"decision": [{"type": "approve"}]},
-        # A2A hands plain text to an open question: Command(resume=text).
-        *("approve", "yes", '{"decisions": [{"type": "approve"}]}', True, 1, ["approve"]),
-        [{"type": "approve"}],
-        *({"type": "accept"}, {"type": "accept", "args": None}, {"decisions": "approve"}),
-        # Agent Inbox's form, with what it does not have.
-        *([{"type": "edit"}], [{"type": "response"}], [{"args": None}], [{"type": "accept", "args": "yes"}]),
-        [{"type": "accept", "args": None, "always": True}],
-        [{"type": "accept", "args": {"action": "run_script", "args": {"skill": "other"}}}],
-        [{"type": "accept", "args": None}, {"type": "accept", "args": None}],
-        *([{"type": "ignore", "args": {}}], [{"type": "edit", "args": {"path": "x"}}]),
-        [{"type": ["accept"], "args": None}],
-    ],
-)
-@pytest.mark.variants
+NO_ANSWERS: list[Any] = [
+    {},
+    {"decisions": []},
+    {"decisions": [{"type": "approve"}, {"type": "approve"}]},
+    {"decisions": [{"type": "maybe"}]},
+    {"decisions": [{"type": "edit"}]},
+    {"decisions": [{"type": "approve", "always": True}]},
+    {"decisions": ["approve"]},
+    {"decision": [{"type": "approve"}]},
+    # A2A hands plain text to an open question: Command(resume=text).
+    *("approve", "yes", '{"decisions": [{"type": "approve"}]}', True, 1, ["approve"]),
+    [{"type": "approve"}],
+    *({"type": "accept"}, {"type": "accept", "args": None}, {"decisions": "approve"}),
+    # Agent Inbox's form, with what it does not have.
+    *([{"type": "edit"}], [{"type": "response"}], [{"args": None}], [{"type": "accept", "args": "yes"}]),
+    [{"type": "accept", "args": None, "always": True}],
+    [{"type": "accept", "args": {"action": "run_script", "args": {"skill": "other"}}}],
+    [{"type": "accept", "args": None}, {"type": "accept", "args": None}],
+    *([{"type": "ignore", "args": {}}], [{"type": "edit", "args": {"path": "x"}}]),
+    [{"type": ["accept"], "args": None}],
+]
+
+
 def test_an_answer_of_another_shape_is_refused_and_the_question_stays_open(
-    make_agent: MakeAgent, workspace: Path, answer: Any
+    make_agent: MakeAgent, workspace: Path
 ) -> None:
+    """The reason is there once, however often one is sent, and to a plain word it says what an answer is."""
     agent = waiting(make_agent, WRITE)
     (asked,) = agent.state.interrupts
-    for _ in range(2):  # The reason is there once.
+    for answer in NO_ANSWERS:
         told = agent.run(Command(resume={asked.id: answer}))
-        assert not (workspace / "out.txt").exists()
         again = assert_asked_again(agent)
         assert told["__interrupt__"] == [again]
         (before,), (after,) = asked.value["action_requests"], again.value["action_requests"]
         assert after["description"].partition("\n\n")[2] == before["description"]
-        assert again.response_schema == asked.response_schema
-        assert again.id == asked.id
+        assert again.value["answer_refused"]
+        assert (again.response_schema, again.id) == (asked.response_schema, asked.id)
+    agent.run(Command(resume="yes"))
+    assert '{"decisions": [{"type": "approve"}]}' in agent.state.interrupts[0].value["answer_refused"]
+    assert not (workspace / "out.txt").exists()
     agent.answer({"type": "approve"})
     assert (workspace / "out.txt").exists()
 
@@ -175,20 +163,6 @@ def test_a_broken_call_is_never_asked_about(make_agent: MakeAgent) -> None:
     agent = waiting(make_agent, call("write_file", path="x"), call("run_script", skill=3))
     assert not agent.state.interrupts
     assert all(message.status == "error" for message in agent.tool_messages("write_file"))
-
-
-def test_a_tool_that_declares_no_risk_is_asked_about(make_agent: MakeAgent) -> None:
-    @tool
-    def send_mail(to: str) -> str:
-        """Send a mail."""
-        return f"sent to {to}"
-
-    agent = make_agent([calls(call("send_mail", to="a@b.c")), "done"], tools=[send_mail])
-    agent.say("go")
-    (interrupt,) = agent.state.interrupts
-    assert "network" in interrupt.value["action_requests"][0]["description"]
-    agent.answer({"type": "approve"})
-    assert agent.tool_messages("send_mail")[0].text == "sent to a@b.c"
 
 
 def test_a_host_tool_that_declares_read_runs_freely_and_one_that_raises_is_a_tool_message(
@@ -218,26 +192,6 @@ def test_the_operator_can_turn_questions_off_and_a_caller_cannot(
     assert (workspace / "out.txt").exists()
     with pytest.raises(ContextError):
         Context.model_validate({"require_approval_for": []})
-
-
-def test_a_new_message_on_a_waiting_thread_answers_the_open_calls_in_place(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
-    prompts: list[Any] = []
-
-    def look(messages: Any) -> str:
-        prompts.append(messages)
-        return "understood"
-
-    agent = make_agent([calls(WRITE, call("list_dir")), look])
-    agent.say("go")
-    result = agent.say("never mind")
-    assert result["answer"] == "understood"
-    assert not (workspace / "out.txt").exists()
-    kinds = [message.type for message in agent.transcript]
-    assert kinds == ["human", "ai", "tool", "tool", "human", "ai"]
-    assert "superseded" in agent.tool_messages("write_file")[0].text
-    assert [message.type for message in prompts[0]] == ["system", "human", "ai", "tool", "tool", "human"]
 
 
 def test_calls_can_be_asked_about_by_name_and_pattern_beside_risks(
@@ -328,42 +282,26 @@ def test_texts_of_a_ui_that_are_json_reach_a_hosts_tool_as_what_they_say(
     assert agent.tool_messages("invite")[0].text.endswith("invited ['a', 'b'] 2 '[1]'")
 
 
-@pytest.mark.parametrize(
-    "response",
-    [
-        {"type": "accept"},
-        {"type": "accept", "args": None},
-        {"type": "accept", "args": {"action": "write_file", "args": WRITE["args"]}},
-    ],
-)
-def test_agent_inbox_accepts(make_agent: MakeAgent, workspace: Path, response: dict[str, Any]) -> None:
-    agent = waiting(make_agent, WRITE)
-    agent.run(Command(resume=[response]))
-    assert (workspace / "out.txt").read_text() == "hello\n"
-
-
-def test_agent_inbox_edits(make_agent: MakeAgent, workspace: Path) -> None:
-    agent = waiting(make_agent, WRITE)
-    edited = {"action": "write_file", "args": {**WRITE["args"], "content": "bye\n"}}
-    agent.run(Command(resume=[{"type": "edit", "args": edited}]))
-    assert (workspace / "out.txt").read_text() == "bye\n"
-    assert "A person changed this call" in agent.tool_messages("write_file")[0].text
+ACTION = {"action": "write_file", "args": WRITE["args"]}
 
 
 @pytest.mark.parametrize(
-    ("response", "says"),
+    ("response", "written"),
     [
-        ({"type": "ignore"}, "a person rejected this call."),
-        ({"type": "ignore", "args": None}, "a person rejected this call."),
-        ({"type": "response", "args": "use b.txt"}, 'rejected this call, and said: "use b.txt".'),
+        ({"type": "accept"}, "hello\n"),
+        ({"type": "accept", "args": ACTION}, "hello\n"),
+        ({"type": "edit", "args": {**ACTION, "args": {**WRITE["args"], "content": "bye\n"}}}, "bye\n"),
+        ({"type": "ignore"}, ""),
+        ({"type": "ignore", "args": None}, ""),
+        ({"type": "response", "args": "use b.txt"}, ""),
     ],
 )
-@pytest.mark.variants
-def test_agent_inbox_rejects(
-    make_agent: MakeAgent, workspace: Path, response: dict[str, Any], says: str
+def test_agent_inbox_answers_in_its_own_form(
+    make_agent: MakeAgent, workspace: Path, response: dict[str, Any], written: str
 ) -> None:
     agent = waiting(make_agent, WRITE, RUN)
     agent.run(Command(resume=[response, {"type": "accept", "args": None}]))
-    assert not (workspace / "out.txt").exists()
+    out = workspace / "out.txt"
+    assert (out.read_text() if out.exists() else "") == written
     assert (workspace / "log.txt").read_text() == "x"
-    assert says in agent.tool_messages("write_file")[0].text
+    assert str(response.get("args") or "") in agent.tool_messages("write_file")[0].text or written

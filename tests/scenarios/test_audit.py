@@ -13,7 +13,6 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.graph import END, START, StateGraph
 
-from skills_agent.graph import build_graph
 from skills_agent.graph.audit.events import line_of
 from skills_agent.graph.audit.log import AuditError, RunLog, without_repetitions
 from skills_agent.graph.audit.recorder import record_node
@@ -146,28 +145,6 @@ def test_every_event_says_where_to_go_and_look(make_agent: MakeAgent, workspace:
         assert event["node"] in agent.graph.get_state(config).next, event
 
 
-def test_a_restricted_run_shows_what_was_refused_and_why_in_state_and_audit(
-    make_agent: MakeAgent, workspace: Path, skills_dir: Path
-) -> None:
-    write_skill(skills_dir, "beta", "Reads.\nallowed-tools: Read")
-    agent = make_agent(
-        [calls(call("load_skill", name="beta"), WRITE), calls(call("load_skill", name="nothing")), "done"],
-        allowed_tools="restrict",
-    )
-    agent.say("go")
-    (refused,) = told(workspace, "call_judged")
-    assert (refused["decision"], refused["by"], refused["tool"]) == ("deny", "skill", "write_file")
-    assert "Read" in refused["reason"]
-    states = [
-        snapshot.values.get("verdicts") or {} for snapshot in agent.graph.get_state_history(agent.config)
-    ]
-    reasons = {each["reason"] for verdicts in states for each in verdicts.values()}
-    assert reasons == {refused["reason"]}
-    (unknown,) = told(workspace, "skill_refused")
-    assert unknown["skill"] == "nothing"
-    assert unknown["refusal"] == agent.tool_messages("load_skill")[-1].text
-
-
 def test_an_edit_and_a_rejection_are_told_with_what_came_of_them(
     make_agent: MakeAgent, workspace: Path
 ) -> None:
@@ -215,15 +192,6 @@ def test_parallel_calls_and_loads_are_each_told_once(
     assert len({each["call_id"] for each in told(workspace, "call_ended")}) == 6
     assert len(told(workspace, "call_ended")) == 6
     assert told(workspace, "call_started") == []  # what only reads leaves nothing behind
-
-
-def test_calls_that_a_new_message_supersedes_are_told(make_agent: MakeAgent, workspace: Path) -> None:
-    agent = make_agent([calls(WRITE), "understood"])
-    agent.say("go")
-    agent.say("never mind")
-    (dropped,) = told(workspace, "call_dropped")
-    assert (dropped["tool"], dropped["run"]) == ("write_file", "thread.2")
-    assert "superseded" in dropped["reason"]
 
 
 def test_a_turn_that_is_cut_short_says_why(make_agent: MakeAgent, workspace: Path) -> None:
@@ -334,21 +302,6 @@ def test_without_a_record_the_stream_still_tells(make_agent: MakeAgent, workspac
     assert not log_of(workspace).folder.exists()
 
 
-def test_a_graph_without_threads_has_a_record_for_each_run(workspace: Path, tmp_path: Path) -> None:
-    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
-    graph = build_graph(settings, model=ScriptedChatModel([calls(call("list_dir")), "done"])).compile()
-    for _ in range(2):
-        graph.invoke({"messages": [HumanMessage("go")]})
-    log = log_of(workspace)
-    names = log.threads()
-    assert len(names) == 2
-    for name in names:
-        events = [json.loads(line) for line in log.lines(name)]
-        assert [each["type"] for each in events][:: len(events) - 1] == ["run_started", "run_ended"]
-        assert len({each["run"] for each in events}) == 1
-        assert log.verify(name).faults == []
-
-
 def test_inside_another_graph_each_call_has_a_record_of_its_own(
     make_agent: MakeAgent, workspace: Path
 ) -> None:
@@ -408,22 +361,6 @@ def test_an_operator_who_requires_the_record_gets_no_effect_without_one(
     assert (workspace / "out.txt").exists()
 
 
-def test_a_call_with_arguments_of_any_size_is_recorded(make_agent: MakeAgent, workspace: Path) -> None:
-    """Each text in them is cut, and they are not all kept: the line would be too long to be read again."""
-
-    @tool
-    def store(rows: list[dict[str, str]]) -> str:
-        """Store rows."""
-        return f"stored {len(rows)}"
-
-    rows = [{"column": "x" * 2_000} for _ in range(100)]
-    agent = make_agent([calls(call("store", rows=rows)), "done"], tools=[store], require_approval_for=())
-    assert agent.say("go")["answer"] == "done"
-    (judged,) = told(workspace, "call_judged")
-    assert judged["args"].keys() == {"..."}
-    assert "characters of JSON" in judged["args"]["..."]
-
-
 def test_what_was_done_is_not_thrown_away_where_it_cannot_be_recorded(
     make_agent: MakeAgent, workspace: Path
 ) -> None:
@@ -451,24 +388,6 @@ def test_the_folder_is_the_operators_choice(make_agent: MakeAgent, workspace: Pa
     assert not (workspace / ".agent" / "runs").exists()
     assert len(list((tmp_path / "records").glob("*.jsonl"))) == 1
     assert stat.S_IMODE((tmp_path / "records").stat().st_mode) == 0o700
-
-
-def test_a_call_whose_arguments_are_no_json_is_told(make_agent: MakeAgent, workspace: Path) -> None:
-    broken = AIMessage(
-        "",
-        invalid_tool_calls=[
-            {"name": "list_dir", "args": "{", "id": "x", "error": None, "type": "invalid_tool_call"}
-        ],
-    )
-    make_agent([broken, "done"]).say("go")
-    (judged,) = told(workspace, "call_judged")
-    assert (judged["tool"], judged["decision"], judged["by"]) == ("list_dir", "deny", "error")
-
-
-def test_an_unload_is_told(make_agent: MakeAgent, workspace: Path) -> None:
-    make_agent([LOAD, calls(call("unload_skill", name="alpha")), "done"]).say("go")
-    (unloaded,) = told(workspace, "skill_unloaded")
-    assert unloaded["skill"] == "alpha"
 
 
 def test_a_node_without_events_of_its_own_is_recorded(workspace: Path, tmp_path: Path) -> None:

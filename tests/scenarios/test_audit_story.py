@@ -105,16 +105,6 @@ def test_the_answer_about_the_next_attempt_is_another_one(
     ]
 
 
-async def test_the_async_path_and_the_stream_tell_the_same(cut_off: Agent, workspace: Path) -> None:
-    (question,) = cut_off.state.interrupts
-    resume: Any = Command(resume={question.id: {"decisions": [{"type": "approve"}]}})
-    parts = cut_off.graph.astream(resume, cut_off.config, stream_mode="custom")
-    streamed = [part["type"].removeprefix("skills_agent.") async for part in parts]
-    recorded = [each["type"] for each in told(workspace)]
-    assert streamed == recorded[-len(streamed) :]
-    assert streamed[:4] == ["run_resumed", "approval_answered", "call_started", "call_ended"]
-
-
 def test_a_call_whose_earlier_result_is_taken_does_not_start(
     make_agent: MakeAgent, effect: Notes, workspace: Path
 ) -> None:

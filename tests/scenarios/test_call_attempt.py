@@ -14,7 +14,6 @@ from tests.kit import MakeAgent
 
 PAY = call("pay", amount=3)
 RUN = call("run_script", skill="alpha", path="scripts/run.py")
-LIBRARY = Path(__file__).resolve().parents[2] / "docs" / "library.md"
 
 
 class Payments:

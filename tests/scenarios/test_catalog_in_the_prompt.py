@@ -42,41 +42,6 @@ class Look:
         return str(self.prompts[-1][-1].content)
 
 
-def test_a_catalog_line_costs_little_more_than_a_dash_a_name_and_a_description(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
-    for number in range(40):
-        write_skill(skills_dir, f"skill-{number}", f"Does thing number {number} when asked for it.")
-    look = Look("done")
-    make_agent(look.entries).say("hi")
-    lines = [line for line in look.system.splitlines() if line.startswith("- skill-")]
-    assert len(lines) == 40
-    plain = sum(
-        len(f"- skill-{number}: Does thing number {number} when asked for it.") for number in range(40)
-    )
-    assert sum(map(len, lines)) <= 1.05 * plain
-
-
-@pytest.mark.parametrize(
-    ("files", "summary"),
-    [
-        ({"scripts__a_py": "1", "scripts__b_py": "2", "references__c_md": "3"}, "2 scripts, 1 reference"),
-        ({"assets__x_txt": "1"}, "1 asset"),
-        ({}, "no resources"),
-    ],
-)
-def test_a_loaded_skill_is_marked_with_its_resource_summary(
-    make_agent: MakeAgent, skills_dir: Path, files: dict[str, str], summary: str
-) -> None:
-    """cases.md 11, 2."""
-    write_skill(skills_dir, "alpha", "Counts apples.", **files)
-    look = Look(calls(call("load_skill", name="alpha")), "done")
-    agent = make_agent(look.entries)
-    agent.say("hi")
-    assert summary in look.end
-    assert summary in agent.tool_messages("load_skill")[0].text
-
-
 def test_the_description_budget_cuts_counts_and_says_how_to_see_the_rest(
     make_agent: MakeAgent, skills_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -107,18 +72,6 @@ def test_a_skill_that_is_never_listed_is_no_reason_to_warn_of_the_budget(
         agent.say("hi")
     assert ("- listed" in look.system, "by-hand" in look.system) == (True, False)
     assert "description budget exceeded" not in caplog.messages
-
-
-def test_with_sources_but_no_skills_a_person_is_told_where_to_put_some_and_the_model_nothing(
-    make_agent: MakeAgent,
-) -> None:
-    """cases.md 13."""
-    look = Look("done")
-    agent = make_agent(look.entries)
-    agent.say("hi")
-    assert any(".agent/skills" in each["message"] for each in agent.values["catalog"]["diagnostics"])
-    folder = str(agent.settings.workspace.resolve())
-    assert all("skill" not in each.text.replace(folder, "").lower() for each in look.prompts[-1])
 
 
 def test_license_and_compatibility_are_in_the_receipt_and_cost_the_catalog_nothing(
@@ -329,11 +282,3 @@ def test_what_a_caller_may_not_load_is_not_found_for_a_message(
         "How many zebras?", context=Context(exclude_tools=(excluded,))
     )
     assert [each.content for each in look.prompts[0] if each.type == "human"] == ["How many zebras?"]
-
-
-def test_skills_that_all_fit_are_in_name_order(make_agent: MakeAgent, skills_dir: Path) -> None:
-    for name in ("cherry", "apple", "banana"):
-        write_skill(skills_dir, name, f"About {name}.")
-    look = Look("one")
-    make_agent(look.entries).say("banana?")
-    assert re.findall(r"^- (\w+)", look.system, re.MULTILINE) == ["apple", "banana", "cherry"]

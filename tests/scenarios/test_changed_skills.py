@@ -42,15 +42,6 @@ def test_pin_keeps_the_loaded_text_and_says_so(make_agent: MakeAgent, skill: Pat
     assert (changed["name"], changed["change"]) == ("alpha", "changed")
 
 
-def test_a_deleted_skill_stays_loaded_and_is_reported(make_agent: MakeAgent, skill: Path) -> None:
-    prompts = Prompts()
-    agent = loaded_then_changed(make_agent, skill, prompts)
-    skill.unlink()
-    agent.say("again")
-    assert "OLD TEXT" in prompts.seen[-1]
-    assert [each["change"] for each in agent.values["catalog"]["changed"]] == ["gone"]
-
-
 def test_refresh_loads_the_new_text_at_the_next_turn_once(make_agent: MakeAgent, skill: Path) -> None:
     prompts = Prompts()
     agent = loaded_then_changed(make_agent, skill, prompts, on_change="refresh")

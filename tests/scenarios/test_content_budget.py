@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.threads.errors import ThreadError, UnfinishedError
+from skills_agent.graph.threads.errors import ThreadError
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.nodes import select
 from tests.agents import Agent, call, calls, write_skill
@@ -50,14 +50,6 @@ def test_parallel_requests_cannot_overspend_together_and_what_fits_is_loaded(mak
     assert loaded(agent) == ["skill-0", "small"]
 
 
-def test_a_line_of_two_megabytes_is_refused_alone(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_skill(skills_dir, "one-line", "Huge.", "y" * 2_000_000)
-    agent = make_agent(["answered"], context_window=25_600)
-    assert agent.say("/one-line go")["answer"] == "answered"
-    (refused,) = agent.tool_messages("load_skill")
-    assert "tokens; that is more than the 12,800 that loaded skills may take" in refused.text
-
-
 def test_a_required_skill_that_does_not_fit_is_noted(make_agent: MakeAgent, skills_dir: Path) -> None:
     write_skill(skills_dir, "report", "Reports.\nrequires: [skill-0, skill-1]", "REPORT\n")
     agent = make_agent(["done"], context_window=51_200)
@@ -76,13 +68,6 @@ def test_a_required_skill_of_another_version_is_not_loaded(make_agent: MakeAgent
     assert loaded(agent) == ["report", "table"]
     (receipt,) = agent.tool_messages("load_skill")
     assert "report requires chart>=1.2, which was not loaded: chart is 1.0 here." in receipt.text
-
-
-def test_what_is_shown_counts_and_not_what_is_cut(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_skill(skills_dir, "long", "Long.", "\n".join(["z" * 99] * 6_000))
-    agent = make_agent(["done"])
-    agent.say("/long")
-    assert loaded(agent) == ["long"]
 
 
 def test_activations_with_other_arguments_count_each(make_agent: MakeAgent, skills_dir: Path) -> None:
@@ -118,12 +103,8 @@ def test_a_person_unloads_a_skill_with_a_message(make_agent: MakeAgent) -> None:
     [
         ("go on", True),
         ("/unload skill-0", False),
-        ("/unload skill-0 and go on", False),
-        ("/unload small", False),
-        ("/unload small and go on", True),
     ],
 )
-@pytest.mark.variants
 def test_what_a_person_unloads_is_out_before_a_summary_is_thought_of(
     make_agent: MakeAgent, text: str, monkeypatch: pytest.MonkeyPatch, *, is_summarized: bool
 ) -> None:
@@ -160,13 +141,3 @@ def test_threads_unload_needs_no_model(make_agent: MakeAgent) -> None:
     assert loaded(agent) == []
     with pytest.raises(ThreadError, match="Loaded: none"):
         threads.unload("thread", "small")
-
-
-def test_threads_unload_says_that_a_thread_waits(make_agent: MakeAgent) -> None:
-    agent = make_agent([calls(call("write_file", path="a", content="x")), "two"])
-    agent.say("/small")
-    with pytest.raises(
-        UnfinishedError, match=r"Thread thread waits for an answer\. Finish it first: skills-agent"
-    ):
-        Threads(agent.graph).unload("thread", "small")
-    assert loaded(agent) == ["small"]

@@ -14,7 +14,7 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.types import Command, interrupt
+from langgraph.types import Command
 
 from skills_agent.graph import build_graph
 from skills_agent.graph.machine import make_runner
@@ -78,31 +78,6 @@ def test_an_unknown_outcome_is_asked_about_in_the_form_of_an_approval(cut_off: A
     assert notes.taken == ["n"]
 
 
-def test_reject_leaves_it_and_the_model_is_told(cut_off: Agent, notes: Notes) -> None:
-    cut_off.run(None)
-    result = cut_off.answer({"type": "reject", "message": "I looked: it is there"})
-    (told,) = cut_off.tool_messages("note")
-    assert told.status == "error"
-    assert told.text.startswith("Outcome unknown: note was started at ")
-    assert told.text.endswith(
-        'A person decided not to run it again, and said: "I looked: it is there". Check what it would have '
-        "changed."
-    )
-    assert "+00:00" not in told.text
-    assert notes.taken == ["n"]
-    assert result["answer"] == "done"
-    assert result["usage"]["thread"]["tool_calls"] == 1
-
-
-def test_approve_runs_it_again_and_says_so(cut_off: Agent, notes: Notes) -> None:
-    cut_off.run(None)
-    cut_off.answer({"type": "approve"})
-    (told,) = cut_off.tool_messages("note")
-    assert told.text.endswith("noted n")
-    assert "and cut off. A person had it run again.]" in told.text
-    assert notes.taken == ["n", "n"]
-
-
 @pytest.mark.parametrize(
     "decision", [{"type": "edit", "edited_action": NOTE}, {"type": "approve", "grant": {"scope": "thread"}}]
 )
@@ -113,17 +88,12 @@ def test_no_other_answer_is_taken(cut_off: Agent, notes: Notes, decision: Any) -
     assert notes.taken == ["n"]
 
 
-@pytest.mark.parametrize("keyed", [True, False])
-def test_an_attempt_that_is_cut_off_again_is_asked_about_again(
-    cut_off: Agent, notes: Notes, keyed: bool
-) -> None:
+def test_an_attempt_that_is_cut_off_again_is_asked_about_again(cut_off: Agent, notes: Notes) -> None:
     """One approval is one attempt."""
     cut_off.run(None)
     notes.crashes = 1
-    (question,) = cut_off.state.interrupts
-    answer = {"decisions": [{"type": "approve"}]}
     with pytest.raises(CutOff):
-        cut_off.run(Command(resume={question.id: answer} if keyed else answer))
+        cut_off.run(Command(resume={"decisions": [{"type": "approve"}]}))
     cut_off.run(None)
     (again,) = cut_off.state.interrupts
     assert "attempt 2" in again.value["action_requests"][0]["description"]
@@ -152,41 +122,6 @@ def test_where_nobody_is_asked_it_is_not_run_again(
     assert notes.taken == ["n"]
 
 
-def test_several_unknown_outcomes_are_asked_about_beside_an_open_approval(
-    make_agent: MakeAgent, notes: Notes, workspace: Path, skill: Path
-) -> None:
-    other = Notes()
-    other.tool.name = "other"
-    agent = make_agent(
-        [calls(call("load_skill", name="alpha"), NOTE, call("other", text="o"), RUN), "done"],
-        tools=[notes.tool, other.tool],
-        require_approval_for=frozenset({"run"}),
-    )
-    journal_of_two = [notes, other]
-    for each in journal_of_two:
-        each.crashes = 1
-    for _ in journal_of_two:
-        with pytest.raises(CutOff):
-            agent.say("go") if not agent.state.values else agent.run(None)
-        if not any(each.crashes for each in journal_of_two):
-            break
-    agent.run(None)
-    asked = {each.value["action_requests"][0]["name"]: each.id for each in agent.state.interrupts}
-    assert set(asked) == {"note", "other", "run_script"}
-    agent.run(
-        Command(
-            resume={
-                asked["note"]: {"decisions": [{"type": "reject"}]},
-                asked["other"]: {"decisions": [{"type": "approve"}]},
-                asked["run_script"]: {"decisions": [{"type": "approve"}]},
-            }
-        )
-    )
-    assert (notes.taken, other.taken) == (["n"], ["o", "o"])
-    assert (workspace / "log.txt").read_text() == "x"
-    assert agent.values["answer"] == "done"
-
-
 class CutOffRunner:
     """A runner whose first script runs, and is cut off before its result is told."""
 
@@ -205,14 +140,11 @@ class CutOffRunner:
         return result
 
 
-@pytest.mark.parametrize(
-    "declared", ["scripts/run.py", "scripts/other.py scripts/run.py", "my-scripts/run.py", ""]
-)
-@pytest.mark.variants
+@pytest.mark.parametrize("declared", ["scripts/other.py scripts/run.py", "my-scripts/run.py"])
 def test_a_script_that_is_declared_idempotent_runs_again_without_a_question(
     tmp_path: Path, workspace: Path, skill: Path, declared: str
 ) -> None:
-    metadata = f"metadata:\n  idempotent: {declared}\n" if declared else ""
+    metadata = f"metadata:\n  idempotent: {declared}\n"
     (skill / "SKILL.md").write_text(f"---\nname: alpha\ndescription: x\n{metadata}---\nDo.")
     settings = Settings(
         workspace=workspace,
@@ -374,58 +306,6 @@ def test_a_verdict_holds_for_the_arguments_that_were_judged(make_agent: MakeAgen
     (refused,) = agent.tool_messages("note")
     assert "is confirmed here" in refused.text
     assert notes.taken == []
-
-
-def test_a_tool_that_asks_a_person_itself_is_no_unknown_outcome(make_agent: MakeAgent) -> None:
-    sent: list[str] = []
-
-    @tool
-    def send(text: str) -> str:
-        """Send."""
-        to = interrupt("to whom?")
-        sent.append(to)
-        return f"sent to {to}"
-
-    send.metadata = {"risk": "write"}
-    agent = make_agent(
-        [calls(call("send", text="hi")), "done"], tools=[send], require_approval_for=frozenset({"run"})
-    )
-    agent.say("go")
-    (question,) = agent.state.interrupts
-    assert question.value == "to whom?"
-    agent.run(Command(resume="Ada"))
-    assert sent == ["Ada"]
-    assert agent.values["answer"] == "done"
-
-
-def test_a_tool_that_was_cut_off_after_its_own_question_is_asked_about_and_then_asks_anew(
-    make_agent: MakeAgent,
-) -> None:
-    sent: list[str] = []
-
-    @tool
-    def send(text: str) -> str:
-        """Send."""
-        to = interrupt("to whom?")
-        sent.append(to)
-        if len(sent) == 1:
-            raise CutOff
-        return f"sent to {to}"
-
-    send.metadata = {"risk": "write"}
-    agent = make_agent(
-        [calls(call("send", text="hi")), "done"], tools=[send], require_approval_for=frozenset({"run"})
-    )
-    agent.say("go")
-    with pytest.raises(CutOff):
-        agent.run(Command(resume="Ada"))
-    agent.run(None)
-    agent.answer({"type": "approve"})
-    (question,) = agent.state.interrupts
-    assert question.value == "to whom?"
-    agent.run(Command(resume="Grace"))
-    assert sent == ["Ada", "Grace"]
-    assert "sent to Grace" in agent.tool_messages("send")[0].text
 
 
 def test_reading_is_not_journaled_and_a_thread_that_is_not_kept_has_no_journal(

@@ -92,25 +92,6 @@ def test_what_a_skill_requires_is_excluded_as_well(ask: Any, skills_dir: Path) -
     assert loaded(agent) == ["y"]
 
 
-def test_a_skill_that_is_excluded_later_is_not_loaded_anew(make_agent: MakeAgent, skills_dir: Path) -> None:
-    agent = make_agent([LOADS, "done", "done"], on_change="refresh")
-    agent.say("go")
-    with (skills_dir / "y/SKILL.md").open("a") as file:
-        file.write("Changed.")
-    agent.say("on", context=Context(exclude_tools=("load_skill",)))
-
-    assert "Changed." not in agent.values["skills_loaded"]["y"]["instructions"]
-
-
-def test_a_search_tells_no_names_where_nothing_can_be_loaded(make_agent: MakeAgent) -> None:
-    agent = make_agent([calls(call("search_skills", query="Does y")), "done"], exclude_tools=("load_skill",))
-    agent.say("go")
-
-    (answer,) = agent.tool_messages("search_skills")
-    assert answer.status == "error"
-    assert "x-one" not in str(answer.text)
-
-
 @pytest.mark.parametrize(
     "entry", ["load_skill(", "Skill(a b)", "Wri*", "", "nosuchtool", "write_fil", "Writ(a.txt)"]
 )

@@ -126,21 +126,6 @@ def test_a_grant_serves_no_other_thread(asked: Any, workspace: Path) -> None:
     assert is_open(asked(run("c"), checkpointer=saver, thread="two"))
 
 
-@pytest.mark.parametrize("other", [None, Context(user_id="bob"), Context(user_id="")])
-@pytest.mark.variants
-def test_a_grant_of_one_user_does_not_serve_another_caller_of_the_thread(
-    asked: Any, workspace: Path, other: Context | None
-) -> None:
-    ann = Context(user_id="ann")
-    agent = asked(run("a"), "paused", run("b"), "paused", run("c"), context=ann)
-    agent.run(resume(agent, approve("skill")), ann)
-    agent.say("on", context=ann)
-    assert log(workspace) == "ab"
-    agent.say("on", context=other)
-    assert is_open(agent)
-    assert log(workspace) == "ab"
-
-
 @pytest.mark.parametrize("more", [{}, {"scope": "skill", "contents": {"alpha": "DIGEST"}}])
 def test_a_grant_of_an_older_build_serves_nothing(asked: Any, more: dict[str, Any]) -> None:
     agent = asked(run("a"), "paused", run("b"))
@@ -154,41 +139,28 @@ def test_a_grant_of_an_older_build_serves_nothing(asked: Any, more: dict[str, An
     assert is_open(agent)
 
 
-def test_a_granted_call_is_still_refused_where_policy_refuses_it(asked: Any, workspace: Path) -> None:
-    agent = asked(write("a.txt"), "paused", write("b.txt"), load=None)
-    agent.answer(approve("thread"))
-    agent.say("on", context=Context(exclude_tools=("write_file",)))
-    assert not (workspace / "b.txt").exists()
+UNFIT: list[dict[str, Any]] = [
+    approve("always"),
+    approve("pattern"),
+    approve("pattern", pattern=""),
+    approve("pattern", pattern="Ba*"),
+    approve("pattern", pattern="write_file"),
+    approve("pattern", pattern="run_script(scripts/other.py)"),
+    approve("skill", pattern="run_script"),
+    approve("thread", pattern="run_script"),
+    approve("skill", skill="beta"),
+    {"type": "approve", "grant": "thread"},
+    {"type": "reject", "grant": {"scope": "thread"}},
+]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        approve("always"),
-        approve("pattern"),
-        approve("pattern", pattern=""),
-        approve("pattern", pattern="Ba*"),
-        approve("pattern", pattern="write_file"),
-        approve("pattern", pattern="run_script(scripts/other.py)"),
-        approve("skill", pattern="run_script"),
-        approve("thread", pattern="run_script"),
-        approve("skill", skill="beta"),
-        {"type": "approve", "grant": "thread"},
-        {"type": "reject", "grant": {"scope": "thread"}},
-    ],
-)
-@pytest.mark.variants
-def test_a_grant_that_does_not_fit_is_refused_and_the_question_stays_open(
-    asked: Any, answer: dict[str, Any]
-) -> None:
+def test_a_grant_that_does_not_fit_is_refused_and_the_question_stays_open(asked: Any) -> None:
     agent = asked(run("a"))
-    agent.answer(answer)
-    assert_asked_again(agent)
+    for answer in UNFIT:
+        agent.answer(answer)
+        assert_asked_again(agent)
     assert not agent.values.get("grants")
-
-
-def test_a_call_that_names_no_skill_cannot_be_granted_for_one(asked: Any) -> None:
-    agent = asked(write("a.txt"))
+    agent = asked(write("a.txt"), thread="a call that names no skill")
     agent.answer(approve("skill"))
     assert_asked_again(agent, "names no skill")
 
@@ -198,11 +170,16 @@ def change(name: str) -> Callable[[Path], object]:
 
 
 @pytest.mark.parametrize(
-    "changed", [change("SKILL.md"), change("scripts/helper.py"), change("scripts/run.py"), shutil.rmtree]
+    ("changed", "when", "sandbox"),
+    [
+        (change("scripts/run.py"), "before the answer", "auto"),
+        (change("scripts/run.py"), "before the run", "off"),
+        (change("scripts/helper.py"), "in ainvoke", "auto"),
+        (change("SKILL.md"), "before the run", "off"),
+        (shutil.rmtree, "before the answer", "auto"),
+        (shutil.rmtree, "before the run", "off"),
+    ],
 )
-@pytest.mark.parametrize("when", ["before the answer", "before the run", "in ainvoke"])
-@pytest.mark.parametrize("sandbox", ["auto", pytest.param("off", marks=pytest.mark.slow)])
-@pytest.mark.variants
 async def test_what_was_approved_runs_whatever_of_the_skill_changes(
     asked: Any, workspace: Path, skills_dir: Path, changed: Callable[[Path], object], when: str, sandbox: str
 ) -> None:
@@ -247,31 +224,6 @@ def test_a_call_of_a_version_that_was_replaced_since_is_not_run(
     assert "not what was approved" in agent.tool_messages("run_script")[0].text
 
 
-@pytest.mark.parametrize(
-    ("wanted", "forged", "node"),
-    [
-        (run("a"), {"skill": "alpha", "path": "scripts/run.py", "args": ["evil"]}, "approve"),
-        (calls(call("read_file", path="open.txt")), {"path": "closed.txt"}, "gate"),
-    ],
-)
-def test_arguments_that_are_not_those_judged_are_not_run(
-    asked: Any, make_agent: MakeAgent, workspace: Path, wanted: Any, forged: dict[str, Any], node: str
-) -> None:
-    (workspace / "closed.txt").write_text("closed")
-    agent = make_agent([LOAD, wanted, "done"])
-    question: Any = {"messages": [("user", "go")]}
-    agent.graph.invoke(question, agent.config, interrupt_before=["act"])
-    if is_open(agent):
-        agent.graph.invoke(resume(agent), agent.config, interrupt_before=["act"])
-    ((name, verdict),) = agent.values["verdicts"].items()
-    other = {name: {**verdict, "args": forged}}
-    agent.graph.update_own_state(agent.config, {"verdicts": other}, as_node=node)
-    agent.run(None)
-    (refused,) = (each for each in agent.transcript if each.type == "tool" and each.name != "load_skill")
-    assert refused.id == f"refused-{name}"
-    assert log(workspace) == ""
-
-
 def test_no_grant_holds_for_a_version_that_the_person_did_not_see(asked: Any) -> None:
     agent = asked(run("a"))
     ledger = agent.values["skills_loaded"]["alpha"]
@@ -281,15 +233,6 @@ def test_no_grant_holds_for_a_version_that_the_person_did_not_see(asked: Any) ->
     agent.run(answer)
     (grant,) = agent.values["grants"].values()
     assert (grant["scope"], grant["contents"]) == ("call", {})
-
-
-def test_a_call_that_a_person_rejects_three_times_ends_the_turn(asked: Any) -> None:
-    agent = asked(run("a"), run("a"), run("a"), load=calls(call("load_skill", name="alpha")))
-    for _ in range(3):
-        agent.answer({"type": "reject", "message": "no"})
-    assert not is_open(agent)
-    assert agent.values["answer"] == "done"
-    assert agent.values["usage"]["this_turn"]["model_calls"] == 5
 
 
 def test_where_nobody_is_asked_the_call_is_refused_and_the_run_goes_on(asked: Any, workspace: Path) -> None:
@@ -327,14 +270,6 @@ def test_where_nobody_is_asked_a_changed_skill_stays_as_it_was_loaded(
     agent.say("on")
     assert not is_open(agent)
     assert "more" not in agent.values["skills_loaded"]["alpha"]["instructions"]
-
-
-def test_the_question_names_skill_source_trust_risk_and_isolation(asked: Any) -> None:
-    agent = asked(run("a"))
-    text = agent.state.interrupts[0].value["action_requests"][0]["description"]
-    warnings = ("skill `alpha`", "untrusted source (`project`)", "loaded: `beta`")
-    for part in (*warnings, "Risk: run", "Isolation: "):
-        assert part in text
 
 
 @pytest.mark.parametrize("path", ["../../../../pipe", "{workspace}/pipe", "scripts/none.py", "scripts"])

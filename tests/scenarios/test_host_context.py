@@ -81,9 +81,10 @@ def in_a_tool(agent: Any, schema: Any) -> Any:
 CONTEXTS: list[tuple[Any, Any]] = [(Tenant, Tenant), (TenantModel, TenantModel), (TenantDict, dict)]
 
 
-@pytest.mark.parametrize(("schema", "make"), CONTEXTS)
-@pytest.mark.parametrize("embed", [as_subgraph, in_a_node, in_a_tool])
-@pytest.mark.variants
+@pytest.mark.parametrize(
+    ("embed", "schema", "make"),
+    [(as_subgraph, *CONTEXTS[0]), (in_a_node, *CONTEXTS[1]), (in_a_tool, *CONTEXTS[2])],
+)
 def test_a_graph_with_a_context_of_its_own_may_hold_the_agent(
     agent: Any, embed: Callable[..., Any], schema: Any, make: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,7 +9,6 @@ from langchain_core.tools import BaseTool, tool
 
 from skills_agent.graph.settings import SettingsError
 from skills_agent.skills.policy import ToolSpec
-from skills_agent.state.context import Context
 from tests.agents import call, calls, write_skill
 from tests.kit import MakeAgent
 
@@ -95,17 +94,6 @@ def test_a_spec_that_is_not_the_tools_is_an_error_and_no_risk(make_agent: MakeAg
     store.metadata = {"spec": spec}
     with pytest.raises(SettingsError, match="store"):
         make_agent(["done"], tools=[store])
-
-
-def test_a_framework_tool_of_the_host_passes_every_limit_and_an_ordinary_one_does_not(
-    make_agent: MakeAgent,
-) -> None:
-    for framework, decision in ((True, "allow"), (False, "deny")):
-        store.metadata = {"spec": ToolSpec(name="store", risk="read", framework=framework)}
-        agent = make_agent([calls(call("store", skill="a")), "done"], tools=[store])
-        agent.say("go", context=Context(only_tools=()))
-        (verdict,) = agent.values["verdicts"].values()
-        assert verdict["decision"] == decision
 
 
 def test_an_argument_that_is_only_called_skill_binds_a_call_to_no_skill(

@@ -95,9 +95,3 @@ def test_an_image_that_is_too_large_for_models_is_named(ask: Any, workspace: Pat
     (answer,), _ = ask(("read_file", {"path": "big.png"}), read_images=True)
     assert answer.status == "error"
     assert "smaller copy" in answer.text
-
-
-def test_what_only_has_the_name_of_an_image_is_read_as_what_it_is(ask: Any, workspace: Path) -> None:
-    (workspace / "a.png").write_text("plain words")
-    (answer,), _ = ask(("read_file", {"path": "a.png"}), read_images=True)
-    assert answer.text == "plain words"

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from langchain_core.caches import InMemoryCache
@@ -93,26 +94,36 @@ def slow(*values: Any) -> list[Any]:
     return [pytest.param(each, marks=pytest.mark.slow) for each in values]
 
 
-WAYS = pytest.mark.parametrize(
-    "way",
-    [
-        _invoke,
-        _astream,
-        *slow(_ainvoke, _stream, _astream_events),
-        pytest.param(
-            _astream_events_v3,
-            marks=[pytest.mark.slow, pytest.mark.filterwarnings("ignore:The v3 streaming")],
-        ),
-    ],
-)
+WAYS = pytest.mark.parametrize("way", [_invoke, _astream, *slow(_ainvoke, _stream)])
+
+
+def ask_again(graph: Any, mode: str) -> dict[str, Any]:
+    """Ask in a thread of its own, streamed or not, and return the thread's state."""
+    config: Any = {"configurable": {"thread_id": str(uuid4())}}
+    list(graph.stream(INPUT, config, stream_mode=mode))
+    values: dict[str, Any] = graph.get_state(config).values
+    return values
+
+
+STREAMED = pytest.mark.parametrize("mode", ["messages", "values"])
 
 # Connections that end
 
 
-@WAYS
-@pytest.mark.parametrize("framing", ["close", *slow("length", "chunked", "reset")])
-@pytest.mark.parametrize("call", [WRITE, REMOVE], ids=["write_file", "run_command"])
-@pytest.mark.variants
+@pytest.mark.parametrize(
+    ("way", "framing", "call"),
+    [
+        (_invoke, "close", WRITE),
+        (_astream, "close", REMOVE),
+        pytest.param(_ainvoke, "length", REMOVE, marks=pytest.mark.slow),
+        pytest.param(_stream, "chunked", WRITE, marks=pytest.mark.slow),
+        pytest.param(_astream_events, "reset", WRITE, marks=pytest.mark.slow),
+        pytest.param(
+            *(_astream_events_v3, "close", WRITE),
+            marks=[pytest.mark.slow, pytest.mark.filterwarnings("ignore:The v3 streaming")],
+        ),
+    ],
+)
 async def test_a_call_in_a_reply_that_breaks_off_is_not_run_and_the_model_is_asked_again(
     files: Path, server: OpenAIServer, way: Callable[[Any], Any], framing: Any, call: Call
 ) -> None:
@@ -128,17 +139,16 @@ async def test_a_call_in_a_reply_that_breaks_off_is_not_run_and_the_model_is_ask
     assert [each.type for each in values["messages"]] == ["human", "ai"]
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize("end", [333, *slow(*range(0, 700, 37))])
+@STREAMED
 def test_wherever_a_reply_breaks_off_nothing_of_it_is_used(
-    files: Path, server: OpenAIServer, end: int, streamed: bool
+    files: Path, server: OpenAIServer, mode: str
 ) -> None:
     broken = Completion("Ünderstood: I remove it.", [REMOVE])
-    server.answers += [Cut(broken, end), Completion("Done.")]
     graph = graph_of(files)
-    list(graph.stream(INPUT, CONFIG, stream_mode="messages" if streamed else "values"))
-    if streamed or end < 460:  # The body of a reply that is not streamed is shorter.
-        assert graph.get_state(CONFIG).values["answer"] == "Done."
+    # The body of a reply that is not streamed is shorter.
+    for end in range(0, 700 if mode == "messages" else 460, 74):
+        server.answers += [Cut(broken, end), Completion("Done.")]
+        assert ask_again(graph, mode)["answer"] == "Done."
         assert_nothing_ran(files)
 
 
@@ -171,13 +181,6 @@ def test_a_model_that_always_breaks_off_is_asked_as_often_as_the_budget_allows(
     assert graph.invoke(None, CONFIG)["answer"] == "Here again."
 
 
-def test_the_tries_are_bounded_whatever_the_budget(files: Path, server: OpenAIServer) -> None:
-    server.respond = lambda _: Completion("I remove it.", [REMOVE], finish=None)
-    with pytest.raises(IncompleteReplyError):
-        list(graph_of(files).stream(INPUT, CONFIG, stream_mode="messages"))
-    assert len(server.requests) == 2
-
-
 def test_what_is_refused_for_good_is_not_tried_again(files: Path, server: OpenAIServer) -> None:
     server.answers.append(error(400, "Bad field."))
     with pytest.raises(ModelCallError, match="Bad field"):
@@ -185,13 +188,11 @@ def test_what_is_refused_for_good_is_not_tried_again(files: Path, server: OpenAI
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("word", ["error", "abort", "insufficient_system_resource"])
-@pytest.mark.variants
-def test_a_reply_that_the_provider_gave_up_on_is_asked_for_again(
-    files: Path, server: OpenAIServer, word: str
-) -> None:
-    server.answers += [Completion("I remove it.", [REMOVE], finish=word), Completion("Done.")]
-    assert graph_of(files).invoke(INPUT, CONFIG)["answer"] == "Done."
+def test_a_reply_that_the_provider_gave_up_on_is_asked_for_again(files: Path, server: OpenAIServer) -> None:
+    graph = graph_of(files)
+    for word in ("error", "abort", "insufficient_system_resource"):
+        server.answers += [Completion("I remove it.", [REMOVE], finish=word), Completion("Done.")]
+        assert ask_again(graph, "values")["answer"] == "Done."
     assert_nothing_ran(files)
 
 
@@ -199,15 +200,13 @@ def test_a_reply_that_the_provider_gave_up_on_is_asked_for_again(
 
 
 @WAYS
-@pytest.mark.parametrize("call", [WRITE, REMOVE], ids=["write_file", "run_command"])
-@pytest.mark.variants
 async def test_no_call_of_a_reply_that_was_cut_at_the_limit_is_run(
-    files: Path, server: OpenAIServer, way: Callable[[Any], Any], call: Call
+    files: Path, server: OpenAIServer, way: Callable[[Any], Any]
 ) -> None:
     """The arguments are cut, or the reply is cut after them: nobody knows what else was to come."""
-    half = Call(call.name, call.arguments[: len(call.arguments) // 2], "c3")
+    half = Call(WRITE.name, WRITE.arguments[: len(WRITE.arguments) // 2], "c3")
     server.answers += [
-        Completion("I do it.", [call, half], finish="length"),
+        Completion("I do it.", [WRITE, REMOVE, half], finish="length"),
         Completion("Too long for me."),
     ]
     graph = graph_of(files)
@@ -215,7 +214,7 @@ async def test_no_call_of_a_reply_that_was_cut_at_the_limit_is_run(
     values = graph.get_state(CONFIG).values
     assert_nothing_ran(files)
     answers = [each for each in values["messages"] if isinstance(each, ToolMessage)]
-    assert [each.tool_call_id for each in answers] == ["c1" if call is WRITE else "c2", "c3"]
+    assert [each.tool_call_id for each in answers] == ["c1", "c2", "c3"]
     assert all(NOT_RUN in each.text for each in answers)
     assert values["answer"] == "Too long for me."
 
@@ -236,59 +235,36 @@ def test_a_server_can_read_the_calls_that_it_is_sent_back(files: Path, server: O
     assert len({*answered}) == 2
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-def test_a_model_that_is_always_cut_stops_at_its_budget(
-    files: Path, server: OpenAIServer, streamed: bool
-) -> None:
+def test_a_model_that_is_always_cut_stops_at_its_budget(files: Path, server: OpenAIServer) -> None:
     ids = itertools.count()
     server.respond = lambda _: Completion(
         "I write.", [Call("write_file", PART, f"c{next(ids)}")], finish="length"
     )
-    graph = graph_of(files, max_model_calls=3)
-    list(graph.stream(INPUT, CONFIG, stream_mode="messages" if streamed else "values"))
+    answer = ask_again(graph_of(files, max_model_calls=3), "messages")["answer"]
     assert len(server.requests) == 4  # The last one is for an answer.
     assert_nothing_ran(files)
-    assert "cut off at the model's limit" in graph.get_state(CONFIG).values["answer"]
+    assert "cut off at the model's limit" in answer
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize("finish", ["length", "max_tokens", "lengthlength"])
-@pytest.mark.variants
-def test_a_text_that_was_cut_says_so(files: Path, server: OpenAIServer, finish: str, streamed: bool) -> None:
-    server.answers.append(Completion("The three largest are Norway,", finish=finish))
+@STREAMED
+def test_an_answer_that_is_not_whole_says_so(files: Path, server: OpenAIServer, mode: str) -> None:
+    cut = "Norway,\n\n[This answer was cut off at the model's limit.]"
+    filtered = "[This answer was stopped by the provider's filter.]"
     graph = graph_of(files)
-    list(graph.stream(INPUT, CONFIG, stream_mode="messages" if streamed else "values"))
-    values = graph.get_state(CONFIG).values
-    said = "The three largest are Norway,\n\n[This answer was cut off at the model's limit.]"
-    assert values["answer"] == values["messages"][-1].text == said
-
-
-def test_a_text_in_blocks_that_was_cut_says_so(files: Path) -> None:
+    for reply, said in (
+        *((Completion("Norway,", finish=each), cut) for each in ("length", "max_tokens", "lengthlength")),
+        (Completion("", finish="content_filter"), filtered),
+        (Completion("I cannot", finish="content_filter"), f"I cannot\n\n{filtered}"),
+        (Completion(refusal="I do not."), "I do not.\n\n[This answer was refused by the model.]"),
+    ):
+        server.answers.append(reply)
+        values = ask_again(graph, mode)
+        assert values["answer"].replace(" \n", "\n") == said
+        assert values["answer"] == values["messages"][-1].text
     block = {"type": "text", "text": "Norway,", "index": 0}
-    metadata = {"stop_reason": "max_tokens"}
-    chunks = [AIMessageChunk(content=[block]), AIMessageChunk(content=[], response_metadata=metadata)]
-    graph = graph_of(files, Pieces(replies=[chunks]))
-    list(graph.stream(INPUT, CONFIG, stream_mode="messages"))
-    answer = graph.get_state(CONFIG).values["answer"]
-    assert answer == "Norway,\n\n[This answer was cut off at the model's limit.]"
-
-
-@pytest.mark.parametrize("text", ["", "I cannot"])
-def test_a_filtered_answer_says_so(files: Path, server: OpenAIServer, text: str) -> None:
-    server.answers.append(Completion(text, finish="content_filter"))
-    answer = graph_of(files).invoke(INPUT, CONFIG)["answer"]
-    assert answer == f"{text}\n\n[This answer was stopped by the provider's filter.]".lstrip()
-
-
-@pytest.mark.parametrize("streamed", [False, True])
-def test_a_refusal_is_shown_as_one(files: Path, server: OpenAIServer, streamed: bool) -> None:
-    server.answers.append(Completion(refusal="I do not help with that."))
-    graph = graph_of(files)
-    list(graph.stream(INPUT, CONFIG, stream_mode="messages" if streamed else "values"))
-    answer = graph.get_state(CONFIG).values["answer"]
-    assert answer.replace(" \n", "\n") == (
-        "I do not help with that.\n\n[This answer was refused by the model.]"
-    )
+    end = AIMessageChunk(content=[], response_metadata={"stop_reason": "max_tokens"})
+    in_blocks = graph_of(files, Pieces(replies=[[AIMessageChunk(content=[block]), end]]))
+    assert ask_again(in_blocks, "messages")["answer"] == cut
 
 
 def test_the_end_of_the_run_is_recorded_with_what_is_missing(files: Path, server: OpenAIServer) -> None:
@@ -303,55 +279,40 @@ def test_the_end_of_the_run_is_recorded_with_what_is_missing(files: Path, server
 # Arguments
 
 
+BROKEN = [
+    '{"command": "rm -rf data/old',
+    '{"command": "rm -rf data"',
+    '{"command": "rm -rf data"}}',
+    '{"command": "true", "command": "rm -rf data"}',
+    '{"command": "rm -rf data", "timeout": NaN}',
+    '{"command": "rm -rf data",}',
+    '{"command": "rm -rf data\n"}',
+    "{'command': 'rm -rf data'}",
+    '["rm -rf data"]',
+    '"rm -rf data"',
+    "null",
+    "[" * 100_000,
+]
+
+
 @needs_shell
-@pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        '{"command": "rm -rf data/old',
-        '{"command": "rm -rf data"',
-        '{"command": "rm -rf data"}}',
-        '{"command": "true", "command": "rm -rf data"}',
-        '{"command": "rm -rf data", "timeout": NaN}',
-        '{"command": "rm -rf data",}',
-        '{"command": "rm -rf data\n"}',
-        "{'command': 'rm -rf data'}",
-        '["rm -rf data"]',
-        '"rm -rf data"',
-        "null",
-        "[" * 100_000,
-    ],
-)
-@pytest.mark.variants
+@STREAMED
 def test_arguments_are_taken_as_they_are_written_or_not_at_all(
-    files: Path, server: OpenAIServer, arguments: str, streamed: bool
+    files: Path, server: OpenAIServer, mode: str
 ) -> None:
     """The provider says that the reply is complete: that is no reason to believe its arguments."""
-    server.answers += [Completion(calls=[Call("run_command", arguments, "c1")]), Completion("Sorry.")]
     graph = graph_of(files)
-    list(graph.stream(INPUT, CONFIG, stream_mode="messages" if streamed else "values"))
-    values = graph.get_state(CONFIG).values
-    assert_nothing_ran(files)
-    (answer,) = [each for each in values["messages"] if isinstance(each, ToolMessage)]
-    assert answer.text.startswith("Not run: the arguments of run_command cannot be read (")
-    assert answer.text.endswith('{"command": "..."}')
-    assert len(answer.text) < 400
-    assert values["answer"] == "Sorry."
-
-
-@pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize(
-    ("arguments", "listed"), [("", "notes.md"), ("{}", "notes.md"), (' {"path": "data"} ', "new")]
-)
-@pytest.mark.variants
-def test_whole_arguments_are_taken(
-    files: Path, server: OpenAIServer, arguments: str, listed: str, streamed: bool
-) -> None:
-    server.answers += [Completion(calls=[Call("list_dir", arguments, "c1")]), Completion("Three.")]
-    graph = graph_of(files)
-    list(graph.stream(INPUT, CONFIG, stream_mode="messages" if streamed else "values"))
-    (answer,) = [each for each in graph.get_state(CONFIG).values["messages"] if each.type == "tool"]
-    assert (answer.status, listed in answer.text) == ("success", True)
+    for arguments in BROKEN:
+        server.answers += [Completion(calls=[Call("run_command", arguments, "c1")]), Completion("Sorry.")]
+        values = ask_again(graph, mode)
+        assert_nothing_ran(files)
+        (answer,) = [each for each in values["messages"] if isinstance(each, ToolMessage)]
+        assert (answer.status, values["answer"]) == ("error", "Sorry."), arguments
+        assert len(answer.text) < 400
+    for arguments, listed in (("", "notes.md"), ("{}", "notes.md"), (' {"path": "data"} ', "new")):
+        server.answers += [Completion(calls=[Call("list_dir", arguments, "c1")]), Completion("Three.")]
+        (answer,) = [each for each in ask_again(graph, mode)["messages"] if each.type == "tool"]
+        assert (answer.status, listed in answer.text) == ("success", True)
 
 
 # Models of a host
@@ -409,52 +370,33 @@ def chunks(arguments: str, **metadata: Any) -> list[AIMessageChunk]:
 DONE = [AIMessageChunk(content="Done.", response_metadata={"finish_reason": "STOP"})]
 
 
-@WAYS
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        {"stop_reason": "max_tokens", "model_provider": "anthropic"},
-        {"finish_reason": "MAX_TOKENS", "model_provider": "google_genai"},
-        {"done_reason": "length", "model_provider": "ollama"},
-        {"stopReason": "max_tokens", "model_provider": "bedrock_converse"},
-        {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
-    ],
-    ids=["anthropic", "gemini", "ollama", "bedrock", "responses"],
-)
-async def test_each_providers_limit_is_known(
-    files: Path, way: Callable[[Any], Any], metadata: dict[str, Any]
-) -> None:
-    graph = graph_of(files, Pieces(replies=[chunks(PART, **metadata), DONE]))
-    await way(graph)
-    values = graph.get_state(CONFIG).values
-    assert_nothing_ran(files)
-    (answer,) = [each for each in values["messages"] if isinstance(each, ToolMessage)]
-    assert NOT_RUN in answer.text
-    assert values["answer"] == "Done."
+LIMITS: list[dict[str, Any]] = [
+    {"stop_reason": "max_tokens", "model_provider": "anthropic"},
+    {"finish_reason": "MAX_TOKENS", "model_provider": "google_genai"},
+    {"done_reason": "length", "model_provider": "ollama"},
+    {"stopReason": "max_tokens", "model_provider": "bedrock_converse"},
+    {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
+]
 
 
-@pytest.mark.parametrize("provider", ["anthropic", "google_genai", "ollama"])
-@pytest.mark.variants
-def test_a_stream_of_a_provider_that_says_how_it_ends_is_incomplete_without_that(
-    files: Path, provider: str
-) -> None:
-    """Also where what came is valid: more may have been to come."""
-    whole = json.dumps(WRITE.args)
-    graph = graph_of(files, Pieces(replies=[chunks(whole), DONE], provider=provider))
-    list(graph.stream(INPUT, CONFIG, stream_mode="messages"))
-    assert_nothing_ran(files)
-    assert graph.get_state(CONFIG).values["answer"] == "Done."
+@STREAMED
+def test_each_providers_limit_is_known(files: Path, mode: str) -> None:
+    for metadata in LIMITS:
+        values = ask_again(graph_of(files, Pieces(replies=[chunks(PART, **metadata), DONE])), mode)
+        assert_nothing_ran(files)
+        (answer,) = [each for each in values["messages"] if isinstance(each, ToolMessage)]
+        assert NOT_RUN in answer.text
+        assert values["answer"] == "Done."
 
 
-@WAYS
-async def test_a_call_that_breaks_off_is_not_run_whoever_streams_it(
+@pytest.mark.parametrize("way", [_stream, _astream])
+async def test_a_stream_is_incomplete_without_an_end_whoever_streams_it(
     files: Path, way: Callable[[Any], Any]
 ) -> None:
-    graph = graph_of(files, Pieces(replies=[chunks(PART), DONE]))
-    if way not in {
-        _invoke,
-        _ainvoke,
-    }:  # Without a stream, a model of a host gives objects: nobody sees a text.
+    """Also where what came is valid, of a provider that says how it ends: more may have been to come."""
+    whole, part = json.dumps(WRITE.args), PART
+    for arguments, provider in ((whole, "anthropic"), (whole, "google_genai"), (whole, "ollama"), (part, "")):
+        graph = graph_of(files, Pieces(replies=[chunks(arguments), DONE], provider=provider))
         await way(graph)
         assert_nothing_ran(files)
         assert graph.get_state(CONFIG).values["answer"] == "Done."

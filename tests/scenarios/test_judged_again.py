@@ -18,16 +18,6 @@ RUN = calls(call("run_script", skill="alpha", path="scripts/run.py"))
 LOAD = calls(call("load_skill", name="alpha"))
 
 
-def test_a_state_that_is_written_as_a_node_that_did_not_run_can_be_read_and_goes_on(
-    make_agent: MakeAgent,
-) -> None:
-    agent = make_agent(["hello", "done"])
-    agent.say("hi")
-    for node in ("select", "load", "gate", "approve"):
-        agent.graph.update_state(agent.config, {"messages": [HumanMessage("and?")]}, as_node=node)
-    assert agent.run(None)["answer"] == "done"
-
-
 def test_an_approval_of_one_user_does_not_run_for_another(make_agent: MakeAgent, workspace: Path) -> None:
     agent = make_agent([WRITE, "done"])
     agent.say("go", context=Context(user_id="ann"))
@@ -51,14 +41,6 @@ def test_what_policy_refuses_by_now_is_not_run_for_an_approval_of_before(
     later.run(None)
     assert not (workspace / "canary").exists()
     assert "turned off" in later.tool_messages("write_file")[0].text
-
-
-@pytest.mark.parametrize("context", [Context(exclude_tools=("write_file",)), Context(only_tools=("grep",))])
-def test_the_callers_narrowing_holds_in_act(make_agent: MakeAgent, workspace: Path, context: Context) -> None:
-    agent = make_agent([WRITE, "done"], require_approval_for=frozenset())
-    agent.graph.invoke({"messages": [HumanMessage("go")]}, agent.config, interrupt_before=["act"])
-    agent.run(None, context)
-    assert not (workspace / "canary").exists()
 
 
 def test_a_skill_that_the_agent_loaded_itself_is_trusted_and_stays_so_in_a_fork(
@@ -92,9 +74,3 @@ def test_calls_of_one_step_share_the_budget_in_act(make_agent: MakeAgent, worksp
     )
     later.run(None)
     assert sorted(path.name for path in workspace.glob("f*")) == ["f0", "f1"]
-
-
-def test_a_thread_that_is_not_kept_runs_what_is_allowed(make_agent: MakeAgent, workspace: Path) -> None:
-    agent = make_agent([WRITE, "done"], require_approval_for=frozenset())
-    agent.graph.copy({"checkpointer": None}).invoke({"messages": [HumanMessage("go")]})
-    assert (workspace / "canary").exists()

@@ -80,7 +80,6 @@ def kept_bytes(database: Path) -> int:
     return sum(each.stat().st_size for each in files)
 
 
-@pytest.mark.parametrize("risk", ["read", pytest.param("network", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "result",
     [
@@ -95,10 +94,9 @@ def kept_bytes(database: Path) -> int:
 )
 @pytest.mark.variants
 def test_a_huge_result_is_cut_before_it_is_kept(
-    run: Callable[[BaseTool], ToolMessage], database: Path, result: Callable[[], Any], risk: str
+    run: Callable[[BaseTool], ToolMessage], database: Path, result: Callable[[], Any]
 ) -> None:
-    tool = make_tool(result, metadata={"risk": risk})
-    message = run(tool)
+    message = run(make_tool(result))
     text = str(message.text)
     assert len(text) <= 110_000
     assert "first " in text
@@ -139,14 +137,10 @@ def test_a_tools_own_artifact_is_kept_whole(run: Callable[[BaseTool], ToolMessag
         (make_tool, {"left_out": "function"}),
     ],
 )
-@pytest.mark.parametrize("risk", ["read", pytest.param("network", marks=pytest.mark.slow)])
-@pytest.mark.variants
 def test_an_artifact_that_could_not_be_read_again_is_kept_as_plain_values(
-    run: Callable[[BaseTool], ToolMessage], artifact: Any, kept: Any, risk: str
+    run: Callable[[BaseTool], ToolMessage], artifact: Any, kept: Any
 ) -> None:
-    tool = make_tool(
-        lambda: ("Short.", artifact), response_format="content_and_artifact", metadata={"risk": risk}
-    )
+    tool = make_tool(lambda: ("Short.", artifact), response_format="content_and_artifact")
     assert run(tool).artifact == kept
 
 

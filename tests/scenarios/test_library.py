@@ -1,10 +1,6 @@
 """The graph inside someone else's program."""
 
 import inspect
-import json
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -113,51 +109,3 @@ async def test_async_streaming_shows_the_same_run(make_agent: MakeAgent) -> None
     asked: Any = {"messages": [HumanMessage("How many?")]}
     nodes = [name async for update in agent.graph.astream(asked, agent.config) for name in update]
     assert nodes == ["discover", "decide", "select", "load", "gate", "act", "decide", "answer"]
-
-
-PROCESS = """
-    import json, sqlite3, sys
-    from pathlib import Path
-    from langchain_core.messages import HumanMessage
-    from langgraph.checkpoint.sqlite import SqliteSaver
-    from langgraph.types import Command
-    from skills_agent.graph import Settings, build_graph
-    from skills_agent.graph.models.scripted import ScriptedChatModel
-
-    workspace, step = Path(sys.argv[1]), sys.argv[2]
-    run = {"name": "run_script", "args": {"skill": "alpha", "path": "scripts/run.py", "args": []}}
-    model = ScriptedChatModel([
-        {"content": "", "tool_calls": [{"name": "load_skill", "args": {"name": "alpha"}}, run]}, "all done"])
-    settings = Settings(workspace=workspace, home=workspace, bundled_skills=False)
-    with SqliteSaver.from_conn_string(str(workspace / "threads.sqlite")) as saver:
-        graph = build_graph(settings, model=model).compile(checkpointer=saver)
-        config = {"configurable": {"thread_id": "t"}}
-        asked = {"messages": [HumanMessage("go")]} if step == "ask" else Command(
-            resume={"decisions": [{"type": "approve"}]})
-        graph.invoke(asked, config, durability="sync")
-        state = graph.get_state(config)
-        print(json.dumps({
-            "waiting": len(state.interrupts), "answer": state.values.get("answer"),
-            "loaded": sorted(state.values["skills_loaded"]), "digest": state.values["catalog"]["digest"],
-            "tools": [m.text for m in state.values["messages"] if m.type == "tool"]}))
-"""
-
-
-@pytest.mark.slow
-def test_a_run_that_waits_is_resumed_by_another_process(workspace: Path) -> None:
-
-    def process(step: str) -> dict[str, Any]:
-        script = textwrap.dedent(PROCESS)
-        done = subprocess.run(
-            [sys.executable, "-c", script, str(workspace), step], capture_output=True, text=True, check=True
-        )
-        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        return answer
-
-    asked = process("ask")
-    assert asked["waiting"] == 1
-    assert asked["loaded"] == ["alpha"]
-    resumed = process("resume")
-    assert resumed["waiting"] == 0
-    assert resumed["answer"] == "all done"
-    assert any("ran" in text for text in resumed["tools"])

@@ -46,8 +46,7 @@ def last_of(agent: Agent, tool: str) -> str:
 
 
 @pytest.mark.parametrize("sandbox", SANDBOXES)
-@pytest.mark.parametrize("change", ["changed", "gone", "whole folder gone"])
-@pytest.mark.variants
+@pytest.mark.parametrize("change", ["changed", "whole folder gone"])
 def test_a_pinned_thread_reads_and_runs_what_it_loaded(
     make_agent: MakeAgent, skill: Path, sandbox: str, change: str
 ) -> None:
@@ -58,18 +57,17 @@ def test_a_pinned_thread_reads_and_runs_what_it_loaded(
     if change == "changed":
         write_version(skill.parent, "two")
     else:
-        shutil.rmtree(skill if change == "gone" else skill.parent)
+        shutil.rmtree(skill.parent)
     agent.say("again")
     assert "# Notes of one" in last_of(agent, "read_resource")
     assert "one # Notes of one" in last_of(agent, "run_script")
     assert skill.exists() == (change == "changed")
 
 
-@pytest.mark.parametrize("sandbox", SANDBOXES)
 def test_going_on_from_an_earlier_checkpoint_runs_the_version_of_then(
-    make_agent: MakeAgent, skill: Path, sandbox: str
+    make_agent: MakeAgent, skill: Path
 ) -> None:
-    free: Any = {"require_approval_for": frozenset(), "sandbox": sandbox, "on_change": "refresh"}
+    free: Any = {"require_approval_for": frozenset(), "sandbox": "off", "on_change": "refresh"}
     agent = make_agent([LOAD, "loaded", RUN, "ran", RUN, "ran"], **free)
     agent.say("go")
     then = agent.state.config
@@ -101,9 +99,7 @@ def test_paths_from_the_skill_to_its_project_hold_in_the_sandbox(
     assert agent.values["skills_loaded"]["alpha"]["instructions"] == str(skill)
 
 
-@pytest.mark.parametrize("folder", [".claude/skills", ".agents/skills", ".agent/skills", "own"])
-@pytest.mark.parametrize("others", [0, 1])
-@pytest.mark.variants
+@pytest.mark.parametrize(("folder", "others"), [(".claude/skills", 0), ("own", 1)])
 def test_a_skill_whose_folder_is_gone_leaves_no_trace_on_the_host(
     make_agent: MakeAgent, workspace: Path, folder: str, others: int
 ) -> None:
@@ -176,7 +172,7 @@ def swapped(skills_dir: Path) -> Path:
 def test_a_process_that_swaps_the_script_all_the_time_never_gets_other_bytes_run(
     make_agent: MakeAgent, workspace: Path, swapped: Path, sandbox: str
 ) -> None:
-    approvals = 10
+    approvals = 5
     agent = make_agent([LOAD, *[RUN, "done"] * approvals], sandbox=sandbox, max_tool_calls=99)
     agent.say("go")
     swapper = subprocess.Popen([sys.executable, "-c", SWAPPER, swapped], stdout=subprocess.PIPE)

@@ -36,11 +36,7 @@ def with_fallbacks(server: OpenAIServer) -> Runnable[Any, Any]:
     return chat(server).with_fallbacks([chat(server, "second").bind(temperature=0.5)])
 
 
-def with_both(server: OpenAIServer) -> Runnable[Any, Any]:
-    return with_fallbacks(server).with_config(tags=["a"])
-
-
-@pytest.mark.parametrize("wrap", [with_retry, with_fallbacks, with_both])
+@pytest.mark.parametrize("wrap", [with_retry, with_fallbacks])
 async def test_what_is_around_a_model_stays_and_the_tools_are_bound_inside(
     server: OpenAIServer, workspace: Path, wrap: Callable[[OpenAIServer], Runnable[Any, Any]]
 ) -> None:

@@ -49,40 +49,41 @@ def sent(server: OpenAIServer, at: int = -1) -> list[dict[str, Any]]:
     return messages
 
 
-@pytest.mark.parametrize(
-    "useless",
-    [
-        "  \n",
-        '<skill name="brand-colors" source="project">\nDo it.\n</skill>',
-        "<available_skills>\n- brand-colors: The colors of the brand.\n</available_skills>",
-        "<tool_response>\nbrand-colors is a skill, not a tool.\n</tool_response>",
-        "[This message has no text.]",
-        "[This answer was empty.]",
-        WRITTEN,
-        f"```json\n{WRITTEN}\n```",
-        f"<tool_call>\n{WRITTEN}\n</tool_call>",
-        f"[TOOL_CALLS][{WRITTEN}]",
-        f"<|python_tag|>{json.dumps({'name': 'read_file', 'parameters': {'path': 'notes.txt'}})}",
-        json.dumps({"type": "function", "function": NOTES}),
-        '<function=read_file>{"path": "notes.txt"}</function>',
-        json.dumps({"name": "brand-colors", "arguments": {}}),
-        '<tools>\n</tools>\n{{"name": "brand-colors", "arguments": {{"color": "header"}}}}',
-        f"<tools>{json.dumps({'type': 'function', 'function': NOTES})}</tools>\n{WRITTEN}",
-    ],
-)
-@pytest.mark.parametrize("streamed", [False, pytest.param(True, marks=pytest.mark.slow)])
+USELESS = [
+    "  \n",
+    '<skill name="brand-colors" source="project">\nDo it.\n</skill>',
+    "<available_skills>\n- brand-colors: The colors of the brand.\n</available_skills>",
+    "<tool_response>\nbrand-colors is a skill, not a tool.\n</tool_response>",
+    "[This message has no text.]",
+    "[This answer was empty.]",
+    WRITTEN,
+    f"```json\n{WRITTEN}\n```",
+    f"<tool_call>\n{WRITTEN}\n</tool_call>",
+    f"[TOOL_CALLS][{WRITTEN}]",
+    f"<|python_tag|>{json.dumps({'name': 'read_file', 'parameters': {'path': 'notes.txt'}})}",
+    json.dumps({"type": "function", "function": NOTES}),
+    '<function=read_file>{"path": "notes.txt"}</function>',
+    json.dumps({"name": "brand-colors", "arguments": {}}),
+    '<tools>\n</tools>\n{{"name": "brand-colors", "arguments": {{"color": "header"}}}}',
+    f"<tools>{json.dumps({'type': 'function', 'function': NOTES})}</tools>\n{WRITTEN}",
+]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
 def test_what_answers_nothing_is_asked_again_once_with_what_is_missing(
-    graph_of: Callable[..., Any], server: OpenAIServer, useless: str, streamed: bool
+    graph_of: Callable[..., Any], server: OpenAIServer, streamed: bool
 ) -> None:
-    server.answers += [Completion(useless), Completion("Milk.")]
-    values = ask(graph_of(), streamed=streamed)
-    assert values["answer"] == "Milk."
-    assert [each.type for each in values["messages"]] == ["human", "ai"]
-    assert values["messages"][0].text == "What is in notes.txt?"
-    first, second = sent(server, 0), sent(server, 1)
-    assert [each["role"] for each in first] == [each["role"] for each in second]
-    assert second[:-1] == first[:-1]
-    assert second[-1]["content"].startswith(f"{first[-1]['content']}\n\nYour last reply ")
+    for useless in USELESS:
+        server.answers += [Completion(useless), Completion("Milk.")]
+        values = ask(graph_of(), streamed=streamed)
+        assert values["answer"] == "Milk."
+        assert [each.type for each in values["messages"]] == ["human", "ai"]
+        assert values["messages"][0].text == "What is in notes.txt?"
+        first, second = sent(server, -2), sent(server, -1)
+        assert [each["role"] for each in first] == [each["role"] for each in second]
+        assert second[:-1] == first[:-1]
+        assert second[-1]["content"].startswith(f"{first[-1]['content']}\n\nYour last reply ")
+    assert len(server.requests) == 2 * len(USELESS)
 
 
 def test_the_tokens_of_a_reply_that_is_asked_again_count(
@@ -133,16 +134,6 @@ def test_a_reply_that_is_empty_twice_is_an_error_and_the_thread_goes_on(
     assert [each.type for each in values["messages"]] == ["human", "human", "ai"]
 
 
-def test_the_turn_of_an_empty_reply_can_be_resumed(
-    graph_of: Callable[..., Any], server: OpenAIServer
-) -> None:
-    server.answers += [Completion(""), Completion(""), Completion("Milk.")]
-    graph = graph_of()
-    with pytest.raises(NoAnswerError):
-        ask(graph)
-    assert graph.invoke(None, CONFIG)["answer"] == "Milk."
-
-
 def test_an_empty_reply_is_not_asked_for_again_over_the_budget(
     graph_of: Callable[..., Any], server: OpenAIServer
 ) -> None:
@@ -162,30 +153,30 @@ def test_calls_that_stay_text_are_not_run_and_the_person_reads_what_the_server_n
     assert not (workspace / "new.txt").exists()
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        f"Call it so:\n```json\n{WRITTEN}\n```",
-        f"```json\n{WRITTEN}\n```\nThat is the call.",
-        '{"name": "Ada", "arguments": {"born": 1815}}',
-        '{"name": "read_file", "arguments": "none"}',
-        '{"name": "read_file"}',
-        '{"milk": 1}',
-        "[1, 2]",
-        "```python\nprint({'name': 'read_file'})\n```",
-        "<status>open</status>",
-        "<summary>Milk.</summary>",
-        "The note says [This message has no text.]",
-        "{not json]",
-        "[" * 5_000 + "]" * 5_000,
-    ],
-)
+ANSWERS = [
+    f"Call it so:\n```json\n{WRITTEN}\n```",
+    f"```json\n{WRITTEN}\n```\nThat is the call.",
+    '{"name": "Ada", "arguments": {"born": 1815}}',
+    '{"name": "read_file", "arguments": "none"}',
+    '{"name": "read_file"}',
+    '{"milk": 1}',
+    "[1, 2]",
+    "```python\nprint({'name': 'read_file'})\n```",
+    "<status>open</status>",
+    "<summary>Milk.</summary>",
+    "The note says [This message has no text.]",
+    "{not json]",
+    "[" * 5_000 + "]" * 5_000,
+]
+
+
 def test_json_and_markup_that_a_person_asked_for_are_answers(
-    graph_of: Callable[..., Any], server: OpenAIServer, answer: str
+    graph_of: Callable[..., Any], server: OpenAIServer
 ) -> None:
-    server.answers.append(Completion(answer))
-    assert ask(graph_of())["answer"] == answer
-    assert len(server.requests) == 1
+    for answer in ANSWERS:
+        server.answers.append(Completion(answer))
+        assert ask(graph_of())["answer"] == answer
+    assert len(server.requests) == len(ANSWERS)
 
 
 # What people read in the transcript, and the model does not
@@ -211,19 +202,6 @@ def test_a_note_for_people_is_no_message_of_the_assistant(
     assert [each.strip() for each in replies] == ([shown] if shown else [])
 
 
-def test_the_notes_of_earlier_releases_are_not_shown_to_the_model(
-    graph_of: Callable[..., Any], server: OpenAIServer
-) -> None:
-    server.answers.append(Completion("Fine."))
-    note = "[This answer was empty.]"
-    empty = AIMessage(note, response_metadata={"skills_agent_empty": True})
-    in_blocks = AIMessage([{"type": "text", "text": "Well."}, {"type": "text", "text": f"\n\n{note}"}])
-    said = [HumanMessage("Hi."), empty, HumanMessage("Hi?"), in_blocks, HumanMessage("So?")]
-    graph_of().invoke({"messages": said}, CONFIG)
-    assert note not in json.dumps(sent(server))
-    assert [each["role"] for each in sent(server)[1:]] == ["user", "assistant", "user"]
-
-
 def test_what_the_agent_says_of_a_prompt_that_is_too_large_is_not_shown_to_the_model(
     graph_of: Callable[..., Any], server: OpenAIServer, workspace: Path
 ) -> None:
@@ -240,8 +218,7 @@ def test_what_the_agent_says_of_a_prompt_that_is_too_large_is_not_shown_to_the_m
 COUNTED = AIMessage("", usage_metadata={"input_tokens": 100, "output_tokens": 10, "total_tokens": 110})
 
 
-@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-@pytest.mark.parametrize("is_async", [False, True], ids=["invoke", "ainvoke"])
+@pytest.mark.parametrize(("durability", "is_async"), [("sync", False), ("async", True), ("exit", True)])
 async def test_tokens_of_a_turn_that_fails_count_in_its_thread(
     tmp_path: Path, workspace: Path, durability: Any, is_async: bool
 ) -> None:

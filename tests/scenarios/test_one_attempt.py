@@ -71,20 +71,6 @@ def test_the_same_answer_sent_again_and_again_is_one_attempt(agent: Agent, notes
     assert notes.taken == ["n", "n", "n"]
 
 
-def test_it_is_so_for_ainvoke(agent: Agent, notes: Notes) -> None:
-    answer = {agent.state.interrupts[0].id: APPROVE}
-    _crash(agent, notes, answer)
-
-    async def send() -> tuple[Any, Any]:
-        with pytest.raises(AnsweredError):
-            await agent.graph.ainvoke(Command(resume=answer), agent.config)
-        state = await agent.graph.aget_state(agent.config)
-        return status_of(state), _attempt(state.interrupts[0])[0]
-
-    assert asyncio.run(send()) == ("waiting", 2)
-    assert notes.taken == ["n", "n"]
-
-
 def test_a_stream_shows_the_new_question_before_the_old_answer_is_refused(agent: Agent, notes: Notes) -> None:
     answer = {agent.state.interrupts[0].id: APPROVE}
     _crash(agent, notes, answer)
@@ -133,41 +119,6 @@ def test_an_answer_that_was_taken_but_not_stored_holds_when_it_comes_again(
     with pytest.raises(AnsweredError):
         agent.run(Command(resume={question.id: APPROVE}))
     assert notes.taken == ["n"]
-
-
-def test_each_of_several_open_questions_has_its_own_attempts(make_agent: MakeAgent) -> None:
-    tools = [Notes(name) for name in ("one", "two")]
-    agent = make_agent(
-        [calls(call("one", text="1"), call("two", text="2")), "done"],
-        tools=[each.tool for each in tools],
-        require_approval_for=frozenset({"run"}),
-    )
-    one, two = tools
-    one.crashes = two.crashes = 1
-    with pytest.raises(CutOff):
-        agent.say("go")
-    while one.crashes or two.crashes:
-        with pytest.raises(CutOff):
-            agent.run(None)
-    agent.run(None)
-
-    def asked() -> dict[str, Any]:
-        return {each.value["action_requests"][0]["name"]: each for each in agent.state.interrupts}
-
-    before = asked()
-    assert set(before) == {"one", "two"}
-    one.crashes = 1
-    with pytest.raises(CutOff):
-        agent.run(Command(resume={before["one"].id: APPROVE}))
-    with pytest.raises(AnsweredError):
-        agent.run(Command(resume={each.id: APPROVE for each in before.values()}))
-    after = asked()
-    assert {name: _attempt(each)[0] for name, each in after.items()} == {"one": 2, "two": 1}
-    assert after["one"].id != before["one"].id
-    assert after["two"].id == before["two"].id
-    assert (one.taken, two.taken) == (["1", "1"], ["2"])
-    agent.run(Command(resume={each.id: APPROVE for each in after.values()}))
-    assert (one.taken, two.taken, agent.values["answer"]) == (["1"] * 3, ["2"] * 2, "done")
 
 
 def test_an_answer_to_a_question_of_the_tool_itself_is_none_about_its_outcome(

@@ -1,8 +1,6 @@
 """One thread is run once at a time, and a question is answered once."""
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from threading import Event, Thread
@@ -101,12 +99,12 @@ def test_a_second_run_of_a_thread_is_refused_and_loses_nothing(running: Agent, w
     waiting.go.set()
 
 
+@pytest.mark.parametrize("saver", ["memory"], indirect=True)
 async def test_the_asynchronous_calls_are_refused_too(running: Agent, waiting: Waiting) -> None:
-    if isinstance(running.checkpointer, InMemorySaver):
-        with pytest.raises(ThreadBusyError):
-            await running.graph.ainvoke(GO, running.config)
-        with pytest.raises(ThreadBusyError):
-            await running.graph.aupdate_state(running.config, {"skills": []}, as_node="answer")
+    with pytest.raises(ThreadBusyError):
+        await running.graph.ainvoke(GO, running.config)
+    with pytest.raises(ThreadBusyError):
+        await running.graph.aupdate_state(running.config, {"skills": []}, as_node="answer")
     waiting.go.set()
 
 
@@ -187,54 +185,6 @@ async def test_the_lock_is_the_databases_with_the_asynchronous_saver(
         waiting.go.set()
         result = await run
     assert result["answer"] == "done"
-
-
-PROGRAM = """
-import sys
-from pathlib import Path
-from langchain_core.messages import HumanMessage
-from langchain_core.tools import tool
-from langgraph.checkpoint.sqlite import SqliteSaver
-from skills_agent.graph import build_graph
-from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.settings import Settings
-
-@tool
-def wait() -> str:
-    "Wait."
-    print("began", flush=True)
-    sys.stdin.readline()
-    return "waited"
-
-wait.metadata = {"risk": "write"}
-free = {"require_approval_for": frozenset({"run"})}
-place = Path(sys.argv[1])
-settings = Settings(workspace=place / "work", home=place / "home", bundled_skills=False, **free)
-model = ScriptedChatModel([{"tool_calls": [{"name": "wait"}]}, "done"])
-with SqliteSaver.from_conn_string(str(place / "threads.sqlite")) as saver:
-    graph = build_graph(settings, model=model, tools=[wait]).compile(checkpointer=saver)
-    graph.invoke({"messages": [HumanMessage("go")]}, {"configurable": {"thread_id": "thread"}})
-"""
-
-
-@pytest.mark.slow
-def test_another_process_is_refused_until_the_first_is_killed(
-    make_agent: MakeAgent, workspace: Path, tmp_path: Path
-) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "began\n"
-    with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
-        agent = make_agent(["done", "done"], checkpointer=saver)
-        with pytest.raises(ThreadBusyError):
-            agent.say("me, too")
-        process.kill()
-        process.communicate(timeout=30)
-        agent.say("now")
-        assert agent.values["answer"] == "done"
-        assert "Outcome unknown" in agent.tool_messages("wait")[0].text
 
 
 def test_of_two_answers_at_a_time_one_runs_and_one_is_refused(

@@ -149,15 +149,6 @@ def test_each_event_loop_of_a_program_has_its_own_connections(workspace: Path, s
     assert len(server.requests) == 8 + threads
 
 
-def test_a_new_message_on_a_waiting_thread_keeps_the_protocol(workspace: Path, server: OpenAIServer) -> None:
-    server.answers.extend([*ANSWERS[:2], Completion("As you wish.")])
-    graph = graph_of(workspace)
-    graph.invoke({"messages": [HumanMessage("How many apples?")]}, CONFIG)
-    result = graph.invoke({"messages": [HumanMessage("Never mind.")]}, CONFIG)
-    assert result["answer"] == "As you wish."
-    assert_protocol_is_kept(server)
-
-
 @pytest.mark.parametrize(
     "trouble",
     [
@@ -167,7 +158,6 @@ def test_a_new_message_on_a_waiting_thread_keeps_the_protocol(workspace: Path, s
         error(500, "oops"),
     ],
 )
-@pytest.mark.variants
 def test_a_failing_provider_is_told_in_one_sentence_and_the_turn_can_go_on(
     workspace: Path, server: OpenAIServer, trouble: Raw
 ) -> None:
@@ -179,30 +169,3 @@ def test_a_failing_provider_is_told_in_one_sentence_and_the_turn_can_go_on(
     server.answers.clear()
     server.answers.append(Completion("Here again."))
     assert graph.invoke(None, CONFIG)["answer"] == "Here again."
-
-
-def test_a_rate_limit_is_waited_for(workspace: Path, server: OpenAIServer) -> None:
-    server.answers.extend([error(429, "slow down", ("retry-after-ms", "10")), Completion("Now.")])
-    assert graph_of(workspace).invoke({"messages": [HumanMessage("hi")]}, CONFIG)["answer"] == "Now."
-
-
-def test_arguments_that_are_no_json_are_answered_and_the_run_goes_on(
-    workspace: Path, server: OpenAIServer
-) -> None:
-    function = {"name": "read_file", "arguments": "{not json"}
-    message = {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": "c1", "type": "function", "function": function}],
-    }
-    body = {
-        "id": "x",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "m",
-        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
-    }
-    server.answers.extend([Raw(200, json.dumps(body).encode()), Completion("Sorry.")])
-    result = graph_of(workspace).invoke({"messages": [HumanMessage("hi")]}, CONFIG)
-    assert result["answer"] == "Sorry."
-    assert_protocol_is_kept(server)

@@ -17,8 +17,3 @@ def test_the_receipt_says_what_the_tools_are_here(make_agent: MakeAgent, skills_
     expected = "Tools of other clients, here: Edit: write_file or edit_file; AskUserQuestion: ask_user; "
     assert f"{expected}WebSearch: not here." in receipt(make_agent)
     assert "Edit: not here" in receipt(make_agent, exclude=("write_file",))
-
-
-def test_a_skill_that_names_none_has_a_short_receipt(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_skill(skills_dir, "alpha", "Alpha.", "Read the file and write a task.")
-    assert "Tools of other clients" not in receipt(make_agent)

@@ -1,6 +1,6 @@
 """Every turn is `discover`, ..., `decide`, ..., `answer`, as `stream` shows it and interrupts stop at it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ LOOK = calls(call("list_dir"))
 WRITE = calls(call("write_file", path="a.txt", content="a"))
 LOAD = calls(call("load_skill", name="alpha"))
 UNKNOWN = calls(call("no_such_tool"))
-Story = Callable[[MakeAgent, Path], list[list[str]]]
+APPROVE, REJECT = (Command[Any](resume={"decisions": [{"type": each}]}) for each in ("approve", "reject"))
+CHANGE = "the skill changes on disk"
 
 
 def nodes_of(agent: Agent, given: Any) -> list[str]:
@@ -27,10 +28,6 @@ def nodes_of(agent: Agent, given: Any) -> list[str]:
     return [name for part in parts for name in part if name != "__interrupt__"]
 
 
-def decided(decision: str) -> Any:
-    return Command(resume={"decisions": [{"type": decision}]})
-
-
 def events_of(agent: Agent) -> list[tuple[str, str]]:
     """Return the run and the kind of each event in the record of a thread."""
     records, is_whole = RunLog(agent.settings.audit_folder).records(agent.thread)
@@ -38,186 +35,91 @@ def events_of(agent: Agent) -> list[tuple[str, str]]:
     return [(record["run"], record["type"]) for record in records]
 
 
-def skill_of(workspace: Path) -> Path:
-    return write_skill(workspace / ".agent" / "skills", "alpha", "Does alpha.", "Old.")
+@tool(return_direct=True)
+def report() -> str:
+    """Report."""
+    return "All is well."
 
 
-def change(skill: Path) -> None:
-    file = skill / "SKILL.md"
-    file.write_text(file.read_text().replace("Old.", "New."))
-
-
-def hello(make_agent: MakeAgent, _: Path) -> list[list[str]]:
-    return [nodes_of(make_agent(["Hello."]), "Hi")]
-
-
-def second_turn(make_agent: MakeAgent, _: Path) -> list[list[str]]:
-    agent = make_agent(["One.", "Two."])
-    return [nodes_of(agent, "Hi"), nodes_of(agent, "And?")]
-
-
-def skill_by_name(make_agent: MakeAgent, workspace: Path) -> list[list[str]]:
-    skill_of(workspace)
-    return [nodes_of(make_agent(["Done."]), "/alpha now")]
-
-
-def skill_by_mention(make_agent: MakeAgent, workspace: Path) -> list[list[str]]:
-    skill_of(workspace)
-    return [nodes_of(make_agent(["Done."]), "Use $alpha.")]
-
-
-def skill_of_the_caller(make_agent: MakeAgent, workspace: Path) -> list[list[str]]:
-    skill_of(workspace)
-    return [nodes_of(make_agent(["Done."]), {"messages": [HumanMessage("Go.")], "skills": ["alpha"]})]
-
-
-def skill_of_the_model(make_agent: MakeAgent, workspace: Path) -> list[list[str]]:
-    skill_of(workspace)
-    return [nodes_of(make_agent([LOAD, "Done."]), "Go.")]
-
-
-def skill_unloaded(make_agent: MakeAgent, workspace: Path) -> list[list[str]]:
-    skill_of(workspace)
-    agent = make_agent([LOAD, "Done."])
-    return [nodes_of(agent, "Go."), nodes_of(agent, "/unload alpha")]
-
-
-def changed_skill(make_agent: MakeAgent, workspace: Path) -> list[list[str]]:
-    skill = skill_of(workspace)
-    agent = make_agent(["One.", "Two."], on_change="refresh")
-    first = nodes_of(agent, {"messages": [HumanMessage("Go.")], "skills": ["alpha"]})
-    change(skill)
-    second = nodes_of(agent, "Go on.")
-    assert agent.values["skills_loaded"]["alpha"]["instructions"].strip() == "New."
-    assert agent.values["usage"]["turn"] == 2
-    return [first, second]
-
-
-def changed_skill_with_a_question(make_agent: MakeAgent, workspace: Path) -> list[list[str]]:
-    skill = skill_of(workspace)
-    agent = make_agent([LOAD, "One.", "Two."], on_change="ask")
-    first = nodes_of(agent, "Go.")
-    change(skill)
-    return [first, nodes_of(agent, "Go on."), nodes_of(agent, decided("approve"))]
-
-
-def allowed_call(make_agent: MakeAgent, _: Path) -> list[list[str]]:
-    return [nodes_of(make_agent([LOOK, "Done."]), "Look.")]
-
-
-def two_calls(make_agent: MakeAgent, _: Path) -> list[list[str]]:
-    return [nodes_of(make_agent([calls(call("list_dir"), call("list_dir", path="./")), "Done."]), "Look.")]
-
-
-def skill_beside_a_call(make_agent: MakeAgent, workspace: Path) -> list[list[str]]:
-    skill_of(workspace)
-    both = calls(call("load_skill", name="alpha"), call("list_dir"))
-    return [nodes_of(make_agent([both, "Done."]), "Go.")]
-
-
-def direct_result(make_agent: MakeAgent, _: Path) -> list[list[str]]:
-    @tool(return_direct=True)
-    def report() -> str:
-        """Report."""
-        return "All is well."
-
-    agent = make_agent([calls(call("report"))], tools=[report], require_approval_for=frozenset())
-    nodes = nodes_of(agent, "Report.")
-    assert (agent.values["answer"], agent.values["usage"]["thread"]["model_calls"]) == ("All is well.", 1)
-    return [nodes]
-
-
-def approved(make_agent: MakeAgent, _: Path) -> list[list[str]]:
-    agent = make_agent([WRITE, "Done."])
-    return [nodes_of(agent, "Write."), nodes_of(agent, decided("approve"))]
-
-
-def rejected(make_agent: MakeAgent, _: Path) -> list[list[str]]:
-    agent = make_agent([WRITE, "I leave it."])
-    return [nodes_of(agent, "Write."), nodes_of(agent, decided("reject"))]
-
-
-def superseded(make_agent: MakeAgent, _: Path) -> list[list[str]]:
-    agent = make_agent([WRITE, "Done."])
-    return [nodes_of(agent, "Write."), nodes_of(agent, "Leave it.")]
-
-
-def refused_by_policy(make_agent: MakeAgent, _: Path) -> list[list[str]]:
-    return [nodes_of(make_agent([WRITE, "It is not allowed."], approval="deny"), "Write.")]
-
-
-def refused_again_and_again(make_agent: MakeAgent, _: Path) -> list[list[str]]:
-    return [nodes_of(make_agent([UNKNOWN, UNKNOWN, UNKNOWN, "I stop."]), "Go.")]
-
-
-def rejected_again_and_again(make_agent: MakeAgent, _: Path) -> list[list[str]]:
-    agent = make_agent([WRITE, WRITE, WRITE, "I stop."])
-    return [nodes_of(agent, "Write."), *(nodes_of(agent, decided("reject")) for _ in range(3))]
-
-
-def spent_model_calls(make_agent: MakeAgent, _: Path) -> list[list[str]]:
-    return [nodes_of(make_agent([LOOK, LOOK, "I stop."], max_model_calls=2), "Go.")]
-
-
-def spent_tool_calls(make_agent: MakeAgent, _: Path) -> list[list[str]]:
-    return [nodes_of(make_agent([LOOK, LOOK, "I stop."], max_tool_calls=1), "Go.")]
-
-
-def long_history(make_agent: MakeAgent, _: Path) -> list[list[str]]:
-    past = [each for _ in range(40) for each in (HumanMessage("Well. " * 300), AIMessage("Noted. " * 100))]
-    agent = make_agent(["Done."] * 41, context_window=8_000)
-    return [nodes_of(agent, {"messages": [*past, HumanMessage("Go.")]})]
-
-
-def failed_model(make_agent: MakeAgent, _: Path) -> list[list[str]]:
-    agent = make_agent([Unsteady("Done.")])
-    with pytest.raises(RuntimeError, match="no answer"):
-        nodes_of(agent, "Hi")
-    return [nodes_of(agent, None)]
-
-
-STORIES: dict[Story, list[str]] = {
-    hello: ["discover decide answer"],
-    second_turn: ["discover decide answer", "discover decide answer"],
-    skill_by_name: ["discover select load decide answer"],
-    skill_by_mention: ["discover select load decide answer"],
-    skill_of_the_caller: ["discover select load decide answer"],
-    skill_of_the_model: ["discover decide select load decide answer"],
-    skill_unloaded: ["discover decide select load decide answer", "discover select decide answer"],
-    changed_skill: ["discover select load decide answer", "discover select load decide answer"],
-    changed_skill_with_a_question: [
-        "discover decide select load decide answer",
-        "discover select",
-        "approve load decide answer",
-    ],
-    allowed_call: ["discover decide gate act decide answer"],
-    two_calls: ["discover decide gate act act decide answer"],
-    skill_beside_a_call: ["discover decide select load gate act decide answer"],
-    direct_result: ["discover decide gate act decide answer"],
-    approved: ["discover decide gate", "approve act decide answer"],
-    rejected: ["discover decide gate", "approve decide answer"],
-    superseded: ["discover decide gate", "discover decide answer"],
-    refused_by_policy: ["discover decide gate decide answer"],
-    refused_again_and_again: ["discover decide gate decide gate decide gate answer"],
-    rejected_again_and_again: [
-        "discover decide gate",
-        "approve decide gate",
-        "approve decide gate",
-        "approve answer",
-    ],
-    spent_model_calls: ["discover decide gate act decide answer"],
-    spent_tool_calls: ["discover decide gate act decide answer"],
-    long_history: ["discover summarize decide answer"],
-    failed_model: ["decide answer"],
+TWO = calls(call("list_dir"), call("list_dir", path="./"))
+BESIDE = calls(call("load_skill", name="alpha"), call("list_dir"))
+WITH_ALPHA = {"messages": [HumanMessage("Go.")], "skills": ["alpha"]}
+PAST = [each for _ in range(40) for each in (HumanMessage("Well. " * 300), AIMessage("Noted. " * 100))]
+LONG = {"messages": [*PAST, HumanMessage("Go.")]}
+FREE = {"require_approval_for": frozenset[str]()}
+PLAIN, NAMED = "discover decide answer", "discover select load decide answer"
+LOADS, CALLS = "discover decide select load decide answer", "discover decide gate act decide answer"
+ASKS = "discover decide gate"
+Story = tuple[list[Any], list[Any], dict[str, Any], list[str]]
+STORIES: dict[str, Story] = {
+    "hello": (["Hello."], ["Hi"], {}, [PLAIN]),
+    "a second turn": (["One.", "Two."], ["Hi", "And?"], {}, [PLAIN, PLAIN]),
+    "a skill by its name": (["Done."], ["/alpha now"], {}, [NAMED]),
+    "a skill that is mentioned": (["Done."], ["Use $alpha."], {}, [NAMED]),
+    "a skill of the caller": (["Done."], [WITH_ALPHA], {}, [NAMED]),
+    "a skill of the model": ([LOAD, "Done."], ["Go."], {}, [LOADS]),
+    "a skill unloaded": (
+        *([LOAD, "Done."], ["Go.", "/unload alpha"], {}),
+        [LOADS, "discover select decide answer"],
+    ),
+    "a changed skill": (
+        *(["One.", "Two."], [WITH_ALPHA, CHANGE, "On."], {"on_change": "refresh"}),
+        [NAMED, NAMED],
+    ),
+    "a changed skill with a question": (
+        *([LOAD, "One.", "Two."], ["Go.", CHANGE, "On.", APPROVE], {"on_change": "ask"}),
+        [LOADS, "discover select", "approve load decide answer"],
+    ),
+    "an allowed call": ([LOOK, "Done."], ["Look."], {}, [CALLS]),
+    "two calls": ([TWO, "Done."], ["Look."], {}, ["discover decide gate act act decide answer"]),
+    "a skill beside a call": (
+        *([BESIDE, "Done."], ["Go."], {}),
+        ["discover decide select load gate act decide answer"],
+    ),
+    "a direct result": ([calls(call("report"))], ["Report."], {"tools": [report], **FREE}, [CALLS]),
+    "approved": ([WRITE, "Done."], ["Write.", APPROVE], {}, [ASKS, "approve act decide answer"]),
+    "rejected": ([WRITE, "I leave it."], ["Write.", REJECT], {}, [ASKS, "approve decide answer"]),
+    "superseded": ([WRITE, "Done."], ["Write.", "Leave it."], {}, [ASKS, PLAIN]),
+    "refused by policy": (
+        *([WRITE, "Not allowed."], ["Write."], {"approval": "deny"}),
+        ["discover decide gate decide answer"],
+    ),
+    "refused again and again": (
+        *([UNKNOWN, UNKNOWN, UNKNOWN, "I stop."], ["Go."], {}),
+        ["discover decide gate decide gate decide gate answer"],
+    ),
+    "rejected again and again": (
+        *([WRITE, WRITE, WRITE, "I stop."], ["Write.", *[REJECT] * 3], {}),
+        [ASKS, "approve decide gate", "approve decide gate", "approve answer"],
+    ),
+    "spent model calls": ([LOOK, LOOK, "I stop."], ["Go."], {"max_model_calls": 2}, [CALLS]),
+    "spent tool calls": ([LOOK, LOOK, "I stop."], ["Go."], {"max_tool_calls": 1}, [CALLS]),
+    "a long history": (
+        *(["Done."] * 41, [LONG], {"context_window": 8_000}),
+        ["discover summarize decide answer"],
+    ),
 }
-"""What is run, and the nodes of each invocation."""
+"""What the model says, what comes into the thread, settings, and the nodes of each invocation."""
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+@pytest.mark.parametrize("story", STORIES)
 def test_a_turn_begins_with_discover_and_ends_with_answer(
-    make_agent: MakeAgent, workspace: Path, story: Story
+    make_agent: MakeAgent, skills_dir: Path, story: str
 ) -> None:
-    assert [" ".join(nodes) for nodes in story(make_agent, workspace)] == STORIES[story]
+    replies, sent, settings, expected = STORIES[story]
+    skill = write_skill(skills_dir, "alpha", "Does alpha.", "Old.") / "SKILL.md"
+    agent = make_agent(replies, **settings)
+    ran = []
+    for each in sent:
+        if each is CHANGE:
+            skill.write_text(skill.read_text().replace("Old.", "New."))
+        else:
+            ran.append(" ".join(nodes_of(agent, each)))
+    assert ran == expected
+    if CHANGE in sent:
+        assert agent.values["skills_loaded"]["alpha"]["instructions"].strip() == "New."
+    if settings.get("tools"):
+        assert (agent.values["answer"], agent.values["usage"]["thread"]["model_calls"]) == ("All is well.", 1)
 
 
 @pytest.mark.parametrize("when", ["interrupt_before", "interrupt_after"])
@@ -278,6 +180,7 @@ def test_a_model_call_that_is_made_again_is_of_the_same_turn(make_agent: MakeAge
     agent = make_agent([Unsteady("One.")])
     with pytest.raises(RuntimeError, match="no answer"):
         agent.say("One?")
-    assert agent.run(None)["answer"] == "One."
+    assert nodes_of(agent, None) == ["decide", "answer"]
+    assert agent.values["answer"] == "One."
     assert (agent.values["usage"]["turn"], agent.values["usage"]["thread"]["model_calls"]) == (1, 1)
     assert {run for run, _ in events_of(agent)} == {"thread.1"}

@@ -47,7 +47,6 @@ def last(agent: Agent, tool: str = "run_script") -> str:
     return str(agent.tool_messages(tool)[-1].text)
 
 
-@pytest.mark.parametrize("sandbox", SANDBOXES)
 @pytest.mark.parametrize(
     "path",
     [
@@ -60,10 +59,8 @@ def last(agent: Agent, tool: str = "run_script") -> str:
     ],
 )
 @pytest.mark.variants
-def test_a_script_of_the_plugin_runs_as_one_of_the_skill(
-    make: Any, plugin: Path, sandbox: str, path: str
-) -> None:
-    agent = make([run(path.format(plugin=plugin), "a"), "done"], sandbox=sandbox, **FREE)
+def test_a_script_of_the_plugin_runs_as_one_of_the_skill(make: Any, plugin: Path, path: str) -> None:
+    agent = make([run(path.format(plugin=plugin), "a"), "done"], sandbox="off", **FREE)
     agent.say("go")
     assert "exit code 0" in last(agent)
     assert "version 1 a" in last(agent)
@@ -136,13 +133,6 @@ def test_a_script_of_the_skill_that_is_spelled_through_the_plugin_is_banned_with
     agent = make(
         [run(path.format(plugin=plugin)), "done"], exclude_tools=("run_script(scripts/own.py)",), **FREE
     )
-    agent.say("go")
-    assert "the operator turned off" in last(agent)
-
-
-def test_a_script_of_the_plugin_can_be_banned(make: Any, plugin: Path) -> None:
-    ban = "run_script(${CLAUDE_PLUGIN_ROOT}/scripts/*)"
-    agent = make([run(f"{plugin}/scripts/x.py"), "done"], exclude_tools=(ban,), **FREE)
     agent.say("go")
     assert "the operator turned off" in last(agent)
 

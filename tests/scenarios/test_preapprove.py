@@ -140,15 +140,6 @@ def test_a_broken_trust_file_trusts_nothing_and_the_run_goes_on(
     assert asked(agent(RUN)) == ["run_script"]
 
 
-def test_the_question_says_whether_the_source_is_trusted(agent: Any, users: Path, skills_dir: Path) -> None:
-    declare(users, "alpha")
-    declare(skills_dir, "beta")
-    made = agent(RUN, call("run_script", skill="beta", path="scripts/run.py"), loads=("alpha", "beta"))
-    texts = [each["description"] for each in made.state.interrupts[0].value["action_requests"]]
-    assert "from a trusted source (user)" in texts[0]
-    assert "`beta` is from an untrusted source (`project`)" in texts[1]
-
-
 class Noting(ControlledRunner):
     """Runs scripts, and notes whether the source was vouched for when it was asked about and when it ran."""
 

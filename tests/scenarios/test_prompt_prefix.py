@@ -68,20 +68,6 @@ def test_the_prompt_only_grows_at_its_end_across_loads_calls_and_turns(
     assert "now: load." in str(recorder.prompts[1][-1].content)
 
 
-def test_nothing_stands_behind_what_the_person_or_a_tool_said_last(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
-    """A real model answered what did, and templates with alternating roles refused it."""
-    write_skill(skills_dir, "alpha", "Counts apples.", "APRICOT\n")
-    recorder = Recorder(["hello", calls(call("load_skill", name="alpha")), calls(call("list_dir")), "done"])
-    agent = make_agent(recorder.entries)
-    agent.say("hi")
-    agent.say("How many apples?")
-    ends = [(prompt[-1].type, str(prompt[-1].content)) for prompt in recorder.prompts]
-    assert ends[:2] == [("human", "hi"), ("human", "How many apples?")]
-    assert [kind for kind, _ in ends[2:]] == ["tool", "tool"]
-
-
 def test_what_is_left_of_a_budget_is_said_at_the_end_of_a_result_and_stays_there(
     make_agent: MakeAgent,
 ) -> None:

@@ -10,7 +10,7 @@ from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.judge import Judge
 from skills_agent.skills.policy import Call, Opinion
-from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
+from skills_agent.skills.policy.verdict import Verdict
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
@@ -130,17 +130,6 @@ def test_an_approver_answers_it_only_if_it_says_so(make_agent: MakeAgent, worksp
     assert (workspace / ".git/config").exists()
 
 
-def test_where_nobody_is_asked_it_is_refused(make_agent: MakeAgent, workspace: Path) -> None:
-    agent = make_agent([calls(GIT), "done"], approval="deny", require_approval_for=frozenset())
-    assert agent.say("go")["answer"] == "done"
-    assert not (workspace / ".git").exists()
-    failing = make_agent(
-        [calls(GIT), "done"], approval="fail", require_approval_for=frozenset(), thread="two"
-    )
-    with pytest.raises(ApprovalNeededError):
-        failing.say("go")
-
-
 @needs_bwrap
 @pytest.mark.parametrize("place", ["shared-skills", ".claude/skills"])
 def test_a_script_does_not_rewrite_the_script_of_another_skill(
@@ -192,14 +181,3 @@ def test_an_approved_commit_is_made_and_runs_nothing_else(make_agent: MakeAgent,
     agent.answer({"type": "approve", "grant": {"scope": "thread"}})
     assert git("log", "--format=%s") == "made\n"
     assert not (workspace / "ran").exists()
-
-
-@needs_shell
-@pytest.mark.parametrize("command", ["git add -A && git commit -m x", "git -c core.pager=./x commit -m x"])
-def test_git_that_would_write_beside_others_is_refused_and_nobody_is_asked(
-    make_agent: MakeAgent, workspace: Path, command: str
-) -> None:
-    (workspace / ".git").mkdir()
-    agent = make_agent([calls(call("run_command", command=command)), "done"], enable_run_command="on")
-    assert agent.say("go")["answer"] == "done"
-    assert "Not run: git " in agent.tool_messages("run_command")[0].text

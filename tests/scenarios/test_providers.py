@@ -124,7 +124,7 @@ turns = st.lists(
 )
 
 
-@trying(40, with_fixtures=True)
+@trying(15, with_fixtures=True)
 @given(turns=turns)
 def test_every_prompt_of_a_random_thread_is_taken(provided: Provided, turns: Any) -> None:
     config = fresh_thread(provided)

@@ -1,22 +1,15 @@
 """A message that is sent again with its id is the same turn, not a second one."""
 
 import asyncio
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage, RemoveMessage
-from langchain_core.tools import tool
-from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-from langgraph.graph import START, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from skills_agent.graph import ThreadBusyError, build_graph
 from skills_agent.graph.threads.errors import ThreadError
 from skills_agent.graph.threads.threads import Threads
-from skills_agent.state.schema import AgentState
 from tests.agents import Agent, CutOff, call, calls
 from tests.kit import MakeAgent
 
@@ -132,16 +125,6 @@ def test_a_request_that_was_cut_off_goes_on(make_agent: MakeAgent) -> None:
     assert agent.values["usage"]["turn"] == 1
 
 
-def test_a_superseded_request_is_not_taken_up_again(make_agent: MakeAgent, workspace: Path) -> None:
-    replies = Replies(calls(WRITE), "instead")
-    agent = make_agent(replies.script)
-    ask(agent, "q1", "r1")
-    ask(agent, "q2", "r2")
-    assert ask(agent, "q1", "r1")["answer"] == ""
-    assert (said(agent), replies.asked) == (["q1", "q2"], 2)
-    assert not (workspace / "a").exists()
-
-
 def test_another_message_with_a_known_id_is_refused(make_agent: MakeAgent) -> None:
     agent = make_agent(["one", "two"])
     ask(agent, "q1", "r1")
@@ -184,56 +167,3 @@ def test_a_fork_has_the_requests_of_the_step_that_it_was_made_from(make_agent: M
     assert replies.asked == 2
     ask(copy, "q2", "r2")  # said after that step
     assert (said(copy), replies.asked) == (["q1", "q2"], 3)
-
-
-def test_an_agent_inside_another_graph_gets_its_messages_as_ever(make_agent: MakeAgent) -> None:
-    agent = make_agent(["one", "two"])
-    outer = StateGraph(AgentState)
-    outer.add_node("agent", build_graph(agent.settings, model=agent.model).compile(checkpointer=True))
-    outer.add_edge(START, "agent")
-    graph = outer.compile(checkpointer=agent.checkpointer)
-    for number in (1, 2):
-        graph.invoke({"messages": [HumanMessage(f"q{number}", id=f"r{number}")]}, agent.config)
-    assert graph.get_state(agent.config).values["answer"] == "two"
-
-
-def test_of_two_at_a_time_one_runs_and_the_other_is_told_to_wait(make_agent: MakeAgent) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-
-    @tool
-    def wait() -> str:
-        """Wait."""
-        is_second = begun.is_set()
-        begun.set()
-        assert is_second or go_on.wait(60)  # Nobody lets a second call go: it is the fault.
-        return "waited"
-
-    wait.metadata = {"risk": "read"}
-    replies = Replies(calls(call("wait")), "one")
-    agent = make_agent(replies.script, tools=[wait])
-    first = threading.Thread(target=ask, args=(agent, "q", "r"))
-    first.start()
-    assert begun.wait(60)
-    try:
-        with pytest.raises(ThreadBusyError):
-            ask(agent, "q", "r")
-    finally:
-        go_on.set()
-        first.join()
-    assert ask(agent, "q", "r")["answer"] == "one"
-    assert (replies.asked, said(agent)) == (2, ["q"])
-
-
-def test_a_request_is_known_in_another_process_and_over_an_async_saver(
-    make_agent: MakeAgent, tmp_path: Path
-) -> None:
-    file = str(tmp_path / "t.sqlite")
-    with SqliteSaver.from_conn_string(file) as saver:
-        ask(make_agent(["one", "two"], checkpointer=saver), "q", "r")
-
-    async def again() -> Any:
-        async with AsyncSqliteSaver.from_conn_string(file) as saver:
-            agent = make_agent(["one", "two"], checkpointer=saver)
-            return await agent.graph.ainvoke({"messages": [HumanMessage("q", id="r")]}, agent.config)
-
-    assert asyncio.run(again())["answer"] == "one"

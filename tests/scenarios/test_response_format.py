@@ -8,7 +8,6 @@ import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
@@ -148,23 +147,6 @@ def test_after_three_answers_that_do_not_fit_it_is_said(workspace: Path) -> None
     assert result["usage"]["this_turn"]["model_calls"] == 3
 
 
-def test_the_model_is_told_what_was_wrong_with_a_text(workspace: Path) -> None:
-    prompts: list[str] = []
-
-    def second(messages: Any) -> Any:
-        prompts.append(str(messages[-1].text))
-        return GIVEN
-
-    agent_of(workspace, ["Seven.", second]).invoke(asked(), config())
-    assert "It was a plain text.\nYour answer is a call of Report" in prompts[0]
-
-
-def test_the_budget_of_model_calls_counts(workspace: Path) -> None:
-    result = agent_of(workspace, ["One.", "Two.", "Three."], max_model_calls=2).invoke(asked(), config())
-    assert "answered 2 times" in result["answer"]
-    assert result["usage"]["this_turn"]["model_calls"] == 2
-
-
 @pytest.mark.parametrize("last", [GIVEN, '{"total": 3, "regions": [{"name": "north"}]}'])
 def test_the_last_word_after_a_spent_budget_may_be_in_the_form(workspace: Path, last: Any) -> None:
     replies = [calls(call("send", to="a")), last]
@@ -172,12 +154,6 @@ def test_the_last_word_after_a_spent_budget_may_be_in_the_form(workspace: Path, 
     result = agent.invoke(asked(), config())
     assert result["structured_response"] == REPORT
     assert told(result)[0] == "Not run: the budget of 1 model calls for this turn is spent."
-
-
-def test_the_last_word_after_a_spent_budget_may_be_a_text(workspace: Path) -> None:
-    replies = [calls(call("send", to="a")), "I had to stop."]
-    result = agent_of(workspace, replies, tools=[send], max_model_calls=1).invoke(asked(), config())
-    assert (result["structured_response"], result["answer"]) == (None, "I had to stop.")
 
 
 def test_a_turn_does_not_show_the_answer_of_an_earlier_one(workspace: Path) -> None:
@@ -192,18 +168,14 @@ def test_a_turn_does_not_show_the_answer_of_an_earlier_one(workspace: Path) -> N
     assert all(part["structured_response"] is None for part in parts[:-1])
 
 
-def test_an_answer_beside_other_calls_is_none_yet(workspace: Path) -> None:
-    replies = [calls(call("Report", total=1), call("send", to="a")), GIVEN]
+@pytest.mark.parametrize("other", [call("send", to="a"), call("Report", total=2)])
+def test_an_answer_beside_other_calls_is_none_yet(workspace: Path, other: dict[str, Any]) -> None:
+    replies = [calls(call("Report", total=1), other), GIVEN]
     agent = agent_of(workspace, replies, tools=[send], require_approval_for=frozenset())
     result = agent.invoke(asked(), config())
     assert result["structured_response"] == REPORT
-    assert min(told(result)[:2]).startswith("Not taken as the answer: it was called beside")
-    assert "sent to a" in told(result)
-
-
-def test_two_answers_at_once_are_none(workspace: Path) -> None:
-    replies = [calls(call("Report", total=1), call("Report", total=2)), GIVEN]
-    assert agent_of(workspace, replies).invoke(asked(), config())["structured_response"] == REPORT
+    assert any(text.startswith("Not taken as the answer: ") for text in told(result))
+    assert ("sent to a" in told(result)) == (other["name"] == "send")
 
 
 @pytest.mark.parametrize("decision", ["approve", "reject"])
@@ -226,17 +198,6 @@ def test_what_is_kept_is_plain_and_any_process_reads_it(workspace: Path, tmp_pat
         assert plain == {"total": 3, "regions": [{"name": "north"}]}
         of_a_later_release = agent_of(workspace, [], Price, checkpointer=saver)
         assert of_a_later_release.get_state(config()).values["structured_response"] == plain
-
-
-def test_a_graph_around_the_agent_has_it(workspace: Path) -> None:
-    class Outer(TypedDict, total=False):
-        messages: list[Any]
-        structured_response: Any
-
-    outer = StateGraph(Outer)
-    outer.add_node("agent", agent_of(workspace, [GIVEN]))
-    outer.add_edge(START, "agent")
-    assert outer.compile().invoke(asked())["structured_response"] == REPORT
 
 
 def test_the_same_request_again_has_the_same_answer(workspace: Path) -> None:
@@ -302,19 +263,6 @@ def test_every_provider_is_asked_in_its_own_way(workspace: Path, provider: str) 
         server.replies.append(Completion(calls=[Call("Report", {"total": 4}, "c3")]))
         assert agent.invoke(asked("And then?"), config())["structured_response"] == Report(total=4)
         assert server.faults == []
-
-
-@pytest.mark.slow
-def test_openai_is_given_the_form_itself_where_the_host_says_so(workspace: Path) -> None:
-    from langchain.agents.structured_output import ProviderStrategy  # noqa: PLC0415 - seconds
-
-    with strict_server("openai") as server:
-        agent = agent_of(workspace, [], ProviderStrategy(Price), model=server.model(), tools=[send])
-        server.replies.append(Completion('{"cents": 5}'))
-        assert agent.invoke(asked(), config())["structured_response"] == Price(5)
-        (request,) = server.requests
-        assert request["response_format"]["json_schema"]["name"] == "Price"
-        assert "Price" not in [each["function"]["name"] for each in request["tools"]]
 
 
 @pytest.mark.slow

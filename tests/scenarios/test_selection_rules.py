@@ -144,16 +144,6 @@ def test_two_slash_commands_at_the_beginning_load_both_with_the_text(
     assert "beta does the /gamma work." in read[0]
 
 
-def test_a_slash_command_of_no_skill_is_told_with_the_names_that_there_are(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
-    write_skill(skills_dir, "alpha", "Does.", "x\n")
-    agent = make_agent(["done"])
-    agent.say("/nosuch do it")
-    (refused,) = agent.tool_messages("load_skill")
-    assert "There is no skill named 'nosuch'. Known skills: alpha." in refused.text
-
-
 def test_a_summary_shows_the_newest_activation(make_agent: MakeAgent, skills_dir: Path) -> None:
     write_skill(skills_dir, "deploy", "Deploys.", "Deploy to $ARGUMENTS.\n")
     agent, read = prompts_of(make_agent, ["done"] * 3)

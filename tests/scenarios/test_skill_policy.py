@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.settings import SettingsError
 from skills_agent.skills.policy.permission import Mode
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls
@@ -79,16 +78,6 @@ def test_what_loaded_skills_allow(agent: Any, mode: Mode, steps: list[Any], ran:
     assert [each.status == "success" for each in results] == ran
 
 
-def test_a_refusal_says_what_is_allowed(agent: Any, workspace: Path) -> None:
-    made = agent(load("reader"), calls(WRITE))
-    made.say("go")
-    (verdict,) = made.values["verdicts"].values()
-    assert (verdict["decision"], verdict["by"], [*verdict["facts"]]) == ("deny", "skill", ["unlisted"])
-    (refused,) = made.tool_messages("write_file")
-    assert "reader: Grep" in refused.text
-    assert not (workspace / "out.txt").exists()
-
-
 @pytest.mark.parametrize("context", [None, Context(enable_skills=False)])
 def test_a_limit_holds_in_the_next_turn_and_where_skills_are_turned_off(
     agent: Any, context: Context | None
@@ -120,17 +109,6 @@ def test_framework_tools_and_the_always_allowed_ones_pass(
     assert {each["tool"] for each in verdicts if each["decision"] == "allow"} == passes
 
 
-def test_a_ledger_of_an_older_version_disallows_nothing(agent: Any) -> None:
-    made = agent(load("careful"), "one", calls(WRITE), "two", mode="recommend")
-    made.say("go")
-    old = dict(made.values["skills_loaded"]["careful"])
-    del old["disallowed_tools"]
-    old["order"] += 1
-    made.graph.update_own_state(made.config, {"skills_loaded": {"careful": old}}, as_node="answer")
-    made.say("again")
-    assert made.tool_messages("write_file")[0].status == "success"
-
-
 def test_the_same_refusal_three_times_ends_the_turn_with_an_answer(agent: Any) -> None:
     made = agent(load("reader"), *([calls(WRITE)] * 3), "I could not write.", "never")
     result = made.say("go")
@@ -139,36 +117,11 @@ def test_the_same_refusal_three_times_ends_the_turn_with_an_answer(agent: Any) -
     assert result["usage"]["this_turn"]["model_calls"] == 5
 
 
-def test_a_model_that_says_nothing_after_its_third_refusal_still_ends_with_an_answer(
-    make_agent: MakeAgent,
-) -> None:
-    result = make_agent([calls(call("nothing_like_it"))] * 5).say("go")
-    assert "nothing_like_it" in result["answer"]
-    assert result["usage"]["this_turn"]["model_calls"] == 4
-
-
 def test_other_refusals_and_another_turn_begin_to_count_anew(agent: Any) -> None:
     other = calls(call("write_file", path="other.txt", content=""))
     made = agent(load("reader"), calls(WRITE), calls(WRITE), other, "one", calls(WRITE), "two")
     assert made.say("go")["answer"] == "one"
     assert made.say("again")["answer"] == "two"
-
-
-@pytest.mark.parametrize(
-    ("skill", "says", "never"),
-    [("reader", "Allowed now", "Forbidden"), ("careful", "Forbidden by careful: Write(out.txt)", "<"),
-     ("evil", "Forbidden by evil", "<system>")],
-)  # fmt: skip
-def test_a_load_says_what_is_allowed_now(agent: Any, skill: str, says: str, never: str) -> None:
-    seen: list[str] = []
-
-    def look(messages: list[Any]) -> str:
-        seen.append(str(messages[-1].text))
-        return "done"
-
-    agent(load(skill), look).say("go")
-    assert says in seen[0]
-    assert never not in seen[0].partition("Allowed now")[2] + seen[0].partition("Forbidden by")[2]
 
 
 @pytest.mark.parametrize(
@@ -194,9 +147,3 @@ def test_a_caller_takes_tools_away_and_brings_back_none(
     verdicts = made.values["verdicts"].values()
     assert {each["tool"]: each["by"] for each in verdicts if each["decision"] == "deny"} == by
     assert not (workspace / "out.txt").exists()
-
-
-@pytest.mark.parametrize("setting", [{"exclude_tools": ("Wri*",)}, {"allowed_tools": "open"}])
-def test_what_there_is_not_is_no_setting(make_agent: MakeAgent, setting: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError, match=next(iter(setting))):
-        make_agent(["done"], **setting)

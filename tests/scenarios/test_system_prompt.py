@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.messages import SystemMessage
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from skills_agent.graph import Settings, SettingsError, build_graph
-from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.system_prompt import system_prompt_of
 from skills_agent.state.schema import AgentState
 from tests.agents import trust_file_of_workspace
-from tests.graph.cli.command_line import CommandLine
 from tests.openai_server import KEY, Completion, OpenAIServer
 
 
@@ -118,26 +116,3 @@ def test_a_link_is_not_read_as_agents_md(server: OpenAIServer, workspace: Path, 
     (workspace / "AGENTS.md").symlink_to(tmp_path / "secret")
     settings = Settings(workspace=workspace, home=workspace, bundled_skills=False, agents_md="on")
     assert "TOP SECRET" not in system_message(server, settings)
-
-
-def test_the_command_line_takes_it_from_the_settings(server: OpenAIServer, cli: CommandLine) -> None:
-    asked = ["--model", "openai:m", "--thread", "t"]
-    environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}
-    cli.run("ask", "Hello.", *asked, **environment, SKILLS_AGENT_SYSTEM_PROMPT="Speak French.")
-    cli.run("ask", "And now?", *asked, **environment)
-    texts = [request.body["messages"][0]["content"] for request in server.requests]
-    assert ["Speak French." in text for text in texts] == [True, False]
-
-
-def test_a_host_is_asked_for_its_text_once_a_model_call(workspace: Path) -> None:
-    asked: list[int] = []
-
-    def text(state: AgentState) -> str:
-        asked.append(len(state["messages"]))
-        return "Be kind."
-
-    graph = build_graph(
-        Settings(workspace=workspace), model=ScriptedChatModel(["Hello."]), system_prompt=text
-    )
-    graph.compile().invoke({"messages": [HumanMessage("hi")]})
-    assert asked == [1]

@@ -13,8 +13,6 @@ from skills_agent.graph.threads.errors import AnsweredError
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 
-CHANNELS = ("messages", "skills_loaded", "skill_resources", "grants", "usage", "plan", "catalog")
-
 
 @pytest.fixture(params=["memory", "sqlite"])
 def agent(request: pytest.FixtureRequest, make_agent: MakeAgent, skills_dir: Any, tmp_path: Any) -> Any:
@@ -61,23 +59,6 @@ def test_every_step_of_the_history_has_its_own_ledger_grants_and_usage(agent: Ag
     assert (loaded[0], loaded[-1]) == ([], ["alpha"])
     assert (granted[0], granted[-1]) == (0, 1)
     assert (spent[0], spent[-1], spent == sorted(spent)) == (0, 4, True)
-
-
-@pytest.mark.parametrize("node", ["select", "load", "gate", "approve", "decide"])
-@pytest.mark.variants
-def test_an_update_of_an_old_checkpoint_branches_off_with_the_state_of_that_step(
-    agent: Agent, node: str
-) -> None:
-    step = before(agent, node)
-    newest = agent.state.config
-    said = HumanMessage("branched")
-    config = agent.graph.update_state(step.config, {"messages": [said]}, as_node="answer")
-    branched = agent.graph.get_state(config).values
-    assert branched["messages"][-1].text == "branched"
-    for channel in set(CHANNELS) - {"messages"}:
-        assert branched.get(channel) == step.values.get(channel), channel
-    assert branched["messages"][:-1] == step.values["messages"]
-    assert len(agent.graph.get_state(newest).values["messages"]) > len(branched["messages"])
 
 
 def test_a_run_from_an_old_checkpoint_asks_again_and_leaves_the_old_branch(agent: Agent) -> None:
@@ -131,13 +112,6 @@ def test_a_result_of_before_the_way_back_is_told_as_one(agent: Agent, workspace:
         (told,) = agent.tool_messages("write_file")
         assert told.text.count("It was not run again") == 1
         assert not (workspace / "out.txt").exists()
-
-
-def test_a_plain_turn_costs_five_checkpoints(agent: Agent) -> None:
-    """The input, its taking up, and one for each of `discover`, `decide` and `answer`."""
-    before_it = len(history(agent))
-    agent.say("And now?")
-    assert len(history(agent)) - before_it == 5
 
 
 def test_a_message_that_somebody_else_wrote_becomes_the_answer_without_a_model_call(agent: Agent) -> None:

@@ -15,7 +15,6 @@ from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models import errors
 from skills_agent.graph.models.errors import ModelCallError
 from skills_agent.nodes import timeouts
-from tests.graph.cli.command_line import CommandLine
 from tests.openai_server import KEY, Answer, Completion, OpenAIServer, error, openai_server
 from tests.waiting import PATIENCE
 
@@ -73,18 +72,6 @@ def test_a_long_wait_is_told_while_it_lasts(
     host = server.base_url.split("/")[2]
     assert {(each["model"], each["node"]) for each in told} == {(f"openai:slow at {host}", "decide")}
     assert graph.get_state({"configurable": {"thread_id": "1"}}).values["answer"] == "Here."
-
-
-def test_the_command_line_says_what_it_waits_for(
-    server: OpenAIServer, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(timeouts, "BEAT_SECONDS", 0.05)
-    server.respond = after(0.5)
-    address = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": KEY}
-    done = cli.run("ask", "Hello.", "--model", "openai:slow", **address)
-    host = server.base_url.split("/")[2]
-    assert done.code == 0
-    assert f"decide    still waiting for openai:slow at {host}, " in done.out
 
 
 def test_no_time_limit_of_a_stream_is_shorter_than_the_clients(

@@ -10,7 +10,7 @@ from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.tools.files import file_tools
 from skills_agent.graph.tools.workspace import Workspace
-from skills_agent.skills.policy.secret_places import KEEPERS, is_wide, obeyed_in_homes, secret_places
+from skills_agent.skills.policy.secret_places import obeyed_in_homes, secret_places
 from skills_agent.skills.scripts.runner import ScriptRequest
 from tests.agents import call, calls
 from tests.kit import MakeAgent
@@ -38,18 +38,12 @@ def home(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("above", [False, True])
-def test_the_current_folder_is_not_enough(home: Path, monkeypatch: pytest.MonkeyPatch, above: bool) -> None:
-    monkeypatch.chdir(home.parent if above else home)
+@pytest.mark.parametrize("folder", [".", "..", "/"])
+def test_the_current_folder_is_not_enough(home: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+    monkeypatch.chdir(home / folder)
     with pytest.raises(SettingsError, match="--workspace"):
         build_graph(Settings.load())
     with pytest.raises(SettingsError, match="--workspace"):
-        build_graph()
-
-
-def test_the_root_folder_is_not_enough(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir("/")
-    with pytest.raises(SettingsError, match="--workspace /"):
         build_graph()
 
 
@@ -66,8 +60,7 @@ def test_a_folder_in_the_home_folder_needs_no_word(home: Path, monkeypatch: pyte
     build_graph(Settings.load())
 
 
-@pytest.mark.parametrize("secret", SECRETS)
-@pytest.mark.variants
+@pytest.mark.parametrize("secret", [SECRETS[0], pytest.param(SECRETS[-2], marks=pytest.mark.slow)])
 def test_file_tools_refuse_the_secrets(home: Path, make_agent: MakeAgent, secret: str) -> None:
     (home / "link").symlink_to(home / secret)
     wanted = [
@@ -77,8 +70,10 @@ def test_file_tools_refuse_the_secrets(home: Path, make_agent: MakeAgent, secret
         call("grep", pattern="PRIVATE", path=secret),
         call("grep", pattern="PRIVATE"),
         call("write_file", path=secret, content="x"),
+        *(call("read_file", path=each) for each in SECRETS),
     ]
-    agent = make_agent([calls(*wanted), "done"], workspace=home, home=home, require_approval_for=frozenset())
+    free = {"require_approval_for": frozenset(), "max_tool_calls": 99}
+    agent = make_agent([calls(*wanted), "done"], workspace=home, home=home, **free)
     agent.say("go")
     if agent.state.interrupts:  # a protected path is asked about first
         agent.answer(*[{"type": "approve"}] * len(agent.state.interrupts[0].value["action_requests"]))
@@ -109,19 +104,9 @@ def test_a_script_finds_no_secret_and_changes_no_start_up_file(home: Path) -> No
     assert (home / ".ssh/id_rsa").read_text() == KEY
 
 
-def test_a_workspace_that_is_not_wide_has_no_secrets(tmp_path: Path) -> None:
-    (tmp_path / "work/.config").mkdir(parents=True)
-    assert not is_wide(tmp_path / "work", tmp_path / "home")
-    assert secret_places(tmp_path / "work", tmp_path / "home") == ()
-
-
 def test_what_the_agent_believes_is_closed_in_any_workspace(tmp_path: Path) -> None:
     state = tmp_path / "work/.state/skills-agent"
     assert secret_places(tmp_path / "work", tmp_path / "home", [state]) == (state,)
-
-
-def test_every_keeper_is_a_place_in_a_home_folder() -> None:
-    assert all(not name.startswith("/") for names in KEEPERS.values() for name in names)
 
 
 @pytest.mark.parametrize("path", [".netrc", ".ssh/id_rsa"])

@@ -35,8 +35,10 @@ def answered(agent: Any, *wanted: Any, **context: Any) -> list[str]:
 # The name of a tool
 
 
-@pytest.mark.parametrize("name", ["brand-colors", "brand_colors", "Brand Colors"])
-@pytest.mark.parametrize("args", [{}, {"name": "header"}, {"anything": [1]}])
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [("brand-colors", {}), ("brand_colors", {"name": "header"}), ("Brand Colors", {"anything": [1]})],
+)
 def test_a_skill_that_is_called_as_a_tool_is_loaded(
     make_agent: MakeAgent, name: str, args: dict[str, Any]
 ) -> None:
@@ -173,9 +175,13 @@ def reply(message: dict[str, Any], finish: str, *, streamed: bool) -> Raw:
     return Raw(200, f"data: {body}\n\ndata: [DONE]\n\n".encode(), "text/event-stream")
 
 
-@pytest.mark.parametrize("streamed", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("call_id", [7, None, "call_1"])
-@pytest.mark.parametrize("arguments", [{"path": "notes.txt"}, '{"path": "notes.txt"}'])
+NOTES = {"path": "notes.txt"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "call_id", "streamed"),
+    [(NOTES, 7, False), (NOTES, None, True), (json.dumps(NOTES), 7, True)],
+)
 def test_arguments_as_an_object_and_an_id_as_a_number_are_read(
     make_agent: MakeAgent, workspace: Path, server: OpenAIServer, arguments: Any, call_id: Any, streamed: bool
 ) -> None:
