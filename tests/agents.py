@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
@@ -78,6 +78,36 @@ class Notes:
 
         note.metadata = {"risk": "write"}
         self.tool = note
+
+
+class Recorder:
+    """Plays replies as the `entries` of a scripted model, and keeps every prompt that it was shown."""
+
+    def __init__(self, replies: Sequence[Any]) -> None:
+        self.prompts: list[list[BaseMessage]] = []
+        self.entries = [self._entry(reply) for reply in replies]
+
+    def _entry(self, reply: Any) -> Any:
+        def play(messages: Sequence[BaseMessage]) -> Any:
+            self.prompts.append(list(messages))
+            return reply
+
+        return play
+
+    @property
+    def texts(self) -> list[str]:
+        """Return each prompt as one text."""
+        return ["\n".join(str(each.content) for each in prompt) for prompt in self.prompts]
+
+    @property
+    def system(self) -> str:
+        """Return the system message of the newest prompt."""
+        return str(self.prompts[-1][0].content)
+
+    @property
+    def end(self) -> str:
+        """Return the last message of the newest prompt."""
+        return str(self.prompts[-1][-1].content)
 
 
 @dataclass

@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
-from langgraph.graph import END, START, StateGraph
 
 from skills_agent.graph.audit.events import line_of
 from skills_agent.graph.audit.log import AuditError, RunLog, without_repetitions
-from skills_agent.graph.audit.recorder import record_node
 from skills_agent.graph.build import wire
 from skills_agent.graph.cli.runs import RunRecord
 from skills_agent.graph.models.errors import ModelError
@@ -25,7 +23,6 @@ from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.context import Context
-from skills_agent.state.schema import AgentInput
 from tests.agents import call, calls, write_skill
 from tests.kit import MakeAgent
 
@@ -302,29 +299,6 @@ def test_without_a_record_the_stream_still_tells(make_agent: MakeAgent, workspac
     assert not log_of(workspace).folder.exists()
 
 
-def test_inside_another_graph_each_call_has_a_record_of_its_own(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
-    inner = make_agent(
-        [calls(call("list_dir")), "done", calls(call("list_dir")), "done"]
-    ).graph.builder.compile()
-
-    builder = StateGraph(AgentInput)
-    builder.add_node("inner", inner)
-    builder.add_edge(START, "inner")
-    builder.add_edge("inner", END)
-    outer = builder.compile(checkpointer=make_agent([]).checkpointer)
-    config: Any = {"configurable": {"thread_id": "parent"}}
-    for _ in range(2):
-        outer.invoke({"messages": [HumanMessage("go")]}, config)
-    log = log_of(workspace)
-    assert len(log.threads()) == 2
-    for name in log.threads():
-        events = [json.loads(line) for line in log.lines(name)]
-        assert {each["thread"].partition(":")[0] for each in events} == {"parent/inner"}
-        assert [each["type"] for each in events].count("run_started") == 1
-
-
 @pytest.fixture
 def locked(workspace: Path) -> Path:
     """Put a file where the folder of the record would be: not even root writes there."""
@@ -388,23 +362,6 @@ def test_the_folder_is_the_operators_choice(make_agent: MakeAgent, workspace: Pa
     assert not (workspace / ".agent" / "runs").exists()
     assert len(list((tmp_path / "records").glob("*.jsonl"))) == 1
     assert stat.S_IMODE((tmp_path / "records").stat().st_mode) == 0o700
-
-
-def test_a_node_without_events_of_its_own_is_recorded(workspace: Path, tmp_path: Path) -> None:
-    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
-    services = Services(Host(settings, model=ScriptedChatModel(["done"])))
-
-    def note(state: Any, runtime: Any) -> Any:
-        del state, runtime
-        return {"plan": None}
-
-    graph = wire(services)
-    graph.add_node("note", record_node("note", note, services.audit))
-    graph.add_edge(START, "note")
-    config: Any = {"configurable": {"thread_id": "thread"}}
-    assert graph.compile().invoke({"messages": [HumanMessage("go")]}, config)["answer"] == "done"
-    (ended,) = told(workspace, "step_ended")
-    assert (ended["node"], ended["channels"]) == ("note", ["plan"])
 
 
 def test_what_the_agent_says_itself_is_no_call_of_a_model(make_agent: MakeAgent, workspace: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents import Agent, write_skill
+from tests.agents import Agent, Recorder, write_skill
 from tests.kit import MakeAgent
 
 
@@ -14,86 +14,57 @@ def skill(skills_dir: Path) -> Path:
     return write_skill(skills_dir, "alpha", "Counts.", "OLD TEXT\n") / "SKILL.md"
 
 
-class Prompts:
-    """Answers every turn and keeps what it was shown."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    def __call__(self, messages: Any) -> str:
-        self.seen.append("\n".join(str(message.content) for message in messages))
-        return "done"
-
-
-def loaded_then_changed(make_agent: MakeAgent, skill: Path, prompts: Prompts, **settings: Any) -> Agent:
-    agent = make_agent([prompts] * 5, **settings)
+def loaded_then_changed(make_agent: MakeAgent, skill: Path, prompts: Recorder, **settings: Any) -> Agent:
+    agent = make_agent(prompts.entries, **settings)
     agent.say("hi", skills=["alpha"])
     skill.write_text(skill.read_text().replace("OLD", "NEW AND LONGER"))
     return agent
 
 
-def test_pin_keeps_the_loaded_text_and_says_so(make_agent: MakeAgent, skill: Path) -> None:
-    prompts = Prompts()
-    agent = loaded_then_changed(make_agent, skill, prompts)
-    agent.say("again")
-    assert "OLD TEXT" in prompts.seen[-1]
-    assert "NEW AND LONGER" not in prompts.seen[-1]
-    (changed,) = agent.values["catalog"]["changed"]
-    assert (changed["name"], changed["change"]) == ("alpha", "changed")
-
-
-def test_refresh_loads_the_new_text_at_the_next_turn_once(make_agent: MakeAgent, skill: Path) -> None:
-    prompts = Prompts()
-    agent = loaded_then_changed(make_agent, skill, prompts, on_change="refresh")
-    agent.say("again")
-    agent.say("and again")
-    for prompt in prompts.seen[1:]:
-        assert "NEW AND LONGER TEXT" in prompt
-        assert "OLD TEXT" not in prompt
-        assert "Different on disk" not in prompt
-    assert len(agent.tool_messages("load_skill")) == 2
-    assert agent.values["skills_loaded"]["alpha"]["asked_by"] == "operator"
-
-
-def test_ask_waits_for_a_person_and_loads_what_is_approved(make_agent: MakeAgent, skill: Path) -> None:
-    prompts = Prompts()
-    agent = loaded_then_changed(make_agent, skill, prompts, on_change="ask")
-    agent.say("again")
-    (interrupt,) = agent.state.interrupts
-    (action,) = interrupt.value["action_requests"]
-    assert action["name"] == "load_skill"
-    assert "changed on disk" in action["description"]
-    assert interrupt.value["review_configs"][0]["allowed_decisions"] == ["approve", "reject"]
-    result = agent.answer({"type": "approve"})
-    assert result["answer"] == "done"
-    assert "NEW AND LONGER" in prompts.seen[-1]
-
-
-def test_ask_keeps_the_text_that_a_person_kept_and_does_not_ask_again(
-    make_agent: MakeAgent, skill: Path
+@pytest.mark.parametrize(
+    ("on_change", "answer", "shown", "asked_by"),
+    [
+        ("pin", None, "OLD TEXT", "caller"),
+        ("refresh", None, "NEW AND LONGER TEXT", "operator"),
+        ("ask", "approve", "NEW AND LONGER TEXT", "operator"),
+        ("ask", "reject", "OLD TEXT", "caller"),
+    ],
+)
+def test_a_changed_skill_is_pinned_loaded_anew_or_asked_about_once(
+    make_agent: MakeAgent, skill: Path, on_change: str, answer: str | None, shown: str, asked_by: str
 ) -> None:
-    prompts = Prompts()
-    agent = loaded_then_changed(make_agent, skill, prompts, on_change="ask")
+    prompts = Recorder(["done"] * 5)
+    agent = loaded_then_changed(make_agent, skill, prompts, on_change=on_change)
     agent.say("again")
-    agent.answer({"type": "reject"})
-    assert "OLD TEXT" in prompts.seen[-1]
-    agent.say("third")
+    assert bool(agent.state.interrupts) == bool(answer)
+    if answer:
+        (interrupt,) = agent.state.interrupts
+        assert [each["name"] for each in interrupt.value["action_requests"]] == ["load_skill"]
+        assert interrupt.value["review_configs"][0]["allowed_decisions"] == ["approve", "reject"]
+        agent.answer({"type": answer})
+    agent.say("and again")
     assert not agent.state.interrupts
-    assert "OLD TEXT" in prompts.seen[-1]
+    is_new = shown != "OLD TEXT"
+    for prompt in prompts.texts[1:]:
+        assert ("NEW AND LONGER TEXT" in prompt, "OLD TEXT" in prompt) == (is_new, not is_new)
+    assert agent.values["skills_loaded"]["alpha"]["asked_by"] == asked_by
+    assert [each["change"] for each in agent.values["catalog"]["changed"]] == ["changed"] * (
+        shown == "OLD TEXT"
+    )
     skill.write_text(skill.read_text().replace("NEW", "EVEN NEWER"))
     agent.say("fourth")
-    assert agent.state.interrupts
+    assert bool(agent.state.interrupts) == bool(answer)
 
 
 def test_other_skills_of_the_turn_do_not_wait_for_the_question(
     make_agent: MakeAgent, skill: Path, skills_dir: Path
 ) -> None:
     write_skill(skills_dir, "beta", "Counts.", "BETA TEXT\n")
-    prompts = Prompts()
+    prompts = Recorder(["done"] * 5)
     agent = loaded_then_changed(make_agent, skill, prompts, on_change="ask")
     agent.say("again", skills=["beta"])
     assert {task.name for task in agent.state.tasks} == {"load", "approve"}
     agent.answer({"type": "approve"})
-    assert "BETA TEXT" in prompts.seen[-1]
-    assert "NEW AND LONGER" in prompts.seen[-1]
-    assert len(prompts.seen) == 2
+    assert "BETA TEXT" in prompts.texts[-1]
+    assert "NEW AND LONGER" in prompts.texts[-1]
+    assert len(prompts.texts) == 2

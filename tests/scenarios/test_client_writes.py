@@ -18,7 +18,6 @@ from pydantic import BaseModel
 from skills_agent.graph import build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.errors import AnsweredError
 from skills_agent.graph.threads.inputs import ClientWriteError
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentState
@@ -249,23 +248,6 @@ def test_a_changed_skill_that_a_person_refused_is_not_loaded_in_the_name_of_sele
     agent.graph.update_state(agent.config, {"messages": [HumanMessage("and?")]}, as_node="select")
     agent.run(None)
     assert agent.values["skills_loaded"]["alpha"]["digest"] == loaded
-
-
-@pytest.mark.parametrize("decision", ["approve", "reject"])
-def test_an_answer_to_a_question_that_is_not_open_is_refused(
-    make_agent: MakeAgent, workspace: Path, decision: str
-) -> None:
-    agent = make_agent(["hello", WRITE, "done"])
-    agent.say("hi")
-    answer = {"decisions": [{"type": decision}]}
-    for resume in (answer, {"0" * 32: answer}):
-        with pytest.raises(AnsweredError):
-            agent.run(Command(resume=resume))
-    agent.say("write")
-    with pytest.raises(AnsweredError):
-        agent.run(Command(resume={"0" * 32: answer}))
-    assert len(agent.state.interrupts) == 1
-    assert not (workspace / "canary").exists()
 
 
 def test_a_forged_receipt_loads_nothing_and_its_skill_grants_nothing(

@@ -59,17 +59,6 @@ def test_a_required_skill_that_does_not_fit_is_noted(make_agent: MakeAgent, skil
     assert "report requires skill-1, which was not loaded: its instructions take about 15,002" in receipt.text
 
 
-def test_a_required_skill_of_another_version_is_not_loaded(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_skill(skills_dir, "chart", "Charts.\nversion: 1.0", "CHART\n")
-    write_skill(skills_dir, "table", "Tables.\nversion: 1.3", "TABLE\n")
-    write_skill(skills_dir, "report", "Reports.\nrequires: chart>=1.2, table>=1.2", "REPORT\n")
-    agent = make_agent(["done"])
-    agent.say("/report")
-    assert loaded(agent) == ["report", "table"]
-    (receipt,) = agent.tool_messages("load_skill")
-    assert "report requires chart>=1.2, which was not loaded: chart is 1.0 here." in receipt.text
-
-
 def test_activations_with_other_arguments_count_each(make_agent: MakeAgent, skills_dir: Path) -> None:
     write_skill(skills_dir, "deploy", "Deploys.", "Deploy to $ARGUMENTS. " + "x" * SIZE)
     agent = make_agent(["one", "two", "three"], context_window=64_000)

@@ -23,10 +23,9 @@ from skills_agent.graph.places import state_folder
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal
-from skills_agent.nodes.effects import tool_messages
 from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
-from tests.agents import Agent, CutOff, Notes, assert_asked_again, call, calls, produced, write_skill
+from tests.agents import Agent, CutOff, Notes, assert_asked_again, call, calls, write_skill
 from tests.forked import run_forked
 from tests.kit import MakeAgent
 
@@ -322,23 +321,6 @@ def test_reading_is_not_journaled_and_a_thread_that_is_not_kept_has_no_journal(
 def saver(tmp_path: Path) -> Iterator[SqliteSaver]:
     with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
         yield saver
-
-
-def test_an_entry_says_what_a_script_came_to(
-    make_agent: MakeAgent, workspace: Path, skill: Path, saver: SqliteSaver
-) -> None:
-    (skill / "scripts" / "run.py").write_text("raise SystemExit(3)")
-    agent = make_agent([calls(call("load_skill", name="alpha"), RUN), "done"], checkpointer=saver)
-    agent.say("go")
-    agent.answer({"type": "approve"})
-    (answer,) = agent.tool_messages("run_script")
-    entry = FileJournal(state_folder(agent.settings) / JOURNAL_FILE).get("thread", answer.tool_call_id)
-    assert entry is not None
-    assert entry.status == "done"
-    (message,) = tool_messages(produced(entry))
-    assert message.artifact["exit_code"] == 3
-    (grant,) = agent.values["grants"].values()
-    assert entry.digest == grant["digest"]
 
 
 async def test_a_cancelled_run_leaves_an_unknown_outcome(make_agent: MakeAgent) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command
 
 from skills_agent.graph import Settings, build_graph
@@ -18,10 +17,9 @@ from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.nodes import select
 from skills_agent.state.context import Context
 from skills_agent.state.history import tokens_of
-from tests.agents import write_skill
+from tests.agents import Recorder, write_skill
 from tests.kit import MakeAgent
 from tests.openai_server import Call, Completion, OpenAIServer, Raw
-from tests.scenarios.test_prompt_prefix import Recorder
 
 WINDOW = 8_000
 FILLER = "and mind the weather, the soil, the birds, the neighbours and the price of ladders this year. " * 5
@@ -269,6 +267,7 @@ def test_turns_that_are_more_than_the_window_are_summed_up_in_rounds(
         (refusal(), "maximum context length"),
         (Raw(200, b"<html>hello</html>", "text/html"), "not a chat completion"),
         (Completion(""), "empty"),
+        (Completion("They talked about", finish="length"), "cut off at the model's limit"),
         (Completion("word " * 5_000), "bytes"),
     ],
 )
@@ -405,37 +404,6 @@ def test_loaded_skills_that_leave_no_room_are_named_as_the_cause(
     assert "the loaded skills about 3,5" in answer
     assert "unload a skill with /unload NAME (loaded: tome)" in answer
     assert thread.say("/unload tome")["answer"].startswith("The user unloaded tome.")
-
-
-def test_without_skills_it_is_the_same_and_no_word_is_said_of_skills(
-    workspace: Path, provider: Provider
-) -> None:
-    """cases.md 25."""
-    thread = Thread(workspace)
-    for _ in range(3):
-        thread.say("What now?", *past(12), enable_skills=False)
-    assert len(provider.summaries) >= 2
-    assert provider.refused == 0
-    shown = [text(body).replace(str(workspace.resolve()), "") for body in provider.prompts]
-    assert all("skill" not in each for each in [*shown, *map(text, provider.summaries)])
-    assert "skill" not in thread.say("apples " * 10_000, enable_skills=False)["answer"]
-
-
-def test_a_graph_inside_another_keeps_within_the_window_too(workspace: Path, provider: Provider) -> None:
-    """cases.md 24: only messages are shared."""
-    agent = build_graph(settings_of(workspace)).compile()
-    parent = StateGraph(MessagesState)
-    parent.add_node("agent", agent)
-    parent.add_edge(START, "agent")
-    parent.add_edge("agent", END)
-    graph = parent.compile(checkpointer=InMemorySaver())
-    config: Any = {"configurable": {"thread_id": "1"}}
-    for turn in range(2):
-        given: Any = {"messages": [*past(20), HumanMessage(f"Turn {turn}.")]}
-        result = graph.invoke(given, config)
-        assert result["messages"][-1].text.startswith("Noted.")
-    assert provider.refused == 0
-    assert len(result["messages"]) == 2 * 42
 
 
 def test_another_process_goes_on_with_summary_skill_plan_and_the_open_question(

@@ -17,7 +17,10 @@ LOOK = calls(call("list_dir"))
 WRITE = calls(call("write_file", path="a.txt", content="a"))
 LOAD = calls(call("load_skill", name="alpha"))
 UNKNOWN = calls(call("no_such_tool"))
-APPROVE, REJECT = (Command[Any](resume={"decisions": [{"type": each}]}) for each in ("approve", "reject"))
+DECISIONS: list[Command[Any]] = [
+    Command(resume={"decisions": [{"type": each}]}) for each in ("approve", "reject")
+]
+APPROVE, REJECT = DECISIONS
 CHANGE = "the skill changes on disk"
 
 

@@ -3,27 +3,11 @@
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from langchain_core.messages import BaseMessage, message_to_dict
 
-from tests.agents import call, calls, write_skill
+from tests.agents import Recorder, call, calls, write_skill
 from tests.kit import MakeAgent
-
-
-class Recorder:
-    """Plays replies and keeps every prompt that it was shown."""
-
-    def __init__(self, replies: Sequence[Any]) -> None:
-        self.prompts: list[list[BaseMessage]] = []
-        self.entries = [self._entry(reply) for reply in replies]
-
-    def _entry(self, reply: Any) -> Any:
-        def play(messages: Sequence[BaseMessage]) -> Any:
-            self.prompts.append(list(messages))
-            return reply
-
-        return play
 
 
 def as_bytes(prompt: Sequence[BaseMessage]) -> bytes:

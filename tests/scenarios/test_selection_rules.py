@@ -5,54 +5,73 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import HumanMessage, RemoveMessage
 
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from tests.agents import Agent, call, calls, write_skill
+from tests.agents import Agent, Recorder, call, calls, write_skill
 from tests.kit import MakeAgent
 from tests.machine import needs_shell
 
 
-def test_what_a_skill_requires_comes_before_it(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_skill(skills_dir, "report", "Reports.\nrequires: [figures, style]", "REPORT\n")
-    write_skill(skills_dir, "figures", "Finds figures.\nrequires: style", "FIGURES\n")
-    write_skill(skills_dir, "style", "House style.", "STYLE\n")
-    agent = make_agent([calls(call("load_skill", name="report")), "done"])
-    agent.say("report")
-    ledger = agent.values["skills_loaded"]
-    assert sorted(ledger, key=lambda name: ledger[name]["order"]) == ["style", "figures", "report"]
-    (receipt,) = agent.tool_messages("load_skill")
-    assert [line.split(":")[0] for line in receipt.text.splitlines()] == [
-        "Loaded style",
-        "Loaded figures",
-        "Loaded report",
-    ]
+def prompts_of(make_agent: MakeAgent, replies: Sequence[object], **settings: Any) -> tuple[Agent, Recorder]:
+    """Return an agent, and what its model reads."""
+    recorder = Recorder(replies)
+    return make_agent(recorder.entries, **settings), recorder
 
 
-def test_a_requirement_that_is_loaded_or_asked_for_already_is_not_loaded_again(
-    make_agent: MakeAgent, skills_dir: Path
+BY_HAND = "disable-model-invocation: true"
+
+
+@pytest.mark.parametrize(
+    ("skills", "asked", "loaded", "said", "never"),
+    [
+        (
+            {"report": "requires: [figures, style]", "figures": "requires: style", "style": ""},
+            *(["report"], ["style", "figures", "report"], ["Loaded figures"], ""),
+        ),
+        (
+            {"report": "requires: style", "letter": "requires: style", "style": ""},
+            *(["report", "letter"], ["style", "report", "letter"], [], ""),
+        ),
+        (
+            {"a": "requires: [b, nowhere]", "b": "requires: a"},
+            *(["a"], ["b", "a"], ["cycle (a -> b -> a)", "requires nowhere"], ""),
+        ),
+        (
+            {"chart": "version: 1.0", "table": "version: 1.3", "report": "requires: chart>=1.2, table>=1.2"},
+            *(["report"], ["table", "report"], ["report requires chart>=1.2"], ""),
+        ),
+        # What only a person loads is neither loaded nor told by its name, or its version.
+        (
+            {"secret-deploy": BY_HAND, "helper": "requires: secret-deploy"},
+            *(["helper", "nix"], ["helper"], ["requires a skill that only the user can load"], "secret"),
+        ),
+        (
+            {"secret": f"{BY_HAND}\nversion: 3.1", "helper": "requires: secret>=4"},
+            *(["helper"], ["helper"], [], "3.1"),
+        ),
+    ],
+)
+def test_what_a_skill_requires_comes_before_it_once(
+    make_agent: MakeAgent,
+    skills_dir: Path,
+    skills: dict[str, str],
+    asked: list[str],
+    loaded: list[str],
+    said: list[str],
+    never: str,
 ) -> None:
-    write_skill(skills_dir, "report", "Reports.\nrequires: style", "REPORT\n")
-    write_skill(skills_dir, "letter", "Letters.\nrequires: style", "LETTER\n")
-    write_skill(skills_dir, "style", "House style.", "STYLE\n")
-    agent = make_agent([calls(call("load_skill", name="report"), call("load_skill", name="letter")), "done"])
-    agent.say("both")
-    assert sorted(agent.values["skills_loaded"]) == ["letter", "report", "style"]
-    texts = "\n".join(message.text for message in agent.tool_messages("load_skill"))
-    assert texts.count("Loaded style") == 1
-
-
-def test_missing_and_circular_requirements_are_reported_and_the_skill_is_loaded(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
-    write_skill(skills_dir, "a", "First.\nrequires: [b, nowhere]", "A\n")
-    write_skill(skills_dir, "b", "Second.\nrequires: a", "B\n")
-    agent = make_agent([calls(call("load_skill", name="a")), "done"])
+    for name, fields in skills.items():
+        write_skill(skills_dir, name, f"Does it.\n{fields}".rstrip())
+    loads = calls(*(call("load_skill", name=name) for name in asked))
+    agent, read = prompts_of(make_agent, [loads, "done"])
     agent.say("go")
-    assert sorted(agent.values["skills_loaded"]) == ["a", "b"]
-    (receipt,) = agent.tool_messages("load_skill")
-    assert "cycle (a -> b -> a)" in receipt.text
-    assert "requires nowhere" in receipt.text
+    ledger = agent.values["skills_loaded"]
+    assert sorted(ledger, key=lambda name: ledger[name]["order"]) == loaded
+    receipts = "\n".join(message.text for message in agent.tool_messages("load_skill"))
+    for text in (*said, *(f"Loaded {name}" for name in loaded)):
+        assert receipts.count(text) == 1
+    assert not never or never not in receipts + read.texts[1]
 
 
 def test_requirements_count_towards_the_limit_of_loaded_skills(
@@ -77,20 +96,6 @@ def test_a_long_chain_of_requirements_ends_at_the_limit(make_agent: MakeAgent, s
     assert "limit of 10" in refused.text
 
 
-def prompts_of(make_agent: MakeAgent, replies: Sequence[object], **settings: Any) -> tuple[Agent, list[str]]:
-    """Return an agent, and the texts that its model reads, one a call."""
-    read: list[str] = []
-
-    def reading(reply: object) -> object:
-        def look(messages: Sequence[BaseMessage]) -> object:
-            read.append("\n".join(str(each.text) for each in messages))
-            return reply
-
-        return look
-
-    return make_agent([reading(each) for each in replies], **settings), read
-
-
 def test_each_slash_command_fills_the_placeholders_anew_in_its_place(
     make_agent: MakeAgent, skills_dir: Path
 ) -> None:
@@ -98,12 +103,12 @@ def test_each_slash_command_fills_the_placeholders_anew_in_its_place(
     agent, read = prompts_of(make_agent, ["done"] * 4)
     agent.say("/deploy prod")
     agent.say("/deploy staging")
-    first, second = read[1].index("Deploy to prod."), read[1].index("Deploy to staging.")
-    assert first < read[1].index("/deploy staging") < second
+    first, second = read.texts[1].index("Deploy to prod."), read.texts[1].index("Deploy to staging.")
+    assert first < read.texts[1].index("/deploy staging") < second
     agent.say("/deploy staging")  # The same again: it is there.
-    assert read[2].count("Deploy to staging.") == 1
+    assert read.texts[2].count("Deploy to staging.") == 1
     agent.say("/deploy prod")
-    assert read[3].rindex("Deploy to prod.") > read[3].index("Deploy to staging.")
+    assert read.texts[3].rindex("Deploy to prod.") > read.texts[3].index("Deploy to staging.")
     assert agent.values["skills_loaded"]["deploy"]["arguments"] == "prod"
 
 
@@ -114,7 +119,7 @@ def test_without_arguments_no_placeholder_of_all_of_them_is_left(
     write_skill(skills_dir, "fix", "Fixes.", "Fix this: [$ARGUMENTS]. Word: $0.\n")
     agent, read = prompts_of(make_agent, ["done"])
     agent.say("do it" if names else "do it with $fix", **names)
-    assert "Fix this: []. Word: $0." in read[0]
+    assert "Fix this: []. Word: $0." in read.texts[0]
 
 
 def test_the_model_gives_arguments_and_another_activation_of_a_loaded_skill(
@@ -124,9 +129,9 @@ def test_the_model_gives_arguments_and_another_activation_of_a_loaded_skill(
     loads = [calls(call("load_skill", name="fix", arguments=each)) for each in ("1", "2", "2")]
     agent, read = prompts_of(make_agent, [*loads, "done"])
     agent.say("go")
-    assert "Fix 1." in read[1]
-    assert "Fix 1." in read[2]
-    assert "Fix 2." in read[2]
+    assert "Fix 1." in read.texts[1]
+    assert "Fix 1." in read.texts[2]
+    assert "Fix 2." in read.texts[2]
     *_, refused = agent.tool_messages("load_skill")
     assert refused.status == "error"
     assert "is loaded, and its instructions are above" in refused.text
@@ -140,8 +145,8 @@ def test_two_slash_commands_at_the_beginning_load_both_with_the_text(
     agent, read = prompts_of(make_agent, ["done"])
     agent.say("/alpha /beta the /gamma work")
     assert agent.values["loaded"] == ["alpha", "beta"]
-    assert "alpha does the /gamma work." in read[0]
-    assert "beta does the /gamma work." in read[0]
+    assert "alpha does the /gamma work." in read.texts[0]
+    assert "beta does the /gamma work." in read.texts[0]
 
 
 def test_a_summary_shows_the_newest_activation(make_agent: MakeAgent, skills_dir: Path) -> None:
@@ -152,8 +157,8 @@ def test_a_summary_shows_the_newest_activation(make_agent: MakeAgent, skills_dir
     ids = [each.id for each in agent.values["messages"]]
     agent.graph.update_state(agent.config, {"messages": [RemoveMessage(id=each) for each in ids if each]})
     agent.say("and now?")
-    assert "still active" in read[2]
-    assert "Deploy to staging." in read[2]
+    assert "still active" in read.texts[2]
+    assert "Deploy to staging." in read.texts[2]
 
 
 def test_the_users_skills_are_not_bound_by_the_limit_of_one_step(
@@ -167,21 +172,6 @@ def test_the_users_skills_are_not_bound_by_the_limit_of_one_step(
     assert agent.values["loaded"] == names
 
 
-def test_a_model_does_not_load_what_is_the_users_by_a_requirement(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
-    write_skill(skills_dir, "secret-deploy", "Deploys.\ndisable-model-invocation: true", "D\n")
-    write_skill(skills_dir, "helper", "Helps.\nrequires: secret-deploy", "H\n")
-    agent = make_agent(
-        [calls(call("load_skill", name="helper")), calls(call("load_skill", name="nix")), "done"]
-    )
-    agent.say("go")
-    assert agent.values["loaded"] == ["helper"]
-    receipt, unknown = agent.tool_messages("load_skill")
-    assert "helper requires a skill that only the user can load, by its own name." in receipt.text
-    assert "secret-deploy" not in receipt.text + unknown.text
-
-
 @pytest.mark.parametrize("ask", [{"text": "/nosuch do it"}, {"text": "go", "skills": ["nosuch"]}])
 def test_the_model_reads_no_name_of_a_manual_skill_in_what_is_told_of_an_unknown_one(
     make_agent: MakeAgent, skills_dir: Path, ask: dict[str, Any]
@@ -190,19 +180,8 @@ def test_the_model_reads_no_name_of_a_manual_skill_in_what_is_told_of_an_unknown
     write_skill(skills_dir, "nosuch-secret", "Deploys.\ndisable-model-invocation: true", "D\n")
     agent, read = prompts_of(make_agent, ["done"])
     agent.say(**ask)
-    assert "There is no skill named 'nosuch'. Known skills: alpha." in read[0]
-    assert "nosuch-secret" not in read[0]
-
-
-def test_a_version_of_a_manual_skill_is_not_told_to_the_model(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
-    write_skill(skills_dir, "secret", "Deploys.\ndisable-model-invocation: true\nversion: 3.1", "D\n")
-    write_skill(skills_dir, "helper", "Helps.\nrequires: secret>=4", "H\n")
-    agent, read = prompts_of(make_agent, [calls(call("load_skill", name="helper")), "done"])
-    agent.say("go")
-    assert "secret" not in read[1]
-    assert "3.1" not in read[1]
+    assert "There is no skill named 'nosuch'. Known skills: alpha." in read.texts[0]
+    assert "nosuch-secret" not in read.texts[0]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 
 from skills_agent.state.context import Context
-from tests.agents import call, calls, write_skill
+from tests.agents import Recorder, call, calls, write_skill
 from tests.kit import MakeAgent
 
 
@@ -106,18 +106,13 @@ def test_names_of_any_type_from_a_client_do_not_end_the_thread(make_agent: MakeA
 
 def test_without_skills_there_is_no_trace_of_them(make_agent: MakeAgent) -> None:
     """cases.md 25, 13: neither in the prompt nor among the tools."""
-    prompts: list[str] = []
-
-    def look(messages: Any) -> str:
-        prompts.append("\n".join(str(getattr(message, "content", "")) for message in messages))
-        return "done"
-
-    off = make_agent([look], enable_skills=False)
+    recorder = Recorder(["done", "done"])
+    off = make_agent(recorder.entries, enable_skills=False)
     off.say("hi")
-    by_caller = make_agent([look])
+    by_caller = make_agent(recorder.entries)
     by_caller.say("hi", context=Context(enable_skills=False), skills=["alpha"])
     folder = str(by_caller.settings.workspace.resolve())
-    assert all("skill" not in prompt.replace(folder, "").lower() for prompt in prompts)
+    assert all("skill" not in prompt.replace(folder, "").lower() for prompt in recorder.texts)
     assert not by_caller.values.get("skills_loaded")
 
 

@@ -10,9 +10,8 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from tests.agents import call, calls, write_skill
+from tests.agents import Recorder, call, calls, write_skill
 from tests.kit import MakeAgent
-from tests.scenarios.test_prompt_prefix import Recorder
 
 CONFIG: Any = {"configurable": {"thread_id": "1"}}
 
@@ -97,10 +96,3 @@ def test_replies_carry_the_name_of_the_agent(workspace: Path, skills_dir: Path) 
     assert names == ["greeter", "skills-agent", "farmer", "farmer"]
     told = {each.name for each in recorder.prompts[-1] if not isinstance(each, ToolMessage)}
     assert told == {None, "greeter"}, "its own names, and one that OpenAI refuses, are left out"
-
-
-def test_replies_carry_no_name_where_the_host_gave_none(make_agent: MakeAgent) -> None:
-    """To leave it out of each prompt costs a copy of every reply of the thread in every turn."""
-    agent = make_agent(["Hello."])
-    agent.say("x")
-    assert agent.transcript[-1].name is None

@@ -133,16 +133,6 @@ def test_a_source_that_is_made_up_does_not_keep_from_the_one_skill_of_that_name(
     assert "brand-colors" in agent.values["skills_loaded"]
 
 
-def test_of_two_the_refusal_names_their_sources(make_agent: MakeAgent, tmp_path: Path) -> None:
-    write_skill(tmp_path / "more", "brand-colors", "Others.")
-    wanted = call("load_skill", name="brand-colors", source="default")
-    agent = make_agent([calls(wanted), "done"], skills_dirs=(tmp_path / "more",))
-    (text,) = answered(agent, wanted)
-    assert text.startswith("Skill brand-colors is there from ")
-    assert "and not from 'default'" in text
-    assert not agent.values["skills_loaded"]
-
-
 def test_a_caller_who_names_a_source_gets_no_other(make_agent: MakeAgent) -> None:
     agent = make_agent(["done"])
     agent.say("go", skills=["brand-colors@bundled"])
@@ -269,12 +259,3 @@ def test_a_request_for_a_loaded_skill_again_and_again_ends_the_turn(make_agent: 
     agent = make_agent([load] * 4 + ["Red."], max_model_calls=20)
     assert agent.say("go")["answer"] == "Red."
     assert len(agent.tool_messages("load_skill")) == 4
-
-
-def test_the_files_of_a_skills_evals_are_not_listed(make_agent: MakeAgent, skills_dir: Path) -> None:
-    (skills_dir / "brand-colors" / "evals").mkdir()
-    (skills_dir / "brand-colors" / "evals" / "check.py").write_text("print(1)")
-    agent = make_agent([calls(call("load_skill", name="brand-colors")), "done"])
-    agent.say("go")
-    files = agent.values["skill_resources"]["brand-colors"]["files"]
-    assert [each["path"] for each in files] == ["palette.md", "scripts/show.py"]
