@@ -1,5 +1,6 @@
 """What docs/contributing.md says of adding things: each is added to a copy of the project, and works."""
 
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,18 @@ PARTS = ("graph", "nodes", "skills", "state")
 DRAW = """
 from skills_agent.graph import build_graph
 print(build_graph().compile().get_graph().draw_mermaid(), end="")
+"""
+
+TWO_COMMANDS = """
+import json, sys
+from skills_agent.graph.cli.main import main
+
+for words in json.loads(sys.argv.pop()):
+    sys.argv[1:] = words
+    try:
+        main()
+    except SystemExit as error:
+        assert not error.code, words
 """
 
 
@@ -66,6 +79,10 @@ class Copy:
         )
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
+
+    def asked(self, *words: str, show: tuple[str, ...]) -> str:
+        """Ask in a thread of its own, and return what a second command prints of it, all in one process."""
+        return self.run("-c", TWO_COMMANDS, json.dumps([["ask", *words, "--thread", "t"], show]))
 
     def make_docs(self) -> None:
         """Write the generated tables, and count the pages that change."""
@@ -180,17 +197,8 @@ def roll_die(sides: int) -> str:
     copy.write("replies.json", '[{"tool_calls": [{"name": "roll_die", "args": {"sides": 6}}]}, "It fell."]')
     copy.touched.remove("replies.json")
 
-    copy.run(
-        "-m",
-        "skills_agent.graph.cli.main",
-        "ask",
-        "Roll.",
-        "--model",
-        "scripted:replies.json",
-        "--thread",
-        "t",
-    )
-    shown = copy.run("-m", "skills_agent.graph.cli.main", "threads", "show", "t")
+    ask = ("Roll.", "--model", "scripted:replies.json")
+    shown = copy.asked(*ask, show=("threads", "show", "t"))
 
     assert "roll_die" in shown
     assert "7" in shown
@@ -234,8 +242,7 @@ def test_an_audit_event_takes_three_files(copy: Copy) -> None:
     )
     copy.make_docs()
 
-    copy.run("-m", "skills_agent.graph.cli.main", "ask", "Hello?", "--model", "offline", "--thread", "t")
-    shown = copy.run("-m", "skills_agent.graph.cli.main", "runs", "t.1")
+    shown = copy.asked("Hello?", "--model", "offline", show=("runs", "t.1"))
 
     assert "yawned 3 times" in shown
     assert "`turn_yawned`" in (copy.folder / "docs/audit.md").read_text(encoding="utf-8")
@@ -265,8 +272,6 @@ def test_a_link_of_the_chain_takes_two_files(copy: Copy) -> None:
     copy.edit("nodes/act.py", "judged, again, once, fitted", ", heard")
     (copy.folder / "orders.csv").write_text("region,amount\nnorth,3\n")
 
-    ask = ("ask", "What is the total amount in orders.csv?", "--model", "offline", "--yes", "run")
-    copy.run("-m", "skills_agent.graph.cli.main", *ask, "--thread", "t")
-
-    assert "[somebody heard it]" in copy.run("-m", "skills_agent.graph.cli.main", "threads", "show", "t")
+    ask = ("What is the total amount in orders.csv?", "--model", "offline", "--yes", "run")
+    assert "[somebody heard it]" in copy.asked(*ask, show=("threads", "show", "t"))
     assert len(copy.touched) <= 2, copy.touched

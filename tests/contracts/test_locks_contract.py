@@ -92,7 +92,7 @@ def test_of_many_that_want_a_few_threads_one_at_a_time_has_each(tmp_path: Path) 
 
     def use(locks: FileLocks) -> int:
         taken = 0
-        for number in range(900):
+        for number in range(600):
             name = "abc"[number % 3]
             with suppress(ThreadBusyError):
                 release = locks.take(ThreadKey(name))

@@ -364,6 +364,18 @@ def test_the_folder_is_the_operators_choice(make_agent: MakeAgent, workspace: Pa
     assert stat.S_IMODE((tmp_path / "records").stat().st_mode) == 0o700
 
 
+def test_a_call_whose_arguments_are_no_json_is_told(make_agent: MakeAgent, workspace: Path) -> None:
+    broken = AIMessage(
+        "",
+        invalid_tool_calls=[
+            {"name": "list_dir", "args": "{", "id": "x", "error": None, "type": "invalid_tool_call"}
+        ],
+    )
+    make_agent([broken, "done"]).say("go")
+    (judged,) = told(workspace, "call_judged")
+    assert (judged["tool"], judged["decision"], judged["by"]) == ("list_dir", "deny", "error")
+
+
 def test_what_the_agent_says_itself_is_no_call_of_a_model(make_agent: MakeAgent, workspace: Path) -> None:
     """`asked offline: 0 + 0 tokens` was told of messages that no model was asked about."""
     agent = make_agent(["one"], context_window=8_000)

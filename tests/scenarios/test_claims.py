@@ -252,6 +252,16 @@ def test_an_invented_call_is_marked_and_has_no_id_of_a_real_one(make_agent: Make
     assert f"no record of it.]\n{LIE}" in reads.text
 
 
+def test_an_invented_call_in_an_update_of_the_state_has_no_id_of_a_real_one(make_agent: MakeAgent) -> None:
+    agent = make_agent(Reads(READ, "first"))
+    agent.say("go")
+    agent.graph.update_state(agent.config, {"messages": invented("call-r")}, as_node="answer")
+    made, forged = agent.transcript[4:6]
+    assert isinstance(made, AIMessage)
+    assert isinstance(forged, ToolMessage)
+    assert made.tool_calls[0]["id"] == forged.tool_call_id != "call-r"
+
+
 @pytest.mark.parametrize("form", ["class", "json", "remove"])
 def test_a_transcript_that_is_replaced_whole_is_the_clients_word(make_agent: MakeAgent, form: str) -> None:
     reads = Reads(WRITE, "one")

@@ -3,8 +3,7 @@
 import os
 import random
 import shutil
-import subprocess
-import sys
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -22,13 +21,13 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.errors import JournalError
 from tests.agents import call, calls
+from tests.forked import run_forked
 
 pytestmark = pytest.mark.slow
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 EARLIER, LATER = call("note", text="earlier"), call("note", text="later")
 SCRIPT = [calls(EARLIER), calls(LATER), "done"]
-KILLED = 9
 
 
 class Crash(BaseException):
@@ -44,7 +43,7 @@ def note_into(folder: Path, *, killed_at: str = "") -> BaseTool:
         with (folder / "notes").open("a") as file:
             file.write(f"{text}\n")
         if text == killed_at:
-            os._exit(KILLED)
+            os.kill(os.getpid(), signal.SIGKILL)
         return f"noted {text}"
 
     note.metadata = {"risk": "write"}
@@ -98,10 +97,8 @@ class Place:
 
     def cut_off(self) -> "Place":
         """Run a turn in another process, which is killed after its second effect."""
-        command = [sys.executable, "-c", "from tests.scenarios.test_lost_journal import main; main()"]
-        words = [str(self.folder), self.audit, self.durability]
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-        assert subprocess.run([*command, *words], check=False, env=environment).returncode == KILLED
+        go = {"messages": [HumanMessage("go")]}
+        assert run_forked(self.invoke, go, SCRIPT, "later") == -signal.SIGKILL
         assert self.notes == ["earlier", "later"]
         return self
 
@@ -112,13 +109,6 @@ class Place:
         place = Place(folder, self.audit, self.durability)
         (folder / old.relative_to(self.folder)).rename(state_folder(place.settings))
         return place
-
-
-def main() -> None:
-    """Run the turn that is cut off."""
-    modes: list[Any] = sys.argv[2:]
-    place = Place(Path(sys.argv[1]), *modes)
-    place.invoke({"messages": [HumanMessage("go")]}, killed_at="later")
 
 
 @pytest.fixture(autouse=True)

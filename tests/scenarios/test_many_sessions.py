@@ -19,7 +19,7 @@ def test_no_session_loses_or_doubles_anything_on_either_database() -> None:
         find_binaries()
     except NoPostgresError as error:
         pytest.skip(str(error))
-    command = [sys.executable, str(BENCHMARK), "--sessions", "20", "--seconds", "0.2", "--only", "tool"]
+    command = [sys.executable, str(BENCHMARK), "--sessions", "8", "--seconds", "0.2", "--only", "tool"]
 
     done = subprocess.run(command, capture_output=True, text=True)
 

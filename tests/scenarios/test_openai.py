@@ -139,7 +139,7 @@ with ThreadPoolExecutor(8) as threads:
 @pytest.mark.slow
 def test_each_event_loop_of_a_program_has_its_own_connections(workspace: Path, server: OpenAIServer) -> None:
     """As in a program that calls `asyncio.run` again and again, with one graph or two, and in threads."""
-    threads = 50
+    threads = 16
     server.keeps_alive = True
     server.answers.extend(Completion("3") for _ in range(8 + threads))
     program = [sys.executable, "-c", LOOPS.format(home=workspace, threads=threads)]
