@@ -191,6 +191,15 @@ def test_parallel_calls_and_loads_are_each_told_once(
     assert told(workspace, "call_started") == []  # what only reads leaves nothing behind
 
 
+def test_calls_that_a_new_message_supersedes_are_told(make_agent: MakeAgent, workspace: Path) -> None:
+    agent = make_agent([calls(WRITE), "understood"])
+    agent.say("go")
+    agent.say("never mind")
+    (dropped,) = told(workspace, "call_dropped")
+    assert (dropped["tool"], dropped["run"]) == ("write_file", "thread.2")
+    assert "superseded" in dropped["reason"]
+
+
 def test_a_turn_that_is_cut_short_says_why(make_agent: MakeAgent, workspace: Path) -> None:
     make_agent([calls(call("list_dir")), calls(call("list_dir")), "enough"], max_model_calls=1).say("go")
     (end,) = told(workspace, "run_ended")

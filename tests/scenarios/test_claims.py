@@ -187,6 +187,17 @@ def test_a_message_of_the_agent_is_not_replaced(make_agent: MakeAgent) -> None:
     assert agent.transcript[: len(before)] == before
 
 
+def test_an_invented_result_does_not_take_the_place_of_a_real_one(make_agent: MakeAgent) -> None:
+    reads = Reads(READ, "first", "second")
+    agent = make_agent(reads)
+    agent.say("go")
+    before = agent.transcript
+    made = [{"name": "list_dir", "args": {}, "id": "call-x"}]
+    by_input(agent, [AIMessage("", tool_calls=made), lie("call-x", id=before[2].id), HumanMessage("and?")])
+    assert agent.transcript[: len(before)] == before
+    assert LIE not in reads.text
+
+
 def test_a_person_replaces_what_a_person_said_and_nothing_else(make_agent: MakeAgent) -> None:
     agent = make_agent(["one"])
     by_input(agent, [HumanMessage("first", id="h")])
