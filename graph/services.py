@@ -204,7 +204,7 @@ class Services:
         """The tools that models are offered."""
         settings = self.settings
         of_extras = [tool for each in self.of_extras for tool in each.tools]
-        own = build_tools(self, process_environment(), of_extras)
+        own = build_tools(self, of_extras)
         of_host = brought(self.host.tools)
         places = Places(str(settings.workspace), closed=tuple(map(str, self.closed)))
         offered = OfferedTools(own, of_host.own, settings.tool_timeout, places, of_host.provider, self.lines)

@@ -1,6 +1,6 @@
 """The tools that the model may call; what each one is stands in skills/policy/tool_spec.py."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from langchain_core.tools import BaseTool
@@ -9,7 +9,6 @@ from skills_agent.graph.tools.ask_user import AskUserArguments, ask_user
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.equipment import Equipment
 from skills_agent.graph.tools.execution import script_tool
-from skills_agent.graph.tools.fetch import fetch_tool
 from skills_agent.graph.tools.files import file_tools
 from skills_agent.graph.tools.plan import update_plan
 from skills_agent.graph.tools.skills import skill_tools
@@ -23,19 +22,13 @@ ORDER: Final = (
 """Of tools in the prompt, which a provider caches; those of other extras come behind these."""
 
 
-def build_tools(
-    equipment: Equipment, environment: Mapping[str, str] | None = None, of_extras: Sequence[BaseTool] = ()
-) -> list[BaseTool]:
-    """Return every tool but `load_skill`, which the graph carries out itself.
-
-    `environment` may name a proxy that leads to the web.
-    """
+def build_tools(equipment: Equipment, of_extras: Sequence[BaseTool] = ()) -> list[BaseTool]:
+    """Return every tool but `load_skill`, which the graph carries out itself."""
     settings = equipment.settings
     tools = [
         declare(update_plan),
         *file_tools(equipment.files, images=settings.read_images),
         *([declare(ask_user, arguments=AskUserArguments)] if settings.approval == "ask" else []),
-        fetch_tool(environment),
         script_tool(equipment),
         *skill_tools(equipment.library, left_out=equipment.left_out, images=settings.read_images),
         *of_extras,

@@ -10,7 +10,7 @@ from langchain_core.messages import HumanMessage, RemoveMessage
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from tests.agents import Agent, Recorder, call, calls, write_skill
 from tests.kit import MakeAgent
-from tests.machine import needs_shell
+from tests.machine import needs_part, needs_shell
 
 
 def prompts_of(make_agent: MakeAgent, replies: Sequence[object], **settings: Any) -> tuple[Agent, Recorder]:
@@ -339,6 +339,7 @@ def test_without_skills_no_tool_for_skills_is_offered_and_the_others_are(make_ag
     assert offered(make_agent(["done"], enable_run_command="off")) == expected
 
 
+@needs_part("web")
 def test_the_web_is_offered_once_an_address_is_known(make_agent: MakeAgent, skills_dir: Path) -> None:
     """A model that is offered it makes up addresses of files of the workspace."""
     write_skill(skills_dir, "alpha", "Counts.", "Read https://example.org first.")

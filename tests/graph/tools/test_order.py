@@ -13,5 +13,5 @@ def test_tools_stand_in_one_order_whoever_brings_them(workspace: Path) -> None:
     )
     offered = list(Services(Host(settings)).offered)
     assert offered == [name for name in ORDER if name in offered]
-    own = {"update_plan", "read_file", "write_file", "fetch_url", "run_script", "search_skills"}
+    own = {"update_plan", "read_file", "write_file", "run_script", "search_skills"}
     assert own <= {*offered} <= {*ORDER}

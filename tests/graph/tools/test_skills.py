@@ -163,10 +163,9 @@ def test_every_tool_declares_its_risk(cli: CommandLine) -> None:
         "write_file": "write",
         "edit_file": "write",
         "ask_user": "read",
-        "fetch_url": "network",
     }
     framework = {name for name, spec in TOOL_SPECS.items() if spec.framework}
-    assert framework - {tool.name for tool in tools} - SHELL_TOOLS == {"load_skill"}
+    assert framework - {tool.name for tool in tools} - SHELL_TOOLS == {"load_skill", "fetch_url"}
 
 
 def test_the_model_sees_short_schemas_without_our_own_parameters(cli: CommandLine) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.graph.tools.fetch import fetch_tool
+from skills_agent.web.tools import fetch_tool
 from tests.agents import call, calls
 from tests.kit import MakeAgent
 from tests.web_server import serving

@@ -1,17 +1,22 @@
-"""The tool that reads the web: fetch_url."""
+"""The tool of this extra: `fetch_url`, which reads a page of the web."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from langchain_core.tools import BaseTool
 from pydantic import AfterValidator
 
+from skills_agent.graph.places import process_environment
 from skills_agent.graph.tools.content import Lines, Start, excerpt
 from skills_agent.graph.tools.declare import declare
+from skills_agent.graph.tools.of_extras import ExtraTools
 from skills_agent.skills.network.addresses import IsAllowed, is_public
-from skills_agent.skills.network.fetch import Page, fetch
+from skills_agent.web.pages import Page, fetch
 from skills_agent.skills.network.hosts import UrlError, parse_url
+
+if TYPE_CHECKING:
+    from skills_agent.graph.services import Services
 
 MAX_LINE: Final = 2_000
 """Characters of a line: pages have some without an end."""
@@ -27,6 +32,11 @@ def _readable_url(text: str) -> str:
 
 
 PageUrl = Annotated[str, AfterValidator(_readable_url)]
+
+
+def tools_of(_services: "Services") -> ExtraTools:
+    """Return the tool. A proxy that the environment names leads to the web."""
+    return ExtraTools([fetch_tool(process_environment())])
 
 
 def fetch_tool(environment: Mapping[str, str] | None = None, is_allowed: IsAllowed = is_public) -> BaseTool:

@@ -14,7 +14,7 @@ import pytest
 from skills_agent.skills.errors import NetworkError
 from skills_agent.skills.network.addresses import AddressRefusedError
 from skills_agent.skills.network.agent_proxy import proxy_for
-from skills_agent.skills.network.fetch import Page, fetch
+from skills_agent.web.pages import Page, fetch
 from skills_agent.skills.network.get import FetchError
 from skills_agent.skills.network.hosts import Target
 from tests.raw_servers import HOST, PAGE

@@ -9,11 +9,11 @@ from pathlib import Path
 from time import monotonic
 from typing import Final, NamedTuple
 
-from skills_agent.skills.network import markdown
 from skills_agent.skills.network.addresses import IsAllowed, is_public
 from skills_agent.skills.network.get import MAX_REDIRECTS, Answer, FetchError, Way, following, get
 from skills_agent.skills.network.hosts import MAX_SHOWN, Url, parse_url
 from skills_agent.skills.text import clean_text, normalize_line_ends, one_line
+from skills_agent.web import markdown
 
 SECONDS: Final = 30.0
 """For everything: name, connection, redirects, and the last byte."""
