@@ -12,8 +12,8 @@ from skills_agent.graph.tools.content import Lines, Start, excerpt
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.of_extras import ExtraTools
 from skills_agent.skills.network.addresses import IsAllowed, is_public
-from skills_agent.web.pages import Page, fetch
 from skills_agent.skills.network.hosts import UrlError, parse_url
+from skills_agent.web.pages import Page, fetch
 
 if TYPE_CHECKING:
     from skills_agent.graph.services import Services

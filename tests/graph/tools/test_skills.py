@@ -165,7 +165,7 @@ def test_every_tool_declares_its_risk(cli: CommandLine) -> None:
         "ask_user": "read",
     }
     framework = {name for name, spec in TOOL_SPECS.items() if spec.framework}
-    assert framework - {tool.name for tool in tools} - SHELL_TOOLS == {"load_skill", "fetch_url"}
+    assert framework - {tool.name for tool in tools} - SHELL_TOOLS == {"load_skill"}
 
 
 def test_the_model_sees_short_schemas_without_our_own_parameters(cli: CommandLine) -> None:
