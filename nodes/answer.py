@@ -47,7 +47,7 @@ def answer(state: AgentState, runtime: Runtime[Context], *, requests: ModelReque
     )
     logger.warning("turn cut short", extra={"reason": reason})
     before = [each for each in answered if id(each) not in known]
-    update = AgentUpdate(messages=[*before, *asked.messages]) | asked.usage
+    update = AgentUpdate(messages=[*before, *asked.messages], usage=asked.usage)
     return update | _ended(state, asked.messages, requests.form)
 
 

@@ -7,14 +7,14 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes.answer_form import MAX_ANSWERS, MAX_FAULT, AnswerForm, Given
-from skills_agent.nodes.model_call import ModelCall, ModelRequests, agent_name
+from skills_agent.nodes.model_call import ModelCall, ModelRequests, own_message
 from skills_agent.nodes.reply import usage_of
 from skills_agent.nodes.two_paths import Steps
 from skills_agent.skills.text import cut
 from skills_agent.state.context import Context
+from skills_agent.state.records import UsageRecord
 from skills_agent.state.reducers import add_usage
-from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import SYNTHETIC
+from skills_agent.state.schema import AgentState
 
 
 class Asked(NamedTuple):
@@ -22,14 +22,10 @@ class Asked(NamedTuple):
 
     messages: list[AnyMessage]
     """What to append: its replies, and the answers to their calls of the form."""
-    usage: AgentUpdate
+    usage: UsageRecord
+    """What all of that took."""
     fault: str
     """Why its last answer is not in the form; empty where it is, or where it is none."""
-
-    @property
-    def reply(self) -> AIMessage:
-        """Return the model's last reply."""
-        return next(each for each in reversed(self.messages) if isinstance(each, AIMessage))
 
 
 def ask_in_form(
@@ -47,14 +43,14 @@ def ask_in_form(
     """
     form, given = requests.form, Given()
     new: list[AnyMessage] = []
-    usage, calls = AgentUpdate(), call.calls
+    usage, calls = add_usage(None, None), call.calls
     for _ in range(tries if form else 1):
         faulty = f"{call.note}\n{given.fault}\n{form.instruction}".strip() if form and given.fault else ""
         transcript = [*call.messages, *new]
         asked = call._replace(messages=transcript, note=faulty or call.note, calls=calls)
         reply = yield from requests.ask(state, runtime, asked)
         message = own(reply.message, transcript)
-        usage = _summed(usage, usage_of(state, reply))
+        usage = add_usage(usage, usage_of(state, reply))
         given = form.read(message) if form else given
         new += [message, *given.results]
         calls -= reply.calls
@@ -69,12 +65,4 @@ def given_up(form: AnswerForm, asked: Asked) -> AIMessage:
     times = "once" if count == 1 else f"{count} times"
     fault = " ".join(asked.fault.removeprefix("Not taken as the answer: ").split())
     text = f"The model answered {times}, and not in the form {form.name}. The last time: {fault}"
-    said = AIMessage(cut(text, MAX_FAULT), name=agent_name() or None)
-    said.additional_kwargs = dict(SYNTHETIC)
-    return said
-
-
-def _summed(one: AgentUpdate, other: AgentUpdate) -> AgentUpdate:
-    if "usage" in one and "usage" in other:
-        return AgentUpdate(usage=add_usage(one["usage"], other["usage"]))
-    return one or other
+    return own_message(cut(text, MAX_FAULT))

@@ -10,20 +10,21 @@ from pydantic import AfterValidator, Field, create_model
 
 from skills_agent.nodes.asking import (
     Answer,
-    AskedCall,
     Reject,
+    action_request,
     make_question,
     put_question,
     unknown_text,
     with_words,
 )
 from skills_agent.nodes.effects import JournalEntry
+from skills_agent.nodes.granted import contents_of
 from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.question import describe_question
 from skills_agent.nodes.verdicts import denied, facts_of
 from skills_agent.skills.policy.grants import Scope, grant_fault
-from skills_agent.skills.policy.patterns import Call, Grammar
+from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.question import Content, code
 from skills_agent.state.context import Context
 from skills_agent.state.records import GrantRecord, VerdictRecord
@@ -75,13 +76,13 @@ def approve(state: AgentState, runtime: Runtime[Context], *, policy: Policy) -> 
     questions = {
         call_id: verdict for call_id, verdict in state["verdicts"].items() if verdict["decision"] == "ask"
     }
-    request = make_question((_asked(each, judge, policy) for each in questions.values()), fixed=[LOAD_SKILL])
-    answer = put_question(request, _schema(list(questions.values()), judge, policy.grammar))
+    request = make_question([_asked(each, judge) for each in questions.values()], fixed=[LOAD_SKILL])
+    answer = put_question(request, _schema([*questions.values()], judge))
     verdicts = dict(state["verdicts"])
     messages: list[AnyMessage] = []
     grants: dict[str, GrantRecord] = {}
     for (call_id, question), decision in zip(questions.items(), answer.decisions, strict=True):
-        verdict = _verdict(question, decision, judge, policy, _begun(call_id, question, policy))
+        verdict = _verdict(question, decision, judge, _begun(call_id, question, policy))
         verdicts[call_id] = judge.recorded(call_id, verdict)
         grants[call_id] = _grant(call_id, verdict, decision, judge)
         if verdict["decision"] == "deny":
@@ -89,7 +90,7 @@ def approve(state: AgentState, runtime: Runtime[Context], *, policy: Policy) -> 
     return AgentUpdate(verdicts=verdicts, grants=grants, messages=messages)
 
 
-def _asked(question: VerdictRecord, judge: Judge, policy: Policy) -> AskedCall:
+def _asked(question: VerdictRecord, judge: Judge) -> dict[str, Any]:
     call = judge.call(question["tool"], question["args"])
     cut_off = question.get("cut_off")
     unknown = f"{cut_off['text']} To approve this call is to run it again." if cut_off else ""
@@ -97,29 +98,30 @@ def _asked(question: VerdictRecord, judge: Judge, policy: Policy) -> AskedCall:
     more = []
     if install:
         label = f"Installed first, outside of the sandbox, for scripts of {code(str(call.skill))}:"
-        more.append(Content(label, "\n".join(policy.means.machine.listed(install))))
+        more.append(Content(label, "\n".join(judge.policy.means.machine.listed(install))))
     if measured := question.get("measured"):
         more.append(Content("Measured before this question:", measured))
-    description = describe_question(call, facts_of(question), policy, unknown, more)
-    return AskedCall(call.tool, call.args, description)
+    description = describe_question(call, facts_of(question), judge.policy, unknown, more)
+    return action_request(call, description)
 
 
-def _schema(questions: Sequence[VerdictRecord], judge: Judge, grammar: Grammar) -> type[Any]:
+def _schema(questions: Sequence[VerdictRecord], judge: Judge) -> type[Any]:
     decisions = Annotated[
         list[Annotated[PersonDecision, Field(discriminator="type")]],
         Field(min_length=len(questions), max_length=len(questions)),
-        AfterValidator(partial(_check_grants, questions, judge, grammar)),
+        AfterValidator(partial(_check_grants, questions, judge)),
     ]
     return create_model("HITLResponse", __base__=Answer, decisions=(decisions, ...))
 
 
 def _check_grants(
-    questions: Sequence[VerdictRecord], judge: Judge, grammar: Grammar, decisions: list[PersonDecision]
+    questions: Sequence[VerdictRecord], judge: Judge, decisions: list[PersonDecision]
 ) -> list[PersonDecision]:
     for question, decision in zip(questions, decisions, strict=True):
         if isinstance(decision, Approve) and decision.grant is not None:
             call = judge.call(question["tool"], question["args"])
-            if fault := grant_fault(decision.grant.scope, decision.grant.pattern, call, grammar):
+            grant, grammar = decision.grant, judge.policy.grammar
+            if fault := grant_fault(grant.scope, grant.pattern, call, grammar):
                 raise ValueError(fault)
     return decisions
 
@@ -132,22 +134,18 @@ def _begun(call_id: str, question: VerdictRecord, policy: Policy) -> JournalEntr
 
 
 def _verdict(
-    question: VerdictRecord,
-    decision: PersonDecision,
-    judge: Judge,
-    policy: Policy,
-    begun: JournalEntry | None,
+    question: VerdictRecord, decision: PersonDecision, judge: Judge, begun: JournalEntry | None
 ) -> VerdictRecord:
     call = judge.call(question["tool"], question["args"])
     if isinstance(decision, Reject):
         return denied(question, "approval", {"rejected": _rejected(decision, question, begun)})
     if "digest" in question and judge.digest(call) != question["digest"]:
         return denied(question, "error", {"changed": question["tool"]})
-    if not (begun and isinstance(decision, Approve)) and (path := _changed_path(call, question, policy)):
+    if not (begun and isinstance(decision, Approve)) and (path := _changed_path(call, question, judge)):
         return denied(question, "error", {"file_changed": path})
     verdict = VerdictRecord(**{**question, "by": "approval", "decision": "allow", "reason": "approved"})
     verdict["facts"] = {"approved": True}
-    return _edited(verdict, decision.edited_action, judge, policy) if isinstance(decision, Edit) else verdict
+    return _edited(verdict, decision.edited_action, judge) if isinstance(decision, Edit) else verdict
 
 
 def _rejected(decision: Reject, question: VerdictRecord, begun: JournalEntry | None) -> str:
@@ -164,13 +162,14 @@ def _rejected(decision: Reject, question: VerdictRecord, begun: JournalEntry | N
     return with_words("Not run: a person rejected this call", decision.message)
 
 
-def _changed_path(call: Call, question: VerdictRecord, policy: Policy) -> str:
+def _changed_path(call: Call, question: VerdictRecord, judge: Judge) -> str:
     """Return the file that a call would change and that is not as a person saw it; empty for none."""
-    change = policy.change(call)
+    change = judge.policy.change(call)
     return change.path if change and change.digest != question.get("target", change.digest) else ""
 
 
-def _edited(verdict: VerdictRecord, action: Action, judge: Judge, policy: Policy) -> VerdictRecord:
+def _edited(verdict: VerdictRecord, action: Action, judge: Judge) -> VerdictRecord:
+    policy = judge.policy
     args, old_skill = policy.fitted(action.name, action.args), verdict.get("skill")
     new_call = judge.call(action.name, args)
     own = {"tool": action.name, "args": args, "reason": "edited", "facts": {"edited": True}}
@@ -199,6 +198,6 @@ def _grant(call_id: str, verdict: VerdictRecord, decision: PersonDecision, judge
         pattern=(wish.pattern or "") if wish else "",
         skill=call.skill,
         user=judge.user,
-        contents=judge.contents(call) if wish and wish.scope != "call" else {},
+        contents=contents_of(call, judge.loaded) if wish and wish.scope != "call" else {},
         digest=verdict.get("digest", ""),
     )

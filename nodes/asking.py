@@ -1,6 +1,6 @@
 """The form of a question to a person and of its answer."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeVar, cast
 
@@ -10,6 +10,7 @@ from langgraph.types import interrupt
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from skills_agent.nodes.effects import JournalEntry
+from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.question import escape_markdown, is_whole
 from skills_agent.skills.policy.verdict import AnswerRefusedError, UnanswerableError
 
@@ -25,26 +26,16 @@ UNANSWERABLE: Final = "__skills_agent_unanswerable"
 """In `configurable`, where no checkpointer keeps the thread: a question would end the run without a word."""
 
 
-class AskedCall(NamedTuple):
-    """A call as a question shows it."""
-
-    tool: str
-    args: Mapping[str, Any]
-    description: str
-    unknown: JournalEntry | None = None
-    """The effect of it that was cut off, where there is one."""
+def action_request(call: Call, description: str) -> dict[str, Any]:
+    """Return a call as a question shows it."""
+    return {"name": call.tool, "args": call.args, "description": description}
 
 
-def make_question(calls: Iterable[AskedCall], fixed: Collection[str] = ()) -> dict[str, list[dict[str, Any]]]:
+def make_question(requests: Sequence[dict[str, Any]], fixed: Collection[str] = ()) -> dict[str, Any]:
     """Return the question about some calls, in the schema that chat UIs render: HITLRequest of langchain 1.x.
 
-    Calls of tools in `fixed` cannot be edited, and what is not shown whole cannot be approved. A call with an
-    unknown outcome has one field more.
+    Calls of tools in `fixed` cannot be edited, and what is not shown whole cannot be approved.
     """
-    requests: list[dict[str, Any]] = []
-    for call in calls:
-        request = {"name": call.tool, "args": call.args, "description": call.description}
-        requests.append(request | ({UNKNOWN: call.unknown.as_json} if call.unknown else {}))
     unseen = {each["name"] for each in requests if not is_whole(each["description"])}
     reviews = [
         {

@@ -2,14 +2,13 @@
 
 from functools import partial
 
-from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
 from skills_agent.nodes.answer_tries import ask_in_form, given_up
 from skills_agent.nodes.effects import Invocation
 from skills_agent.nodes.invocations import Invocations
-from skills_agent.nodes.model_call import ModelCall, ModelRequests, agent_name
+from skills_agent.nodes.model_call import ModelCall, ModelRequests, own_message
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.prompt import ShownSkills
 from skills_agent.nodes.two_paths import Steps
@@ -21,7 +20,6 @@ from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (
     SEARCH_SKILLS,
-    SYNTHETIC,
     has_background_commands,
     said_of_unloading,
     wants_calls,
@@ -48,7 +46,7 @@ def decide(
     result of a tool that is `return_direct` is the answer itself: no model is asked.
     """
     messages = state.get("messages") or []
-    if is_direct_result(messages, lambda name: _is_direct(policy, name)):
+    if is_direct_result(messages, {name for name, tool in policy.tools.items() if tool.return_direct}):
         return AgentUpdate()
     context = Context.of(runtime.context)
     narrowed = context.narrow(limits)
@@ -58,28 +56,20 @@ def decide(
     rules = [text for text in (permission.allowed_now(), permission.forbidden_now()) if text]
     note = prompt.step_note(messages, state, narrowed, rules) or prompt.found_text(messages, skills)
     if said := said_of_unloading(messages):  # A model would take it for a request.
-        receipt = messages[-1].id
-        own = AIMessage(said, id=f"said-{receipt}", name=agent_name() or None)
-        own.additional_kwargs = dict(SYNTHETIC)
-        return AgentUpdate(messages=[own])
+        return AgentUpdate(messages=[own_message(said, id=f"said-{messages[-1].id}")])
     left = narrowed.max_model_calls - counts_of_turn(state)["model_calls"]
     own_ids = partial(with_own_ids, is_taken=partial(_is_in_journal, running.current()))
     call = ModelCall(messages, skills, note, hidden, left)
     asked = yield from ask_in_form(requests, state, runtime, call, own_ids)
     if asked.fault and requests.form:
         asked.messages.append(given_up(requests.form, asked))
-    update = AgentUpdate(messages=asked.messages) | asked.usage
-    usage = add_usage(state.get("usage"), update.get("usage"))
+    update = AgentUpdate(messages=asked.messages, usage=asked.usage)
     if not wants_calls(asked.messages):
         return update
+    usage = add_usage(state.get("usage"), asked.usage)
     if budget := spent_budget({**state, "usage": usage}, narrowed):
         update["spent_budget"] = budget
     return update
-
-
-def _is_direct(policy: Policy, name: str) -> bool:
-    tool = policy.tools.get(name)
-    return tool is not None and tool.return_direct
 
 
 def _is_in_journal(invocation: Invocation | None, call_id: str) -> bool:

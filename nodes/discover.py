@@ -1,8 +1,7 @@
 """discover: what skills there are, once per turn."""
 
 import logging
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -15,7 +14,8 @@ from skills_agent.nodes.asking import answer_unknown
 from skills_agent.nodes.effects import tool_messages
 from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.model_call import ModelRequests
-from skills_agent.skills.errors import SkillError, SkillUnreadableError, UnknownSkillError
+from skills_agent.skills.errors import SkillError, SkillUnreadableError
+from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.context import Context
@@ -29,7 +29,7 @@ from skills_agent.state.records import (
 )
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import UNLOAD, UNLOAD_COMMAND, last_human, repair, typed_text
+from skills_agent.state.transcript import repair, unload_command
 from skills_agent.state.turn_end import next_turn
 
 logger = logging.getLogger(__name__)
@@ -67,7 +67,10 @@ def discover(
     """Begin a turn: answer the calls that an interrupted turn left open, and discover the skills."""
     context = Context.of(runtime.context)
     turn = next_turn(state)
-    update = AgentUpdate(usage=spent(turn), **_emptied(state))
+    # What the last turn left is cleared.
+    update = AgentUpdate(usage=spent(turn), admissions=[], verdicts={}, spent_budget="", answer="")
+    if state.get("structured_response") is not None:
+        update["structured_response"] = None
     messages = state.get("messages", [])
     if repaired := repair(messages, SUPERSEDED):
         verdicts = state.get("verdicts") or {}
@@ -77,9 +80,9 @@ def discover(
     record, unloading = _NO_CATALOG, None
     if context.enable_skills:
         skills = registry(runtime, look=True)
-        loaded = active_skills(state.get("skills_loaded"))
-        record = _catalog_record(state, loaded, skills, requests)
-        unloading = _unloading(messages, skills)
+        catalog = skills.refresh()
+        record = _catalog_record(state, catalog, skills, requests)
+        unloading = unload_command(messages, catalog)
     if record != before:
         update["catalog"] = record
     now: AgentState = {**state, "messages": messages, "catalog": record}
@@ -91,30 +94,6 @@ def discover(
     if too_long != state.get("history_too_long", False):
         update["history_too_long"] = too_long
     return update
-
-
-def _unloading(messages: Sequence[AnyMessage], registry: Registry) -> re.Match[str] | None:
-    """Return the command at the beginning of a message that unloads a skill; None where there is none."""
-    human = last_human(messages)
-    command = UNLOAD_COMMAND.match(typed_text(human)) if human else None
-    if command is None:
-        return None
-    try:
-        registry.refresh().find(UNLOAD)
-    except UnknownSkillError:
-        return command
-    return None
-
-
-def _emptied(state: AgentState) -> AgentUpdate:
-    """Return the update that clears the last turn's channels; an empty one is left out, as a write costs."""
-    empty = AgentUpdate(admissions=[], verdicts={}, spent_budget="")
-    update = {name: value for name, value in empty.items() if state.get(name)}
-    if state.get("structured_response") is not None:
-        update["structured_response"] = None
-    if state.get("answer") != "":  # It is there from the beginning: callers look at it.
-        update["answer"] = ""
-    return cast("AgentUpdate", update)
 
 
 def _true_answer(
@@ -147,10 +126,10 @@ def _true_answer(
 
 
 def _catalog_record(
-    state: AgentState, loaded: Mapping[str, LoadedSkill], registry: Registry, requests: ModelRequests
+    state: AgentState, catalog: Catalog, registry: Registry, requests: ModelRequests
 ) -> CatalogRecord:
     before: Mapping[str, Any] = state.get("catalog") or {}
-    catalog = registry.refresh()
+    loaded = active_skills(state.get("skills_loaded"))
     shown = requests.shown_catalog(catalog)
     # Unchanged files cost one `stat` each.
     changed = [change for name in sorted(loaded) if (change := _change(loaded[name], registry))]

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import Any, Final, Literal, NamedTuple, Protocol, Self
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Command
@@ -71,11 +71,11 @@ class JournalEntry:
     tool: str
     digest: str
     """Of the effect."""
-    run: str
+    run: str = ""
     """Id of the invocation that started the effect last."""
-    checkpoint: str
+    checkpoint: str = ""
     """Id of the checkpoint that it started from."""
-    started: str
+    started: str = ""
     """Of the last attempt: ISO 8601, UTC."""
     attempt: int = 1
     key: str = ""
@@ -92,8 +92,8 @@ class JournalEntry:
     @classmethod
     def of(cls, call_id: str, tool: str, digest: str, invocation: "Invocation", checkpoint: str) -> Self:
         """Return the entry of an effect that starts now."""
-        lost = cls.lost(invocation.thread, call_id, digest, tool)
-        return replace(lost, run=invocation.id, checkpoint=checkpoint, started=_timestamp(), status="started")
+        entry = cls(thread=invocation.thread, call_id=call_id, tool=tool, digest=digest)
+        return replace(entry, run=invocation.id, checkpoint=checkpoint, started=_timestamp())
 
     def again(self, invocation: "Invocation", checkpoint: str) -> "JournalEntry":
         """Return the entry of the next attempt, which starts now."""
@@ -117,8 +117,7 @@ class JournalEntry:
 
         Without a digest it may be that of any effect of the thread.
         """
-        facts: dict[str, Any] = dict.fromkeys(("run", "checkpoint", "started"), "")
-        return cls(thread=thread, call_id=call_id, tool=tool, digest=digest, status="lost", **facts)
+        return cls(thread=thread, call_id=call_id, tool=tool, digest=digest, status="lost")
 
     @property
     def attempt_key(self) -> "AttemptKey":
@@ -360,16 +359,16 @@ class Invocation:
         return own if own is not None and own.status == "paused" else None
 
 
+def messages_in(produced: Any) -> list[BaseMessage]:
+    """Return the messages in what a ToolNode handed back."""
+    updates = [each.update if isinstance(each, Command) else each for each in as_list(produced)]
+    lists = [each.get("messages", []) for each in updates if isinstance(each, dict)]
+    return [message for each in lists for message in as_list(each) if isinstance(message, BaseMessage)]
+
+
 def tool_messages(produced: Any) -> list[ToolMessage]:
     """Return the tool messages in what a ToolNode handed back."""
-    updates = [update.update if isinstance(update, Command) else update for update in as_list(produced)]
-    return [
-        message
-        for update in updates
-        if isinstance(update, dict)
-        for message in update.get("messages", [])
-        if isinstance(message, ToolMessage)
-    ]
+    return [each for each in messages_in(produced) if isinstance(each, ToolMessage)]
 
 
 def as_list(produced: Any) -> list[Any]:

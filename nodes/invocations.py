@@ -37,11 +37,8 @@ class Invocations(dict[str, Invocation]):
         return any((each.thread, each.digest) == (thread, digest) for each in self.left.copy())
 
     @contextmanager
-    def effect(self, entry: JournalEntry | None) -> Iterator[None]:
+    def effect(self, entry: JournalEntry) -> Iterator[None]:
         """Count an effect as running in the block."""
-        if entry is None:
-            yield
-            return
         self._effects.add(entry.attempt_key)
         try:
             yield

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from skills_agent.nodes.effects import effect_of
-from skills_agent.nodes.granted import contents_of, opened, serving
+from skills_agent.nodes.granted import opened, serving
 from skills_agent.nodes.no_tool import repetition, why_no_tool, why_unloaded
 from skills_agent.nodes.programs import missing_programs, program_of
 from skills_agent.nodes.step import Step, words_of_script
@@ -131,10 +131,6 @@ class Judge(Step):
     def _free_digest(self, call: Call) -> str:
         return effect_of(call.tool, call.args, None, self.registry)
 
-    def contents(self, call: Call) -> dict[str, str]:
-        """Return the digest of each skill that a grant for a call depends on, by `name@source`."""
-        return contents_of(call, self.loaded)
-
     def _refusal(self, call: Call) -> Verdict | None:
         policy, tool = self.policy, self.policy.tools.get(call.tool)
         if tool is None or call.tool in policy.means.absent():
@@ -146,7 +142,7 @@ class Judge(Step):
             return Verdict("deny", "policy", {"off_with": [tool.name, other]})
         if refusal := self._permission.refusal(call):
             return Verdict("deny", "skill", refusal)
-        if fault := policy.fault(tool, call.args):
+        if fault := policy.fault(tool.name, call.args):
             return Verdict("deny", "error", {"arguments": [tool.name, fault]})
         facts = why_unloaded(self, call) or repetition(self, call)
         return Verdict("deny", "error", facts) if facts else None

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from langchain_core.messages import ToolMessage
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes.invocations import Invocations
@@ -24,7 +23,7 @@ from skills_agent.state.budget import OnChange
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.records import Admission, LoadedSkill, ResourceRecord, SkillResources, active_skills
 from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import LOAD_SKILL, refusal
+from skills_agent.state.transcript import LOAD_SKILL, receipt, refusal
 
 logger = logging.getLogger(__name__)
 
@@ -77,16 +76,12 @@ def load(
         notes += filter(None, said)
     notes += filter(None, (_no_shell(skill, policy) for skill, _ in loaded))
     notes += filter(None, [_other_names([skill for skill, _ in loaded], policy, context)])
-    receipt = ToolMessage(
-        "\n".join([*(_receipt(*each) for each in loaded), *notes]),
-        tool_call_id=admission["call_id"],
-        name=LOAD_SKILL,
-        id=f"receipt-{admission['call_id']}",
-    )
+    text = "\n".join([*(_told(*each) for each in loaded), *notes])
+    message = receipt(admission["call_id"], LOAD_SKILL, text)
     if invocation := running.current():
         for skill, _ in loaded:
             skills.snapshots.refer(skill.digest, invocation.address)
-    update = AgentUpdate(messages=[receipt], skills_loaded={}, skill_resources={})
+    update = AgentUpdate(messages=[message], skills_loaded={}, skill_resources={})
     for order, (skill, listing) in enumerate(loaded, start=admission["order"]):
         files = [ResourceRecord(path=each.path, type=each.type, size=each.size) for each in listing.resources]
         resources = SkillResources(order=order, files=files, omitted=listing.omitted)
@@ -105,13 +100,8 @@ def _activated(admission: Admission, active: Mapping[str, LoadedSkill]) -> Agent
         return AgentUpdate(messages=[refusal(call_id, LOAD_SKILL, NOT_ADMITTED)])
     entry = LoadedSkill(**{**entry, "arguments": admission["arguments"]})
     entry["revision"] = entry.get("revision", 0) + admission["order"]
-    receipt = ToolMessage(
-        f"Activated {name} again, with other arguments.",
-        tool_call_id=call_id,
-        name=LOAD_SKILL,
-        id=f"receipt-{call_id}",
-    )
-    return AgentUpdate(messages=[receipt], skills_loaded={name: entry})
+    message = receipt(call_id, LOAD_SKILL, f"Activated {name} again, with other arguments.")
+    return AgentUpdate(messages=[message], skills_loaded={name: entry})
 
 
 def _is_agreed(admission: Admission, state: AgentState) -> bool:
@@ -132,7 +122,7 @@ def _read(ref: SkillRef, registry: Registry, policy: Policy, context: Context) -
     return skill, listing
 
 
-def _receipt(skill: Skill, listing: ResourceListing) -> str:
+def _told(skill: Skill, listing: ResourceListing) -> str:
     facts = skill.metadata
     files = summarize(each.type for each in listing.resources)
     text = f"Loaded {facts.name}: {count(skill.lines, 'line')}, {files}."

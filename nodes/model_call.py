@@ -2,10 +2,10 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import count
 from typing import Any, Final, NamedTuple
 
@@ -48,7 +48,7 @@ from skills_agent.state.context import Context
 from skills_agent.state.history import room_of, tokens_in, turns_to_cover
 from skills_agent.state.records import active_skills
 from skills_agent.state.schema import AgentState
-from skills_agent.state.transcript import LOAD_SKILL, with_note
+from skills_agent.state.transcript import LOAD_SKILL, SYNTHETIC, with_note
 from skills_agent.state.whole_text import with_whole_text
 
 _MAX_CACHED: Final = 16
@@ -108,14 +108,6 @@ class Models(NamedTuple):
     """What of a prompt the server's chat template refuses, and `as_template_takes` can leave out."""
     wait: Callable[[Exception], float | None]
     """After how many seconds the same call may well succeed if it is made again; None: it may not."""
-
-
-class PromptRecords(NamedTuple):
-    """What a prompt is rendered from, for a model that reads records instead of text."""
-
-    messages: Sequence[AnyMessage]
-    """The transcript alone."""
-    skills: ShownSkills | None
 
 
 class ModelCall(NamedTuple):
@@ -180,12 +172,14 @@ class ModelRequests:
         # The quarter of the window that is left free is for doubt: what may fit is tried.
         if (tokens := rendered.tokens + schema_tokens) > chosen.window:
             return _named(Reply(prompt.too_large(state, tokens, chosen.name, chosen.window)), own_name)
-        arguments = {"records": PromptRecords(messages, skills)} if chosen.reads_records else {}
+        arguments = {"records": call} if chosen.reads_records else {}
         style = chosen.breakpoints
         shown = with_breakpoints(rendered.messages, style) if style else rendered.messages
         waiting = Waiting(model, shown, arguments)
-        is_callable = partial(self._is_callable, skills)
-        reply = yield from self.reply(state, runtime, str(chosen), waiting, calls, is_callable)
+        # Where answers are JSON, none of them is meant as a call.
+        named = {each.name for each in skills.complete.skills} if skills else set()
+        callables = () if self.form else {*self.tools, LOAD_SKILL, *named}
+        reply = yield from self.reply(state, runtime, str(chosen), waiting, calls, callables)
         own = without_calls_of(reply.message, self.provider_tools)
         if skills and load_skill:
             own = as_loads(own, lambda name: name == LOAD_SKILL or name in self.tools, skills.is_loadable)
@@ -199,12 +193,12 @@ class ModelRequests:
         model: str,
         waiting: Waiting,
         calls: int = MAX_TRIES,
-        is_callable: Callable[[str], bool] = lambda _: False,
+        callables: Container[str] = (),
     ) -> Steps[Reply]:
         """Wait for a model's reply; make the call once more where none can be had now, or it breaks off.
 
         Nothing of one that breaks off is used, and what was shown of it is withdrawn. One that answers
-        nothing is asked for once more, with what is missing (`is_callable`: no_answer.py), and the rest of
+        nothing is asked for once more, with what is missing (`callables`: no_answer.py), and the rest of
         one that the provider paused. Raises what went wrong the last time.
         """
         was_asked_again, has_failed, part, watch = False, False, None, ReplyWatch()
@@ -225,7 +219,7 @@ class ModelRequests:
                     part = joined(part, message)
                     continue
                 message = with_whole_text(as_arrived(joined(part, message)))
-                useless = no_answer(message, is_callable, () if was_asked_again else waiting.input)
+                useless = no_answer(message, callables, () if was_asked_again else waiting.input)
                 if useless is None:
                     return Reply(message, attempt, watch.usage)
                 if was_asked_again or attempt >= min(calls, MAX_TRIES):
@@ -257,15 +251,6 @@ class ModelRequests:
                     raise
                 self._refused[model] = refused | {part}
 
-    def _is_callable(self, skills: ShownSkills | None, name: str) -> bool:
-        """Return whether a JSON text with this name is meant as a call. Where answers are JSON, it is not."""
-        names = {
-            *self.tools,
-            LOAD_SKILL,
-            *(each.name for each in (skills.complete.skills if skills else ())),
-        }
-        return self.form is None and name in names
-
     def _failed(self, state: AgentState, watch: ReplyWatch, error: Exception, wait: float | None) -> float:
         """Tell of a failed call, and return the seconds before the next; None: raise what went wrong."""
         self._withdraw_failed(state, watch)
@@ -273,7 +258,7 @@ class ModelRequests:
             self.observer.withdrawn(state, watch.message_id, str(error), wait)
         if wait is None:
             if watch.usage:  # The update of a node that fails is lost: the graph counts it (`keep_usage`).
-                vars(error)["spent"] = usage_of(state, Reply(AIMessage(""), 0, watch.usage)).get("usage")
+                vars(error)["spent"] = usage_of(state, Reply(AIMessage(""), 0, watch.usage))
             raise error
         return wait
 
@@ -372,6 +357,11 @@ def agent_name() -> str:
     A supervisor, and a model that reads several agents, tell by it who speaks.
     """
     return str(get_config().get("configurable", {}).get(AGENT_NAME) or "")
+
+
+def own_message(text: str, **fields: Any) -> AIMessage:
+    """Return a message of the agent itself, which is marked as not the model's."""
+    return AIMessage(text, name=agent_name() or None, additional_kwargs=dict(SYNTHETIC), **fields)
 
 
 def _named(reply: Reply, own_name: str) -> Reply:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Container, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -41,11 +41,11 @@ class NoAnswer(NamedTuple):
 
 
 def no_answer(
-    message: AIMessage, is_callable: Callable[[str], bool], prompt: Sequence[BaseMessage]
+    message: AIMessage, callables: Container[str], prompt: Sequence[BaseMessage]
 ) -> NoAnswer | None:
     """Return why a whole reply answers nothing; None where it may be an answer, or has calls.
 
-    `is_callable` tells the names of tools and skills; `prompt` is what the model read. JSON that a person
+    `callables` are the names of tools and skills; `prompt` is what the model read. JSON that a person
     asked for is no call of one, and a word beside it makes it an answer. What a model said beside its calls
     is one only where it insists (without a `prompt`).
     """
@@ -61,7 +61,7 @@ def no_answer(
         return NoAnswer(
             "its reply repeated the one before", f"Your last reply repeated the one before. {_AGAIN}"
         )
-    name = next((each for each in _called(text) if is_callable(each)), None)
+    name = next((each for each in _called(text) if each in callables), None)
     if name is None:
         return None
     hint = (

@@ -44,7 +44,7 @@ def why_unread(step: Step, call: InvalidToolCall) -> str:
         fault = call["error"] or "they are not whole"
     except ValueError as error:
         fault = str(error)
-    schema = step.policy.schema(tool) if tool else None
+    schema = step.policy.schema(name)
     fields = schema.model_fields.items() if schema else ()
     needed = [field for field, each in fields if each.is_required()] if tool else ["name"]
     form = json.dumps(dict.fromkeys(needed, "..."))
@@ -151,8 +151,6 @@ def _files(name: str, loaded: Mapping[str, SkillResources | None]) -> Iterator[s
         for file in resources["files"] if resources else ():
             path = PurePosixPath(file["path"])
             if name in {str(path), path.name, path.stem}:
-                tool, shown = (
-                    "run_script" if file["type"] == "script" else "read_resource",
-                    one_line(file["path"]),
-                )
+                tool = "run_script" if file["type"] == "script" else "read_resource"
+                shown = one_line(file["path"])
                 yield f"{shown} is a file of the skill {skill}: call {tool} with this skill and this path."

@@ -168,10 +168,7 @@ class Policy:
 
     def hidden(self, context: Context) -> set[str]:
         """Return the tools that a model is not offered, because no call of this request could use them."""
-        absent = self.means.absent()
-        if not self.excluded and not context.exclude_tools and context.only_tools is None:
-            return set(absent)  # nearly always
-        names = (*self.tools, *self.provider_tools)
+        absent, names = self.means.absent(), (*self.tools, *self.provider_tools)
         return {name for name in names if name in absent or self.is_left_out(name, context)}
 
     def is_left_out(self, tool: str, context: Context) -> bool:
@@ -231,17 +228,16 @@ class Policy:
         only = None if context.only_tools is None else tuple(map(entry, context.only_tools))
         return tuple(map(entry, context.exclude_tools)), only
 
-    def schema(self, tool: BaseTool) -> type[BaseModel] | None:
-        """Return the class of a tool's arguments; None where its schema is none."""
-        if tool.name not in self.schemas:
-            self.schemas[tool.name] = tool.tool_call_schema
-        schema = self.schemas[tool.name]
+    def schema(self, name: str) -> type[BaseModel] | None:
+        """Return the class of a tool's arguments; None where its schema is none, or no such tool is there."""
+        if name not in self.schemas and (tool := self.tools.get(name)):
+            self.schemas[name] = tool.tool_call_schema
+        schema = self.schemas.get(name)
         return schema if isinstance(schema, type) and issubclass(schema, BaseModel) else None
 
     def arguments(self, call: Call) -> Mapping[str, Any]:
         """Return the arguments as the tool gets them: a schema may split a text into words."""
-        tool = self.tools.get(call.tool)
-        schema = self.schema(tool) if tool else None
+        schema = self.schema(call.tool)
         try:
             return schema.model_validate(call.args).model_dump() if schema else call.args
         except ValidationError:
@@ -252,13 +248,20 @@ class Policy:
 
         A UI may send lists, objects and numbers as text. What does not fit stays as it is, and is refused.
         """
-        offered = self.tools.get(tool)
-        schema = self.schema(offered) if offered else None
+        schema = self.schema(tool)
         if schema is None:
             return dict(args)
-        for given in (args, _with_json_read(schema, args)):
-            with suppress(ValueError):  # of validation, or of what is no JSON
-                return schema.model_validate(given).model_dump(mode="json", exclude_unset=True, by_alias=True)
+        read = dict(args)
+        for _ in range(2):  # as they are, then with what does not fit read as JSON
+            try:
+                return schema.model_validate(read).model_dump(mode="json", exclude_unset=True, by_alias=True)
+            except ValidationError as error:
+                for name in {str(fault["loc"][0]) for fault in error.errors() if fault["loc"]}:
+                    if isinstance(text := read.get(name), str):
+                        with suppress(ValueError):
+                            read[name] = json.loads(text)
+            except ValueError:  # It is nothing that JSON can say.
+                break
         return dict(args)
 
     def change(self, call: Call) -> FileChange | None:
@@ -271,7 +274,7 @@ class Policy:
         measure = self.means.measures.get(call.tool)
         return measure(self.arguments(call), context) if measure else ""
 
-    def fault(self, tool: BaseTool, args: Mapping[str, Any]) -> str | None:
+    def fault(self, tool: str, args: Mapping[str, Any]) -> str | None:
         """Say what is wrong with a call's arguments; None where they fit or the schema is not a class."""
         try:
             if schema := self.schema(tool):
@@ -282,19 +285,3 @@ class Policy:
                 for fault in error.errors(include_url=False)
             )
         return None
-
-
-def _with_json_read(schema: type[BaseModel], args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments in which the texts that do not fit are read as JSON."""
-    try:
-        schema.model_validate(args)
-    except ValidationError as error:
-        faulty = {str(fault["loc"][0]) for fault in error.errors() if fault["loc"]}
-    else:
-        faulty = set()
-    read = dict(args)
-    for name in faulty & read.keys():
-        if isinstance(read[name], str):
-            with suppress(ValueError):
-                read[name] = json.loads(read[name])
-    return read

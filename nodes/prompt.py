@@ -32,8 +32,8 @@ from skills_agent.state.transcript import (
     SYNTHETIC,
     UNLOAD_SKILL,
     UPDATE_PLAN,
-    has_results,
     in_call_order,
+    is_receipt,
     is_synthetic,
     last_human,
     marks_of,
@@ -175,21 +175,18 @@ def render(
     `before` stands for the part of the transcript that is not in `messages`. `callers` is the system message
     of the caller: it comes last in the one of the prompt, so that threads have the rest of that in common.
     """
-    if skills is None:
-        system = SystemMessage("\n\n".join(filter(None, (INSTRUCTIONS, callers))))
-        return [system, *before, *with_notes([_receipt(each, {}) for each in messages], note)]
-    head = "\n\n".join(filter(None, (INSTRUCTIONS, SKILLS, skills.catalog.text, callers)))
-    active = active_skills(skills.ledger)
+    of_skills = (SKILLS, skills.catalog.text) if skills else ()
+    head = "\n\n".join(filter(None, (INSTRUCTIONS, *of_skills, callers)))
+    active, resources = (active_skills(skills.ledger), skills.resources) if skills else ({}, {})
     given = _arguments_given(messages, active)
     texts: dict[str, list[str]] = {}
     for skill in sorted(active.values(), key=lambda each: each["order"]):
         arguments = given.get(skill["name"], {})
-        text = skill_text(skill, skills.resources.get(skill["name"]), arguments.pop(skill["call_id"], None))
+        text = skill_text(skill, resources.get(skill["name"]), arguments.pop(skill["call_id"], None))
         texts.setdefault(skill["call_id"], []).append(text)
         for call_id, words in arguments.items():
             texts.setdefault(call_id, []).append(skill_text(skill, None, words))
-    has_receipts = has_results(messages)
-    expanded = [_receipt(each, texts) for each in messages] if has_receipts else list(messages)
+    expanded = [_receipt(each, texts) for each in messages]
     start: list[AnyMessage] = [SystemMessage(head)]
     if texts:  # Skills whose receipt is not in the transcript any more.
         rest = [text for group in texts.values() for text in group]
@@ -207,8 +204,8 @@ def _receipt(message: AnyMessage, texts: dict[str, list[str]]) -> AnyMessage:
     if not isinstance(message, ToolMessage) or message.name != LOAD_SKILL:
         return message
     skills = texts.pop(message.tool_call_id, [])
-    is_receipt = message.id == f"receipt-{message.tool_call_id}" or marks_of(message).get("reported")
-    is_gone = is_receipt and not skills and message.status != "error"
+    tells_of_load = is_receipt(message) or marks_of(message).get("reported")
+    is_gone = tells_of_load and not skills and message.status != "error"
     follow = [FOLLOW] if skills else []
     return message.model_copy(
         update={"content": NOT_LOADED if is_gone else "\n".join([str(message.text), *skills, *follow])}
@@ -223,11 +220,7 @@ def _arguments_given(
     A receipt is a part of it: a call that was refused activated nothing. What stands before the call that
     loaded a skill is of an earlier load. Where a skill is loaded anew, the newest arguments hold (None).
     """
-    receipts = {
-        each.tool_call_id
-        for each in messages
-        if isinstance(each, ToolMessage) and each.id == f"receipt-{each.tool_call_id}"
-    }
+    receipts = {each.tool_call_id for each in messages if isinstance(each, ToolMessage) and is_receipt(each)}
     made = (each.tool_calls for each in messages if isinstance(each, AIMessage))
     calls = [
         call for group in made for call in group if call["name"] == LOAD_SKILL and call["id"] in receipts

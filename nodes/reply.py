@@ -17,13 +17,14 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Inva
 from langchain_core.messages.ai import UsageMetadata, add_ai_message_chunks, add_usage
 from langchain_core.messages.tool import ToolCall, ToolCallChunk, invalid_tool_call
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, GenerationChunk, LLMResult
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableLambda
 from typing_extensions import override
 
 from skills_agent.nodes.conversation import blocks_of
 from skills_agent.state.endings import FAULTS, SAYS_HOW_IT_ENDED, ending_of, note_that, refusal_of
+from skills_agent.state.records import UsageRecord
 from skills_agent.state.reducers import spent
-from skills_agent.state.schema import AgentState, AgentUpdate
+from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import is_synthetic
 
 MAX_TRIES: Final = 4
@@ -300,36 +301,22 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-def usage_of(state: AgentState, reply: Reply) -> AgentUpdate:
-    """Return the part of an update that counts model calls and their tokens; none for a message of ours."""
+def usage_of(state: AgentState, reply: Reply) -> UsageRecord | None:
+    """Return what counts model calls and their tokens; None for a message of ours."""
     if is_synthetic(reply.message):
-        return AgentUpdate()
+        return None
     usage: Mapping[str, Any] = reply.usage or reply.message.usage_metadata or {}
     details: Mapping[str, Any] = usage.get("input_token_details") or {}
-    return AgentUpdate(
-        usage=spent(
-            state["usage"]["turn"] if state.get("usage") else 0,  # None: a client led past `discover`.
-            model_calls=reply.calls,
-            input_tokens=usage.get("input_tokens", 0),
-            output_tokens=usage.get("output_tokens", 0),
-            cache_read_tokens=details.get("cache_read") or 0,
-            # LangChain gives Anthropic's by how long they are kept, and then 0 for all of them.
-            cache_creation_tokens=sum(details.get(name) or 0 for name in _CACHE_CREATION),
-        )
+    return spent(
+        state["usage"]["turn"] if state.get("usage") else 0,  # None: a client led past `discover`.
+        model_calls=reply.calls,
+        input_tokens=usage.get("input_tokens", 0),
+        output_tokens=usage.get("output_tokens", 0),
+        cache_read_tokens=details.get("cache_read") or 0,
+        # LangChain gives Anthropic's by how long they are kept, and then 0 for all of them.
+        cache_creation_tokens=sum(details.get(name) or 0 for name in _CACHE_CREATION),
     )
 
 
-class _Pause(Runnable[float, None]):
-    """Waits for so many seconds, without a thread under `ainvoke`."""
-
-    @override
-    def invoke(self, input: float, config: RunnableConfig | None = None, **kwargs: Any) -> None:
-        time.sleep(input)
-
-    @override
-    async def ainvoke(self, input: float, config: RunnableConfig | None = None, **kwargs: Any) -> None:
-        await asyncio.sleep(input)
-
-
-PAUSE: Final = _Pause()
-"""What a node waits for between two tries."""
+PAUSE: Final = RunnableLambda[float, None](time.sleep, asyncio.sleep)
+"""What a node waits for between two tries: so many seconds, without a thread under `ainvoke`."""

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AnyMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes.model_call import agent_name
+from skills_agent.nodes.model_call import own_message
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.prompt import bounded_instructions, content_tokens, instructions_of
-from skills_agent.skills.errors import SkillError, UnknownSkillError
+from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.values import safe_name
 from skills_agent.skills.library.admission import (
     AdmissionControl,
@@ -44,15 +44,14 @@ from skills_agent.state.records import (
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import (
     LOAD_SKILL,
-    SYNTHETIC,
-    UNLOAD,
-    UNLOAD_COMMAND,
     UNLOAD_SKILL,
     last_ai,
     last_human,
     open_calls,
+    receipt,
     refusal,
     typed_text,
+    unload_command,
     wants_skills,
 )
 
@@ -110,34 +109,32 @@ def select(
     skills = policy.registry(runtime)
     catalog = skills.get(state["catalog"]["digest"]) or skills.refresh()
     messages: list[AnyMessage] = []
-    calls = [call for call in open_calls(state["messages"]) if call["name"] == LOAD_SKILL]
-    message = last_ai(state["messages"]) if calls else None
-    said = one_line(str(message.text), _MAX_REASON) if message else ""
-    requests = [SkillRequest(call, "model", _given(call), said) for call in calls]
-    unloaded: list[AnyMessage] = []
+    requests = _requests_of_model(state)
     if not requests:
-        unloaded, tombstones = _unload(state, catalog)
+        messages, tombstones = _unload(state, catalog)
         if tombstones:
             update["skills_loaded"] = tombstones
             state = {**state, "skills_loaded": {**state["skills_loaded"], **tombstones}}
         requests = [*_reloads(state, on_change, skills), *_requests(state, catalog)]
-        calls = [request.call for request in requests]
-        if calls:
-            messages = [_own_message(calls)]
-    if unloaded:
-        update["messages"] = unloaded
-    if not requests:
-        return update
-    limits = context.narrow(limits)
-    content = _content_budget(state, skills, window(context), max_body_lines)
-    admissions, refusals = _admit(
-        requests, state, catalog, limits, content, is_shut=policy.is_left_out(LOAD_SKILL, context)
-    )
-    if on_change == "ask":
-        update["verdicts"] = _questions(requests, admissions)
-    update["admissions"] = admissions
-    if messages or refusals:
-        update["messages"] = [*unloaded, *messages, *refusals]
+        if requests:
+            calls = [request.call for request in requests]
+            messages.append(own_message("", tool_calls=calls, id=f"ai-{calls[0]['id']}"))
+    if policy.is_left_out(LOAD_SKILL, context):  # The names of others are not told either.
+        messages += [refusal(request.call["id"] or "", LOAD_SKILL, SHUT) for request in requests]
+    elif requests:
+        control = AdmissionControl(
+            catalog,
+            active_skills(state.get("skills_loaded")),
+            max_loaded=context.narrow(limits).max_loaded_skills,
+            max_requests=MAX_SKILLS_A_STEP,
+            content=_content_budget(state, skills, window(context), max_body_lines),
+        )
+        update["admissions"], refusals = _admit(requests, state, control)
+        messages += refusals
+        if on_change == "ask":
+            update["verdicts"] = _questions(requests, update["admissions"])
+    if messages:
+        update["messages"] = messages
     return update
 
 
@@ -146,30 +143,16 @@ def _unload(state: AgentState, catalog: Catalog) -> tuple[list[AnyMessage], dict
 
     The call is of a message that is marked as not the model's. Needs no model: a prompt may be too large.
     """
-    human = last_human(state.get("messages", []))
-    command = _unload_command(typed_text(human) if human else "", catalog)
+    command = unload_command(state.get("messages", []), catalog)
     if command is None:
         return [], {}
     name, active = command["name"] or "", active_skills(state.get("skills_loaded"))
     call = tool_call(name=UNLOAD_SKILL, args={"name": name}, id=f"unload-{state['usage']['turn']}-{name}")
-    asked = _own_message([call])
+    asked = own_message("", tool_calls=[call], id=f"ai-{call['id']}")
     if name not in active:
         return [asked, refusal(call["id"] or "", UNLOAD_SKILL, not_loaded_text(name, active))], {}
     text = f"The user unloaded {name}. Its instructions are out of the conversation."
-    receipt = ToolMessage(text, tool_call_id=call["id"], name=UNLOAD_SKILL, id=f"receipt-{call['id']}")
-    return [asked, receipt], {name: tombstone(active[name])}
-
-
-def _own_message(calls: Sequence[ToolCall]) -> AIMessage:
-    """Return a message with calls that is marked as not the model's."""
-    message = AIMessage("", tool_calls=[*calls], id=f"ai-{calls[0]['id']}", name=agent_name() or None)
-    message.additional_kwargs = dict(SYNTHETIC)
-    return message
-
-
-def _unload_command(text: str, catalog: Catalog) -> re.Match[str] | None:
-    """Return the command at the beginning of a message; None where there is a skill of that name."""
-    return None if _is_known(UNLOAD, catalog) else UNLOAD_COMMAND.match(text)
+    return [asked, receipt(call["id"] or "", UNLOAD_SKILL, text)], {name: tombstone(active[name])}
 
 
 def may_ask_for_skills(state: AgentState) -> bool:
@@ -187,51 +170,40 @@ def may_ask_for_skills(state: AgentState) -> bool:
 
 
 def _admit(
-    requests: Sequence[SkillRequest],
-    state: AgentState,
-    catalog: Catalog,
-    limits: Limits,
-    content: ContentBudget,
-    *,
-    is_shut: bool,
+    requests: Sequence[SkillRequest], state: AgentState, control: AdmissionControl
 ) -> tuple[list[Admission], list[AnyMessage]]:
     ledger = state.get("skills_loaded") or {}
-    control = AdmissionControl(
-        catalog,
-        active_skills(ledger),
-        max_loaded=limits.max_loaded_skills,
-        max_requests=MAX_SKILLS_A_STEP,
-        content=content,
-    )
     order = 1 + max((skill["order"] for skill in ledger.values()), default=0)
     admissions: list[Admission] = []
     refusals: list[AnyMessage] = []
     for request in requests:
-        call = request.call
-        if is_shut:  # The names of others are not told either.
-            refusals.append(refusal(call["id"] or "", LOAD_SKILL, SHUT))
-            continue
         try:
-            admitted = control.admit(call["args"].get("name"), call["args"].get("source"), request.asker)
+            admitted = _admitted(request, ledger, control)
         except NotAdmittedError as error:
-            if isinstance(error, LoadedAlreadyError) and _is_other(request, error.ref, ledger):
-                text = instructions_of(ledger[error.ref.name], request.arguments)
-                if refused := control.refuse_activation(error.ref.name, tokens_in(text)):
-                    refusals.append(refusal(call["id"] or "", LOAD_SKILL, refused))
-                    continue
-                admissions.append(_admission(request, AdmittedSkills((error.ref,)), order, state, again=True))
-                order += 1
-                continue
             if isinstance(error, LimitReachedError):
-                logger.warning("load limit reached", extra={"skill": call["args"]["name"]})
-            refusals.append(refusal(call["id"] or "", LOAD_SKILL, str(error)))
-            continue
-        if request.asker == "model" and (replaced := _replaced(admitted.refs, ledger)):
-            refusals.append(refusal(call["id"] or "", LOAD_SKILL, replaced))
+                logger.warning("load limit reached", extra={"skill": request.call["args"]["name"]})
+            refusals.append(refusal(request.call["id"] or "", LOAD_SKILL, str(error)))
             continue
         admissions.append(_admission(request, admitted, order, state))
         order += len(admitted.refs)
     return admissions, refusals
+
+
+def _admitted(
+    request: SkillRequest, ledger: Mapping[str, LoadedSkill], control: AdmissionControl
+) -> AdmittedSkills:
+    """Return what may be loaded for a request. Raises NotAdmittedError."""
+    args = request.call["args"]
+    try:
+        admitted = control.admit(args.get("name"), args.get("source"), request.asker)
+    except LoadedAlreadyError as error:
+        if not _is_other(request, error.ref, ledger):
+            raise
+        text = instructions_of(ledger[error.ref.name], request.arguments)
+        return control.admit_again(error.ref, tokens_in(text))
+    if request.asker == "model":
+        _refuse_replacing(admitted.refs, ledger)
+    return admitted
 
 
 def _content_budget(state: AgentState, registry: Registry, window: int, max_body_lines: int) -> ContentBudget:
@@ -245,9 +217,7 @@ def _content_budget(state: AgentState, registry: Registry, window: int, max_body
     return ContentBudget(int(CONTENT_SHARE * window), window, of_loaded, tokens_of)
 
 
-def _admission(
-    request: SkillRequest, admitted: AdmittedSkills, order: int, state: AgentState, *, again: bool = False
-) -> Admission:
+def _admission(request: SkillRequest, admitted: AdmittedSkills, order: int, state: AgentState) -> Admission:
     call = request.call
     admission = Admission(
         call_id=call["id"] or "",
@@ -259,12 +229,21 @@ def _admission(
         arguments=request.arguments or "",
         turn=state["usage"]["turn"],
     )
-    return Admission(**{**admission, "again": True}) if again else admission
+    if admitted.again:
+        admission["again"] = True
+    return admission
 
 
-def _given(call: ToolCall) -> str | None:
-    arguments = call["args"].get("arguments")
-    return None if arguments is None else str(arguments)
+def _requests_of_model(state: AgentState) -> list[SkillRequest]:
+    message = last_ai(state["messages"])
+    said = one_line(str(message.text), _MAX_REASON) if message else ""
+    requests = []
+    for call in open_calls(state["messages"]):
+        if call["name"] == LOAD_SKILL:
+            arguments = call["args"].get("arguments")
+            given = None if arguments is None else str(arguments)
+            requests.append(SkillRequest(call, "model", given, said))
+    return requests
 
 
 def _is_other(request: SkillRequest, ref: SkillRef, ledger: Mapping[str, LoadedSkill]) -> bool:
@@ -277,19 +256,18 @@ def _is_other(request: SkillRequest, ref: SkillRef, ledger: Mapping[str, LoadedS
     )
 
 
-def _replaced(refs: Sequence[SkillRef], ledger: Mapping[str, LoadedSkill]) -> str | None:
-    """Say why a model may not load a skill in place of one that this thread loaded from elsewhere.
+def _refuse_replacing(refs: Sequence[SkillRef], ledger: Mapping[str, LoadedSkill]) -> None:
+    """Raise NotAdmittedError for a model that loads a skill in place of one that is from elsewhere.
 
     The ledger keeps one record a name: what an untrusted skill said would have come from nowhere.
     """
     for ref in refs:
         before = ledger.get(ref.name)
         if before and (before["source"], before["path"]) != (ref.source, ref.path):
-            return (
+            raise NotAdmittedError(
                 f"Skill {ref.name} of {ref.source} was not loaded: this thread had the one of "
                 f"{before['source']}. The user can have it, with /{ref.name}@{ref.source}."
             )
-    return None
 
 
 def _place(ref: SkillRef, version: SkillRef | None) -> SkillPlace:
@@ -341,11 +319,12 @@ def _reloads(state: AgentState, on_change: OnChange, registry: Registry) -> Iter
 
 def _requests(state: AgentState, catalog: Catalog) -> Iterator[SkillRequest]:
     """Yield the caller's and the user's requests; both may name skills again that are active."""
-    human = last_human(state.get("messages", []))
+    messages = state.get("messages", [])
+    human = last_human(messages)
     given: Any = state.get("skills") or []  # What a client sent: no schema is held against it.
     names = [given] if isinstance(given, str) else given
     askers: dict[str, tuple[Asker, str | None]] = dict.fromkeys(map(str, names), ("caller", None))
-    askers |= {name: ("user", arguments) for name, arguments in _named_by_user(human, catalog)}
+    askers |= {name: ("user", arguments) for name, arguments in _named_by_user(messages, catalog)}
     prefix = f"{human.id if human and human.id else 'start'}-{state['usage']['turn']}"
     active = active_skills(state.get("skills_loaded"))
     for number, (name, (asker, arguments)) in enumerate(askers.items()):
@@ -357,17 +336,17 @@ def _requests(state: AgentState, catalog: Catalog) -> Iterator[SkillRequest]:
             yield request
 
 
-def _named_by_user(human: HumanMessage | None, catalog: Catalog) -> Iterator[tuple[str, str | None]]:
+def _named_by_user(messages: Sequence[AnyMessage], catalog: Catalog) -> Iterator[tuple[str, str | None]]:
     """Yield the skills that a message names, with the arguments of `/name`; a path names none.
 
     In `/a /b text` both are named, and `text` is for each.
     """
+    human, unload = last_human(messages), unload_command(messages, catalog)
     text = typed_text(human) if human else ""
     commands: list[str] = []
-    unload = _unload_command(text, catalog)
     rest = text[unload.end() :] if unload else text
     while (command := _COMMAND.match(rest)) and len(commands) < _MAX_COMMANDS:
-        if commands and not _is_known(command["name"], catalog):
+        if commands and command["name"] not in catalog:
             break
         commands.append(command["name"])
         rest = rest[command.end() :]
@@ -377,13 +356,5 @@ def _named_by_user(human: HumanMessage | None, catalog: Catalog) -> Iterator[tup
         *((each, None) for each in mentions),
     ]:
         # An unknown one at the beginning is refused with the names that there are; `/tmp` may be a folder.
-        if _is_known(name, catalog) or (commands[:1] == [name] and name == safe_name(name)):
+        if name in catalog or (commands[:1] == [name] and name == safe_name(name)):
             yield name, arguments
-
-
-def _is_known(name: str, catalog: Catalog) -> bool:
-    try:
-        catalog.find(name)
-    except UnknownSkillError:
-        return False
-    return True

@@ -95,7 +95,7 @@ def _write(
             failure = fault_of(reply.message) or _fault(text, size)
         except requests.models.failure as error:
             reply, failure = Reply(AIMessage("")), str(error)
-        usage = add_usage(usage, usage_of(state, reply)["usage"])
+        usage = add_usage(usage, usage_of(state, reply))
         if failure:
             logger.warning("no summary by the model", extra={"model": chosen.name, "why": failure})
             break

@@ -19,26 +19,31 @@ ModelRunnable: TypeAlias = Runnable[Any, Any]
 """A chat model, or a Runnable around one."""
 
 
+def _inside(model: ModelRunnable) -> Sequence[ModelRunnable]:
+    """Return what a Runnable is around; nothing for a chat model."""
+    if isinstance(model, RunnableWithFallbacks):
+        return list(model.runnables)
+    if isinstance(model, RunnableBindingBase):
+        return [model.bound]
+    return [model.default] if isinstance(model, DynamicRunnable) else []
+
+
 def chat_models(model: ModelRunnable) -> Iterator[BaseChatModel]:
-    """Return the chat models in a Runnable, the one that is asked first before its fallbacks."""
-    if isinstance(model, BaseChatModel) or _is_like_one(model):
-        yield model  # type: ignore[misc]  # has its methods
-    elif isinstance(model, RunnableWithFallbacks):
-        for each in model.runnables:
-            yield from chat_models(each)
-    elif isinstance(model, RunnableBindingBase):
-        yield from chat_models(model.bound)
-    elif isinstance(model, DynamicRunnable):
-        yield from chat_models(model.default)
+    """Return the chat models in a Runnable, the one that is asked first before its fallbacks.
+
+    `init_chat_model(configurable_fields=...)` gives one that is a chat model in all but its class.
+    """
+    inside = _inside(model)
+    for each in inside:
+        yield from chat_models(each)
+    if not inside and callable(getattr(model, "bind_tools", None)):
+        yield cast("BaseChatModel", model)
 
 
 def has_bound_tools(model: ModelRunnable) -> bool:
     """Return whether somebody bound tools before: those of the agent would take their place."""
-    if isinstance(model, RunnableWithFallbacks):
-        return any(map(has_bound_tools, model.runnables))
-    if isinstance(model, RunnableBindingBase):
-        return "tools" in model.kwargs or has_bound_tools(model.bound)
-    return isinstance(model, DynamicRunnable) and has_bound_tools(model.default)
+    own = model.kwargs if isinstance(model, RunnableBindingBase) else {}
+    return "tools" in own or any(map(has_bound_tools, _inside(model)))
 
 
 def changed_inside(model: ModelRunnable, change: Callable[[Any], ModelRunnable]) -> ModelRunnable:
@@ -69,13 +74,6 @@ def with_tools(chat: Any, tools: Sequence[BaseTool | dict[str, Any]], **beside: 
     bound = chat.bind_tools([each for each in tools if each not in bare], **beside)
     given = bound.kwargs["tools"] if isinstance(bound, RunnableBindingBase) else []
     return cast("ModelRunnable", bound.bind(tools=[*given, *bare]))
-
-
-def _is_like_one(model: ModelRunnable) -> bool:
-    """Return whether it is a model in all but its class: `init_chat_model(configurable_fields=...)`."""
-    return not isinstance(model, (RunnableWithFallbacks, RunnableBindingBase, DynamicRunnable)) and callable(
-        getattr(model, "bind_tools", None)
-    )
 
 
 class _Configured(Runnable[Any, Any]):

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
+
+from langgraph.prebuilt import ToolRuntime
 
 RUNNING_CALL: Final = "__skills_agent_call"
 """Where it stands in `configurable`. Keys with two underscores stay out of checkpoints."""
@@ -36,16 +37,8 @@ class RunningCall(NamedTuple):
     """Where a coroutine's reply is kept."""
 
 
-class HasConfig(Protocol):
-    """What a tool gets as its runtime: LangGraph's ToolRuntime."""
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """Return the config of the run."""
-
-
-def call_attempt(runtime: HasConfig) -> CallAttempt:
-    """Return the key and the number of the attempt that a tool is called for, by its ToolRuntime.
+def call_attempt(runtime: ToolRuntime[Any, Any]) -> CallAttempt:
+    """Return the key and the number of the attempt that a tool is called for.
 
     Raises LookupError where no agent calls the tool.
     """

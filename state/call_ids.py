@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, InvalidToolCall, ToolMessage
+from langchain_core.messages.tool import ToolCall
 
 _LENGTH: Final = 9
 """Characters of a new id: Mistral takes nine letters and digits and nothing else. All others take them."""
@@ -58,10 +59,15 @@ def known_ids(messages: Iterable[AnyMessage]) -> set[str]:
     ids: set[str] = set()
     for message in messages:
         if isinstance(message, AIMessage):
-            ids |= {call["id"] or "" for call in (*message.tool_calls, *message.invalid_tool_calls)}
+            ids |= {call["id"] or "" for call in all_calls(message)}
         elif isinstance(message, ToolMessage):
             ids.add(message.tool_call_id)
     return ids
+
+
+def all_calls(message: AIMessage) -> list[ToolCall | InvalidToolCall]:
+    """Return the calls of a message, those that cannot be read last."""
+    return [*message.tool_calls, *message.invalid_tool_calls]
 
 
 def with_new_ids(message: AIMessage, is_known: Callable[[str], bool]) -> AIMessage:
@@ -70,10 +76,9 @@ def with_new_ids(message: AIMessage, is_known: Callable[[str], bool]) -> AIMessa
     The new ids depend on the message alone. What a provider wrote of a call beside the list of calls (blocks
     of content, `additional_kwargs`) goes back to it, so it is changed as well.
     """
-    calls = [*message.tool_calls, *message.invalid_tool_calls]
     ids: list[str] = []
     used: set[str] = set()
-    for number, call in enumerate(calls):
+    for number, call in enumerate(all_calls(message)):
         new, attempt = call["id"] or "", 0
         while not _is_plain(new) or new in used or is_known(new):
             new = _new_id(message, call, number, attempt)
@@ -85,8 +90,7 @@ def with_new_ids(message: AIMessage, is_known: Callable[[str], bool]) -> AIMessa
 
 def with_ids(message: AIMessage, ids: Sequence[str]) -> AIMessage:
     """Return a message whose calls, those that cannot be read last, have these ids."""
-    calls = [*message.tool_calls, *message.invalid_tool_calls]
-    renamed = [_Renamed(call, new) for call, new in zip(calls, ids, strict=True)]
+    renamed = [_Renamed(call, new) for call, new in zip(all_calls(message), ids, strict=True)]
     if all(each.old == each.new for each in renamed):
         return message
     new_calls = [{**each.call, "id": each.new} for each in renamed]

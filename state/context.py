@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import Runtime
@@ -93,7 +93,7 @@ class Context(BaseModel):
             return context
         given = {} if context is None else _named(context)
         if not given:
-            return _DEFAULTS
+            return Context()
         made = Context(**{name: value for name, value in given.items() if _fits(context, name, value)})
         made._of_host = True
         return made
@@ -137,10 +137,6 @@ def unknown_field(name: str) -> str:
     near = get_close_matches(name, Context.model_fields, n=1)
     hint = f"Did you mean `{near[0]}`?" if near else f"Known: {', '.join(Context.model_fields)}."
     return f"The context has no field `{name}`. {hint}"
-
-
-_DEFAULTS: Final = Context()
-"""Made once: every node asks for them several times, and nobody can change them."""
 
 
 def caller_of(runtime: Runtime[Context] | ToolRuntime[Any, Any]) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
+from skills_agent.state.call_ids import all_calls
 from skills_agent.state.records import SummaryRecord, active_skills
 from skills_agent.state.transcript import answers_by_step, calls_of, unreadable_calls_of
 
@@ -153,7 +154,7 @@ def _tokens(message: AnyMessage) -> int:
     if type(message) is HumanMessage:
         return tokens
     if isinstance(message, AIMessage):
-        for call in (*message.tool_calls, *message.invalid_tool_calls):
+        for call in all_calls(message):
             tokens += _FRAME + tokens_in(f"{call['name']}{call['id']}{_json(call['args'])}")
     elif isinstance(message, ToolMessage):
         tokens += tokens_in(message.tool_call_id)

@@ -1,7 +1,7 @@
 """Questions about the transcript, as pure functions of its messages."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import groupby, takewhile
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from langchain_core.messages import (
 from langchain_core.messages.tool import ToolCall, tool_call
 
 from skills_agent.state.budget import MAX_SAME_REFUSALS
-from skills_agent.state.call_ids import with_new_ids
+from skills_agent.state.call_ids import all_calls, with_new_ids
 
 LOAD_SKILL = "load_skill"
 UNLOAD_SKILL = "unload_skill"
@@ -89,8 +89,6 @@ def in_call_order(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     A prompt must not depend on the order in which parallel branches were stored. An answer to no call of
     its step is left out: providers refuse it, and a client may have had a call refused that nobody made.
     """
-    if not has_results(messages):
-        return list(messages)
     ordered: list[AnyMessage] = []
     order: dict[str | None, int] = {}
     for is_answer, group in groupby(messages, lambda each: isinstance(each, ToolMessage)):
@@ -99,8 +97,7 @@ def in_call_order(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
             answers = [each for each in part if isinstance(each, ToolMessage) and each.tool_call_id in order]
             part = [*sorted(answers, key=lambda each: order[each.tool_call_id])]
         elif newest := last_ai(part):
-            calls = [*newest.tool_calls, *newest.invalid_tool_calls]
-            order = {call["id"]: index for index, call in enumerate(calls)}
+            order = {call["id"]: index for index, call in enumerate(all_calls(newest))}
         ordered += part
     return ordered
 
@@ -109,11 +106,6 @@ def has_background_commands(messages: Sequence[AnyMessage]) -> bool:
     """Return whether the transcript has a call that starts a command in the background."""
     replies = (each for each in messages if each.type == "ai" and isinstance(each, AIMessage))
     return any(call["args"].get("background") for each in replies for call in each.tool_calls)
-
-
-def has_results(messages: Sequence[AnyMessage]) -> bool:
-    """Return whether there is a tool message; asked first, because many threads have none."""
-    return any(issubclass(kind, ToolMessage) for kind in {*map(type, messages)})
 
 
 def last_ai(messages: Sequence[AnyMessage]) -> AIMessage | None:
@@ -132,6 +124,16 @@ def typed_text(message: HumanMessage) -> str:
         return message.content
     texts = (each if isinstance(each, str) else each.get("text") for each in message.content)
     return next((text for text in texts if isinstance(text, str)), "")
+
+
+def unload_command(messages: Sequence[AnyMessage], skills: Container[str]) -> re.Match[str] | None:
+    """Return the command to unload that a person's newest message begins with.
+
+    None where there is none, or a skill of that name.
+    """
+    human = last_human(messages)
+    command = UNLOAD_COMMAND.match(typed_text(human)) if human else None
+    return command if command and UNLOAD not in skills else None
 
 
 def is_synthetic(message: AnyMessage) -> bool:
@@ -179,7 +181,7 @@ def same_results(
     """
     count, newest = 0, None
     for step in reversed(_steps_of_turn(messages)):
-        ran = [(call, result) for call, result in step if not (result.id or "").startswith("refused-")]
+        ran = [(call, result) for call, result in step if not is_refusal(result)]
         same = [result for call, result in ran if is_alike(call)]
         newest = newest or next(iter(same), None)
         if any((each.status, each.content) != ("success", newest and newest.content) for each in same):
@@ -266,8 +268,6 @@ def repair(messages: Sequence[AnyMessage], text: str) -> list[AnyMessage] | None
     None when nothing dangles. A provider refuses a tool call that is not followed by its answer. It also
     refuses an id that it has seen, so calls of an earlier release get ids of their own.
     """
-    if is_whole(messages):
-        return None
     known: set[str] = set()
     repaired: list[AnyMessage] = []
     dangling: list[AnyMessage] = []
@@ -281,7 +281,7 @@ def repair(messages: Sequence[AnyMessage], text: str) -> list[AnyMessage] | None
             repaired.append(message)
         elif isinstance(message, AIMessage):
             own = with_new_ids(message, known.__contains__)
-            pairs = [*zip(_all_calls(message), _all_calls(own), strict=True)]
+            pairs = [*zip(all_calls(message), all_calls(own), strict=True)]
             ids = {old["id"] or "": new["id"] or "" for old, new in reversed(pairs)}
             known.update(ids, (new["id"] or "" for _, new in pairs))
             for old, new in pairs:
@@ -302,28 +302,14 @@ def repair(messages: Sequence[AnyMessage], text: str) -> list[AnyMessage] | None
     return repaired if is_changed or len(repaired) > len(messages) else None
 
 
-def is_whole(messages: Sequence[AnyMessage]) -> bool:
-    """Return whether each call has an id of its own, and its answer next to it. Each turn looks at all."""
-    known: set[str | None] = {"", None}
-    waiting: set[str | None] = set()
-    for message in messages:
-        kind = message.type  # An isinstance of these classes takes several times as long.
-        if kind == "tool" and isinstance(message, ToolMessage):
-            waiting.discard(message.tool_call_id)
-            continue
-        if waiting:
-            return False
-        if kind != "human" and isinstance(message, AIMessage):
-            for call in _all_calls(message):
-                if call["id"] in known:
-                    return False
-                known.add(call["id"])
-                waiting.add(call["id"])
-    return not waiting
+def receipt(call_id: str, tool: str, text: str) -> ToolMessage:
+    """Return the tool message that says what a call for a skill did; its id derives from the call."""
+    return ToolMessage(text, tool_call_id=call_id, name=tool, id=f"receipt-{call_id}")
 
 
-def _all_calls(message: AIMessage) -> list[ToolCall | InvalidToolCall]:
-    return [*message.tool_calls, *message.invalid_tool_calls]
+def is_receipt(message: ToolMessage) -> bool:
+    """Return whether a tool message says what a call for a skill did."""
+    return message.id == f"receipt-{message.tool_call_id}"
 
 
 def refusal(call_id: str, tool: str, text: str) -> ToolMessage:
@@ -331,20 +317,21 @@ def refusal(call_id: str, tool: str, text: str) -> ToolMessage:
     return ToolMessage(text, tool_call_id=call_id, name=tool, status="error", id=f"refused-{call_id}")
 
 
+def is_refusal(message: ToolMessage) -> bool:
+    """Return whether a tool message refuses its call."""
+    return (message.id or "").startswith("refused-")
+
+
 def refused_too_often(messages: Sequence[AnyMessage]) -> str | None:
     """Name the tool of the newest step's call that was refused again and again in this turn, or None.
 
     Calls alike in one step count once.
     """
-    turn = list(takewhile(lambda each: not isinstance(each, HumanMessage), reversed(messages)))
-    results = (each for each in turn if isinstance(each, ToolMessage))
-    refused = {each.tool_call_id for each in results if (each.id or "").startswith("refused-")}
     steps = [
-        [(call["name"], call["args"]) for call in calls_of(message) if call["id"] in refused]
-        for message in turn
-        if isinstance(message, AIMessage)
+        [(call["name"], call["args"]) for call, result in step if is_refusal(result)]
+        for step in _steps_of_turn(messages)
     ]
-    for call in steps[0] if steps else ():
+    for call in steps[-1] if steps else ():
         if sum(call in step for step in steps) >= MAX_SAME_REFUSALS:
             return call[0]
     return None

@@ -1,6 +1,6 @@
 """Where a turn ends and the next one begins: what the thread holds of its answer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from itertools import takewhile
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
@@ -22,15 +22,14 @@ def ended(state: AgentState, messages: Sequence[AnyMessage]) -> AgentUpdate:
     return AgentUpdate(answer=text, loaded=sorted(active_skills(state.get("skills_loaded"))))
 
 
-def is_direct_result(messages: Sequence[AnyMessage], is_direct: Callable[[str], bool]) -> bool:
-    """Return whether the last result is the answer: all of this step come from such tools.
+def is_direct_result(messages: Sequence[AnyMessage], direct: Collection[str]) -> bool:
+    """Return whether the last result is the answer: all of this step come from tools of these names.
 
     One that failed is for the model, and so is a step that also called something else.
     """
     results = [*takewhile(lambda each: isinstance(each, ToolMessage), reversed(messages))]
     return bool(results) and all(
-        isinstance(each, ToolMessage) and each.status == "success" and is_direct(each.name or "")
-        for each in results
+        isinstance(each, ToolMessage) and each.status == "success" and each.name in direct for each in results
     )
 
 

@@ -17,7 +17,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from typing_extensions import override
 
-from skills_agent.nodes.model_call import PromptRecords
+from skills_agent.nodes.model_call import ModelCall
 
 
 class LocalChatModel(BaseChatModel):
@@ -28,7 +28,7 @@ class LocalChatModel(BaseChatModel):
 
     @abstractmethod
     def reply(
-        self, messages: Sequence[BaseMessage], tools: frozenset[str], records: PromptRecords | None
+        self, messages: Sequence[BaseMessage], tools: frozenset[str], records: ModelCall | None
     ) -> AIMessage:
         """Return the next message; `tools` are names, and the prompt was rendered from `records`."""
 

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.local import LocalChatModel, fingerprint
-from skills_agent.nodes.model_call import PromptRecords
+from skills_agent.nodes.model_call import ModelCall
 from skills_agent.state.transcript import is_synthetic, marks_of
 
 
@@ -55,7 +55,7 @@ class ScriptedChatModel(LocalChatModel):
 
     @override
     def reply(
-        self, messages: Sequence[BaseMessage], tools: frozenset[str], records: PromptRecords | None
+        self, messages: Sequence[BaseMessage], tools: frozenset[str], records: ModelCall | None
     ) -> AIMessage:
         """Return the entry that is next in this prompt; ids depend on the prompt alone."""
         position = _position(messages)

@@ -9,9 +9,10 @@ from langchain_core.messages import ToolMessage
 from pydantic import Field
 
 from skills_agent.nodes.asking import (
+    UNKNOWN,
     Answer,
-    AskedCall,
     Reject,
+    action_request,
     answer_unknown,
     make_question,
     put_question,
@@ -89,8 +90,8 @@ def _ask(attempt: Attempt, entry: JournalEntry) -> RunAgain | Reject:
     description = describe_question(
         call, {**facts, "again": True}, attempt.at.policy, unknown=entry.description
     )
-    asked = AskedCall(attempt.name, call.args, description, entry)
-    return put_question(make_question([asked], fixed=[attempt.name]), OutcomeUnknownResponse).decisions[0]
+    request = {**action_request(call, description), UNKNOWN: entry.as_json}
+    return put_question(make_question([request], fixed=[attempt.name]), OutcomeUnknownResponse).decisions[0]
 
 
 def _is_answered(attempt: Attempt, entry: JournalEntry) -> bool:

@@ -13,7 +13,7 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from skills_agent.nodes.effects import as_list, tool_messages
+from skills_agent.nodes.effects import as_list, messages_in, tool_messages
 from skills_agent.nodes.links.attempt import Acting, Attempt, Rest, with_note
 from skills_agent.nodes.two_paths import Steps
 from skills_agent.skills.scripts.output import Capture
@@ -36,7 +36,7 @@ def fitted(attempt: Attempt, rest: Rest) -> Steps[Any]:
     """Return what a tool returned as it can be kept, with what the model is told before it."""
     produced = yield from rest(attempt)
     is_kept = attempt.at.running.current() is not None
-    for message in _messages(produced):
+    for message in messages_in(produced):
         _fit(message, attempt.name, attempt.at, is_kept=is_kept)
     produced = _with_answer(produced, attempt)
     for note in attempt.notes:
@@ -59,12 +59,6 @@ def _with_answer(produced: Any, attempt: Attempt) -> Any:
     text, call_id = f"{attempt.name} returned, and said nothing.", attempt.id
     message = ToolMessage(text, tool_call_id=call_id, name=attempt.name, id=f"silent-{call_id}")
     return [*as_list(produced), Command(update=AgentUpdate(messages=[message]))]
-
-
-def _messages(produced: Any) -> list[BaseMessage]:
-    updates = [each.update if isinstance(each, Command) else each for each in as_list(produced)]
-    lists = [each.get("messages", []) for each in updates if isinstance(each, dict)]
-    return [message for each in lists for message in as_list(each) if isinstance(message, BaseMessage)]
 
 
 def _fit(message: BaseMessage, tool: str, at: Acting, *, is_kept: bool) -> None:

@@ -45,6 +45,8 @@ class AdmittedSkills(NamedTuple):
     refs: tuple[SkillRef, ...]
     notes: tuple[str, ...] = ()
     """What of its requirements could not be had, for the model."""
+    again: bool = False
+    """It is loaded, and only activated with other arguments."""
 
 
 class LoadedAlreadyError(NotAdmittedError):
@@ -106,13 +108,13 @@ class AdmissionControl:
         self._taken += [each.name for each in needed]
         return AdmittedSkills(tuple(each.ref for each in needed), tuple(dict.fromkeys(notes)))
 
-    def refuse_activation(self, name: str, tokens: int) -> str | None:
-        """Take the tokens of a loaded skill's text once more; return why there is no room for them."""
+    def admit_again(self, ref: SkillRef, tokens: int) -> AdmittedSkills:
+        """Take the tokens of a loaded skill's text once more. Raises NotAdmittedError."""
         if tokens + sum(self._tokens.values()) > self._content.tokens:
-            text = f"Skill {name} was not activated again: its instructions take {_about(tokens)} tokens"
-            return f"{text}; {self._room_text(self._tokens)}"
-        self._tokens[name] += tokens
-        return None
+            text = f"Skill {ref.name} was not activated again: its instructions take {_about(tokens)} tokens"
+            raise NotAdmittedError(f"{text}; {self._room_text(self._tokens)}")
+        self._tokens[ref.name] += tokens
+        return AdmittedSkills((ref,), again=True)
 
     def _is_new(self, name: str) -> bool:
         return name not in self._loaded and name not in self._taken

@@ -118,6 +118,10 @@ class Catalog:
         skills = self._by_name if source is None else self._by_source.get(source, {})
         return skills.get(name) or skills.get(safe_name(name))
 
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is a skill of that name, or of `name@source`."""
+        return self.get(str(name)) is not None
+
     def hidden_by(self, name: str, source: str) -> tuple[str, ...]:
         """Return the weaker sources that have a skill of this name, too, the strongest first."""
         weaker = self.sources[: self.sources.index(source)] if source in self.sources else ()

@@ -24,7 +24,7 @@ from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal
-from skills_agent.nodes.model_call import PromptRecords
+from skills_agent.nodes.model_call import ModelCall
 from tests.agents import call, calls, write_skill
 from tests.crash.killing import AsyncKilling, Killing, KillingJournal
 from tests.crash.points import FILE, Points
@@ -114,7 +114,7 @@ class FreshIds(ScriptedChatModel):
 
     @override
     def reply(
-        self, messages: Sequence[BaseMessage], tools: frozenset[str], records: PromptRecords | None
+        self, messages: Sequence[BaseMessage], tools: frozenset[str], records: ModelCall | None
     ) -> AIMessage:
         self.points.reach("before the model")
         message = super().reply(messages, tools, records)

@@ -1,15 +1,15 @@
 """A caller can only narrow: no context allows what the operator alone refuses, or skips a question."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages.tool import tool_call
 
 from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
+from skills_agent.nodes.granted import contents_of
 from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.policy import Asked
 from skills_agent.skills.policy.patterns import GRAMMAR, EntryNotUnderstoodError
@@ -52,19 +52,16 @@ CONTEXT: dict[str, st.SearchStrategy[Any]] = {
 }
 
 CALLS = st.one_of(
-    st.builds(lambda tool: tool_call(name=tool, args={}, id="1"), st.sampled_from(TOOLS)),
+    st.tuples(st.sampled_from(TOOLS), st.just({})),
     st.builds(
-        lambda skill, path: tool_call(name="run_script", args={"skill": skill, "path": path}, id="1"),
+        lambda skill, path: ("run_script", {"skill": skill, "path": path}),
         st.sampled_from(["alpha", "beta"]),
         st.sampled_from(["scripts/run.py", "run.sh", "../x"]),
     ),
     st.builds(
-        lambda path: tool_call(name="write_file", args={"path": path, "content": ""}, id="1"),
-        st.sampled_from(["out/a", "b", "../c"]),
+        lambda path: ("write_file", {"path": path, "content": ""}), st.sampled_from(["out/a", "b", "../c"])
     ),
-    st.builds(
-        lambda path: tool_call(name="read_file", args={"path": path}, id="1"), st.sampled_from(["a", "b"])
-    ),
+    st.builds(lambda path: ("read_file", {"path": path}), st.sampled_from(["a", "b"])),
 )
 OPERATOR = st.fixed_dictionaries(
     {
@@ -93,7 +90,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Services:
     return Services(Host(Settings(workspace=place / "work", home=place / "home", bundled_skills=False)))
 
 
-def state_of(services: Services, declared: dict[str, Any], grants: dict[str, GrantRecord]) -> AgentState:
+def state_of(services: Services, declared: dict[str, Any]) -> AgentState:
     catalog = services.library.shared.refresh()
     ledger = {}
     for name, (allowed, disallowed) in declared.items():
@@ -103,7 +100,7 @@ def state_of(services: Services, declared: dict[str, Any], grants: dict[str, Gra
             allowed_tools=allowed, disallowed_tools=disallowed, model=None, asked_by="model", reason="",
             call_id="c", order=1, unloaded=False,
         )  # fmt: skip
-    return AgentState(skills_loaded=ledger, grants=grants)
+    return AgentState(skills_loaded=ledger)
 
 
 DECLARED = st.dictionaries(
@@ -117,35 +114,35 @@ def test_no_context_allows_more_than_the_operator_alone(
     services: Services, operator: dict[str, Any], declared: dict[str, Any], context: dict[str, Any], call: Any
 ) -> None:
     policy = replace(services.policy, **operator)
-    state = state_of(services, declared, {})
+    state = state_of(services, declared)
     chosen = Context(**context)
     registry = services.library.shared
     alone = Judge(policy, state, Context(), None, registry)
     asked = Judge(policy, state, chosen, chosen.user_id, registry)
     try:
-        decision = asked.verdict(asked.call(call["name"], call["args"])).decision
+        decision = asked.verdict(asked.call(*call)).decision
     except EntryNotUnderstoodError:  # the run ends
         return
-    assert LENIENCE[decision] <= LENIENCE[alone.verdict(alone.call(call["name"], call["args"])).decision]
+    assert LENIENCE[decision] <= LENIENCE[alone.verdict(alone.call(*call)).decision]
 
 
 @given(context=st.fixed_dictionaries({}, optional=CONTEXT), call=CALLS, giver=USERS)
 def test_a_grant_serves_no_caller_but_the_one_who_gave_it(
     services: Services, context: dict[str, Any], call: Any, giver: str | None
 ) -> None:
-    state = state_of(services, {"alpha": (None, []), "beta": (None, [])}, {})
+    state = state_of(services, {"alpha": (None, []), "beta": (None, [])})
     registry = services.library.shared
     first = Judge(services.policy, state, Context(user_id=giver), giver, registry)
     grant = GrantRecord(
-        id="g", scope="thread", tool=call["name"], decision="approve", args={}, message="", revoked=False,
-        pattern="", skill=call["args"].get("skill"), user=giver, digest="",
-        contents=first.contents(first.call(call["name"], call["args"])),
+        id="g", scope="thread", tool=call[0], decision="approve", args={}, message="", revoked=False,
+        pattern="", skill=call[1].get("skill"), user=giver, digest="",
+        contents=contents_of(first.call(*call), first.loaded),
     )  # fmt: skip
     granted = AgentState(skills_loaded=state["skills_loaded"], grants={"g": grant})
     chosen = Context(**context)
     judges = [Judge(services.policy, each, chosen, chosen.user_id, registry) for each in (state, granted)]
     try:
-        before, after = (judge.verdict(judge.call(call["name"], call["args"])) for judge in judges)
+        before, after = (judge.verdict(judge.call(*call)) for judge in judges)
     except EntryNotUnderstoodError:  # the run ends
         return
     if chosen.user_id != giver:
@@ -156,12 +153,5 @@ def test_a_grant_serves_no_caller_but_the_one_who_gave_it(
 
 @given(st.fixed_dictionaries({}, optional=CONTEXT))
 def test_no_context_raises_a_limit(context: dict[str, Any]) -> None:
-    operators = Limits()
-    narrowed = Context(**context).narrow(operators)
-    for name in (
-        "max_model_calls",
-        "max_tool_calls",
-        "max_script_runs",
-        "max_loaded_skills",
-    ):
-        assert getattr(narrowed, name) <= getattr(operators, name)
+    narrowed = Context(**context).narrow(Limits())
+    assert all(getattr(narrowed, each.name) <= each.default for each in fields(Limits))

@@ -12,7 +12,7 @@ from skills_agent.graph.models.local import LocalChatModel, fingerprint
 from skills_agent.graph.models.offline.answers import answer, tell_no_skill_fits, tell_not_loaded, tell_run
 from skills_agent.graph.models.offline.message import Token, query_of, read_message
 from skills_agent.graph.models.offline.usage import Usage, fill, find_usages
-from skills_agent.nodes.model_call import PromptRecords
+from skills_agent.nodes.model_call import ModelCall
 from skills_agent.nodes.prompt import ShownSkills, instructions_of
 from skills_agent.skills.search.words import search_texts
 from skills_agent.state.records import LoadedSkill, active_skills
@@ -33,7 +33,7 @@ class OfflineChatModel(LocalChatModel):
 
     @override
     def reply(
-        self, messages: Sequence[BaseMessage], tools: frozenset[str], records: PromptRecords | None
+        self, messages: Sequence[BaseMessage], tools: frozenset[str], records: ModelCall | None
     ) -> AIMessage:
         """Return the next tool call, or the answer."""
         made = _next(records.messages if records else messages, records.skills if records else None, tools)
