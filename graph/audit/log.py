@@ -213,7 +213,7 @@ class RunLog:
                 while content:
                     content = content[os.write(file, content) :]
                 if sync:
-                    os.fdatasync(file)
+                    os.fsync(file)
                 if sync or not _has_head(name, folder):
                     self._write_head(name, head, folder)
             except OSError:

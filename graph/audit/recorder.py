@@ -2,12 +2,10 @@
 
 import json
 import logging
-import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from threading import RLock
@@ -16,7 +14,7 @@ from typing import Any, Final
 from langchain_core.messages.tool import ToolCall
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
-from langgraph.runtime import RunControl, Runtime, get_runtime
+from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import StateSnapshot, StateUpdate
 
 from skills_agent.graph.audit import node_events
@@ -25,7 +23,7 @@ from skills_agent.graph.audit.log import AuditError, RunLog
 from skills_agent.graph.audit.node_events import NodeStep, State, call_record, turn_of
 from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.langgraph_inside import asked_again, state_now
-from skills_agent.nodes.effects import Witness
+from skills_agent.nodes.effects import INVOCATION_KEY, Witness
 from skills_agent.nodes.two_paths import RecordedSteps, Steps
 from skills_agent.skills.policy.verdict import AnswerRefusedError
 from skills_agent.state.context import Context, caller_of
@@ -49,18 +47,9 @@ SYNCED: Final = frozenset({"approval_asked", "call_started", "run_failed", "run_
 """Events that wait for the disk: before an effect, and where a run stops; all before them go along."""
 
 MAX_INVOCATIONS: Final = 10_000
-"""Invocations that are remembered, those under way among them."""
+"""Invocations that are remembered, with what they run; those under way are among them."""
 
 Node = Callable[..., Any]
-
-
-@dataclass
-class _Memory:
-    """What one invocation has recorded so far."""
-
-    runs: set[str] = field(default_factory=set)
-    threads: dict[str, str] = field(default_factory=dict)
-    """Made-up names of threads, where the graph runs without one."""
 
 
 class Audit:
@@ -85,8 +74,8 @@ class Audit:
         self.redaction = redaction
         self._operator = operator
         self._required = required
-        # By the control of the invocation: every invoke or stream has one of its own.
-        self._invocations: OrderedDict[RunControl | None, _Memory] = OrderedDict()
+        # Of which runs each invocation has recorded something.
+        self._begun: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._lock = RLock()
         self._lost = 0
 
@@ -127,8 +116,7 @@ class Audit:
 
     def _resume(self, node: str, turn: int, runtime: Runtime[Context]) -> None:
         with self._lock:  # No branch of the step records anything before the run is said to go on.
-            envelope, memory = self._locate(node, turn, runtime)
-            if envelope["run"] not in memory.runs:
+            if (_invocation(), _locate(node, turn, runtime)["run"]) not in self._begun:
                 self._tell(node, turn, runtime, [self._resumed(runtime)])
 
     def starts(self, request: CallRequest, *, is_lasting: bool) -> None:
@@ -180,7 +168,7 @@ class Audit:
 
     def afterwards(self, state: State) -> Callable[[Record], Record]:
         """Return what records an event of the calling step, also when that has ended, for clients to read."""
-        envelope, _ = self._locate("act", turn_of("act", state), get_runtime(Context))
+        envelope = _locate("act", turn_of("act", state), get_runtime(Context))
 
         def record(happened: Record) -> Record:
             written = self._record({**envelope, "time": _now()}, [happened], after_effects=True)
@@ -215,10 +203,13 @@ class Audit:
     def _tell(
         self, node: str, turn: int, runtime: Runtime[Context], events: Sequence[Record], **options: bool
     ) -> None:
-        envelope, memory = self._locate(node, turn, runtime)
+        envelope = _locate(node, turn, runtime)
         for record in self._record(envelope, events, **options):
             runtime.stream_writer(_told(record))
-        memory.runs.add(envelope["run"])
+        with self._lock:
+            self._begun[_invocation(), envelope["run"]] = None
+            if len(self._begun) > MAX_INVOCATIONS:
+                self._begun.popitem(last=False)
 
     def _record(
         self, envelope: Mapping[str, str], events: Sequence[Record], *, after_effects: bool = False
@@ -252,22 +243,6 @@ class Audit:
         # The names of its fields are our own.
         return {name: _bounded(self.redaction.value(value, MAX_TEXT)) for name, value in happened.items()}
 
-    def _locate(self, node: str, turn: int, runtime: Runtime[Context]) -> tuple[dict[str, str], _Memory]:
-        """Return what the events of a step have in common, and the memory of its invocation."""
-        with self._lock:
-            memory = self._invocations.setdefault(runtime.control, _Memory())
-            if len(self._invocations) > MAX_INVOCATIONS:
-                self._invocations.popitem(last=False)
-            info = runtime.execution_info
-            # Every call of a graph inside another one has a namespace, and counts turns of its own.
-            nested = info.checkpoint_ns.rpartition("|")[0] if info else ""
-            thread, checkpoint = (info.thread_id, info.checkpoint_id) if info else (None, "")
-            if thread is None:
-                thread = memory.threads.setdefault(nested, f"run-{secrets.token_hex(6)}")
-                checkpoint = ""
-        thread = _named(thread, nested)
-        return _envelope(thread, turn, node, checkpoint, info.task_id if info else ""), memory
-
     def _resumed(self, runtime: Runtime[Context]) -> Record:
         chosen = Context.of(runtime.context).model
         operator = {**self._operator, "model": chosen} if chosen else self._operator
@@ -285,6 +260,22 @@ def _bounded(value: Any) -> Any:
 
 def _told(record: Record) -> Record:
     return {**record, "type": PREFIX + record["type"]}
+
+
+def _locate(node: str, turn: int, runtime: Runtime[Context]) -> dict[str, str]:
+    """Return what the events of a step have in common."""
+    info = runtime.execution_info
+    # Every call of a graph inside another one has a namespace, and counts turns of its own.
+    nested = info.checkpoint_ns.rpartition("|")[0] if info else ""
+    thread, checkpoint = (info.thread_id, info.checkpoint_id) if info else (None, "")
+    if thread is None:
+        thread, checkpoint = f"run-{_invocation()}", ""
+    return _envelope(_named(thread, nested), turn, node, checkpoint, info.task_id if info else "")
+
+
+def _invocation() -> str:
+    """Return the id of the invocation that the calling node runs for."""
+    return str(get_config()["configurable"][INVOCATION_KEY])
 
 
 def _named(thread: str, namespace: str) -> str:

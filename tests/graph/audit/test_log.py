@@ -1,6 +1,7 @@
 """The audit's files: many writers, killed writers, full disks, and hands that should not be in them."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ import pytest
 from skills_agent.graph.audit.lines import MAX_LINE
 from skills_agent.graph.audit.log import EMPTY, RunLog, seal, without_repetitions
 from skills_agent.graph.private_files import folder_name
+from tests.agents import call, calls
+from tests.kit import MakeAgent
 
 NAME = folder_name("thread")
 
@@ -65,6 +68,25 @@ def test_a_thread_of_any_name_has_a_file_in_the_folder(log: RunLog, thread: str)
     log.append(thread, [event(1)])
     (file,) = log.folder.glob("*.jsonl")
     assert file.parent == log.folder
+
+
+def test_an_effect_a_question_and_the_end_wait_for_the_disk(
+    make_agent: MakeAgent, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No test can cut the power: what is forced to the disk is noted, by its last line."""
+    forced, real = list[str](), os.fsync
+
+    def noted(file: int) -> None:
+        real(file)
+        for path in (workspace / ".agent" / "runs").glob("*.jsonl"):
+            if os.path.samestat(path.stat(), os.fstat(file)):
+                forced.append(json.loads(path.read_bytes().splitlines()[-1])["type"])
+
+    monkeypatch.setattr(os, "fsync", noted)
+    agent = make_agent([calls(call("write_file", path="a", content="b")), "done"])
+    agent.say("go")
+    agent.answer({"type": "approve"})
+    assert forced == ["approval_asked", "call_started", "run_ended"]
 
 
 def test_many_threads_of_a_process_make_one_chain(log: RunLog) -> None:
