@@ -18,8 +18,8 @@ from skills_agent.graph.places import make_state_folder, state_folder, user_stat
 from skills_agent.graph.private_files import (
     PrivateFileError,
     folder_name,
-    keep_private,
     make_private_folder,
+    open_private,
     read_private,
 )
 from skills_agent.graph.settings import Settings
@@ -79,22 +79,17 @@ class KeptFolders:
 
     def scratch(self, thread: str) -> Path | None:
         """Make the scratch folder of a thread, and return it, as `home` does."""
-        try:
-            make_state_folder(self._settings)
-        except PrivateFileError as error:
-            logger.warning("no scratch folder: %s", error)
-            return None
         place = scratch_place(self._settings, thread)
         return self._made(place, place / "scratch")
 
     def _made(self, place: Path, folder: Path, owner: HomeOwner | None = None) -> Path | None:
         try:
-            make_private_folder(user_state_folder(self._settings))
+            make_state_folder(self._settings)
             for each in (place.parent, place):
                 make_private_folder(each)
             if owner:
-                keep_private(place / _OWNER, json.dumps(owner._asdict()).encode())
-        except PrivateFileError as error:
+                _note_owner(place / _OWNER, json.dumps(owner._asdict()).encode())
+        except (OSError, PrivateFileError) as error:
             logger.warning("nothing is kept for scripts: %s", error)
             return None
         try:
@@ -102,6 +97,16 @@ class KeptFolders:
             return make_private_folder(folder)
         except PrivateFileError as error:
             raise ScriptError(f"Not run: {error}") from error
+
+
+def _note_owner(file: Path, content: bytes) -> None:
+    """Write whose home it is. Whoever else does so writes the same: the folder is named after the owner."""
+    with suppress(FileNotFoundError):
+        if read_private(file) == content:
+            return
+    descriptor = open_private(file, os.O_WRONLY | os.O_TRUNC)
+    os.write(descriptor, content)
+    os.close(descriptor)
 
 
 def _give_back_rights(folder: Path) -> None:

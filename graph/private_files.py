@@ -4,7 +4,6 @@ import errno
 import hashlib
 import os
 import re
-import secrets
 import sqlite3
 import stat
 import time
@@ -99,32 +98,6 @@ def open_private(path: Path, flags: int) -> int:
     except FileNotFoundError:
         make_private_folder(path.parent)
         return os.open(path, flags, 0o600)
-
-
-def keep_private(path: Path, content: bytes) -> bytes:
-    """Return what a file of this user alone holds; where there is none, make it with `content`.
-
-    It is there whole or not at all, and of several processes that make it, one does. Raises
-    PrivateFileError for a file that others may read, too.
-    """
-    make_private_folder(path.parent)
-    try:
-        with suppress(FileNotFoundError):
-            return read_private(path)
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        file = open_private(draft, os.O_WRONLY | os.O_EXCL)
-        try:
-            os.write(file, content)
-            os.fsync(file)
-            with suppress(FileExistsError):
-                os.link(draft, path)
-        finally:
-            os.close(file)
-            draft.unlink()
-        return read_private(path)
-    except OSError as error:
-        fault = "is a link" if error.errno == errno.ELOOP else f"cannot be used ({error.strerror})"
-        raise PrivateFileError(path, fault, _ELSEWHERE) from error
 
 
 def read_private(path: Path) -> bytes:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from langgraph.prebuilt import ToolNode, ToolRuntime
+from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import Runtime
 
 from skills_agent.graph.audit.log import RunLog
@@ -40,7 +40,7 @@ from skills_agent.graph.tool_servers import ToolServers, make_servers
 from skills_agent.graph.tools import build_tools
 from skills_agent.graph.tools.brought import HostTool, brought
 from skills_agent.graph.tools.change import Changes, changes_in
-from skills_agent.graph.tools.equipment import Kept, Workdir
+from skills_agent.graph.tools.equipment import Workdir
 from skills_agent.graph.tools.node import tool_node
 from skills_agent.graph.tools.of_extras import ExtraTools
 from skills_agent.graph.tools.offered import OfferedTools
@@ -216,16 +216,11 @@ class Services:
         return offered
 
     @once
-    def tool_node(self) -> ToolNode:
-        """What runs calls of tools."""
-        return tool_node(self.offered, self.threads.invocations)
-
-    @once
     def acting(self) -> Acting:
         """What the links of a tool call work with."""
         offered, types = self.offered, self.threads.allowed_types
         return Acting(
-            tools=self.tool_node,
+            tools=tool_node(offered, self.threads.invocations),
             coroutines=offered.coroutines,
             policy=self.policy,
             limits=self.settings,
@@ -295,9 +290,9 @@ class Services:
         )
 
     @once
-    def kept(self) -> Kept:
+    def kept(self) -> KeptFolders:
         """What is kept for scripts outside of the workspace."""
-        return Kept(KeptFolders(self.settings, self.host.homes), self.policy.trusts)
+        return KeptFolders(self.settings, self.host.homes)
 
     @once
     def files(self) -> Workspace:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
-from langchain_core.tools import BaseTool
 from pydantic import AfterValidator
 
 from skills_agent.graph.places import process_environment
@@ -36,18 +35,17 @@ PageUrl = Annotated[str, AfterValidator(_readable_url)]
 
 def tools_of(_services: "Services") -> ExtraTools:
     """Return the tool. A proxy that the environment names leads to the web."""
-    return ExtraTools([fetch_tool(process_environment())])
-
-
-def fetch_tool(environment: Mapping[str, str] | None = None, is_allowed: IsAllowed = is_public) -> BaseTool:
-    """Return fetch_url; `environment` may name a proxy. `is_allowed` is for tests, as in `fetch`."""
-    return declare(_FetchTool(environment or {}, is_allowed).fetch_url)
+    return ExtraTools([declare(FetchTool(process_environment()).fetch_url)])
 
 
 @dataclass(frozen=True)
-class _FetchTool:
+class FetchTool:
+    """What fetch_url does."""
+
     environment: Mapping[str, str]
-    is_allowed: IsAllowed
+    """It may name a proxy."""
+    is_allowed: IsAllowed = is_public
+    """For tests, as in `fetch`."""
 
     def fetch_url(self, url: PageUrl, start: Start = None, lines: Lines = None) -> str:
         """Get a web page by its http address."""

@@ -7,11 +7,12 @@ from langchain_core.tools import BaseTool
 
 from skills_agent.graph.tools.ask_user import AskUserArguments, ask_user
 from skills_agent.graph.tools.declare import declare
+from skills_agent.graph.tools.edit import EditArguments
 from skills_agent.graph.tools.equipment import Equipment
-from skills_agent.graph.tools.execution import script_tool
-from skills_agent.graph.tools.files import file_tools
+from skills_agent.graph.tools.execution import Programs, RunScriptArguments
+from skills_agent.graph.tools.files import FileTools
 from skills_agent.graph.tools.plan import update_plan
-from skills_agent.graph.tools.skills import skill_tools
+from skills_agent.graph.tools.skills import SkillTools
 
 ORDER: Final = (
     *("update_plan", "read_file", "list_dir", "grep", "write_file", "edit_file", "ask_user", "run_command"),
@@ -25,12 +26,21 @@ ORDER: Final = (
 def build_tools(equipment: Equipment, of_extras: Sequence[BaseTool] = ()) -> list[BaseTool]:
     """Return every tool but `load_skill`, which the graph carries out itself."""
     settings = equipment.settings
+    files = FileTools(equipment.files, settings.read_images)
+    skills = SkillTools(equipment.library, equipment.left_out, settings.read_images)
+    run_script = Programs(equipment).run_script
     tools = [
         declare(update_plan),
-        *file_tools(equipment.files, images=settings.read_images),
+        declare(files.read_file),
+        declare(files.list_dir),
+        declare(files.grep),
+        declare(files.write_file),
+        declare(files.edit_file, arguments=EditArguments),
         *([declare(ask_user, arguments=AskUserArguments)] if settings.approval == "ask" else []),
-        script_tool(equipment),
-        *skill_tools(equipment.library, left_out=equipment.left_out, images=settings.read_images),
+        declare(run_script, arguments=RunScriptArguments, with_artifact=True),
+        declare(skills.read_resource),
+        declare(skills.search_skills),
+        declare(skills.unload_skill),
         *of_extras,
     ]
     return sorted(tools, key=lambda tool: ORDER.index(tool.name) if tool.name in ORDER else len(ORDER))

@@ -1,7 +1,6 @@
 """What the tools work with; each part is made when a tool first needs it."""
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -14,17 +13,15 @@ from skills_agent.graph.kept_folders import KeptFolders
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.left_running import LeftRunning
-from skills_agent.graph.tools.skills import LeftOut, ThreadRuntime
+from skills_agent.graph.tools.skills import LeftOut
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.nodes.cancellation import Cancellation
+from skills_agent.nodes.policy import Policy
 from skills_agent.skills.confined import make_folder_beneath, refusing_links
 from skills_agent.skills.library.callers import Library
-from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.machine import Machine
 from skills_agent.skills.policy.lines import CommandLines
 from skills_agent.skills.scripts.runner import ScriptRunner
-from skills_agent.skills.skill import SkillRef
-from skills_agent.state.context import caller_of
 
 WORK_FOLDER: Final = Path(".agent", "work")
 
@@ -57,24 +54,6 @@ class Workdir:
             return self.workspace
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What is kept for scripts outside of the workspace."""
-
-    folders: KeptFolders
-    trusts: Callable[[SkillRef, Registry], bool]
-    """Whether the operator or a person vouches for this version of a skill."""
-
-    def home(self, ref: SkillRef, runtime: ThreadRuntime, registry: Registry) -> Path | None:
-        """Return the HOME of a skill's scripts."""
-        return self.folders.home(ref, caller_of(runtime), trusted=self.trusts(ref, registry))
-
-    def scratch(self, config: RunnableConfig) -> Path | None:
-        """Return the scratch folder of a thread; None where there is no thread."""
-        thread = config.get("configurable", {}).get("thread_id")
-        return self.folders.scratch(str(thread)) if thread else None
-
-
 class Equipment(Protocol):
     """What the tools work with: the services of the agent."""
 
@@ -95,8 +74,12 @@ class Equipment(Protocol):
         """Where they work."""
 
     @property
-    def kept(self) -> Kept:
-        """What is kept for them."""
+    def policy(self) -> Policy:
+        """Says whose skills are trusted."""
+
+    @property
+    def kept(self) -> KeptFolders:
+        """What is kept for them outside of the workspace."""
 
     @property
     def machine(self) -> Machine:

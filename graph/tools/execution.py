@@ -5,11 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from langchain_core.tools import BaseTool
 from langgraph.runtime import get_runtime
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
-from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.equipment import Equipment
 from skills_agent.graph.tools.live_output import live_output
 from skills_agent.graph.tools.skills import ThreadRuntime, loaded_skill
@@ -69,11 +67,6 @@ class RunScriptArguments(BaseModel):
     network: Hosts = ()
 
 
-def script_tool(equipment: Equipment) -> BaseTool:
-    """Return run_script."""
-    return declare(Programs(equipment).run_script, arguments=RunScriptArguments, with_artifact=True)
-
-
 class FoundSkill(NamedTuple):
     """A loaded skill that a call names."""
 
@@ -119,7 +112,8 @@ class Programs:
         needs = registry.needs(ref)
         self._install(needs, ref, runtime)
         request = self.equipment.machine.equip(request, needs)
-        return replace(request, home=self.equipment.kept.home(ref, runtime, registry))
+        trusted = self.equipment.policy.trusts(ref, registry)
+        return replace(request, home=self.equipment.kept.home(ref, caller_of(runtime), trusted=trusted))
 
     def _install(self, needs: Sequence[Need], ref: SkillRef, runtime: ThreadRuntime) -> None:
         """Install what a person approved with this call, and nothing else. Raises InstallError."""
@@ -176,13 +170,14 @@ class Programs:
 
     def prepared(self, request: ScriptRequest, stdin: str | None, runtime: ThreadRuntime) -> ScriptRequest:
         """Return the request with what its call and its thread bring."""
+        thread = runtime.config.get("configurable", {}).get("thread_id")
         return replace(
             request,
             stdin=stdin,
             stop=self._stop(),
             writable=self._approved_paths(request, runtime),
             variables={**request.variables, **call_attempt(runtime).variables},
-            scratch=self.equipment.kept.scratch(runtime.config),
+            scratch=self.equipment.kept.scratch(str(thread)) if thread else None,
         )
 
     def _approved_paths(self, request: ScriptRequest, runtime: ThreadRuntime) -> tuple[Path, ...]:

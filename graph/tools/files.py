@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from langchain_core.tools import BaseTool, ToolException
+from langchain_core.tools import ToolException
 
 from skills_agent.graph.tools.content import Lines, Start, excerpt, image_content, image_type
-from skills_agent.graph.tools.declare import declare
-from skills_agent.graph.tools.edit import MAX_EDITED, EditArguments, Edited, Replacement
+from skills_agent.graph.tools.edit import MAX_EDITED, Edited, Replacement
 from skills_agent.graph.tools.grep import search
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.skills.text import count
@@ -19,20 +18,14 @@ Glob = str | None
 """Of paths, such as docs/**/*.md."""
 
 
-def file_tools(workspace: Workspace, *, images: bool = False, grep_seconds: float = 5) -> list[BaseTool]:
-    """Return the five tools; with `images`, read_file shows images to the model."""
-    tools = _FileTools(workspace, images, grep_seconds)
-    return [
-        *(declare(each) for each in (tools.read_file, tools.list_dir, tools.grep, tools.write_file)),
-        declare(tools.edit_file, arguments=EditArguments),
-    ]
-
-
 @dataclass(frozen=True)
-class _FileTools:
+class FileTools:
+    """What the five tools do."""
+
     workspace: Workspace
-    images: bool
-    grep_seconds: float
+    images: bool = False
+    """Whether read_file shows images to the model."""
+    grep_seconds: float = 5
 
     def read_file(self, path: str, start: Start = None, lines: Lines = None) -> str | list[dict[str, Any]]:
         """Read a file of the working folder."""

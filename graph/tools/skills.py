@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import ToolMessage
-from langchain_core.tools import BaseTool, ToolException
+from langchain_core.tools import ToolException
 from langgraph.prebuilt import ToolRuntime
 from langgraph.types import Command
 
 from skills_agent.graph.tools.content import Lines, Start, excerpt, image_content, image_type
-from skills_agent.graph.tools.declare import declare
 from skills_agent.skills.errors import ResourceNotTextError, SkillError, list_names
 from skills_agent.skills.format.instructions import heading_lines, section_of
 from skills_agent.skills.library.callers import Library
@@ -36,12 +35,6 @@ LeftOut = Callable[[Catalog, Context], frozenset[str]]
 """Returns the names of the skills that a request may not load."""
 
 
-def skill_tools(library: Library, *, left_out: LeftOut, images: bool) -> list[BaseTool]:
-    """Return the three tools; with `images`, read_resource shows images to the model."""
-    tools = _SkillTools(library, left_out, images)
-    return [declare(tools.read_resource), declare(tools.search_skills), declare(tools.unload_skill)]
-
-
 def loaded_skill(runtime: ThreadRuntime, name: str) -> LoadedSkill:
     """Return a loaded skill. Raises ToolException for one that is not."""
     ledger = active_skills(runtime.state.get("skills_loaded"))
@@ -51,10 +44,13 @@ def loaded_skill(runtime: ThreadRuntime, name: str) -> LoadedSkill:
 
 
 @dataclass(frozen=True)
-class _SkillTools:
+class SkillTools:
+    """What the three tools do."""
+
     library: Library
     left_out: LeftOut
     images: bool
+    """Whether read_resource shows images to the model."""
 
     def search_skills(self, query: str, runtime: ThreadRuntime) -> str:
         """Find skills for a task, also ones that are not listed."""

@@ -48,26 +48,17 @@ def install(site: Path, code: str = EXTRA) -> str:
     return str(site)
 
 
-def test_a_command_of_an_extra_runs_and_is_listed_last(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_command_of_an_extra_runs_and_is_listed_unimported(cli: CommandLine, tmp_path: Path) -> None:
     path = install(tmp_path / "site")
     for words, said in (["forecast"], "It will rain"), (["skills", "thunder"], "no skill for thunder"):
         done = cli.run_process(*words, PYTHONPATH=path)
         assert (done.code, done.err) == (0, "")
         assert said in done.out
+    (tmp_path / "site" / "weather" / "commands.py").write_text("raise SystemExit(9)")
     listed = cli.run_process("-h", PYTHONPATH=path).out
     assert listed.index("  studio ") < listed.index("  forecast  Say what the weather will be.")
     assert "Find skills for bad weather." in cli.run_process("skills", "-h", PYTHONPATH=path).out
-
-
-def test_a_command_of_the_core_stays_what_it_is(cli: CommandLine, tmp_path: Path) -> None:
-    done = cli.run_process("ask", "-h", PYTHONPATH=install(tmp_path / "site"))
-    assert "QUESTION" in done.out
-
-
-def test_a_list_of_commands_imports_no_extra_but_its_init(cli: CommandLine, tmp_path: Path) -> None:
-    path = install(tmp_path / "site")
-    (tmp_path / "site" / "weather" / "commands.py").write_text("raise SystemExit(9)")
-    assert cli.run_process("-h", PYTHONPATH=path).code == 0
+    assert "QUESTION" in cli.run_process("ask", "-h", PYTHONPATH=path).out  # that of the core
 
 
 def test_an_extra_that_cannot_be_imported_is_one_line(cli: CommandLine, tmp_path: Path) -> None:

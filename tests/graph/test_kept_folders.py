@@ -3,15 +3,17 @@
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from skills_agent.graph.kept_folders import KeptFolders, homes_of, scratch_place
+from skills_agent.graph.kept_folders import HomeOwner, KeptFolders, homes_of, scratch_place
 from skills_agent.graph.places import trust_file_of
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.threads import Threads
+from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.context import Context
@@ -86,50 +88,52 @@ def test_callers_do_not_share_a_home(make_agent: MakeAgent, skills_dir: Path) ->
         assert counted(make_agent([*RUN, "done"], thread=user, **FREE), Context(user_id=user)) == 1
 
 
-def test_a_home_is_this_users_alone(make_agent: MakeAgent, skills_dir: Path, state: Path) -> None:
-    counter(skills_dir, "chmod 777 ~; umask 0; echo x > ~/x; echo 1")
-    agent = make_agent([*RUN, *RUN, "done"], **FREE)
-    counted(agent)
-    (home,) = homes_of(agent.settings)
-    for folder in (home.folder.parent, home.folder.parent.parent):
-        assert folder.stat().st_mode & 0o777 == 0o700
-    assert KeptFolders(agent.settings).home(SkillRef(*home.owner[:3]), None, trusted=False) == home.folder
-    assert home.folder.stat().st_mode & 0o777 == 0o700
+@pytest.fixture
+def settings(tmp_path: Path, workspace: Path) -> Settings:
+    return Settings(workspace=workspace, home=tmp_path / "home")
 
 
-@pytest.mark.parametrize("kind", ["link", "pipe", "file"])
-@pytest.mark.variants
-def test_what_is_planted_in_place_of_a_home_is_refused(
-    make_agent: MakeAgent, skills_dir: Path, tmp_path: Path, kind: str
-) -> None:
-    counter(skills_dir)
-    agent = make_agent([*RUN, "done"], thread="one", **FREE)
-    counted(agent)
-    (home,) = homes_of(agent.settings)
-    shutil.rmtree(home.folder)
-    if kind == "link":
-        (tmp_path / "elsewhere").mkdir()
-        home.folder.symlink_to(tmp_path / "elsewhere")
-    elif kind == "pipe":
-        os.mkfifo(home.folder)
-    else:
-        home.folder.touch()
-    agent = make_agent([*RUN, "done"], thread="two", **FREE)
-    agent.say("count")
-    (refused,) = agent.tool_messages("run_script")
-    assert (refused.status, "Not run: " in refused.text) == ("error", True)
-    assert not (tmp_path / "elsewhere/count").exists()
-
-
-def test_a_planted_owner_is_not_believed(tmp_path: Path, workspace: Path, state: Path) -> None:
-    settings = Settings(workspace=workspace, home=tmp_path / "home")
+def home_of(settings: Settings) -> Path | None:
     ref = SkillRef("counter", "user", "/skills/counter/SKILL.md")
-    home = KeptFolders(settings).home(ref, None, trusted=True)
+    return KeptFolders(settings).home(ref, None, trusted=True)
+
+
+def test_a_home_is_this_users_alone_whatever_a_script_does_to_it(settings: Settings) -> None:
+    home = home_of(settings)
     assert home
-    (home / "owner.json").write_text(
-        json.dumps({**dict.fromkeys(("source", "path", "user"), ""), "name": "other"})
-    )
+    home.chmod(0o777)
+    assert home_of(settings) == home
+    for folder in (home, home.parent, home.parent.parent):
+        assert folder.stat().st_mode & 0o777 == 0o700
+    (home / "owner.json").write_text(json.dumps(HomeOwner("other", "", "", "", trusted=True)._asdict()))
     assert [(each.owner.name, each.folder) for each in homes_of(settings)] == [("counter", home)]
+
+
+@pytest.mark.parametrize("plant", [lambda home: home.symlink_to("/tmp"), os.mkfifo, Path.touch])
+def test_what_is_planted_in_place_of_a_home_is_refused(
+    settings: Settings, plant: Callable[[Path], object]
+) -> None:
+    home = home_of(settings)
+    assert home
+    home.rmdir()
+    plant(home)
+    with pytest.raises(ScriptError, match="Not run: "):
+        home_of(settings)
+
+
+@pytest.mark.parametrize("planted", ["{}", "link"])
+def test_a_planted_owner_is_not_taken(settings: Settings, tmp_path: Path, planted: str) -> None:
+    home = home_of(settings)
+    assert home
+    owner = home.parent / "owner.json"
+    if planted == "link":
+        owner.rename(tmp_path / "theirs")
+        owner.symlink_to(tmp_path / "theirs")
+        assert (home_of(settings), [*homes_of(settings)]) == (None, [])
+    else:
+        owner.write_text(planted)
+        assert home_of(settings) == home
+        assert [each.owner.name for each in homes_of(settings)] == ["counter"]
 
 
 def test_scripts_run_where_nothing_can_be_kept(
@@ -142,18 +146,6 @@ def test_scripts_run_where_nothing_can_be_kept(
     assert counted(agent) == 1
     assert "GONE with it:\n" in agent.tool_messages("run_script")[0].text
     assert "nothing is kept for scripts" in caplog.text
-
-
-DEEP = """
-import os, sys
-for place in sys.argv[1:]:
-    folder = os.open(place, os.O_RDONLY)
-    for _ in range(3000):
-        os.mkdir("a", dir_fd=folder)
-        inner = os.open("a", os.O_RDONLY, dir_fd=folder)
-        os.close(folder)
-        folder = inner
-"""
 
 
 # --- the scratch of a thread ---

@@ -326,29 +326,34 @@ def test_ids_of_checkpoints_follow_those_that_are_kept(monkeypatch: pytest.Monke
     assert len({*made, kept}) == 4, hint
 
 
-LANGSMITH = ("LANGGRAPH_AUTH_TYPE", "LANGSMITH_AUTH_ENDPOINT", "LANGSMITH_TENANT_ID")
+USERS = (
+    {"LANGGRAPH_AUTH": '{"path": "./users.py:auth"}'},
+    dict.fromkeys(("LANGGRAPH_AUTH_TYPE", "LANGSMITH_AUTH_ENDPOINT", "LANGSMITH_TENANT_ID"), "langsmith"),
+)
+"""Variables that say that there are users."""
+LOOK = f"""
+import importlib, os
+from langgraph_api import config
+from skills_agent.graph.langgraph_inside import server_access
+usual = dict(os.environ)
+for auth in ({{}}, *{USERS!r}):
+    os.environ.clear()
+    os.environ.update(usual | auth)
+    importlib.reload(config)
+    print(*server_access())
+"""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("auth", "has_users"),
-    [
-        ({}, False),
-        ({"LANGGRAPH_AUTH": '{"path": "./users.py:auth"}'}, True),
-        (dict.fromkeys(LANGSMITH, "langsmith"), True),
-    ],
-)
-def test_the_configuration_of_a_server_says_who_may_come_in(auth: dict[str, str], has_users: bool) -> None:
+def test_the_configuration_of_a_server_says_who_may_come_in() -> None:
     pytest.importorskip("langgraph_api")
     served = {"DATABASE_URI": ":memory:", "REDIS_URI": "fake", "CORS_CONFIG": '{"allow_origins": ["x"]}'}
-    program = "from skills_agent.graph.langgraph_inside import server_access; print(*server_access())"
     done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, **served, **auth},
-        capture_output=True,
-        text=True,
+        [sys.executable, "-c", LOOK], env={**os.environ, **served}, capture_output=True, text=True
     )
-    assert done.stdout.strip() == f"{{'allow_origins': ['x']}} {has_users}", (
+    assert done.stdout.splitlines() == [
+        f"{{'allow_origins': ['x']}} {has_users}" for has_users in (False, True, True)
+    ], (
         "LangGraph's server keeps its configuration elsewhere: see where it reads `http.cors` and `auth` of "
         f"langgraph.json now. {done.stderr}"
     )

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -179,20 +180,29 @@ def test_a_users_file_that_does_not_fit_is_refused_with_its_path(tmp_path: Path,
         Settings.load()
 
 
-@pytest.mark.parametrize("mode", [0o620, 0o602])
-def test_a_users_file_that_others_can_write_is_refused_with_the_command_that_repairs_it(
-    tmp_path: Path, mode: int
+def fifo(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda file: file.chmod(0o620), "chmod go-w"),
+        (lambda file: file.chmod(0o602), "chmod go-w"),
+        (fifo, "not a regular file"),
+        pytest.param(
+            lambda file: os.chown(file, 65534, 65534),
+            "another user",
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away"),
+        ),
+    ],
+)
+def test_a_users_file_that_others_may_have_written_is_refused(
+    tmp_path: Path, change: Callable[[Path], object], says: str
 ) -> None:
-    file = users_config(tmp_path, 'sandbox = "off"')
-    file.chmod(mode)
-    with pytest.raises(SettingsError, match=f"chmod go-w {file}"):
-        Settings.load()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_a_users_file_of_another_user_is_refused(tmp_path: Path) -> None:
-    os.chown(users_config(tmp_path, 'sandbox = "off"'), 65534, 65534)
-    with pytest.raises(SettingsError, match="another user"):
+    change(users_config(tmp_path, 'sandbox = "off"'))
+    with pytest.raises(SettingsError, match=says):
         Settings.load()
 
 
@@ -203,14 +213,6 @@ def test_the_users_file_is_closed_to_scripts_wherever_it_is(
     settings = Settings.load(tmp_path)
     (tmp_path / "settings" / "skills-agent").mkdir(parents=True)
     assert tmp_path / "settings" / "skills-agent" in closed_places(settings)
-
-
-def test_a_users_file_that_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
-    file = users_config(tmp_path, "")
-    file.unlink()
-    os.mkfifo(file)
-    with pytest.raises(SettingsError, match="not a regular file"):
-        Settings.load()
 
 
 @pytest.mark.parametrize(

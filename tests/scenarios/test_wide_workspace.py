@@ -8,7 +8,7 @@ import pytest
 from skills_agent.graph import build_graph
 from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings, SettingsError
-from skills_agent.graph.tools.files import file_tools
+from skills_agent.graph.tools.files import FileTools
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.skills.policy.secret_places import obeyed_in_homes, secret_places
 from skills_agent.skills.scripts.runner import ScriptRequest
@@ -83,9 +83,9 @@ def test_file_tools_refuse_the_secrets(home: Path, make_agent: MakeAgent, secret
 
 
 def test_everything_else_is_open(home: Path) -> None:
-    tools = {tool.name: tool for tool in file_tools(Workspace(home, secret_places(home, home)))}
-    assert tools["read_file"].invoke({"path": "notes.txt"}) == "mine"
-    assert "mine" in tools["grep"].invoke({"pattern": "mine"})
+    files = FileTools(Workspace(home, secret_places(home, home)))
+    assert files.read_file("notes.txt") == "mine"
+    assert "mine" in files.grep("mine")
 
 
 @needs_bwrap

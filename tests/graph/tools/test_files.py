@@ -16,7 +16,8 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import ToolException
 
 from skills_agent.graph.tools.content import excerpt
-from skills_agent.graph.tools.files import file_tools
+from skills_agent.graph.tools.declare import declare
+from skills_agent.graph.tools.files import FileTools
 from skills_agent.graph.tools.workspace import Workspace
 
 Call = Callable[..., str]
@@ -34,7 +35,9 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.fixture
 def call(workspace: Path) -> Call:
     """Return a function that calls a tool and gives its answer: `call("read_file", path="a")`."""
-    tools = {tool.name: tool for tool in file_tools(Workspace(workspace), grep_seconds=2)}
+    files = FileTools(Workspace(workspace), grep_seconds=2)
+    functions: list[Any] = [files.read_file, files.list_dir, files.grep, files.write_file]
+    tools = {tool.name: tool for tool in map(declare, functions)}
 
     def call(tool: str, /, **args: Any) -> str:
         answer = tools[tool].invoke({"name": tool, "args": args, "id": "1", "type": "tool_call"})
@@ -306,8 +309,7 @@ def test_a_pattern_that_never_ends_elsewhere_ends_here(call: Call, workspace: Pa
 def test_what_was_found_before_the_time_limit_is_given(workspace: Path) -> None:
     """Every line but the first takes a tenth of a second and more."""
     (workspace / "a.txt").write_text("b\n" + ("a" * 3_900 + "\n") * 500)
-    tools = {tool.name: tool for tool in file_tools(Workspace(workspace), grep_seconds=0.5)}
-    answer = tools["grep"].invoke({"pattern": "(.?){1000}b"})
+    answer = FileTools(Workspace(workspace), grep_seconds=0.5).grep("(.?){1000}b")
     assert answer.splitlines() == [
         "a.txt:1: b",
         "[stopped after 0.5 s; narrow the pattern, the path or the glob]",
@@ -347,8 +349,7 @@ def test_a_line_matches_as_if_it_were_alone(
     (folder / "a.txt").write_bytes("".join(line + end for line in lines).encode())
     matcher = re.compile(pattern.replace(r"\z", r"\Z"), re.ASCII)
     expected = [f"a.txt:{number}: {line}" for number, line in enumerate(lines, 1) if matcher.search(line)]
-    grep = next(tool for tool in file_tools(Workspace(folder)) if tool.name == "grep")
-    assert grep.invoke({"pattern": pattern}) == ("\n".join(expected) or "No line matches.")
+    assert FileTools(Workspace(folder)).grep(pattern) == ("\n".join(expected) or "No line matches.")
 
 
 def test_what_a_person_could_not_see_is_not_in_a_hit(call: Call, workspace: Path) -> None:
