@@ -1,6 +1,7 @@
 """The command line where a run was cut off in the middle of an effect, and where two run one thread."""
 
 import os
+import select
 import subprocess
 from collections.abc import Iterator
 
@@ -32,9 +33,12 @@ class Cut:
         self.gate = (cli.workspace / "gate").open("w")
 
     def kill(self) -> None:
-        """End the agent, and let no later script wait."""
+        """End the agent, and its script with it; let no later script wait."""
         self.process.kill()
         self.process.communicate(timeout=60)
+        readers = select.poll()
+        readers.register(self.gate, 0)
+        assert readers.poll(60_000), "the script outlives its agent"
         self.gate.close()
         (self.cli.workspace / "gate").unlink()
         (self.cli.workspace / "gate").write_text("")
