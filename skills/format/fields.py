@@ -101,8 +101,6 @@ FIELDS: Final = (
 _BY_NAME: Final[Mapping[str, Field]] = {field.name: field for field in FIELDS} | {
     "when_to_use": next(field for field in FIELDS if field.name == "when-to-use")  # as usual as the other
 }
-_PLAIN: Final = frozenset(field.name for field in FIELDS if field.in_spec and field.effect != "none")
-"""Keys of which there is nothing to report: nearly all of nearly every skill."""
 _ALSO_IN_METADATA: Final = frozenset(
     field.name for field in FIELDS if field.read and not field.in_spec and field.effect != "none"
 )
@@ -163,9 +161,6 @@ def _keys_of_fields(frontmatter: Frontmatter, findings: list[Finding]) -> Mappin
     """Return the key that holds each field; of several the last one that is spelled as it should be."""
     keys: dict[str, str] = {}
     for key in frontmatter.fields:
-        if key in _PLAIN and key not in keys:
-            keys[key] = key
-            continue
         field = find_field(key)
         earlier = keys.get(field.name) if field else None
         line = frontmatter.lines.get(key)

@@ -6,10 +6,6 @@ Discovery reads this of every skill, so it imports `packaging` only where versio
 import re
 from typing import Final, NamedTuple
 
-_CLAUSE: Final = r"(?:===|[<>=!~]=|[<>])[ \t]*[\w.*+!-]+"
-_FORM: Final = re.compile(
-    rf"(?P<name>[^\s,<>=!~]+)(?:[ \t]*(?P<specifier>{_CLAUSE}(?:[ \t]*,[ \t]*{_CLAUSE})*))?(?![^\s,])"
-)
 _SPLIT: Final = re.compile(r"(?P<name>[^<>=!~]*[^<>=!~\s])\s*(?P<specifier>[<>=!~].*)?")
 
 
@@ -37,14 +33,8 @@ def requirement_of(text: str) -> Requirement:
 
 def split_requirements(text: str) -> tuple[str, ...]:
     """Return the entries of a text with blanks or commas between them: `chart-kit>=1.2,<2 csv-report`."""
-    if not any(sign in text for sign in "<>=!~"):  # nearly always
-        return tuple(text.replace(",", " ").split())
-    found, end = [], 0
-    for match in _FORM.finditer(text):
-        found += text[end : match.start()].replace(",", " ").split()
-        found.append(requirement_of(match[0]).text)
-        end = match.end()
-    return (*found, *text[end:].replace(",", " ").split())
+    joined = re.sub(" ?(,?) ?([<>=!~]+) ?", r"\1\2", " ".join(text.split()))  # no blanks within an entry
+    return tuple(filter(None, re.split(" |,(?![<>=!~])", joined)))
 
 
 def is_specifier(text: str) -> bool:

@@ -10,7 +10,7 @@ from langgraph.store.memory import InMemoryStore
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.library.resources import read_resource, resources
 from skills_agent.skills.sources.protocol import SkillFile
-from skills_agent.sources.backend import BackendSource, FileBackend
+from skills_agent.sources.backend import BackendSource
 from skills_agent.sources.store import StoreSource
 from tests.folder_backend import FolderBackend
 from tests.skills.sources.skill_files import codes, folders, put, text
@@ -160,17 +160,6 @@ def test_a_store_backend_and_a_store_source_see_the_same_skills(deepagents: Any)
         path = source.scan().skills[0].path
         assert source.read(path, 1_000) == text("a").encode()
         assert [*source.fetch(path)][1] == SkillFile("logo.png", b"\x89PNG\xff")
-
-
-def test_a_composite_of_backends_is_one_source(deepagents: Any, tmp_path: Path) -> None:
-    put(tmp_path / "skills", "a")
-    store = InMemoryStore()
-    team: FileBackend = deepagents.StoreBackend(store=store, namespace=lambda _: ("team",))
-    files = deepagents.FilesystemBackend(root_dir=tmp_path, virtual_mode=True)
-    backend = deepagents.CompositeBackend(default=files, routes={"/team/": team})
-    backend.write("/team/skills/b/SKILL.md", text("b"))
-
-    assert folders(BackendSource(backend, "all", path="/")) == ["a", "b"]
 
 
 def test_a_link_out_of_a_confined_backend_is_not_read(deepagents: Any, tmp_path: Path) -> None:

@@ -96,12 +96,3 @@ def test_a_user_id_that_cannot_be_one_is_refused_clearly(workspace: Path, store:
     config = {"configurable": {"thread_id": "1"}}
     with pytest.raises(SkillError, match="user id"):
         graph.invoke({"messages": [HumanMessage("hi")]}, config, context=Context(user_id="  "))
-
-
-async def test_it_works_asynchronously(workspace: Path, store: InMemoryStore) -> None:
-    graph = graph_of(workspace, store, LOAD_AND_READ)
-    config = {"configurable": {"thread_id": "1"}}
-    result = await graph.ainvoke(
-        {"messages": [HumanMessage("plan")]}, config, context=Context(user_id="alice")
-    )
-    assert result["loaded"] == ["secret-plan"]

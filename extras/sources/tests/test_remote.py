@@ -1,19 +1,13 @@
 """Skills behind URLs: real archives, fsspec's memory and a real web server, friendly and not."""
 
-import os
 import sys
 import time
 import zipfile
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from skills_agent.skills.confined import parts_of
 from skills_agent.skills.errors import SkillUnreadableError, SourceAddressError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.library.resources import read_resource, resources
@@ -284,38 +278,3 @@ def test_a_place_that_is_too_large_is_listed_in_part(
 
     assert 0 < len(folders(source)) <= 3
     assert codes(source) == ["scan-limit"]
-
-
-def test_skills_too_deep_are_reported(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
-        archive.writestr("1/2/3/4/5/6/deep/SKILL.md", text("deep"))
-        archive.writestr("1/2/3/4/5/6/7/too-deep/SKILL.md", text("too-deep"))
-        archive.writestr("/".join("abcdefghijklmnopqrst") + "/SKILL.md", text("t"))
-    source = RemoteSource(f"zip://::{tmp_path}/skills.zip", "company")
-
-    assert folders(source) == ["deep"]
-    assert codes(source) == ["scan-limit", "scan-limit"]
-
-
-names = st.lists(st.text(alphabet="a.\\/ \0", min_size=1, max_size=6), max_size=5)
-
-
-@given(names)
-def test_no_name_that_a_place_lists_leads_out_of_a_skill(names: list[str]) -> None:
-    memory: Any = fsspec.filesystem("memory")
-    root = f"/names-{os.getpid()}"
-    memory.makedirs(f"{root}/s", exist_ok=True)
-    try:
-        memory.pipe_file(f"{root}/s/SKILL.md", b"x")
-        for name in names:
-            memory.store[f"{root}/s/{name}"] = memory.store[f"{root}/s/SKILL.md"]
-        source = RemoteSource(f"memory:/{root}", "company")
-        for found in source.scan().skills:
-            with suppress(FileNotFoundError):  # fsspec's memory cannot open all that it lists
-                for file in source.fetch(found.path):
-                    assert parts_of(file.path) == tuple(file.path.split("/"))
-                    assert file.content == b"x"
-    finally:
-        for path in [path for path in memory.store if path.startswith(root)]:
-            del memory.store[path]
-        memory.pseudo_dirs[:] = [path for path in memory.pseudo_dirs if not path.startswith(root)]

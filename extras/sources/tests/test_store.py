@@ -2,18 +2,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langgraph.graph import END, START, StateGraph
-from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, SearchItem
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
-from skills_agent.skills.confined import parts_of
 from skills_agent.skills.errors import PublishError, SourceAddressError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources.namespaces import checked_namespace, user_namespace
@@ -175,18 +172,6 @@ def test_a_changed_skill_is_seen_at_the_next_refresh_even_within_a_second(store:
     assert registry.load(ref).instructions.endswith("two")
 
 
-def test_a_deleted_skill_is_gone(store: BaseStore) -> None:
-    put(store, (*ALICE, "a"))
-    source = StoreSource(store, ALICE)
-    path = source.scan().skills[0].path
-
-    store.delete((*ALICE, "a"), "SKILL.md")
-
-    with pytest.raises(FileNotFoundError):
-        source.read(path, 100)
-    assert source.scan().skills == ()
-
-
 def test_skills_lie_in_folders_of_any_depth_that_is_searched(store: BaseStore) -> None:
     put(store, (*ALICE, "team", "a"))
     put(store, (*ALICE, *"1234567", "too-deep"))
@@ -240,29 +225,6 @@ def test_a_thousand_bad_items_are_a_short_report() -> None:
     source = StoreSource(store, ALICE)
 
     assert len(source.scan().diagnostics) == 50
-
-
-names = st.one_of(
-    st.sampled_from(
-        ["SKILL.md", "..", "/", "a/../../SKILL.md", "//SKILL.md", "x/./SKILL.md", "\0", "\ud800"]
-    ),
-    st.text(alphabet="a./\0\\ ", max_size=8),
-)
-
-
-@given(st.lists(st.tuples(names, names), max_size=6))
-def test_no_name_in_a_store_leads_out_of_a_skill(keys: list[tuple[str, str]]) -> None:
-    store = InMemoryStore()
-    for one, other in keys:
-        store.put((*ALICE, "skill"), f"{one}/{other}", {"content": "x"})
-        store.put(ALICE, one, {"content": "x"})
-    source = StoreSource(store, ALICE)
-
-    for found in source.scan().skills:
-        assert ".." not in found.path.split("/")
-        for file in source.fetch(found.path):
-            assert parts_of(file.path) == tuple(file.path.split("/"))
-            assert file.content == b"x"
 
 
 @given(st.binary(max_size=200))
@@ -356,11 +318,6 @@ def test_a_link_out_of_the_folder_is_not_published(tmp_path: Path, folder: Path)
     assert "secret.md" not in publish(InMemoryStore(), ALICE, folder)
 
 
-def test_a_folder_that_is_no_skill_is_not_published(folder: Path) -> None:
-    with pytest.raises(PublishError, match=r"no SKILL\.md"):
-        publish(InMemoryStore(), ALICE, folder / "scripts")
-
-
 def test_a_folder_that_cannot_be_named_in_a_store_is_not_published(folder: Path) -> None:
     store = InMemoryStore()
 
@@ -369,32 +326,3 @@ def test_a_folder_that_cannot_be_named_in_a_store_is_not_published(folder: Path)
 
     assert caught.value.code == "skill-not-published"
     assert store.search(()) == []
-
-
-# In a graph
-
-
-class State(TypedDict, total=False):
-    names: list[str]
-    at: list[str]
-
-
-def discover(state: State, runtime: Runtime[None]) -> State:
-    assert isinstance(runtime.store, BaseStore)
-    registry = Registry([StoreSource(runtime.store, ALICE)])
-    catalog = registry.refresh()
-    loaded = [registry.load(skill.ref).instructions for skill in catalog.skills]
-    return {"names": [skill.name for skill in catalog.skills], "at": loaded}
-
-
-async def test_a_node_finds_skills_in_the_store_of_the_run(store: BaseStore, folder: Path) -> None:
-    publish(store, ALICE, folder)
-    built = StateGraph(State)
-    built.add_node("discover", discover)
-    built.add_edge(START, "discover")
-    built.add_edge("discover", END)
-    graph = built.compile(store=store)
-
-    assert graph.invoke({})["names"] == ["csv-report"]
-    if isinstance(store, InMemoryStore):
-        assert (await graph.ainvoke({}))["names"] == ["csv-report"]

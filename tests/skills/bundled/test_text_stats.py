@@ -65,12 +65,6 @@ def test_encodings(tmp_path: Path, content: bytes, encoding: str) -> None:
     assert (found["encoding"], found["terms"][0][0]) == (encoding, "café")
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    done = run(tmp_path, "nowhere.txt")
-    assert done.returncode == 2
-    assert "no such file: nowhere.txt" in done.stderr
-
-
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(b"\0\1\2")
     done = run(tmp_path, "x.bin")

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.skills.format.instructions import fill_in
+from tests.examples import trying
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,7 @@ def test_arguments_are_filled_in_as_claude_code_does(
     assert fill_in(written, arguments, names) == filled
 
 
+@trying(40)
 @given(st.text(), st.text(), st.lists(st.from_regex(r"[a-z]{1,5}", fullmatch=True), max_size=3))
 def test_filling_in_ends_and_keeps_what_is_no_placeholder(
     text: str, arguments: str, names: list[str]

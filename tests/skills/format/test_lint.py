@@ -1,13 +1,11 @@
 """Linting: the rules of discovery, as severe as the specification."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from skills_agent.skills.format.lint import lint
 from skills_agent.skills.format.rules import NEW_DESCRIPTION
-from skills_agent.skills.library.index import Strictness
 
 GOOD = "---\nname: csv-report\ndescription: Profile a CSV file. Use for tables.\n---\n\n# Title\n"
 
@@ -59,14 +57,6 @@ def test_a_folder_without_a_skill_is_an_error(tmp_path: Path) -> None:
     assert codes(tmp_path / "nowhere") == ["source-missing"]
 
 
-def test_instructions_are_linted_with_their_lines(tmp_path: Path) -> None:
-    write(tmp_path, GOOD + "\nBranch: !`git branch`\n")
-
-    (found,) = lint(tmp_path).findings
-
-    assert (found.code, found.severity, found.line) == ("command-in-instructions", "warning", 8)
-
-
 def test_instructions_that_nobody_can_read_are_an_error(tmp_path: Path) -> None:
     write(tmp_path, GOOD.encode() + b"\xff\n")
 
@@ -75,49 +65,12 @@ def test_instructions_that_nobody_can_read_are_an_error(tmp_path: Path) -> None:
     assert (found.code, found.severity) == ("skill-undecodable", "error")
 
 
-def test_a_file_over_the_limit_is_an_error(tmp_path: Path) -> None:
-    write(tmp_path)
-
-    assert [found.code for found in lint(tmp_path, Strictness(max_skill_bytes=10)).findings] == [
-        "skill-too-large"
-    ]
-
-
-def test_what_is_no_regular_file_is_an_error_and_never_opened(tmp_path: Path) -> None:
-    (tmp_path / "pipe").mkdir()
-    os.mkfifo(tmp_path / "pipe" / "SKILL.md")
-    (tmp_path / "folder" / "SKILL.md").mkdir(parents=True)
-
-    assert codes(tmp_path) == ["not-regular-file", "not-regular-file"]
-
-
-def test_a_link_out_of_the_folder_is_an_error(tmp_path: Path) -> None:
-    secret = write(tmp_path / "elsewhere")
-    (tmp_path / "mine" / "csv-report").mkdir(parents=True)
-    (tmp_path / "mine" / "csv-report" / "SKILL.md").symlink_to(secret)
-
-    (found,) = lint(tmp_path / "mine").findings
-
-    assert (found.code, found.severity) == ("link-outside", "error")
-
-
 def test_two_skills_of_one_name_and_names_that_look_alike_are_told(tmp_path: Path) -> None:
     write(tmp_path, GOOD, "a/csv-report")
     write(tmp_path, GOOD, "b/csv-report")
     write(tmp_path, GOOD.replace("csv", "сsv"), "сsv-report")  # with a Cyrillic letter
 
     assert sorted(codes(tmp_path)) == ["name-lookalike", "shadowed"]
-
-
-def test_a_bad_skill_never_hides_a_good_one(tmp_path: Path) -> None:
-    write(tmp_path, b"\xff\xfe\0", "bad-bytes")
-    write(tmp_path, "---\na: &a [*a]\n---\n", "bad-yaml")
-    good = write(tmp_path)
-
-    report = lint(tmp_path)
-
-    assert str(good) in report.skills
-    assert {Path(found.path).parent.name for found in report.findings} == {"bad-bytes", "bad-yaml"}
 
 
 @pytest.mark.parametrize(

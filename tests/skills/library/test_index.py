@@ -13,14 +13,11 @@ from pathlib import Path
 
 import msgspec.msgpack
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource, MemorySource
-from tests.examples import trying
 
 SKILL = "---\nname: {name}\ndescription: {description}\n---\nInstructions about {name}.\n"
 Change = Callable[[Path], None]
@@ -150,23 +147,14 @@ CHANGES = [
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_changed_between_two_processes_is_seen(skills: Path, index: Path, change: Change) -> None:
     before, _ = discover(skills, index)
+    before.search("herons")
     change(skills)
 
-    after, _ = discover(skills, index)
+    (after, _), (plain, _) = discover(skills, index), discover(skills, None)
 
-    assert seen(after) == seen(discover(skills, None)[0])
-    assert seen(after) != seen(before)
-
-
-@trying(25, with_fixtures=True)
-@given(changes=st.lists(st.sampled_from([add, add_within, change, change_what_shows_in_no_size])))
-def test_any_row_of_changes_is_seen(changes: list[Change], tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("changes")
-    put(folder / "skills" / "a")
-    for each in [*changes, delete, add_within][: len(changes)]:
-        each(folder / "skills")
-        with_index, _ = discover(folder / "skills", folder / "index")
-        assert seen(with_index) == seen(discover(folder / "skills", None)[0])
+    assert seen(before) != seen(after) == seen(plain)
+    for query in ("herons", "larks", "instructions about d", "e"):
+        assert after.search(query) == plain.search(query)
 
 
 def test_only_what_changed_is_read_by_the_next_process(skills: Path, index: Path) -> None:
@@ -238,17 +226,6 @@ def test_the_next_process_searches_without_reading_instructions(skills: Path, in
     assert source.reads == []
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_search_knows_what_changed_between_two_processes(skills: Path, index: Path, change: Change) -> None:
-    discover(skills, index)[0].search("herons")
-    change(skills)
-    catalog, _ = discover(skills, index)
-    plain, _ = discover(skills, None)
-
-    for query in ("herons", "larks", "instructions about d", "e"):
-        assert catalog.search(query) == plain.search(query)
-
-
 # A file in a bad state
 
 
@@ -283,30 +260,19 @@ def spoil_all(index: Path, spoil: Callable[[bytes], bytes]) -> None:
 
 
 @pytest.mark.parametrize("spoil", BAD_STATES)
-def test_a_bad_file_changes_no_answer(skills: Path, index: Path, spoil: Callable[[bytes], bytes]) -> None:
-    discover(skills, index)[0].search("herons")
-    spoil_all(index, spoil)
-
-    for _ in range(2):
-        catalog, _ = discover(skills, index)
-        assert seen(catalog) == seen(discover(skills, None)[0])
-        assert found(catalog, "instructions about b")[0] == "b"
-
-
-@pytest.mark.parametrize("spoil", BAD_STATES)
-def test_a_bad_file_is_made_anew(
-    skills: Path, index: Path, spoil: Callable[[bytes], bytes], caplog: pytest.LogCaptureFixture
+def test_a_bad_file_changes_no_answer_and_is_made_anew(
+    skills: Path, index: Path, spoil: Callable[[bytes], bytes]
 ) -> None:
     discover(skills, index)[0].search("herons")
     spoil_all(index, spoil)
-    for _ in range(2):  # a search that meets a bad file removes it, the next one makes it
-        discover(skills, index)[0].search("herons")
-    caplog.clear()
 
+    for _ in range(2):  # a search that meets a bad file removes it, the next one makes it
+        catalog, _ = discover(skills, index)
+        assert seen(catalog) == seen(discover(skills, None)[0])
+        assert found(catalog, "instructions about b")[0] == "b"
     source = Counting(skills)
     Registry([source], index=index).refresh().search("instructions herons")
     assert source.reads == []
-    assert not caplog.records
 
 
 @pytest.mark.parametrize(
@@ -345,14 +311,6 @@ def test_a_place_that_cannot_be_written_is_reported_once(
             assert found(registry.refresh(), "herons")
 
     assert len([record for record in caplog.records if "index not used" in record.message]) == 1
-
-
-def test_a_file_in_place_of_the_folder_is_no_obstacle(skills: Path, tmp_path: Path) -> None:
-    (tmp_path / "index").write_text("no folder")
-
-    catalog, _ = discover(skills, tmp_path / "index")
-
-    assert found(catalog, "instructions about b")[0] == "b"
 
 
 @pytest.mark.slow
@@ -395,20 +353,20 @@ print(json.dumps(sorted(names)))
 def test_processes_that_write_at_once_all_see_what_is_there(skills: Path, index: Path) -> None:
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", PROCESS, str(skills), str(index), "5", str(number)],
+            [sys.executable, "-c", PROCESS, str(skills), str(index), "3", str(number)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for number in range(4)
+        for number in range(3)
     ]
     outputs = [process.communicate(timeout=60) for process in processes]
 
-    assert [process.returncode for process in processes] == [0] * 4, [error for _, error in outputs]
+    assert [process.returncode for process in processes] == [0] * 3, [error for _, error in outputs]
     assert all({"a", "b", "c"} < set(json.loads(output)) for output, _ in outputs)
     assert all("Traceback" not in error for _, error in outputs)
     catalog, _ = discover(skills, index)
-    assert len(catalog.skills) == 3 + 4 * 5
+    assert len(catalog.skills) == 3 + 3 * 3
     assert len(catalog.search("herons", 100)) == len(catalog.skills)
     checked = sqlite3.connect(next(index.glob("*.sqlite")))
     assert checked.execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -28,13 +28,6 @@ SKILLS = [
 ]
 
 
-def test_everything_is_whole_while_it_fits() -> None:
-    listing = fit(SKILLS, 16_000)
-
-    assert [line.description for line in listing.lines] == [each.description for each in SKILLS]
-    assert (listing.omitted, listing.total, listing.is_whole) == (0, 10, True)
-
-
 LONG = [
     skill(f"skill-{number}", "Does it with care. " * 20 + f"Use when {number} is asked for.")
     for number in range(10)
@@ -85,18 +78,6 @@ def test_when_to_use_a_skill_is_the_last_that_its_description_loses(text: str, k
 def test_a_shortened_text_is_no_longer_than_asked_for(text: str, length: int) -> None:
     assert len(shortened(text, length)) <= max(length, 1)
     assert shortened(text, max(len(text), 1)) == text
-
-
-def test_what_does_not_fit_at_all_is_left_out_and_counted() -> None:
-    listing = fit(SKILLS, 100)
-
-    assert 0 < len(listing.lines) < 10
-    assert listing.omitted == 10 - len(listing.lines)
-    assert [line.skill.name for line in listing.lines] == [each.name for each in SKILLS][: len(listing.lines)]
-
-
-def test_a_description_is_one_line() -> None:
-    assert fit([skill("a", "one\n\ntwo  three")], 100).lines[0].description == "one two three"
 
 
 _SKILLS = st.lists(st.text(max_size=80), max_size=12).map(

@@ -1,7 +1,5 @@
 """Finding skills by words."""
 
-import threading
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +9,7 @@ from skills_agent.skills.search.tables import TextTables
 from skills_agent.skills.search.tokens import read_query
 from skills_agent.skills.search.words import SearchIndex, SearchText, search_texts
 from skills_agent.skills.sources import MemorySource
+from tests.examples import trying
 
 ENTRIES = [
     ("csv-report", "Profile any CSV file: rows, columns, totals."),
@@ -32,13 +31,6 @@ def test_words_are_found_in_other_forms() -> None:
     assert names("INVOICES")[0] == "invoice"
 
 
-def test_the_best_come_first_and_only_so_many() -> None:
-    hits = search_texts(ENTRIES, "csv report of git", 2)
-
-    assert len(hits) == 2
-    assert hits[0][1] >= hits[1][1] > 0
-
-
 def test_a_query_without_words_finds_nothing() -> None:
     assert names("") == names("?! ...") == names("zebra") == names("csv", limit=0) == []
 
@@ -55,34 +47,6 @@ def test_operators_of_the_index_are_only_words() -> None:
         "^csv",
     ):
         assert "csv-report" in names(query)
-
-
-@given(st.text(max_size=60))
-def test_any_query_is_answered(query: str) -> None:
-    assert all(score > 0 for _, score in search_texts(ENTRIES, query, 5))
-
-
-def test_instructions_count_when_they_are_indexed() -> None:
-    index = SearchIndex([SearchText("a", "does a"), SearchText("b", "does b", "uses the quarterly ledger")])
-
-    assert [match.position for match in index.search("quarterly ledger", 5)] == [1]
-
-
-def test_a_catalog_finds_its_skills_from_any_thread() -> None:
-    skills = {name: {"SKILL.md": f"---\nname: {name}\ndescription: {text}\n---\n"} for name, text in
-              (("csv-report", "Profiles CSV files."), ("notes", "Writes release notes."))}  # fmt: skip
-    catalog = Registry([MemorySource(skills)]).refresh()
-    found: list[str] = []
-
-    threads = [
-        threading.Thread(target=lambda: found.append(catalog.search("csv")[0].skill.name)) for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert found == ["csv-report"] * 4
 
 
 # Queries
@@ -206,9 +170,12 @@ def test_a_request_that_shares_a_word_by_chance_fits_none() -> None:
     assert fitting(request) == []
 
 
+OF_BIRDS = SearchIndex(BIRDS)
+
+
 @given(st.text(max_size=60))
-def test_fit_is_the_score_of_a_search_by_words(request: str) -> None:
-    assert all(0 < match.fit == match.score for match in SearchIndex(BIRDS).search(request, 5))
+def test_any_request_is_answered_and_fit_is_the_score_of_a_search_by_words(request: str) -> None:
+    assert all(0 < match.fit == match.score for match in OF_BIRDS.search(request, 5))
 
 
 def test_the_skill_that_fits_is_one_that_a_model_may_load() -> None:
@@ -224,38 +191,12 @@ def skill(description: str, instructions: str = "") -> dict[str, str | bytes]:
     return {"SKILL.md": f"---\ndescription: {description}\n---\n{instructions}\n"}
 
 
-def test_a_skill_is_found_by_its_instructions() -> None:
-    skills = {"close-books": skill("Ends a month."), "other": skill("Does something else.")}
-    skills["close-books"] = skill("Ends a month.", "Reconcile the quarterly ledger first.")
-    catalog = Registry([MemorySource(skills)]).refresh()
-
-    assert [hit.skill.name for hit in catalog.search("reconcile a ledger")] == ["close-books"]
-
-
 def test_long_instructions_do_not_hide_the_description() -> None:
     long = "Background reading about everything under the sun. " * 300
     skills = {"invoice": skill("Makes an invoice.", long), "other": skill("Files things.", "One invoice.")}
     catalog = Registry([MemorySource(skills)]).refresh()
 
     assert catalog.search("invoice")[0].skill.name == "invoice"
-
-
-def test_instructions_are_read_when_something_is_searched_and_only_once() -> None:
-    reads: list[str] = []
-
-    class Counting(MemorySource):
-        def read(self, path: str, limit: int) -> bytes:
-            reads.append(path)
-            return super().read(path, limit)
-
-    registry = Registry([Counting({name: skill("Does it.", "Words.") for name in ("a", "b", "c")})])
-    catalog = registry.refresh()
-    discovered = len(reads)
-    catalog.search("words")
-    searched = len(reads)
-    catalog.search("others")
-
-    assert (discovered, searched, len(reads)) == (3, 6, 6)
 
 
 def test_only_a_changed_skill_is_indexed_again() -> None:
@@ -268,7 +209,11 @@ def test_only_a_changed_skill_is_indexed_again() -> None:
 
     skills = {name: skill("Does it.", f"Words of {name}.") for name in ("a", "b", "c")}
     registry = Registry([Counting(skills)])
-    registry.refresh().search("words")
+    catalog = registry.refresh()
+    discovered = len(reads)
+    for query in ("words", "others"):
+        catalog.search(query)
+    assert (discovered, len(reads)) == (3, 6)  # the instructions with the first search
     reads.clear()
     skills["b"] = skill("Does it.", "Herons.")
     del skills["c"]
@@ -326,6 +271,7 @@ texts = st.lists(st.builds(SearchText, st.text(max_size=8), st.text(max_size=30)
 
 
 @pytest.mark.slow
+@trying(30)
 @given(texts, texts, st.text(max_size=20))
 def test_shared_tables_answer_like_those_of_one_index(
     one: list[SearchText], other: list[SearchText], query: str

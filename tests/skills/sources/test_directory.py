@@ -9,8 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.sources import DirectorySource, MemorySource, standard_sources, walk
-from skills_agent.skills.sources.protocol import Scan
+from skills_agent.skills.sources import DirectorySource, standard_sources, walk
 
 SKILL = "---\nname: {name}\ndescription: Does {name}.\n---\nDo it.\n"
 
@@ -51,41 +50,12 @@ def test_a_skill_in_another_skills_folder_is_found_and_its_files_are_its_own(tmp
     assert [file.path for file in source.fetch(str(outer))] == ["SKILL.md", "skills/shared.md"]
 
 
-def test_the_own_folders_of_a_skill_are_not_listed(tmp_path: Path) -> None:
-    put(tmp_path / "csv-report")
-    for own in ("scripts", "references", "assets", "more"):
-        (tmp_path / "csv-report" / own).mkdir()
-    source = DirectorySource(tmp_path, "user")
+def test_a_folder_that_is_missing_is_found_once_it_is_there(tmp_path: Path) -> None:
+    source = DirectorySource(tmp_path / "none", "user")
 
-    source.scan()
-
-    listed = {os.path.relpath(folder.path, tmp_path) for folder in source.folders}
-    assert listed == {".", "csv-report", "csv-report/more"}
-
-
-def test_a_folder_that_is_missing_is_not_walked_again_until_it_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, walks = DirectorySource(tmp_path / "none", "user"), list[str]()
-    scan = walk.Walk.scan
-
-    def counted(self: walk.Walk, *, required: bool) -> Scan:
-        walks.append("walk")
-        return scan(self, required=required)
-
-    monkeypatch.setattr(walk.Walk, "scan", counted)
-    assert [source.scan().skills for _ in range(3)] == [(), (), ()]
-    assert len(walks) == 1
+    assert source.scan() is source.scan()  # nothing is walked
     put(tmp_path / "none/csv-report")
     assert [each.folder for each in source.scan().skills] == ["csv-report"]
-
-
-def test_a_folder_of_no_skill_may_have_skills_in_folders_of_these_names(tmp_path: Path) -> None:
-    put(tmp_path / "team/assets/logo")
-    in_memory = MemorySource({"team": {"assets/logo/SKILL.md": SKILL.format(name="logo")}})
-
-    assert found_in(tmp_path)[0] == ["team/assets/logo/SKILL.md"]
-    assert [each.folder for each in in_memory.scan().skills] == ["logo"]
 
 
 def test_what_is_in_an_own_folder_is_a_skill_once_the_outer_one_is_none(tmp_path: Path) -> None:
@@ -97,14 +67,6 @@ def test_what_is_in_an_own_folder_is_a_skill_once_the_outer_one_is_none(tmp_path
     outer.unlink()
 
     assert [each.folder for each in source.scan().skills] == ["inner"]
-
-
-def test_a_folder_that_is_a_skill_itself_is_found(tmp_path: Path) -> None:
-    put(tmp_path / "csv-report")
-
-    found, _ = found_in(tmp_path / "csv-report")
-
-    assert found == ["SKILL.md"]
 
 
 @pytest.mark.parametrize("folder", [".git", "node_modules", "__pycache__", ".venv"])
@@ -296,15 +258,6 @@ def test_standard_sources_go_from_bundled_to_configured(tmp_path: Path) -> None:
     assert catalog.find("one").source == "configured"
     assert catalog.find("one", "project").path == str(project / ".agents/skills/x/SKILL.md")
     assert catalog.find("one@user").path == str(home / ".claude/skills/x/SKILL.md")
-
-
-def test_of_several_configured_folders_the_last_wins(tmp_path: Path) -> None:
-    put(tmp_path / "first/x", "one")
-    put(tmp_path / "second/x", "one")
-
-    sources = standard_sources(tmp_path, tmp_path, [tmp_path / "first", tmp_path / "second"], bundled=False)
-
-    assert Registry(sources).refresh().find("one").path == str(tmp_path / "second/x/SKILL.md")
 
 
 def test_a_folder_reached_twice_counts_once(tmp_path: Path) -> None:
