@@ -84,6 +84,7 @@ def test_of_a_trigger_case_only_the_skills_count(workspace: Path) -> None:
     ("limits", "text", "evidence", "passes"),
     [
         ({"calls": 1}, "It takes at most 1 calls.", "It took 2.", False),
+        ({"calls": 2}, "It takes at most 2 calls.", "It took 2.", True),
         ({"model_calls": 2}, "It takes at most 2 model calls.", "It took 3.", False),
         ({"tokens": 1_500}, "It takes at most 1,500 tokens.", "It took 1,600.", False),
         ({"seconds": 2.5}, "It takes at most 2.5 seconds.", "It took 3.", False),

@@ -162,9 +162,11 @@ def test_no_git_is_run(environments: Environments, registry: Registry, tmp_path:
     [
         ({"resolved": "https://evil.example/inner-2.5.0.tgz"}, "takes inner from evil.example"),
         ({"resolved": "../x", "link": True}, "takes inner from ../x"),
+        ({"link": True}, "takes inner from a link"),
         ({"resolved": "git+ssh://git@github.com/a/b.git#0"}, "takes inner from github.com"),
         ({"dependencies": {"far": "https://evil.example/x"}}, "takes far, for inner, from evil.example"),
         ({"integrity": None}, "no hash of inner"),
+        ({"integrity": "sha1-2jmj7l5rSw0yVb/vlWAYkK/YBwk="}, "no hash of inner"),
     ],
 )
 def test_a_list_that_leads_elsewhere_is_refused(entry: dict[str, Any], said: str) -> None:

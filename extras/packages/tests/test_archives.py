@@ -183,6 +183,7 @@ ARCHIVES: dict[str, tuple[bytes, str]] = {
     "wrong check sum": (zipped(MAIN, X, compress_type=0).replace(b"hellohello", b"jellohello", 1), "damaged"),
     "cut off": (ZIP[:-30], "damaged"),
     "bomb": (zipped(MAIN, BIG), "unpacks to more than 30,000,000 bytes"),
+    "bomb in files": (zipped(MAIN, *((f"greet/{n}", BIG[1][4:], FILE) for n in range(4))), "unpacks to"),
     "directory without end": (b"PK\x05\x06" + b"PK\x01\x02" * 500, "more than 400 entries"),
     "bomb by count": (zipped(MAIN, *MANY), "more than 400 entries"),
     "more files than a skill may have": (zipped(MAIN, *MANY[:300]), "200 files"),

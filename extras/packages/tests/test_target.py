@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from extras.packages.tests.installs import Installs
+from extras.packages.tests.installs import AT, Installs
+from skills_agent.packages.address import parse_address
 from skills_agent.packages.backups import KEPT
 from skills_agent.packages.errors import PackageError
+from skills_agent.packages.fetch import fetch
+from skills_agent.packages.installation import install, plan
 from skills_agent.packages.journal import Decision, Journal, Put
 from skills_agent.packages.lock import LOCK_FILE, parse_lock, read_lock
+from skills_agent.packages.offer import Wanted
 from skills_agent.packages.target import Target
 from skills_agent.skills.sources.walk import INSTALLING
 
@@ -36,6 +40,18 @@ def test_an_update_replaces_the_whole_folder_and_keeps_what_was_there(installs: 
     assert (backup.folder / "scripts" / "4.sh").read_text() == "echo one\n"
     assert backup.locked is not None
     assert backup.locked.digest == backup.digest
+
+
+def test_a_copy_that_changes_after_it_was_shown_is_not_installed(installs: Installs) -> None:
+    address = parse_address(str(installs.write("greet", "one")), installs.folder)
+    with installs.target.draft() as draft:
+        (draft / "0").mkdir()
+        offer = fetch(Wanted(address, draft / "0", frozenset(), installs.target.limits))
+        changes = plan(installs.target, [offer], AT)
+        (offer.skills[0].folder / "SKILL.md").write_text("another")
+        with pytest.raises(PackageError, match="was changed while it was shown"):
+            install(installs.target, draft, changes, AT)
+    assert installs.versions() == {}
 
 
 def test_a_link_in_the_place_of_a_skill_is_put_aside_and_not_what_it_leads_to(installs: Installs) -> None:

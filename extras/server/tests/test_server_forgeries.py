@@ -9,11 +9,6 @@ from typing import Any
 import httpx
 import pytest
 
-from skills_agent.graph.places import state_folder
-from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.backends import JOURNAL_FILE
-from skills_agent.graph.threads.journals import FileJournal
-from skills_agent.nodes.effects import JournalEntry
 from tests.langgraph_dev import Server
 from tests.scenarios.test_forged_records import blob, forged
 
@@ -202,36 +197,3 @@ def test_a_forged_journal_entry_in_the_store_is_not_even_read(server: Server, cl
     (answer,) = (each for each in messages_of(client, thread) if each.get("tool_call_id") == "call-x")
     assert answer["content"].startswith("Not run: superseded")
     assert "journal entry" not in server.log
-
-
-def test_the_journal_is_where_no_client_can_remove_or_replay_an_entry(
-    server: Server, client: httpx.Client
-) -> None:
-    call_id = "call-lost"
-    call = {"name": "write_file", "args": ARGUMENTS, "id": call_id, "type": "tool_call"}
-    thread = new_thread(client)
-    run(client, thread, input=HELLO)
-    folder = state_folder(Settings(workspace=server.workspace, home=server.folder))
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    journal = FileJournal(folder / JOURNAL_FILE)
-    journal.put(
-        JournalEntry(
-            thread=thread,
-            call_id=call_id,
-            tool="write_file",
-            digest=EFFECT,
-            run="r",
-            checkpoint="",
-            started="now",
-        )
-    )
-    found = client.post("/store/items/search", json={"namespace_prefix": ["skills-agent"]}).json()["items"]
-    for item in found:
-        place = {"namespace": item["namespace"], "key": item["key"]}
-        client.request("DELETE", "/store/items", json=place)
-    values = {"values": {"messages": [MESSAGE | {"tool_calls": [call]}]}, "as_node": "decide"}
-    assert client.post(f"/threads/{thread}/state", json=values).status_code == 200
-    run(client, thread, input=HELLO)
-    (answer,) = (each for each in messages_of(client, thread) if each.get("tool_call_id") == call_id)
-    assert "Whether it did its work is unknown" in answer["content"]
-    assert_nothing_ran(server)
