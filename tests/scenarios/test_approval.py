@@ -49,17 +49,6 @@ def test_the_question_has_the_schema_that_chat_uis_render(make_agent: MakeAgent)
     assert interrupt.response_schema is not None
 
 
-def test_approve_runs_the_call_once_and_is_remembered(make_agent: MakeAgent, workspace: Path) -> None:
-    agent = waiting(make_agent, RUN)
-    assert not (workspace / "log.txt").exists()
-    result = agent.answer({"type": "approve"})
-    assert (workspace / "log.txt").read_text() == "x"
-    assert result["answer"] == "done"
-    (grant,) = agent.values["grants"].values()
-    assert (grant["tool"], grant["decision"], grant["scope"]) == ("run_script", "approve", "call")
-    assert result["usage"]["thread"]["script_runs"] == 1
-
-
 def test_a_denied_call_never_reaches_the_tool(make_agent: MakeAgent, workspace: Path) -> None:
     agent = waiting(make_agent, RUN)
     result = agent.answer({"type": "reject", "message": "not on a Friday"})

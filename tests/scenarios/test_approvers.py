@@ -116,20 +116,6 @@ def test_no_approver_allows_what_was_refused_before(
     assert verdict_of(agent) == ("deny", by)
 
 
-def test_an_approver_sees_the_skill_and_the_caller(make_agent: MakeAgent, skills_dir: Path) -> None:
-    write_skill(skills_dir, "alpha", "Runs.", scripts__run_py="")
-    seen = []
-
-    def note(call: Call) -> str:
-        seen.append((call.tool, call.skill, call.spec.counts_as, call.caller))
-        return "deny"
-
-    run = call("run_script", skill="alpha", path="scripts/run.py")
-    agent = make_agent([calls(run), "done"], approvers=[note])
-    agent.say("go", skills=["alpha"], context=Context(user_id="ann"))
-    assert seen == [("run_script", "alpha", "script", "ann")]
-
-
 def test_the_approver_in_the_documentation_does_what_it_says(
     make_agent: MakeAgent, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.messages import HumanMessage
 
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
@@ -37,19 +37,6 @@ def test_the_description_budget_cuts_counts_and_says_how_to_see_the_rest(
     assert record.__dict__["omitted"] == 30 - shown
 
 
-def test_a_skill_that_is_never_listed_is_no_reason_to_warn_of_the_budget(
-    make_agent: MakeAgent, skills_dir: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    write_skill(skills_dir, "by-hand", "Hidden.\ndisable-model-invocation: true")
-    write_skill(skills_dir, "listed", "Shown.")
-    look = Recorder(["one"])
-    agent = make_agent(look.entries)
-    with caplog.at_level(logging.WARNING, logger="skills_agent"):
-        agent.say("hi")
-    assert ("- listed" in look.system, "by-hand" in look.system) == (True, False)
-    assert "description budget exceeded" not in caplog.messages
-
-
 def test_license_and_compatibility_are_in_the_receipt_and_cost_the_catalog_nothing(
     make_agent: MakeAgent, skills_dir: Path
 ) -> None:
@@ -65,33 +52,19 @@ def test_license_and_compatibility_are_in_the_receipt_and_cost_the_catalog_nothi
     assert "License: MIT. Compatibility: Needs &lt;git&gt;." in receipt.text
 
 
-@pytest.mark.parametrize(
-    ("head", "said"),
-    [
-        (
-            "context: fork\nagent: Explore\nmodel: opus\nhooks:\n  Stop: []",
-            ("context", "agent", "model", "hooks"),
-        ),
-        ("license: MIT", ()),
-    ],
-)
-def test_fields_without_effect_are_in_the_receipt_for_the_model_and_the_person(
-    make_agent: MakeAgent,
-    skills_dir: Path,
-    head: str,
-    said: tuple[str, ...],
-    caplog: pytest.LogCaptureFixture,
+def test_fields_without_effect_are_told_to_the_model_and_the_person(
+    make_agent: MakeAgent, skills_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write_skill(skills_dir, "alpha", f"Counts apples.\n{head}")
-    look = Recorder([calls(call("load_skill", name="alpha")), "done"])
-    agent = make_agent(look.entries)
+    fields = "context: fork\nagent: Explore\nmodel: opus\nhooks:\n  Stop: []"
+    write_skill(skills_dir, "alpha", f"Counts apples.\n{fields}")
+    recorder = Recorder([calls(call("load_skill", name="alpha")), "done"])
+    agent = make_agent(recorder.entries)
     agent.say("hi")
     (receipt,) = agent.tool_messages("load_skill")
-    (read,) = [each for each in look.prompts[-1] if isinstance(each, ToolMessage)]
     logged = "\n".join(each for each in caplog.messages if "no effect" in each)
-    for text in (receipt.text, read.text, logged):
-        assert ("o effect here" in text) == bool(said)
-        assert all(field in text for field in said)
+    for text in (receipt.text, recorder.end, logged):
+        assert "o effect here" in text
+        assert all(field in text for field in ("context", "agent", "model", "hooks"))
 
 
 def test_a_skill_of_a_weaker_source_can_be_asked_for(

@@ -21,7 +21,6 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -333,19 +332,6 @@ async def test_an_asynchronous_saver_is_read_strictly(tmp_path: Path, workspace:
             await graph.ainvoke({"messages": [HumanMessage("hi")]}, config)
         with pytest.raises(RecordTypeError):
             await graph.aget_state(config)
-
-
-@pytest.mark.slow
-def test_the_savers_of_postgres_are_read_strictly(
-    make_agent: MakeAgent, postgres_dsn: str, canary: Path
-) -> None:
-    with PostgresSaver.from_conn_string(postgres_dsn) as saver:
-        saver.setup()
-        agent = make_agent(["hello", "again"], checkpointer=saver)
-        agent.say("hi")
-        plant(saver, forged("single", f"touch {canary}"))
-        with pytest.raises(RecordTypeError, match=r"os\.system"):
-            agent.say("and?")
 
 
 class Colour(Enum):

@@ -72,13 +72,3 @@ def test_compressed_values_and_older_plain_ones_are_read_alike(saver: SqliteSave
     assert (kind, len(stored) < 200) == ("msgpack+zlib", True)
     with pytest.raises(NotImplementedError, match=r"msgpack\+zlib"):
         plain.loads_typed((kind, stored))
-
-
-def test_a_thread_of_a_plain_saver_goes_on_with_the_compressed_one(
-    make_agent: MakeAgent, skills_dir: Path, saver: SqliteSaver
-) -> None:
-    write_skill(skills_dir, "alpha", "Counts.", "ALPHA TEXT\n")
-    make_agent(["one", "two"], checkpointer=SqliteSaver(saver.conn)).say("hi", skills=["alpha"])
-    agent = make_agent(["one", "two"], checkpointer=saver)
-    assert agent.say("again")["answer"] == "two"
-    assert agent.values["skills_loaded"]["alpha"]["instructions"].startswith("ALPHA TEXT")

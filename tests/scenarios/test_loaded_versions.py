@@ -125,28 +125,6 @@ def test_a_skill_whose_folder_is_gone_leaves_no_trace_on_the_host(
     ]
 
 
-@pytest.mark.parametrize("sandbox", SANDBOXES)
-def test_a_script_that_writes_beside_itself_is_told_where_it_can(
-    make_agent: MakeAgent, workspace: Path, skills_dir: Path, sandbox: str
-) -> None:
-    write_skill(
-        skills_dir,
-        "alpha",
-        "Counts.",
-        "x",
-        scripts__run_py="import pathlib; pathlib.Path(__file__).with_name('out').write_text('x')",
-    )
-    agent = make_agent([LOAD, "loaded", RUN, "ran"], require_approval_for=frozenset(), sandbox=sandbox)
-    agent.say("go")
-    (skills_dir / "alpha" / "SKILL.md").write_text("---\nname: alpha\ndescription: Other.\n---\n")
-    agent.say("run")
-    advice = {
-        "require": f"elsewhere in the workspace ({workspace}), or to $HOME",
-        "off": "To keep a file, write it to the workspace.",
-    }
-    assert advice[sandbox] in last_of(agent, "run_script")
-
-
 SWAPPER = """
 import os, sys
 script = sys.argv[1]

@@ -31,13 +31,6 @@ def test_a_path_shows_what_nobody_could_see(make_agent: MakeAgent) -> None:
     assert not re.search(r"[\u200b\u202e]", question)
 
 
-def test_a_content_shows_what_nobody_could_see(make_agent: MakeAgent) -> None:
-    agent = make_agent(
-        [calls(call("write_file", path="a.py", content=f"if x:{RLO} # }}\r\n\x1b[2K")), "done"]
-    )
-    assert "if x:<U+202E> # }<U+000D>\n<U+001B>[2K" in asked(agent)
-
-
 def test_the_warning_stands_first_and_the_diff_follows(make_agent: MakeAgent, workspace: Path) -> None:
     """The description was "write_file changes files. Risk: write.", without a path."""
     (workspace / "notes.md").write_text("one\ntwo\nthree\n")
@@ -47,21 +40,6 @@ def test_the_warning_stands_first_and_the_diff_follows(make_agent: MakeAgent, wo
     assert "`nоtes/../notes.md` (replaces 3 lines with 3 lines):" in question
     assert "```diff\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n```" in question
     assert question.endswith("write_file changes files. Risk: write.")
-
-
-def test_a_warning_is_said_once(make_agent: MakeAgent, skills_dir: Path) -> None:
-    """The last sentence of a question said the protected path and the untrusted source again."""
-    write_skill(skills_dir, "alpha", "Alpha.", scripts__run_py="print(1)\n")
-    run = call("run_script", skill="alpha", path="scripts/run.py", args=[".git/config"])
-    write = call("write_file", path=".envrc", content="x")
-    agent = make_agent([calls(call("load_skill", name="alpha")), calls(run, write), "done"])
-    question = asked(agent)
-    assert question.startswith("- **Warning:** ")
-    assert question.count("untrusted source") == 2
-    assert question.count("You are asked every time") == 2
-    assert question.count("version control") == 1
-    (_, verdict) = agent.values["verdicts"].values()
-    assert verdict["facts"]["protected"][0].startswith(".envrc (")
 
 
 def test_a_script_is_shown_with_its_words_quoted(make_agent: MakeAgent, skills_dir: Path) -> None:
