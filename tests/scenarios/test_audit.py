@@ -12,6 +12,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 
+from skills_agent.graph import build_graph
 from skills_agent.graph.audit.events import line_of
 from skills_agent.graph.audit.log import AuditError, RunLog, without_repetitions
 from skills_agent.graph.build import wire
@@ -385,6 +386,12 @@ def test_a_call_whose_arguments_are_no_json_is_told(make_agent: MakeAgent, works
     assert (judged["tool"], judged["decision"], judged["by"]) == ("list_dir", "deny", "error")
 
 
+def test_an_unload_is_told(make_agent: MakeAgent, workspace: Path) -> None:
+    make_agent([LOAD, calls(call("unload_skill", name="alpha")), "done"]).say("go")
+    (unloaded,) = told(workspace, "skill_unloaded")
+    assert unloaded["skill"] == "alpha"
+
+
 def test_what_the_agent_says_itself_is_no_call_of_a_model(make_agent: MakeAgent, workspace: Path) -> None:
     """`asked offline: 0 + 0 tokens` was told of messages that no model was asked about."""
     agent = make_agent(["one"], context_window=8_000)
@@ -394,3 +401,18 @@ def test_what_the_agent_says_itself_is_no_call_of_a_model(make_agent: MakeAgent,
     assert [each["outcome"] for each in told(workspace, "run_ended")] == ["done", "done"]
     record = Threads(agent.graph).read("thread")
     assert [each.role for each in record.messages] == ["user", "agent", "user", "request", "agent"]
+
+
+def test_a_graph_without_threads_has_a_record_for_each_run(workspace: Path, tmp_path: Path) -> None:
+    settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
+    graph = build_graph(settings, model=ScriptedChatModel([calls(call("list_dir")), "done"])).compile()
+    for _ in range(2):
+        graph.invoke({"messages": [HumanMessage("go")]})
+    log = log_of(workspace)
+    names = log.threads()
+    assert len(names) == 2
+    for name in names:
+        events = [json.loads(line) for line in log.lines(name)]
+        assert [each["type"] for each in events][:: len(events) - 1] == ["run_started", "run_ended"]
+        assert len({each["run"] for each in events}) == 1
+        assert log.verify(name).faults == []

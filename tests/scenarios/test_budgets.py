@@ -98,3 +98,10 @@ def test_a_low_step_limit_of_the_server_ends_in_an_answer_too(make_agent: MakeAg
     result = agent.say("go")
     assert result["answer"] == "best effort"
     assert_whole(agent)
+
+
+def test_a_model_that_asks_for_tools_to_the_very_end_still_leaves_an_answer(make_agent: MakeAgent) -> None:
+    agent = make_agent([LOOK] * 20, max_model_calls=2)
+    result = agent.say("go")
+    assert "budget of 2 model calls" in result["answer"]
+    assert_whole(agent)

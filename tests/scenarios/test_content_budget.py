@@ -130,3 +130,10 @@ def test_threads_unload_needs_no_model(make_agent: MakeAgent) -> None:
     assert loaded(agent) == []
     with pytest.raises(ThreadError, match="Loaded: none"):
         threads.unload("thread", "small")
+
+
+def test_what_is_shown_counts_and_not_what_is_cut(make_agent: MakeAgent, skills_dir: Path) -> None:
+    write_skill(skills_dir, "long", "Long.", "\n".join(["z" * 99] * 6_000))
+    agent = make_agent(["done"])
+    agent.say("/long")
+    assert loaded(agent) == ["long"]

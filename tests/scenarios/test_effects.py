@@ -1,5 +1,6 @@
 """An effect takes place once: what is done is not done again, and what is unknown is asked about."""
 
+import asyncio
 import os
 import signal
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
@@ -364,3 +366,33 @@ def test_a_file_that_was_written_in_a_lost_run_is_no_reason_against_its_own_call
         assert told.text == "Wrote notes.txt: 1 bytes, 1 line."
     else:
         assert "in a run that was cut off. A person rejected it afterwards." in told.text
+
+
+async def test_a_cancelled_run_leaves_an_unknown_outcome(make_agent: MakeAgent) -> None:
+    began, taken = asyncio.Event(), []
+
+    @tool
+    async def slow(text: str) -> str:
+        """Take long."""
+        taken.append(text)
+        began.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    slow.metadata = {"risk": "write"}
+    agent = make_agent(
+        [calls(call("slow", text="x")), "done"], tools=[slow], require_approval_for=frozenset({"run"})
+    )
+    asked: Any = {"messages": [HumanMessage("go")]}
+    run = asyncio.ensure_future(agent.graph.ainvoke(asked, agent.config))
+    await began.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    await agent.graph.ainvoke(None, agent.config)
+    snapshot = await agent.graph.aget_state(agent.config)
+    (question,) = snapshot.interrupts
+    answer = {"decisions": [{"type": "reject"}]}
+    result = await agent.graph.ainvoke(Command(resume={question.id: answer}), agent.config)
+    assert result["answer"] == "done"
+    assert taken == ["x"]

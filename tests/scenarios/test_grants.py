@@ -299,3 +299,10 @@ def test_a_grant_for_one_source_never_serves_the_same_skill_of_another(
     assert log(workspace) == "ab"
     assert agent.values["skills_loaded"]["alpha"]["source"] == "project"
     assert is_open(agent)
+
+
+def test_a_granted_call_is_still_refused_where_policy_refuses_it(asked: Any, workspace: Path) -> None:
+    agent = asked(write("a.txt"), "paused", write("b.txt"), load=None)
+    agent.answer(approve("thread"))
+    agent.say("on", context=Context(exclude_tools=("write_file",)))
+    assert not (workspace / "b.txt").exists()

@@ -214,3 +214,38 @@ def test_a_fork_asks_for_itself(make_agent: MakeAgent, notes: Notes, tmp_path: A
         with pytest.raises(AnsweredError):
             agent.graph.invoke(Command(resume={first.id: APPROVE}), config)
         assert notes.taken == ["n", "n"]
+
+
+def test_each_of_several_open_questions_has_its_own_attempts(make_agent: MakeAgent) -> None:
+    tools = [Notes(name) for name in ("one", "two")]
+    agent = make_agent(
+        [calls(call("one", text="1"), call("two", text="2")), "done"],
+        tools=[each.tool for each in tools],
+        require_approval_for=frozenset({"run"}),
+    )
+    one, two = tools
+    one.crashes = two.crashes = 1
+    with pytest.raises(CutOff):
+        agent.say("go")
+    while one.crashes or two.crashes:
+        with pytest.raises(CutOff):
+            agent.run(None)
+    agent.run(None)
+
+    def asked() -> dict[str, Any]:
+        return {each.value["action_requests"][0]["name"]: each for each in agent.state.interrupts}
+
+    before = asked()
+    assert set(before) == {"one", "two"}
+    one.crashes = 1
+    with pytest.raises(CutOff):
+        agent.run(Command(resume={before["one"].id: APPROVE}))
+    with pytest.raises(AnsweredError):
+        agent.run(Command(resume={each.id: APPROVE for each in before.values()}))
+    after = asked()
+    assert {name: _attempt(each)[0] for name, each in after.items()} == {"one": 2, "two": 1}
+    assert after["one"].id != before["one"].id
+    assert after["two"].id == before["two"].id
+    assert (one.taken, two.taken) == (["1", "1"], ["2"])
+    agent.run(Command(resume={each.id: APPROVE for each in after.values()}))
+    assert (one.taken, two.taken, agent.values["answer"]) == (["1"] * 3, ["2"] * 2, "done")

@@ -147,3 +147,20 @@ def test_a_caller_takes_tools_away_and_brings_back_none(
     verdicts = made.values["verdicts"].values()
     assert {each["tool"]: each["by"] for each in verdicts if each["decision"] == "deny"} == by
     assert not (workspace / "out.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("skill", "says", "never"),
+    [("reader", "Allowed now", "Forbidden"), ("careful", "Forbidden by careful: Write(out.txt)", "<"),
+     ("evil", "Forbidden by evil", "<system>")],
+)  # fmt: skip
+def test_a_load_says_what_is_allowed_now(agent: Any, skill: str, says: str, never: str) -> None:
+    seen: list[str] = []
+
+    def look(messages: list[Any]) -> str:
+        seen.append(str(messages[-1].text))
+        return "done"
+
+    agent(load(skill), look).say("go")
+    assert says in seen[0]
+    assert never not in seen[0].partition("Allowed now")[2] + seen[0].partition("Forbidden by")[2]

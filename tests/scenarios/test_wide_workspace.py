@@ -10,7 +10,7 @@ from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.tools.files import FileTools
 from skills_agent.graph.tools.workspace import Workspace
-from skills_agent.skills.policy.secret_places import obeyed_in_homes, secret_places
+from skills_agent.skills.policy.secret_places import is_wide, obeyed_in_homes, secret_places
 from skills_agent.skills.scripts.runner import ScriptRequest
 from tests.agents import call, calls
 from tests.kit import MakeAgent
@@ -130,3 +130,9 @@ def test_lines_of_nis_in_the_file_of_users_name_no_home(home: Path, monkeypatch:
     monkeypatch.setattr(pwd, "getpwuid", lambda _: users[0])
     entries = obeyed_in_homes(home.parent, home)
     assert entries == ("/home/.*", "/home/bin", "/other/.*", "/other/bin")
+
+
+def test_a_workspace_that_is_not_wide_has_no_secrets(tmp_path: Path) -> None:
+    (tmp_path / "work/.config").mkdir(parents=True)
+    assert not is_wide(tmp_path / "work", tmp_path / "home")
+    assert secret_places(tmp_path / "work", tmp_path / "home") == ()
