@@ -148,6 +148,16 @@ class Agent:
         return self.graph.get_state(self.config)
 
     @property
+    def asked(self) -> list[dict[str, Any]]:
+        """Return the calls that open questions ask about."""
+        return [each for interrupt in self.state.interrupts for each in interrupt.value["action_requests"]]
+
+    @property
+    def question(self) -> str:
+        """Return what a person reads of all of them."""
+        return "\n====\n".join(each["description"] for each in self.asked)
+
+    @property
     def values(self) -> dict[str, Any]:
         """Return every channel."""
         values: dict[str, Any] = self.state.values

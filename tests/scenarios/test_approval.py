@@ -190,8 +190,7 @@ def test_calls_can_be_asked_about_by_name_and_pattern_beside_risks(
     reads = calls(call("read_file", path="a.txt"), call("list_dir", path="."))
     agent = make_agent([reads, "done"], require_approval_for={"read_file", "run"})
     agent.say("go")
-    (interrupt,) = agent.state.interrupts
-    assert [each["name"] for each in interrupt.value["action_requests"]] == ["read_file"]
+    assert [each["name"] for each in agent.asked] == ["read_file"]
     assert agent.answer({"type": "approve", "grant": {"scope": "thread"}})["answer"] == "done"
 
     pattern = make_agent([reads, "done"], thread="pattern", require_approval_for={"Read(b.txt)"})
@@ -244,8 +243,7 @@ def test_a_list_that_a_ui_sends_as_text_is_what_the_schema_reads_in_it(
     )
     agent = make_agent(OfflineChatModel())
     agent.say("count the words of hello.txt")
-    (interrupt,) = agent.state.interrupts
-    (asked,) = interrupt.value["action_requests"]
+    (asked,) = agent.asked
     action = {"name": "run_script", "args": {**asked["args"], "args": sent}}
     said = agent.answer({"type": "edit", "edited_action": action})["answer"]
     (verdict,) = (each for each in agent.values["verdicts"].values() if each["tool"] == "run_script")

@@ -83,8 +83,7 @@ def test_the_model_cannot_answer_itself(make_agent: MakeAgent) -> None:
     """An argument that the model makes up is no word of a person."""
     agent = make_agent([calls(call("ask_user", question="May I?", choices=[], answer="yes")), "done"])
     agent.say("go")
-    (interrupt,) = agent.state.interrupts
-    assert interrupt.value["action_requests"][0]["args"] == {
+    assert agent.asked[0]["args"] == {
         "question": "May I?",
         "choices": [],
         "answer": "",

@@ -26,8 +26,7 @@ def test_an_edit_is_shown_as_a_diff_and_done_after_the_approval(
     (workspace / "notes.md").write_text("one\ntwo\n")
     agent = make_agent([calls(call("edit_file", path="notes.md", edits=[EDIT])), "done"])
     agent.say("go")
-    (interrupt,) = agent.state.interrupts
-    (request,) = interrupt.value["action_requests"]
+    (request,) = agent.asked
     assert "`notes.md` (1 replacement, +1 -1 lines):" in request["description"]
     assert "-two\n+2" in request["description"]
 

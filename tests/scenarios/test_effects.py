@@ -94,8 +94,7 @@ def test_an_attempt_that_is_cut_off_again_is_asked_about_again(cut_off: Agent, n
     with pytest.raises(CutOff):
         cut_off.run(Command(resume={"decisions": [{"type": "approve"}]}))
     cut_off.run(None)
-    (again,) = cut_off.state.interrupts
-    assert "attempt 2" in again.value["action_requests"][0]["description"]
+    assert "attempt 2" in cut_off.asked[0]["description"]
     assert notes.taken == ["n", "n"]
     cut_off.answer({"type": "reject"})
     assert notes.taken == ["n", "n"]

@@ -52,8 +52,7 @@ def test_what_the_model_calls_is_what_is_asked_about_and_what_runs(
 ) -> None:
     agent = make_agent([calls(call("write_file", path=f"{HALF}.txt", content=HALF)), f"Done {HALF}"])
     agent.say("Write it.")
-    (asked,) = agent.state.interrupts
-    assert asked.value["action_requests"][0]["args"] == {"path": f"{WHOLE}.txt", "content": WHOLE}
+    assert agent.asked[0]["args"] == {"path": f"{WHOLE}.txt", "content": WHOLE}
     assert agent.answer({"type": "approve"})["answer"] == f"Done {WHOLE}"
     assert (workspace / f"{WHOLE}.txt").read_text() == WHOLE
 

@@ -41,7 +41,7 @@ def test_a_person_reads_the_view_of_a_hosts_tool_and_its_arguments(
 ) -> None:
     agent = make_agent([calls(MAIL), "done"], tools=[send_mail])
     agent.say("go")
-    (request,) = agent.state.interrupts[0].value["action_requests"]
+    (request,) = agent.asked
     words, arguments, risk = request["description"].split("\n\n")
     assert words == "A mail of 5 characters to a@b.c."
     assert arguments.splitlines() == [
@@ -60,7 +60,7 @@ def test_a_view_that_fails_or_hides_leaves_the_question_readable(make_agent: Mak
         store.metadata = {"spec": ToolSpec(name="store", risk="write", view=view)}
         agent = make_agent([calls(call("store", skill="a")), "done"], tools=[store])
         agent.say("go")
-        (request,) = agent.state.interrupts[0].value["action_requests"]
+        (request,) = agent.asked
         assert request["description"].endswith("store changes files. Risk: write.")
         assert len(request["description"]) < 700
         assert "\u202e" not in request["description"]

@@ -106,8 +106,7 @@ def test_what_was_loaded_is_what_runs_after_the_plugin_changed(make: Any, plugin
 def test_the_question_names_the_script_of_the_plugin_and_where_it_lies(make: Any, plugin: Path) -> None:
     agent = make([run(f"{plugin}/scripts/x.py"), "done"])
     agent.say("go")
-    (interrupt,) = agent.state.interrupts
-    (request,) = interrupt.value["action_requests"]
+    (request,) = agent.asked
     assert "${CLAUDE_PLUGIN_ROOT}/scripts/x.py" in request["description"]
     assert f"In its plugin: {plugin}." in request["description"]
 
@@ -157,16 +156,11 @@ def test_trust_in_a_skill_of_the_workspace_ends_when_its_plugin_changes(
     trust = TrustList(trust_file_of(agent.settings))
     trust.add(own / "skills" / "deploy", project=workspace)
     agent.say("go")
-    assert "untrusted" not in question_of(agent)
+    assert "untrusted" not in agent.question
     (own / "scripts" / "x.py").write_text("print('version 2')\n")
     agent = make_agent([LOAD, run("scripts/own.py"), "done"], thread="another")
     agent.say("go")
-    assert "untrusted" in question_of(agent)
-
-
-def question_of(agent: Agent) -> str:
-    (interrupt,) = agent.state.interrupts
-    return str(interrupt.value["action_requests"][0]["description"])
+    assert "untrusted" in agent.question
 
 
 def test_a_plugin_of_a_configured_skill_in_the_workspace_is_protected(
@@ -177,8 +171,7 @@ def test_a_plugin_of_a_configured_skill_in_the_workspace_is_protected(
     write = calls(call("write_file", path="tools/scripts/x.py", content="print('other')"))
     agent = make_agent([write, "done"], skills_dirs=(own / "skills",), **FREE)
     agent.say("go")
-    (interrupt,) = agent.state.interrupts
-    assert "Protected path" in interrupt.value["action_requests"][0]["description"]
+    assert "Protected path" in agent.asked[0]["description"]
 
 
 @pytest.mark.parametrize("sandbox", SANDBOXES)

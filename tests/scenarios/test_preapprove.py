@@ -51,11 +51,7 @@ def agent(make_agent: MakeAgent) -> Any:
 
 
 def asked(agent: Agent) -> list[str]:
-    return [
-        request["name"]
-        for interrupt in agent.state.interrupts
-        for request in interrupt.value["action_requests"]
-    ]
+    return [each["name"] for each in agent.asked]
 
 
 def test_a_listed_call_of_a_trusted_skill_is_not_asked_about(

@@ -12,19 +12,13 @@ from skills_agent.nodes.judge import Judge
 from skills_agent.skills.policy import Call, Opinion
 from skills_agent.skills.policy.verdict import Verdict
 from skills_agent.state.context import Context
-from tests.agents import Agent, call, calls, write_skill
+from tests.agents import call, calls, write_skill
 from tests.kit import MakeAgent
 from tests.machine import needs_bwrap, needs_shell
 
 EVIL = "[core]\n\tfsmonitor = touch canary\n"
 GIT = call("write_file", path=".git/config", content=EVIL)
 PLAIN = call("write_file", path="out.txt", content="x")
-
-
-def question_of(agent: Agent) -> str:
-    (request,) = agent.state.interrupts[0].value["action_requests"]
-    description: str = request["description"]
-    return description
 
 
 def verdict(settings: Settings, tool: str, args: dict[str, Any], **state: Any) -> Verdict:
@@ -88,7 +82,7 @@ def test_yes_does_not_answer_a_script_whose_arguments_name_one(
     named = call("run_script", skill="writer", path="scripts/run.py", args=args)
     agent = make_agent([calls(named), "done"], require_approval_for=frozenset())
     agent.say("go", skills=["writer"])
-    assert "Protected path" in question_of(agent)
+    assert "Protected path" in agent.question
 
 
 def test_a_grant_does_not_answer_it_and_each_write_is_asked_about(
@@ -97,7 +91,7 @@ def test_a_grant_does_not_answer_it_and_each_write_is_asked_about(
     agent = make_agent([calls(PLAIN), calls(GIT), calls(GIT), "done"])
     agent.say("go")
     agent.answer({"type": "approve", "grant": {"scope": "thread"}})
-    assert "`.git/config (version control)`" in question_of(agent)
+    assert "`.git/config (version control)`" in agent.question
     assert not (workspace / ".git").exists()
     agent.answer({"type": "approve", "grant": {"scope": "thread"}})
     assert agent.state.interrupts
@@ -109,13 +103,13 @@ def test_a_skill_that_preapproves_does_not_answer_it(make_agent: MakeAgent, skil
     write_skill(folder, "careless", "Careless.\nallowed-tools: Write")
     agent = make_agent([calls(GIT), "done"], allowed_tools="preapprove", skills_dirs=(folder,))
     agent.say("go", skills=["careless"])
-    assert "Protected path" in question_of(agent)
+    assert "Protected path" in agent.question
 
 
 def test_an_approver_answers_it_only_if_it_says_so(make_agent: MakeAgent, workspace: Path) -> None:
     agent = make_agent([calls(GIT), "done"], approvers=[lambda call: "allow"])
     agent.say("go")
-    assert "Protected path" in question_of(agent)
+    assert "Protected path" in agent.question
 
     def knows(call: Call) -> Opinion:
         return Opinion("allow", "CI is ours", protected=True)
@@ -172,7 +166,7 @@ def test_an_approved_commit_is_made_and_runs_nothing_else(make_agent: MakeAgent,
     commit = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m made"
     agent = make_agent([calls(call("run_command", command=commit)), "done"], sandbox="require")
     agent.say("go")
-    assert question_of(agent).count("`.git (git commit) (version control)`") == 1
+    assert agent.question.count("`.git (git commit) (version control)`") == 1
     agent.answer({"type": "approve", "grant": {"scope": "thread"}})
     assert git("log", "--format=%s") == "made\n"
     assert not (workspace / "ran").exists()

@@ -15,11 +15,7 @@ RLO, ZWSP = "\u202e", "\u200b"
 
 def asked(agent: Agent) -> str:
     agent.say("go")
-    return "\n====\n".join(
-        request["description"]
-        for interrupt in agent.state.interrupts
-        for request in interrupt.value["action_requests"]
-    )
+    return agent.question
 
 
 def test_a_path_shows_what_nobody_could_see(make_agent: MakeAgent) -> None:

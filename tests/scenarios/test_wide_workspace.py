@@ -76,7 +76,7 @@ def test_file_tools_refuse_the_secrets(home: Path, make_agent: MakeAgent, secret
     agent = make_agent([calls(*wanted), "done"], workspace=home, home=home, **free)
     agent.say("go")
     if agent.state.interrupts:  # a protected path is asked about first
-        agent.answer(*[{"type": "approve"}] * len(agent.state.interrupts[0].value["action_requests"]))
+        agent.answer(*[{"type": "approve"}] * len(agent.asked))
     assert KEY not in "".join(message.text for message in agent.transcript if message.type == "tool")
     assert (home / secret).read_text() == KEY
     assert "closed to tools" in agent.tool_messages("read_file")[0].text
