@@ -3,6 +3,8 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from langchain_core.tools import tool
@@ -90,8 +92,6 @@ def test_a_script_has_the_key_in_its_environment(
 
 
 def test_a_tool_that_no_agent_calls_has_no_key() -> None:
-    class Runtime:
-        config: dict[str, str] = {}  # noqa: RUF012 - nobody changes it
-
+    runtime: Any = SimpleNamespace(config={})
     with pytest.raises(LookupError, match="not called by the agent"):
-        call_attempt(Runtime())
+        call_attempt(runtime)

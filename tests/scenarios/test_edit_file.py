@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skills_agent.graph.tools.edit import Replacement
-from skills_agent.graph.tools.files import file_tools
+from skills_agent.graph.tools.files import FileTools
 from skills_agent.graph.tools.workspace import Workspace
 from tests.agents import Agent, call, calls
 from tests.kit import MakeAgent
@@ -65,11 +65,11 @@ def test_who_may_not_write_may_not_edit(make_agent: MakeAgent, workspace: Path, 
 
 def test_two_edits_of_one_file_at_once_are_both_made(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("".join(f"<{number}>\n" for number in range(40)))
-    edit_file = next(tool for tool in file_tools(Workspace(tmp_path)) if tool.name == "edit_file")
+    files = FileTools(Workspace(tmp_path))
 
     def edit(number: int) -> str:
         change = Replacement(old_string=f"<{number}>", new_string=f"[{number}]")
-        return str(edit_file.invoke({"path": "a", "edits": [change.model_dump()]}))
+        return files.edit_file("a", [change])
 
     with ThreadPoolExecutor(8) as pool:
         assert all(told.startswith("Edited") for told in pool.map(edit, range(40)))

@@ -89,7 +89,7 @@ class CommandLine:
     def run(self, *calls: dict[str, Any]) -> dict[str, Any]:
         """Carry out the calls of one model message, each as its own task; return the state after them."""
         builder = StateGraph(AgentState)
-        builder.add_node("tools", ToolNode(build_tools(self.services, {})))
+        builder.add_node("tools", ToolNode(build_tools(self.services)))
         builder.add_conditional_edges(START, one_task_per_call, ["tools"])
         builder.add_edge("tools", END)
         message = AIMessage("", tool_calls=[{**each, "type": "tool_call"} for each in calls])
@@ -145,7 +145,7 @@ def loaded(cli: CommandLine) -> CommandLine:
 
 
 def test_every_tool_declares_its_risk(cli: CommandLine) -> None:
-    tools = build_tools(cli.services, {})
+    tools = build_tools(cli.services)
     assert {tool.name: TOOL_SPECS[tool.name].risk for tool in tools} == {
         "search_skills": "read",
         "unload_skill": "read",
@@ -164,7 +164,7 @@ def test_every_tool_declares_its_risk(cli: CommandLine) -> None:
 
 
 def test_the_model_sees_short_schemas_without_our_own_parameters(cli: CommandLine) -> None:
-    tools = build_tools(cli.services, {})
+    tools = build_tools(cli.services)
     specs = [convert_to_openai_tool(tool)["function"] for tool in tools]
     parameters = {spec["name"]: list(spec["parameters"]["properties"]) for spec in specs}
     assert parameters["run_script"] == ["skill", "path", "args", "stdin", "cwd", "network"]
