@@ -182,7 +182,7 @@ def roll_die(sides: int) -> str:
     tools = "graph/tools/__init__.py"
     copy.edit(
         tools,
-        "from skills_agent.graph.tools.declare import declare, spec_of\n",
+        "from skills_agent.graph.tools.declare import declare\n",
         "from skills_agent.graph.tools.dice import roll_die\n",
     )
     copy.edit(

@@ -43,17 +43,9 @@ PARAMETERS = frozenset(
 PROVIDERS: Final = frozenset(
     {"anthropic", "anthropic_bedrock", "azure_ai", "azure_openai", "baseten", "bedrock", "bedrock_converse"}
     | {"bedrock_mantle_anthropic", "bedrock_mantle_openai", "cohere", "deepseek", "fireworks"}
-    | {
-        "google_anthropic_vertex",
-        "google_genai",
-        "google_vertexai",
-        "groq",
-        "huggingface",
-        "ibm",
-        "langsmith",
-    }
-    | {"litellm", "meta", "mistralai", "nvidia", "ollama", "openai", "openrouter", "perplexity", "together"}
-    | {"upstage", "xai"}
+    | {"google_anthropic_vertex", "google_genai", "google_vertexai", "groq", "huggingface", "ibm"}
+    | {"langsmith", "litellm", "meta", "mistralai", "nvidia", "ollama", "openai", "openrouter"}
+    | {"perplexity", "together", "upstage", "xai"}
 )
 """What `init_chat_model` knows, which is asked itself where the extra `models` is installed."""
 
