@@ -76,7 +76,7 @@ def test_a_grant_serves_the_calls_that_it_takes_in(cli: CommandLine, scope: str)
         ["--approve", "--always", "run_script(scripts/other.py)"],
         ["--message", "no question of the agent"],
         ["--decisions", "no json"],
-        ["--decisions", "[]"],
+        ["--decisions", '[{"type": "reject"}, {"type": "reject"}]'],
         ["--decisions", '[{"type": "approve", "grant": {"scope": "pattern", "pattern": "Ba*"}}]'],
         ["--decisions", "[]", "--approve"],
     ],
