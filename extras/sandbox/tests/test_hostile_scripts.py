@@ -257,6 +257,20 @@ def host(user: int, agents: Agents) -> Iterator[Host]:
         shutil.rmtree(place, ignore_errors=True)
 
 
+@pytest.fixture
+def sandboxed(host: Host) -> Host:
+    """Return a machine whose agent has a sandbox."""
+    host.level = "bwrap"
+    return host
+
+
+@pytest.fixture(params=["controlled", "bwrap"])
+def leveled(host: Host, request: pytest.FixtureRequest) -> Host:
+    """Return one at each level."""
+    host.level = request.param
+    return host
+
+
 # --- one act of a script: is it open? ---
 
 WRITE = "import sys; from pathlib import Path; Path(sys.argv[1]).write_text('x'); print('OPEN')"
@@ -423,22 +437,22 @@ def is_open(host: Host, act: str, facts: dict[str, object]) -> bool:
 @pytest.mark.parametrize("by", ["script", "command"])
 @pytest.mark.parametrize("act", ACTS)
 def test_the_sandbox_closes_every_way_out(
-    host: Host, listeners: dict[str, object], act: str, by: str
+    sandboxed: Host, listeners: dict[str, object], act: str, by: str
 ) -> None:
-    host.level, host.by = "bwrap", by
-    assert not is_open(host, act, listeners)
+    sandboxed.by = by
+    assert not is_open(sandboxed, act, listeners)
 
 
 @pytest.mark.parametrize("act", ["write-outside", "write-settings", "write-git-hook", "write-through-a-link"])
 @pytest.mark.parametrize("by", ["script", "command"])
 def test_the_sandbox_closes_it_also_where_the_workspace_is_the_working_directory(
-    host: Host, listeners: dict[str, object], act: str, by: str
+    sandboxed: Host, listeners: dict[str, object], act: str, by: str
 ) -> None:
-    host.level, host.by = "bwrap", by
+    sandboxed.by = by
     body, args = ACTS[act]
-    assert not host.is_open(body, *(each.format(**listeners) for each in args))
-    assert not (host.place / "outside/made").exists()
-    assert (host.work / ".agent/config.json").read_text() == "{}"
+    assert not sandboxed.is_open(body, *(each.format(**listeners) for each in args))
+    assert not (sandboxed.place / "outside/made").exists()
+    assert (sandboxed.work / ".agent/config.json").read_text() == "{}"
 
 
 @pytest.mark.parametrize("act", ACTS)
@@ -456,31 +470,30 @@ def test_without_protection_the_agent_can_be_read(host: Host, listeners: dict[st
     assert is_open(host, act, listeners)
 
 
-def test_a_workspace_without_the_agents_folder_does_not_let_a_script_make_it(host: Host) -> None:
-    host.level = "bwrap"
-    shutil.rmtree(host.work / ".agent")
+def test_a_workspace_without_the_agents_folder_does_not_let_a_script_make_it(sandboxed: Host) -> None:
+    shutil.rmtree(sandboxed.work / ".agent")
     body = 'mkdir -p .agent && echo "{}" >.agent/config.json; ls -A .agent; echo OPEN'
-    host.run(body)
-    assert not (host.work / ".agent/config.json").exists()
+    sandboxed.run(body)
+    assert not (sandboxed.work / ".agent/config.json").exists()
 
 
 def test_a_folder_in_the_workspace_is_all_that_can_be_written_where_it_is_the_working_directory(
-    host: Host,
+    sandboxed: Host,
 ) -> None:
-    host.level = "bwrap"
-    shutil.rmtree(host.work / ".agent")
-    (host.work / "sub").mkdir()
-    result = host.run("touch mine; ls ..; touch ../made; touch ../.agent/made", workdir=host.work / "sub")
+    shutil.rmtree(sandboxed.work / ".agent")
+    (sandboxed.work / "sub").mkdir()
+    result = sandboxed.run(
+        "touch mine; ls ..; touch ../made; touch ../.agent/made", workdir=sandboxed.work / "sub"
+    )
     assert result["written"] == [["mine", 0]]
     assert "sub" in result["stdout"].split()
     assert result["stderr"].count("Read-only file system") == 2
 
 
-def test_an_agents_folder_that_is_a_link_is_no_way_in(host: Host) -> None:
-    host.level = "bwrap"
-    shutil.rmtree(host.work / ".agent")
-    (host.work / ".agent").symlink_to(host.place / "outside")
-    assert "it is a link" in host.run("echo OPEN")["refused"]
+def test_an_agents_folder_that_is_a_link_is_no_way_in(sandboxed: Host) -> None:
+    shutil.rmtree(sandboxed.work / ".agent")
+    (sandboxed.work / ".agent").symlink_to(sandboxed.place / "outside")
+    assert "it is a link" in sandboxed.run("echo OPEN")["refused"]
 
 
 def test_the_operator_may_open_the_network_and_the_level_says_so(
@@ -494,7 +507,6 @@ def test_the_operator_may_open_the_network_and_the_level_says_so(
 
 # --- what a script uses up, and what it leaves behind ---
 
-LEVELS = pytest.mark.parametrize("level", ["controlled", "bwrap"])
 # Whoever inherits the descriptor holds the lock until it is dead.
 HOLD = (
     "import fcntl, os, signal, subprocess, sys, time\n"
@@ -512,7 +524,6 @@ DAEMON = (
 )
 
 
-@LEVELS
 @pytest.mark.parametrize(
     "body",
     [
@@ -535,30 +546,27 @@ DAEMON = (
         "closed-streams",
     ],
 )
-def test_nothing_is_left_of_a_script(host: Host, level: str, body: str) -> None:
-    host.level = level
+def test_nothing_is_left_of_a_script(leveled: Host, body: str) -> None:
     is_endless = "sleep(600)" in body.splitlines()[-1]
     for limit in (1, 4, 16, 64) if is_endless else (64,):
-        result = host.run(body, timeout=limit)
+        result = leveled.run(body, timeout=limit)
         if result["stdout"]:  # on a busy machine it may have begun nothing in a second
             break
-    until(host.is_lock_free)
+    until(leveled.is_lock_free)
     assert result["stdout"] == "begun\n"
     assert result["stopped"] == ("time" if is_endless else None)
 
 
-@LEVELS
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["kill", "term"])
-def test_nothing_is_left_when_the_agent_is_killed(host: Host, level: str, number: int) -> None:
-    host.level = level
+def test_nothing_is_left_when_the_agent_is_killed(leveled: Host, number: int) -> None:
     body = DAEMON + HOLD.replace("'lock'", "'lock2'") + "open('ready', 'w'); time.sleep(600)"
-    with host.started(body, timeout=PATIENCE) as agent:
-        until((host.work / "ready").exists)
+    with leveled.started(body, timeout=PATIENCE) as agent:
+        until((leveled.work / "ready").exists)
         agent.process.send_signal(number)
         agent.process.wait(PATIENCE)
-    until(host.is_lock_free)
-    (host.work / "lock2").rename(host.work / "lock")
-    until(host.is_lock_free)
+    until(leveled.is_lock_free)
+    (leveled.work / "lock2").rename(leveled.work / "lock")
+    until(leveled.is_lock_free)
 
 
 FORKS = (
@@ -615,30 +623,24 @@ USES = {
 }
 
 
-@LEVELS
 @pytest.mark.parametrize("use", USES)
-def test_what_a_script_uses_up_is_bounded(host: Host, level: str, use: str) -> None:
-    host.level = level
+def test_what_a_script_uses_up_is_bounded(leveled: Host, use: str) -> None:
     body, limits = USES[use]
-    result = host.run(body, **limits)
+    result = leveled.run(body, **limits)
     assert "OPEN" not in result["stdout"]
     assert result["stopped"] in {"memory", "output"} or result["exit_code"] not in {0, None}
     assert len(result["stdout"]) + len(result["stderr"]) < 25_000
 
 
-@LEVELS
-def test_a_segment_does_not_outlive_its_run(host: Host, level: str) -> None:
-    host.level = level
+def test_a_segment_does_not_outlive_its_run(leveled: Host) -> None:
     size = 4097 + os.getpid() % 4000  # of this test alone: others run beside it on this machine
     body = f"import ctypes; print(ctypes.CDLL(None).shmget(0, {size}, 0o1600)); import time; time.sleep(0.5)"
-    assert int(host.run(body)["stdout"]) >= 0
+    assert int(leveled.run(body)["stdout"]) >= 0
     segments = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
     assert [each for each in segments if each[3] == str(size)] == []
 
 
-@LEVELS
-def test_what_processes_share_counts_once(host: Host, level: str) -> None:
-    host.level = level
+def test_what_processes_share_counts_once(leveled: Host) -> None:
     body = (
         "import mmap, os, time\n"
         "own, shared = bytearray(os.urandom(1 << 20) * 80), mmap.mmap(-1, 80 << 20)\n"
@@ -648,31 +650,27 @@ def test_what_processes_share_counts_once(host: Host, level: str) -> None:
         "time.sleep(1)\n"
         "print('fits')\n"
     )
-    result = host.run(body, memory=256 << 20)
+    result = leveled.run(body, memory=256 << 20)
     assert (result["stopped"], result["stdout"]) == (None, "fits\n")
 
 
-@LEVELS
-def test_a_fork_bomb_is_stopped(host: Host, level: str, user: int) -> None:
+def test_a_fork_bomb_is_stopped(leveled: Host, user: int) -> None:
     """By the kernel in a sandbox that is not root's; elsewhere by the supervisor's look-outs."""
-    host.level = level
-    result = host.run(FORKS, processes=64)
-    if level == "bwrap" and user != 0:
+    result = leveled.run(FORKS, processes=64)
+    if leveled.level == "bwrap" and user != 0:
         assert re.match(r"refused at (5\d|6[0-4])\n", result["stdout"])
     else:
         assert result["stopped"] == "processes"
 
 
-def test_what_a_script_keeps_in_memory_files_is_bounded(host: Host) -> None:
-    host.level = "bwrap"
+def test_what_a_script_keeps_in_memory_files_is_bounded(sandboxed: Host) -> None:
     body = "for n in 1 2 3 4; do head -c 50000000 /dev/zero >/dev/shm/big$n || exit 1; done; echo OPEN"
-    assert host.run(body, file_size=64 << 20)["exit_code"] == 1
+    assert sandboxed.run(body, file_size=64 << 20)["exit_code"] == 1
 
 
-def test_nothing_else_in_the_sandbox_can_be_written(host: Host) -> None:
-    host.level = "bwrap"
+def test_nothing_else_in_the_sandbox_can_be_written(sandboxed: Host) -> None:
     folders = ("/", "/dev", "/usr", "/etc", "/home")
-    assert not host.is_open('for each in "$@"; do touch "$each/made" && echo OPEN; done', *folders)
+    assert not sandboxed.is_open('for each in "$@"; do touch "$each/made" && echo OPEN; done', *folders)
 
 
 LIMIT = 48 << 20
@@ -710,61 +708,52 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("folder", ["/tmp", "/tmp/home"])
-def test_what_a_script_adds_to_its_temporary_folder_is_bounded(host: Host, folder: str) -> None:
-    host.level = "bwrap"
+def test_what_a_script_adds_to_its_temporary_folder_is_bounded(sandboxed: Host, folder: str) -> None:
     body = (
         "cd $1; n=0; while [ $n -lt 500 ]; do n=$((n+1)); head -c 4000000 /dev/zero >big$n; done; echo OPEN"
     )
-    assert host.run(body, folder, written_bytes=LIMIT)["stopped"] == "bytes"
+    assert sandboxed.run(body, folder, written_bytes=LIMIT)["stopped"] == "bytes"
 
 
-@LEVELS
 @pytest.mark.parametrize("writer", WRITERS)
-def test_what_a_script_adds_to_the_disk_is_bounded(host: Host, level: str, writer: str) -> None:
+def test_what_a_script_adds_to_the_disk_is_bounded(leveled: Host, writer: str) -> None:
     """It is over by what it writes in a fiftieth of a second, and while its files are counted."""
-    host.level = level
-    (host.work / "own.txt").write_text("of the person")
+    (leveled.work / "own.txt").write_text("of the person")
     # One limit alone: folders take room, too, and to a script that hides something, all that was written
     # meanwhile is put down, also by others.
     limit = "files" if writer.endswith(("files", "folders", "links")) else "bytes"
     limits = {"written_bytes": LIMIT, "written_files": 1 << 30, "file_size": 1 << 30, "processes": 2_000}
     if limit == "files":
         limits |= {"written_bytes": 1 << 30, "written_files": 2_000}
-    result = host.run(WRITERS[writer], timeout=PATIENCE, **limits)
+    result = leveled.run(WRITERS[writer], timeout=PATIENCE, **limits)
     assert result["stopped"] == limit
-    subprocess.run(["chmod", "-R", "u+rwX", host.work], check=True)
-    assert used(host.work, "--block-size=1") < 1 << 30
-    assert used(host.work, "--inodes") < 100_000
-    assert (host.work / "own.txt").read_text() == "of the person"
-    subprocess.run(["rm", "-rf", host.work], check=True)
+    subprocess.run(["chmod", "-R", "u+rwX", leveled.work], check=True)
+    assert used(leveled.work, "--block-size=1") < 1 << 30
+    assert used(leveled.work, "--inodes") < 100_000
+    assert (leveled.work / "own.txt").read_text() == "of the person"
+    subprocess.run(["rm", "-rf", leveled.work], check=True)
 
 
-@LEVELS
-def test_what_another_program_adds_to_the_disk_is_not_the_scripts_fault(host: Host, level: str) -> None:
-    host.level = level
+def test_what_another_program_adds_to_the_disk_is_not_the_scripts_fault(leveled: Host) -> None:
     body = "touch begun; while [ ! -e go-on ]; do sleep 0.05; done; head -c 9000000 /dev/zero >mine"
-    with host.started(body, written_bytes=LIMIT) as agent:
-        until((host.work / "begun").exists)
-        (host.place / "outside/big").write_bytes(bytes(2 * LIMIT))
+    with leveled.started(body, written_bytes=LIMIT) as agent:
+        until((leveled.work / "begun").exists)
+        (leveled.place / "outside/big").write_bytes(bytes(2 * LIMIT))
         time.sleep(0.2)  # for it to be looked at meanwhile
-        (host.work / "go-on").touch()
+        (leveled.work / "go-on").touch()
         result = agent.answer()
     assert (result["exit_code"], result["stopped"]) == (0, None)
 
 
-@LEVELS
-def test_writing_and_removing_is_not_limited(host: Host, level: str) -> None:
-    host.level = level
+def test_writing_and_removing_is_not_limited(leveled: Host) -> None:
     body = "for n in 1 2 3 4 5 6; do head -c 20000000 /dev/zero >scratch; rm scratch; done"
-    assert host.run(body, written_bytes=LIMIT)["exit_code"] == 0
+    assert leveled.run(body, written_bytes=LIMIT)["exit_code"] == 0
 
 
-@LEVELS
-def test_no_program_gives_new_privileges(host: Host, level: str) -> None:
-    host.level = level
-    result = host.run("grep NoNewPrivs /proc/self/status; grep CapEff /proc/self/status")
+def test_no_program_gives_new_privileges(leveled: Host) -> None:
+    result = leveled.run("grep NoNewPrivs /proc/self/status; grep CapEff /proc/self/status")
     assert "NoNewPrivs:\t1" in result["stdout"]
-    if level == "bwrap":
+    if leveled.level == "bwrap":
         assert "CapEff:\t0000000000000000" in result["stdout"]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import skills_agent.skills as domain
-from extras.sandbox.tests.test_hostile_scripts import NOBODY, PATH, Host, agents, host, link_code
+from extras.sandbox.tests.test_hostile_scripts import NOBODY, PATH, Host, agents, host, link_code, sandboxed
 from skills_agent.sandbox.choice import SANDBOX
 from skills_agent.sandbox.protected_files import ProtectedFiles
 from skills_agent.sandbox.watch import Watch
@@ -22,7 +22,7 @@ from skills_agent.skills.confined import OutsideRootError
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from tests.waiting import PATIENCE, until
 
-__all__ = ["agents", "host"]
+__all__ = ["agents", "host", "sandboxed"]
 
 pytestmark = pytest.mark.slow
 
@@ -128,33 +128,31 @@ def test_nothing_that_a_script_plants_is_executed_by_git(repository: Host, attac
 @pytest.mark.parametrize(
     "attack", ["git init -q . ; plant .git", "mkdir .git; plant .git", "echo gitdir: x > .git"]
 )
-def test_where_there_is_no_repository_none_is_made(host: Host, attack: str) -> None:
-    host.level = "bwrap"
-    shutil.rmtree(host.work)
-    host.work.mkdir()
-    host.run(PLANT + attack)
-    assert is_safe(host)
-    assert not (host.work / ".git").exists()
+def test_where_there_is_no_repository_none_is_made(sandboxed: Host, attack: str) -> None:
+    shutil.rmtree(sandboxed.work)
+    sandboxed.work.mkdir()
+    sandboxed.run(PLANT + attack)
+    assert is_safe(sandboxed)
+    assert not (sandboxed.work / ".git").exists()
 
 
-def test_a_worktree_keeps_its_pointer_and_its_repository(host: Host) -> None:
-    host.level = "bwrap"
-    shutil.rmtree(host.work)
-    (host.work / "main").mkdir(parents=True)
-    host.own()
-    git(host, "init", "-q", folder="main")
-    git(host, "commit", "-q", "--allow-empty", "-m", "x", folder="main")
-    shutil.move(host.work / "main/.git", host.work / "store")
-    (host.work / "main").rmdir()
-    (host.work / ".git").write_text("gitdir: store\n")
-    host.own()
-    assert "On branch" in git(host, "status")
-    result = host.run(
+def test_a_worktree_keeps_its_pointer_and_its_repository(sandboxed: Host) -> None:
+    shutil.rmtree(sandboxed.work)
+    (sandboxed.work / "main").mkdir(parents=True)
+    sandboxed.own()
+    git(sandboxed, "init", "-q", folder="main")
+    git(sandboxed, "commit", "-q", "--allow-empty", "-m", "x", folder="main")
+    shutil.move(sandboxed.work / "main/.git", sandboxed.work / "store")
+    (sandboxed.work / "main").rmdir()
+    (sandboxed.work / ".git").write_text("gitdir: store\n")
+    sandboxed.own()
+    assert "On branch" in git(sandboxed, "status")
+    result = sandboxed.run(
         PLANT + "plant store; rm .git; echo 'gitdir: store' > .git; mv store s; cp -r s store; plant store"
     )
     assert "Read-only" in result["stderr"]
-    assert is_safe(host)
-    assert "On branch" in git(host, "status")
+    assert is_safe(sandboxed)
+    assert "On branch" in git(sandboxed, "status")
 
 
 def test_hooks_that_the_configuration_names_are_read_only(repository: Host) -> None:
@@ -330,11 +328,10 @@ def test_a_link_that_leads_out_is_told_and_not_left(repository: Host) -> None:
     assert not (repository.work / "mine").is_symlink()
 
 
-def test_a_link_out_of_a_threads_own_folder_is_not_left_either(host: Host) -> None:
-    host.level = "bwrap"
-    work = host.work / ".agent/work/mine"
-    (host.work / "data").write_text("of the workspace")
-    result = host.run("ln -s /etc out; ln -s ../../../data data", workdir=work)
+def test_a_link_out_of_a_threads_own_folder_is_not_left_either(sandboxed: Host) -> None:
+    work = sandboxed.work / ".agent/work/mine"
+    (sandboxed.work / "data").write_text("of the workspace")
+    result = sandboxed.run("ln -s /etc out; ln -s ../../../data data", workdir=work)
     assert names_in(work) == ["data"]
     assert "out (to /etc)" in result["notices"][0]
 
@@ -361,16 +358,6 @@ def test_what_a_script_writes_into_caches_of_python_is_not_left(repository: Host
     assert (other / "m.cpython-311.pyc").read_text() == "mine"
     assert result["notices"] == []
     assert not list((repository.work / ".agent/quarantine").glob("2*"))
-
-
-def test_a_program_of_python_leaves_no_cache(repository: Host) -> None:
-    (repository.work / "m.py").write_text("x = 1")
-    body = (
-        "import os, subprocess, sys; sys.path.insert(0, '.'); import m\n"
-        "del os.environ['PYTHONDONTWRITEBYTECODE']; subprocess.run(['python3', '-c', 'import m'])"
-    )
-    assert repository.run(body)["exit_code"] == 0
-    assert not (repository.work / "__pycache__").exists() or not names_in(repository.work / "__pycache__")
 
 
 def test_what_is_too_deep_to_be_looked_at_is_said(repository: Host) -> None:
@@ -401,12 +388,11 @@ def test_a_name_as_long_as_can_be_is_put_aside(repository: Host) -> None:
     assert not (repository.work / name).exists()
 
 
-def test_a_threads_own_folder_is_looked_at_too(host: Host) -> None:
-    host.level = "bwrap"
+def test_a_threads_own_folder_is_looked_at_too(sandboxed: Host) -> None:
     body = PLANT + "git init -q r; plant r/.git; echo evil > .envrc; echo fine > out.txt"
-    result = host.run(body, workdir=host.work / ".agent/work/mine")
-    assert names_in(host.work / ".agent/work/mine") == ["out.txt", "r"]
-    assert not list((host.work / ".agent/work/mine/r").iterdir())
+    result = sandboxed.run(body, workdir=sandboxed.work / ".agent/work/mine")
+    assert names_in(sandboxed.work / ".agent/work/mine") == ["out.txt", "r"]
+    assert not list((sandboxed.work / ".agent/work/mine/r").iterdir())
     assert result["notices"]
 
 
@@ -514,38 +500,36 @@ def test_nothing_is_said_about_a_run_that_makes_none(repository: Host) -> None:
     assert not (repository.work / ".agent/quarantine").exists()
 
 
-def test_the_agents_own_package_in_the_workspace_is_not_changed(host: Host) -> None:
+def test_the_agents_own_package_in_the_workspace_is_not_changed(sandboxed: Host) -> None:
     """An editable install whose workspace is the clone."""
-    host.level = "bwrap"
-    clone = host.work / "clone/skills"
+    clone = sandboxed.work / "clone/skills"
     shutil.copytree(Path(domain.__file__).parent, clone, ignore=shutil.ignore_patterns("__pycache__"))
-    code = host.place / "path"
+    code = sandboxed.place / "path"
     link_code(code, without="skills")
     (code / "skills_agent/skills").symlink_to(clone)
-    evil = f"open('{host.place}/canary', 'w')"
+    evil = f"open('{sandboxed.place}/canary', 'w')"
     attack = f'echo "{evil}" >> clone/skills/errors.py; mv clone/skills clone/s; mv clone c; cp -r c clone'
     body = f'{attack}; echo "{evil}" >> clone/skills/errors.py; touch clone/fine; echo done'
     for code_is_tried in (body, "echo again"):
-        with host.started(code_is_tried, code) as agent:
+        with sandboxed.started(code_is_tried, code) as agent:
             result = agent.answer()
         assert result["stdout"] in {"done\n", "again\n"}
         assert "Read-only" in result["stderr"] or code_is_tried != body
-    assert not (host.place / "canary").exists()
-    assert (host.work / "clone/fine").exists()
+    assert not (sandboxed.place / "canary").exists()
+    assert (sandboxed.work / "clone/fine").exists()
 
 
-def test_an_environment_that_is_in_path_is_not_changed(host: Host) -> None:
-    host.level = "bwrap"
+def test_an_environment_that_is_in_path_is_not_changed(sandboxed: Host) -> None:
     names = ["bin/bwrap", "bin/prlimit", "lib/python3/site-packages/sitecustomize.py"]
     for folder in ("bin", "lib/python3/site-packages"):
-        (host.work / ".venv" / folder).mkdir(parents=True)
-    (host.work / ".venv/pyvenv.cfg").touch()
-    host.path = f"{host.work}/.venv/bin:{host.work}/tools:{PATH}"
+        (sandboxed.work / ".venv" / folder).mkdir(parents=True)
+    (sandboxed.work / ".venv/pyvenv.cfg").touch()
+    sandboxed.path = f"{sandboxed.work}/.venv/bin:{sandboxed.work}/tools:{PATH}"
     attack = "; ".join(f"echo evil > .venv/{name}" for name in names)
-    result = host.run(f"{attack}; mv .venv v; mkdir tools; echo evil > tools/bwrap; echo done")
+    result = sandboxed.run(f"{attack}; mv .venv v; mkdir tools; echo evil > tools/bwrap; echo done")
     assert result["stdout"] == "done\n"
-    assert [name for name in names if (host.work / ".venv" / name).exists()] == []
-    assert not (host.work / "tools").exists()
+    assert [name for name in names if (sandboxed.work / ".venv" / name).exists()] == []
+    assert not (sandboxed.work / "tools").exists()
     assert "tools" in result["notices"][0]
 
 
@@ -563,15 +547,3 @@ def test_without_a_sandbox_a_link_that_leads_out_is_told_and_not_left(tmp_path: 
     assert (tmp_path / "d/written").exists()
     (notice,) = result.notices
     assert "d/up (to ../..), out (to /etc)" in notice or "out (to /etc), d/up (to ../..)" in notice
-
-
-def test_without_a_sandbox_what_a_script_writes_into_a_cache_of_python_is_not_left(tmp_path: Path) -> None:
-    cache = tmp_path / "src/__pycache__"
-    cache.mkdir(parents=True)
-    for name in ("mine.pyc", "poisoned.pyc"):
-        (cache / name).write_text("mine")
-    result = run_plainly(
-        tmp_path, "mkdir __pycache__; echo evil | tee __pycache__/x.pyc src/__pycache__/poisoned.pyc"
-    )
-    assert [path.name for path in tmp_path.rglob("*.pyc")] == ["mine.pyc"]
-    assert result.notices == ()

@@ -30,10 +30,15 @@ def test_the_question_says_what_the_network_is_opened_to(make_agent: MakeAgent) 
     assert f"Isolation: bwrap, network: {API}, *.example.com:8443" in text.replace("\\", "")
 
 
-def test_a_host_is_asked_about_where_programs_are_not(make_agent: MakeAgent) -> None:
-    agent = make_agent([running("true", API), "done"], require_approval_for=["network"])
+@pytest.mark.parametrize(
+    ("command", "settings"), [("ls", {}), ("true", {"require_approval_for": ["network"]})]
+)
+def test_a_host_is_asked_about_where_the_program_is_not(
+    make_agent: MakeAgent, command: str, settings: dict[str, Any]
+) -> None:
+    agent = make_agent([running(command, API), "done"], **settings)
     agent.say("go")
-    assert agent.state.interrupts
+    assert "Opens the network" in agent.state.interrupts[0].value["action_requests"][0]["description"]
 
 
 def test_what_is_no_host_is_never_asked_about(make_agent: MakeAgent) -> None:
@@ -52,13 +57,6 @@ def test_a_grant_for_a_command_opens_no_other_host(make_agent: MakeAgent) -> Non
     assert len(agent.tool_messages("run_command")) == 3
     (interrupt,) = agent.state.interrupts
     assert "Opens the network to evil.example." in interrupt.value["action_requests"][0]["description"]
-
-
-def test_a_grant_without_hosts_opens_none(make_agent: MakeAgent) -> None:
-    agent = make_agent([running("touch a"), running("touch a", API), "done"])
-    agent.say("go")
-    agent.answer({"type": "approve", "grant": {"scope": "thread"}})
-    assert agent.state.interrupts
 
 
 @pytest.mark.parametrize("ban", ["Network", f"Network({API})", "Network(*.example.invalid)"])
@@ -101,9 +99,3 @@ def test_a_rule_of_the_host_that_allows_a_command_opens_no_network(make_agent: M
     agent.say("go")
     assert len(agent.tool_messages("run_command")) == 1
     assert agent.state.interrupts
-
-
-def test_a_command_that_only_reads_is_asked_about_for_its_hosts(make_agent: MakeAgent) -> None:
-    agent = make_agent([running("ls", API), "done"])
-    agent.say("go")
-    assert "Opens the network" in agent.state.interrupts[0].value["action_requests"][0]["description"]

@@ -176,13 +176,6 @@ def test_what_was_approved_becomes_writable_and_nothing_beside_it(
     assert (workspace / "sub/.envrc").read_text() == "new\n"
 
 
-def test_without_an_approval_nothing_protected_is_writable(make_agent: MakeAgent, workspace: Path) -> None:
-    (workspace / ".envrc").write_text("as it was")
-    answer = run(make_agent, {**FREE, "sandbox": "require"}, command="x=.en; y=vrc; echo new > $x$y; ls -a")
-    assert (workspace / ".envrc").read_text() == "as it was"
-    assert "Read-only file system" in answer.text
-
-
 # --- whether it is offered ---
 
 

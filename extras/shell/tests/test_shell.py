@@ -139,9 +139,10 @@ LINES = st.recursive(SIMPLE, lines_of, max_leaves=4)
 
 
 @needs_bash
-@trying(300)
+@trying(100)
 @given(line=LINES)
 @example(line="2>/dev/null aa b")
+@example(line="aa $'a\\tb\\nc\\x41\\101'")
 @example(line="for PATH in .; do aa; done")
 @example(line="aa >&'$(bb)'")
 @example(line="[ 'a[$(bb)]' -eq 1 ]")
@@ -171,7 +172,7 @@ def test_bash_runs_nothing_but_what_is_found_in_a_line(line: str, bash: Bash) ->
 
 
 @needs_bash
-@trying(300)
+@trying(100)
 @given(line=st.text(alphabet="aab  c'\"\\;|&<>()#!{}$`\n\t=~*?[]-^%\r\u00a0", max_size=20))
 @example(line="aa\\\nb")
 @example(line="aa \\\\\nbb")

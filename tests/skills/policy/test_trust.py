@@ -1,6 +1,5 @@
 """Trust in folders: by path and content, in a file of the person's own."""
 
-import json
 import os
 import stat
 from pathlib import Path
@@ -135,14 +134,6 @@ def test_where_a_link_leads_is_content(skill: Path) -> None:
     (skill / "current").unlink()
     (skill / "current").symlink_to("b")
     assert digest_of(skill) != before
-
-
-def test_the_list_is_plain_json(trust: TrustList, skill: Path) -> None:
-    trust.add(skill)
-    assert json.loads(trust.file.read_text()) == {
-        "version": 1,
-        "folders": {str(skill.resolve()): digest_of(skill)},
-    }
 
 
 def test_a_skill_of_a_project_is_trusted_with_the_plugin_that_it_names(
