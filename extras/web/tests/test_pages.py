@@ -180,7 +180,7 @@ def test_an_answer_that_is_no_http_or_ends_early_is_an_error(serve: Serve, reply
 def test_html_that_asks_for_more_than_there_is_ends_no_agent(
     serve: Serve, html: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skills_agent.skills.network.fetch.CONVERT_SECONDS", 2.0)
+    monkeypatch.setattr("skills_agent.web.pages.CONVERT_SECONDS", 2.0)
     server = serve(lambda _: answer(html.encode(), "Content-Type: text/html"))
     fault = ""
     try:
