@@ -121,8 +121,7 @@ def deliver():
     if sys.argv[1] == "twice":
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
 
-if sys.argv[1] == "once":
-    signals.DRAIN_SECONDS = 0.1
+signals.DRAIN_SECONDS = 0.1 if sys.argv[1] == "once" else 3600
 control = RunControl()
 one, other = socket.socketpair()
 with signals.draining(control, "COMMAND"):
