@@ -55,12 +55,12 @@ def test_messages_are_not_written_at_every_step_and_a_reader_walks_back_50_turns
 ) -> None:
     for name in LOADED:
         write_skill(skills_dir, name, "Checks tables.", BODY)
-    agent = answering(make_agent, saver, 115)
+    agent = answering(make_agent, saver, 75)
     whole = ["messages" in each.checkpoint["channel_values"] for each in saver.list(agent.config)]
     assert sum(whole) <= 1 + len(whole) // 100
     assert any(whole[: 52 * 6])
     assert sorted(agent.values["skills_loaded"]) == LOADED
-    assert len(agent.values["messages"]) == 2 * 115 + 4  # and the request for the skills with its receipts
+    assert len(agent.values["messages"]) == 2 * 75 + 4  # and the request for the skills with its receipts
 
 
 def test_compressed_values_and_older_plain_ones_are_read_alike(saver: SqliteSaver) -> None:
