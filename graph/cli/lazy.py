@@ -7,7 +7,17 @@ from typing import Any, Final, cast
 import click
 
 from skills_agent.graph.hooks import Command, extras
+from skills_agent.skills.errors import SkillsAgentError
 
+_PACKAGES: Final = ("install", "pack", "verify", "update", "uninstall")
+_OF_PARTS: Final[Mapping[str, str]] = {
+    "eval": "evals",
+    "skills triggers": "evals",
+    "skills serve": "mcp",
+    "skills needs": "needs",
+    **{f"skills {name}": "packages" for name in _PACKAGES},
+}
+"""Which part brings a command: said where the part is not installed."""
 _JOINED: Final[Mapping[str, str]] = {
     "runs list": "runs",
     "runs show": "runs RUN",
@@ -61,11 +71,18 @@ class LazyGroup(click.Group):
             raise click.NoSuchCommand(wanted, text, None if having else names, ctx) from error
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        late = self._all_late().get(cmd_name)
-        if late is None or cmd_name in self.commands:
+        if cmd_name in self.commands:
             return super().get_command(ctx, cmd_name)
-        module, _, name = late.target.partition(":")
-        return cast("click.Command", getattr(import_module(module), name))
+        if late := self._all_late().get(cmd_name):
+            module, _, name = late.target.partition(":")
+            return cast("click.Command", getattr(import_module(module), name))
+        if part := _OF_PARTS.get(f"{self._path} {cmd_name}".strip()):
+            raise SkillsAgentError(
+                f"The command '{cmd_name}' comes with the part {part}, which this installation lacks: "
+                "install skills-agent again, with it.",
+                code="extra-missing",
+            )
+        return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         late = self._all_late()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from skills_agent.graph.cli.main import cli as command
+from skills_agent.graph.hooks import extras
 from tests.graph.cli.command_line import CommandLine
 
 IMPORTED = """
@@ -235,3 +236,13 @@ def in_a_shell(cli: CommandLine, line: str, before: str = "") -> subprocess.Comp
         text=True,
         timeout=60,
     )
+
+
+def test_a_command_of_a_part_that_is_not_installed_says_so(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brought = {words: extra.name for extra in extras() for words in extra.commands}
+    monkeypatch.setattr("skills_agent.graph.cli.lazy.extras", tuple)
+    for words, name in brought.items():
+        done = cli.run(*words.split())
+        assert (done.code, f"comes with the part {name}" in done.err) == (1, True), done
