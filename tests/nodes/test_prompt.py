@@ -13,7 +13,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from skills_agent.nodes.conversation import BEFORE_A_REPLY, NO_TEXT
+from skills_agent.nodes.conversation import NO_TEXT
 from skills_agent.nodes.prompt import render_within
 from skills_agent.state.records import SummaryRecord
 from skills_agent.state.schema import AgentState
@@ -80,22 +80,12 @@ def test_a_summary_that_ends_with_results_leaves_none_of_them_behind() -> None:
     assert [each.type for each in shown] == ["human"]
 
 
-def test_a_reply_that_follows_nothing_is_given_a_place() -> None:
-    shown = prompt_of([AIMessage("Hello."), AIMessage("Again."), HumanMessage("x")])
-    assert [each.content for each in shown] == [BEFORE_A_REPLY, "Hello.\n\nAgain.", "x"]
-
-
 @pytest.mark.parametrize(
     ("brought", "shown"),
     [
         ([HumanMessage("x"), HumanMessage("y")], "x\n\ny"),
         ([HumanMessage("x", name="Ada"), HumanMessage("y", name="Bo")], "Ada:\n\nx\n\nBo:\n\ny"),
         ([HumanMessage("x", name="Ada"), HumanMessage("y", name="Ada")], "x\n\ny"),
-        ([HumanMessage("x"), SystemMessage("Be brief.")], f"x\n\n{NOTE}"),
-        (
-            [HumanMessage("x"), SystemMessage("Be brief."), HumanMessage("y")],
-            f"x\n\n{NOTE}\n\nThe user:\n\ny",
-        ),
         ([HumanMessage([{"type": "text", "text": "x"}])], "x"),
         ([HumanMessage("x"), HumanMessage([IMAGE])], [{"type": "text", "text": "x"}, IMAGE]),
     ],
@@ -108,14 +98,7 @@ def test_what_stands_side_by_side_in_one_role_is_one_message(brought: Any, shown
 
 @pytest.mark.parametrize(
     ("content", "shown"),
-    [
-        ("", NO_TEXT),
-        (" \n", NO_TEXT),
-        ([], NO_TEXT),
-        ([{"type": "text", "text": ""}], NO_TEXT),
-        ([{"type": "text", "text": " "}, IMAGE], [IMAGE]),
-        (" x", " x"),
-    ],
+    [(" \n", NO_TEXT), ([], NO_TEXT), ([{"type": "text", "text": " "}, IMAGE], [IMAGE]), (" x", " x")],
 )
 def test_no_blank_text_is_sent(content: Any, shown: Any) -> None:
     (only,) = prompt_of([HumanMessage(content)])

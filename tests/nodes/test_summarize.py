@@ -1,6 +1,6 @@
 """The extract that takes the place of a model's summary."""
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from skills_agent.nodes.summarize import extract
 from skills_agent.state.history import size_of
@@ -27,18 +27,3 @@ def test_an_extract_stays_within_its_size_and_counts_what_it_leaves_out() -> Non
                 left_out = [f"[{number - len(told)} turns before these are left out]"]
                 assert lines == ([] if len(told) == number else left_out) + told
                 assert not told or f"request {number - 1}" in told[-1]
-
-
-def test_an_extract_tells_request_tools_and_answer() -> None:
-    turn: list[AnyMessage] = [
-        HumanMessage("How many\napples?"),
-        AIMessage("", tool_calls=[{"name": "grep", "args": {}, "id": i} for i in "abc"]),
-        ToolMessage("1", tool_call_id="a", name="grep"),
-        ToolMessage("no", tool_call_id="b", name="grep", status="error"),
-        ToolMessage("1", tool_call_id="c", name="grep"),
-        AIMessage("Three."),
-    ]
-    assert (
-        extract([turn], 1_000) == "- Asked: How many apples? Tools: grep x2, grep (failed). Answered: Three."
-    )
-    assert extract([[HumanMessage("hi")]], 1_000) == "- Asked: hi Not answered."

@@ -92,8 +92,7 @@ def test_grouping_of_updates_does_not_matter(
 ) -> None:
     @given(updates, updates, updates)
     def check(a: Any, b: Any, c: Any) -> None:
-        left = reducer(reducer(reducer(None, a), b), c)
-        assert left == reducer(reducer(None, a), reducer(reducer(None, b), c))
+        assert fold(reducer, [a, b, c]) == reducer(fold(reducer, [a]), fold(reducer, [b, c]))
 
     check()
 
@@ -109,38 +108,32 @@ def test_usage_sums_in_any_order(updates: list[Any]) -> None:
     )
 
 
+def test_a_value_of_nothing_or_of_another_version_is_taken() -> None:
+    older = {"a": {"of": "another version"}}
+    assert merge_records(older, None) == merge_records(None, older) == merge_records(older, older) == older
+    assert newest(older, None) == newest(None, older) == newest(older, older) == older
+    partial: Any = {"turn": 2, "thread": {"model_calls": 1}, "this_turn": {}}
+    assert add_usage(partial, None)["turn"] == 2
+    assert (merge_records(None, None), newest(None, None), add_usage(None, None)["turn"]) == ({}, None, 0)
+
+
 @pytest.mark.parametrize(
-    "reducer",
-    [merge_records, newest, add_usage],
+    ("older", "newer"),
+    [
+        *(({name: 9}, {name: 10}) for name in ("order", "revision", "turn")),
+        ({"order": 1, "revision": 2}, {"order": 2, "revision": 1}),
+        ({"message": "z", "revoked": False}, {"message": "a", "revoked": True}),
+    ],
 )
-def test_nothing_is_a_value_that_every_reducer_takes(reducer: Callable[[Any, Any], Any]) -> None:
-    reducer(None, None)
-    older = {"a": {"of": "another version"}} if reducer is not newest else {"goal": "x"}
-    if reducer is not add_usage:
-        assert reducer(older, None) == older
-        assert reducer(None, older) == older
-        assert reducer(older, older) == older
-    else:
-        partial: Any = {"turn": 2, "thread": {"model_calls": 1}, "this_turn": {}}
-        assert reducer(partial, None)["turn"] == 2
-
-
-def test_the_newer_load_wins_over_an_unload_and_the_reverse() -> None:
-    first: Any = {"a": {"order": 1, "unloaded": False}}
-    gone: Any = {"a": {"order": 2, "unloaded": True}}
-    again: Any = {"a": {"order": 3, "unloaded": False}}
-    assert merge_records(gone, first) == gone
-    assert merge_records(merge_records(again, first), gone) == again
+def test_the_newer_record_wins_in_either_order(older: Any, newer: Any) -> None:
+    assert newest(older, newer) == newest(newer, older) == newer
+    assert merge_records({"a": older}, {"a": newer}) == {"a": newer}
 
 
 def test_the_last_catalog_that_was_written_stays_where_nothing_is_written() -> None:
     first: Any = {"digest": "a"}
     second: Any = {"digest": "b"}
-    empty: Any = {}
-    assert newest_catalog(first, second) == second
-    assert newest_catalog(second, empty) == second
-    assert newest_catalog(second, None) == second
-    assert newest_catalog(None, None) is None
+    assert newest_catalog(first, second) == newest_catalog(second, None) == second
 
 
 MESSAGES = st.lists(
