@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from threading import Lock
 from types import FunctionType, SimpleNamespace
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ from skills_agent.nodes.reply import NO_FINISH_REASON, strict_arguments
 from skills_agent.state.call_ids import portable_id
 
 _PATH: Final = "/chat/completions"
+_LOCK: Final = Lock()
+"""Each thread may have a loop."""
 _CLIENTS_CODE: Final = os.path.join(os.path.dirname(openai.__file__), "")  # noqa: PTH118, PTH120 - a text
 _OPTIONS: Final = {"extra_headers": "headers", "extra_query": "params", "timeout": "timeout"}
 """What ChatOpenAI passes on that is no part of a request's body, and what `post` calls it."""
@@ -58,13 +61,12 @@ class LoopClients:
     def here(self) -> openai.AsyncOpenAI:
         """Return the client of the loop that runs now."""
         loop = asyncio.get_running_loop()
-        client = self._copies.get(loop)
-        if client is None:
-            client = self._client.copy(http_client=openai.DefaultAsyncHttpxClient())
-            # As a whole: other threads may have loops.
-            open_ones = {each: kept for each, kept in self._copies.items() if not each.is_closed()}
-            self._copies = {**open_ones, loop: client}
-        return client
+        with _LOCK:
+            for closed in [each for each in self._copies if each.is_closed()]:
+                del self._copies[closed]
+            if loop not in self._copies:
+                self._copies[loop] = self._client.copy(http_client=openai.DefaultAsyncHttpxClient())
+            return self._copies[loop]
 
     def __getattr__(self, name: str) -> Any:
         """Return what the client of this loop has of that name."""
