@@ -140,8 +140,8 @@ def _in_order(folders: Sequence[FolderState], readings: Readings) -> Iterator[_R
 
 
 def _row(folder: FolderState, reading: SkillReading) -> _Row:
-    """Return what lasts of a folder: nothing of a file that changed just now, or could not be read."""
-    if reading.entry != folder.skill or not reading.entry.settled or reading.is_unreadable:
+    """Return what lasts of a folder: nothing of a file that changed just now."""
+    if reading.entry != folder.skill or not reading.entry.settled:
         return _Row(folder)
     return _Row(folder, reading.metadata, reading.diagnostics)
 

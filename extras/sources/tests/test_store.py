@@ -14,30 +14,14 @@ from langgraph.store.sqlite import SqliteStore
 from skills_agent.skills.errors import PublishError, SourceAddressError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources.namespaces import checked_namespace, user_namespace
-from skills_agent.sources.store import (
-    StoreSource,
-    content_of,
-    publish,
-    value_of,
-)
+from skills_agent.sources.store import StoreSource, content_of, publish, value_of
+from tests.skills.sources.skill_files import codes, folders, text
 
 ALICE = ("skills", "alice")
 
 
-def text(name: str, rest: str = "") -> str:
-    return f"---\nname: {name}\ndescription: Does {name}.\n---\nDo it.\n{rest}"
-
-
 def put(store: BaseStore, namespace: tuple[str, ...], key: str = "SKILL.md", content: str = "") -> None:
     store.put(namespace, key, {"content": content or text(namespace[-1])})
-
-
-def folders(source: StoreSource) -> list[str]:
-    return [found.folder for found in source.scan().skills]
-
-
-def codes(source: StoreSource) -> list[str]:
-    return [each.code for each in source.scan().diagnostics]
 
 
 @pytest.fixture(params=["memory", "sqlite"])

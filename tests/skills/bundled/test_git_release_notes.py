@@ -10,54 +10,40 @@ from typing import Any
 
 import pytest
 
+from tests.git_server import NOBODY
+
 SCRIPT = (
     Path(__file__).parents[3] / "skills" / "bundled" / "git-release-notes" / "scripts" / "release_notes.py"
 )
 
 
 class Repository:
-    """A repository whose commits have fixed people and times."""
+    """A repository, without the configuration of the machine."""
 
     def __init__(self, folder: Path) -> None:
         """Make an empty one."""
         folder.mkdir()
         self.folder = folder
-        self.day = 0
         self.git("init", "--quiet", "--initial-branch=main")
 
-    def git(self, *arguments: str, author: str = "Ada Lovelace") -> str:
-        """Run git as an author, without the configuration of the machine."""
-        self.day += 1
-        when = f"2025-01-{self.day % 28 + 1:02}T12:00:00Z"
-        identity = [
-            "-c",
-            f"user.name={author}",
-            "-c",
-            "user.email=a@example.org",
-            "-c",
-            "commit.gpgsign=false",
-        ]
+    def git(self, *arguments: str) -> str:
+        """Run git, and return what it prints."""
         done = subprocess.run(
-            ["git", "-C", self.folder, *identity, *arguments],
+            ["git", *arguments],
+            cwd=self.folder,
             check=True,
             capture_output=True,
             text=True,
-            env={
-                **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
-                "GIT_CONFIG_GLOBAL": os.devnull,
-                "GIT_CONFIG_NOSYSTEM": "1",
-                "GIT_AUTHOR_DATE": when,
-                "GIT_COMMITTER_DATE": when,
-            },
+            env=os.environ | NOBODY,
         )
         return done.stdout.strip()
 
-    def commit(self, message: str, author: str = "Ada Lovelace") -> str:
+    def commit(self, message: str) -> str:
         """Change a file, commit, and return the full id."""
         with (self.folder / "log.txt").open("a", encoding="utf-8") as file:
-            file.write(f"{self.day}\n")
+            file.write("more\n")
         self.git("add", ".")
-        self.git("commit", "--quiet", "-m", message, author=author)
+        self.git("commit", "--quiet", "-m", message)
         return self.git("rev-parse", "HEAD")
 
 

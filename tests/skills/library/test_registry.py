@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from skills_agent.skills.errors import (
     ResourceNotTextError,
@@ -19,7 +20,7 @@ from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.library.resources import read_resource, resources
 from skills_agent.skills.skill import SkillRef
-from skills_agent.skills.sources import DirectorySource, MemorySource, SkillFile
+from skills_agent.skills.sources import DirectorySource, MemorySource, Scan, SkillFile
 
 SKILL = "---\nname: {name}\ndescription: {description}\n---\nDo {name}.\n"
 
@@ -196,6 +197,21 @@ def test_added_changed_and_deleted_skills_are_seen(tmp_path: Path) -> None:
     assert [skill.name for skill in deleted.skills] == ["b"]
     assert len({first.digest, added.digest, changed.digest, deleted.digest}) == 4
     assert [skill.name for skill in first.skills] == ["a"]
+
+
+def test_a_file_that_changed_a_moment_ago_is_read_again_though_it_looks_the_same(tmp_path: Path) -> None:
+    class Coarse(DirectorySource):
+        """Its file system counts time in ticks that are longer than the test."""
+
+        def scan(self) -> Scan:
+            return Scan(tuple(replace(each, stamp=(0,), settled=False) for each in super().scan().skills))
+
+    path = put(tmp_path / "a", description="Counts herons.")
+    registry = Registry([Coarse(tmp_path, "user")])
+    registry.refresh()
+    path.write_text(text("a", "Counts larks t"))
+
+    assert registry.refresh().find("a").description == "Counts larks t"
 
 
 def test_a_file_that_could_not_be_read_is_tried_again(
