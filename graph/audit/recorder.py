@@ -86,7 +86,8 @@ class Audit:
         Interrupts and errors pass through after they were recorded; of a node that appends nothing no end is.
         Where an answer was refused, the question is put again, so that the thread stays interrupted.
         """
-        turn = turn_of(node, before)
+        # A `Send` brings `act` its call alone.
+        turn = turn_of(node, state_now() if node == "act" else before)
         tell = partial(self._tell, node, turn, runtime)
         if node != "discover":
             self._resume(node, turn, runtime)
@@ -122,7 +123,7 @@ class Audit:
     def starts(self, request: CallRequest, *, is_lasting: bool) -> None:
         """Record that a call is about to run; `act` knows when, after it has looked into the journal."""
         digest = request["approved"] if is_lasting else ""
-        self._tell_of_call(request, event("call_started", call_record(request), digest=digest))
+        self._tell_of_call(event("call_started", call_record(request), digest=digest))
 
     def answered(self, request: CallRequest, question: str, *, again: bool, message: str) -> None:
         """Record what a person said about a call whose outcome is unknown."""
@@ -138,15 +139,15 @@ class Audit:
             reason=f"{'run again' if again else 'not run again'}: {question}",
             by="approval",
         )
-        self._tell_of_call(request, said)
+        self._tell_of_call(said)
 
     def doubted(self, call: ToolCall, reason: str) -> None:
         """Record that something was not believed that a client can write."""
         named = {"call_id": call["id"] or "", "tool": call["name"], "args": call["args"]}
-        self._tell_of_call(state_now(), event("call_doubted", named, reason=reason))
+        self._tell_of_call(event("call_doubted", named, reason=reason))
 
-    def _tell_of_call(self, state: Any, happened: Record) -> None:
-        self._tell("act", turn_of("act", state), get_runtime(Context), [happened])
+    def _tell_of_call(self, happened: Record) -> None:
+        self._tell("act", turn_of("act", state_now()), get_runtime(Context), [happened])
 
     def withdrawn(self, state: State, message_id: str, reason: str, wait: float | None) -> None:
         """Record that a model's reply broke off, and that what was shown of it does not count."""
