@@ -12,12 +12,14 @@ from functools import partial
 from operator import mul
 from threading import Lock
 from time import monotonic
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.search.match import Match
 from skills_agent.skills.search.naming import named_first
-from skills_agent.skills.search.words import SearchIndex, SearchText
+
+if TYPE_CHECKING:
+    from skills_agent.skills.search.words import SearchIndex, SearchText
 
 MEANING_WEIGHT: Final = 0.5
 """What the model counts beside words. At 1 a small model makes search worse than words alone."""
@@ -108,7 +110,7 @@ class Vectors:
 class FusedIndex:
     """Texts that are searched by words and by meaning; they are embedded at the first search."""
 
-    def __init__(self, words: SearchIndex, texts: Sequence[SearchText], vectors: Vectors) -> None:
+    def __init__(self, words: "SearchIndex", texts: "Sequence[SearchText]", vectors: Vectors) -> None:
         self._words = words
         self._factors = [text.factor for text in texts]
         self._texts = [f"{text.name}: {text.description}"[:_TEXT_CHARACTERS] for text in texts]
