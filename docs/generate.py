@@ -31,7 +31,7 @@ from skills_agent.shell.reading import ALWAYS_READING, READING
 from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.rules import RULES
 from skills_agent.skills.policy.protected import READERS
-from skills_agent.skills.policy.secret_places import KEEPERS
+from skills_agent.skills.policy.secret_paths import KEEPERS
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.state import budget
 

@@ -26,7 +26,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.system_prompt import SystemPrompt
 from skills_agent.graph.threads.compiled import AgentGraph
 from skills_agent.graph.threads.locks import ThreadLocks
-from skills_agent.graph.tools.brought import HostTool
+from skills_agent.graph.tools.host_tools import HostTool
 from skills_agent.nodes.act import act
 from skills_agent.nodes.answer import answer
 from skills_agent.nodes.approve import approve

@@ -54,7 +54,7 @@ class Extra:
     runner: str = ""
     """The sandbox: a class of runners (`Sandbox` in skills/scripts/choice.py)."""
     lines: str = ""
-    """What reads command lines (`CommandLines` in skills/policy/lines.py)."""
+    """What reads command lines (`CommandLines` in skills/policy/command_lines.py)."""
     needs: str = ""
     """What holds the needs of skills against this machine."""
     servers: str = ""

@@ -14,7 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.graph.places import make_state_folder, state_folder, user_state_folder
 from skills_agent.graph.private_files import (
     PrivateFileError,
     folder_name,
@@ -23,6 +22,7 @@ from skills_agent.graph.private_files import (
     read_private,
 )
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.user_folders import make_state_folder, state_folder, user_state_folder
 from skills_agent.skills.confined import opened_folder
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.skill import SkillRef

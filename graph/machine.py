@@ -4,10 +4,10 @@ from functools import partial
 from pathlib import Path
 
 from skills_agent.graph.hooks import first
-from skills_agent.graph.places import make_state_folder, process_environment
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.shared_folders import shared_folders
-from skills_agent.skills.policy.lines import NO_READER
+from skills_agent.graph.user_folders import make_state_folder, process_environment
+from skills_agent.skills.policy.command_lines import NO_READER
 from skills_agent.skills.scripts.choice import OwnRunner, PlainControl, Sandbox
 from skills_agent.skills.scripts.environment import ScriptLimits
 from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRunner

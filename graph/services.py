@@ -16,14 +16,9 @@ from skills_agent.graph.hooks import first, hook
 from skills_agent.graph.kept_folders import KeptFolders
 from skills_agent.graph.langgraph_inside import skip_answers, state_now
 from skills_agent.graph.machine import make_runner, why_no_shell_here
+from skills_agent.graph.made_once import once
 from skills_agent.graph.models.provider import default_model, make_models, model_name
 from skills_agent.graph.needs import machine_of
-from skills_agent.graph.once import once
-from skills_agent.graph.places import (
-    closed_places,
-    process_environment,
-    trust_file_of,
-)
 from skills_agent.graph.serialisation import keyed, stored_size
 from skills_agent.graph.settings import (
     Settings,
@@ -38,26 +33,31 @@ from skills_agent.graph.threads.left_running import LeftRunning
 from skills_agent.graph.threads.locks import ThreadLocks
 from skills_agent.graph.tool_servers import ToolServers, make_servers
 from skills_agent.graph.tools import build_tools
-from skills_agent.graph.tools.brought import HostTool, brought
 from skills_agent.graph.tools.change import Changes, changes_in
 from skills_agent.graph.tools.equipment import Workdir
+from skills_agent.graph.tools.host_tools import HostTool, brought
 from skills_agent.graph.tools.node import tool_node
 from skills_agent.graph.tools.of_extras import ExtraTools
-from skills_agent.graph.tools.offered import OfferedTools
+from skills_agent.graph.tools.tool_table import ToolTable
 from skills_agent.graph.tools.workspace import Workspace
+from skills_agent.graph.user_folders import (
+    closed_places,
+    process_environment,
+    trust_file_of,
+)
 from skills_agent.graph.vouchers import Voucher, signer, vouchers_of
 from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.links.attempt import Acting
 from skills_agent.nodes.model_call import ModelRequests, Models
-from skills_agent.nodes.policy import Asked, Policy
+from skills_agent.nodes.policy import AskedCalls, Policy
 from skills_agent.nodes.wrapped_models import ModelRunnable
 from skills_agent.skills.library.callers import Library
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.machine import Machine
-from skills_agent.skills.policy.lines import NO_LINES, CommandLines
+from skills_agent.skills.policy.command_lines import NO_LINES, CommandLines
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar, Places
 from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.tool_spec import SHELL_TOOLS
@@ -200,14 +200,14 @@ class Services:
         return lines
 
     @once
-    def offered(self) -> OfferedTools:
+    def offered(self) -> ToolTable:
         """The tools that models are offered."""
         settings = self.settings
         of_extras = [tool for each in self.of_extras for tool in each.tools]
         own = build_tools(self, of_extras)
         of_host = brought(self.host.tools)
         places = Places(str(settings.workspace), closed=tuple(map(str, self.closed)))
-        offered = OfferedTools(own, of_host.own, settings.tool_timeout, places, of_host.provider, self.lines)
+        offered = ToolTable(own, of_host.own, settings.tool_timeout, places, of_host.provider, self.lines)
         form = self.host.form
         if form and (taken := form.tools.keys() & {*offered, *of_host.provider, LOAD_SKILL}):
             raise SettingsError(f"A tool is named {min(taken)} as the form of `response_format`: rename one.")
@@ -365,10 +365,10 @@ def _checked(host: Host) -> Settings:
     return settings
 
 
-def _asked(words: Collection[str], grammar: Grammar) -> Asked:
+def _asked(words: Collection[str], grammar: Grammar) -> AskedCalls:
     try:
         entries = tuple(grammar.parse_asked(text) for text in sorted({*words} - {*RISKS}))
-        return Asked([risk for risk in RISKS if risk in words], entries)
+        return AskedCalls([risk for risk in RISKS if risk in words], entries)
     except EntryNotUnderstoodError as error:
         raise SettingsError(f"Setting require_approval_for: {error}") from error
 

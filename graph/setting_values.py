@@ -51,7 +51,7 @@ class HasExtras(Protocol):
         """The settings of extras, by their whole names."""
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
+class ExtraSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one extra: its field `tokens` is `server_tokens`, or `tokens` in a table `[server]`."""
 
     extra: ClassVar[str]

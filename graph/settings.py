@@ -27,7 +27,6 @@ from skills_agent.graph.layers import (
     read_user_file,
     read_workspace_file,
 )
-from skills_agent.graph.places import cache_folder, process_environment, trust_file_of, user_folder
 from skills_agent.graph.setting_values import (
     DEFAULT,
     MAY_HOLD_SECRETS,
@@ -39,6 +38,7 @@ from skills_agent.graph.setting_values import (
     from_environment,
 )
 from skills_agent.graph.setting_values import SettingsError as SettingsError  # noqa: PLC0414 - for whoever imports it
+from skills_agent.graph.user_folders import cache_folder, process_environment, trust_file_of, user_folder
 from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Mode

@@ -4,9 +4,9 @@ import os
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from skills_agent.graph.places import cache_folder, user_config_folder, user_state_folder
 from skills_agent.graph.settings import Settings, SettingsError
-from skills_agent.skills.policy.secret_places import is_wide
+from skills_agent.graph.user_folders import cache_folder, user_config_folder, user_state_folder
+from skills_agent.skills.policy.secret_paths import is_wide
 from skills_agent.skills.scripts.shared_folders import SharedFolder
 from skills_agent.skills.sources.directory import STANDARD_FOLDERS
 

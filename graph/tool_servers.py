@@ -10,7 +10,7 @@ from skills_agent.graph.hooks import first
 
 if TYPE_CHECKING:
     from skills_agent.graph.settings import Settings
-    from skills_agent.graph.tools.offered import OfferedTools
+    from skills_agent.graph.tools.tool_table import ToolTable
     from skills_agent.nodes.cancellation import Cancellation
     from skills_agent.skills.sources import Source
 
@@ -55,7 +55,7 @@ class ToolServers(Protocol):
         """Return the sources of those that are asked for skills, by name; none is asked yet."""
 
     def offer_tools(
-        self, offered: "OfferedTools", settings: "Settings", cancellation: "Callable[[], Cancellation]"
+        self, offered: "ToolTable", settings: "Settings", cancellation: "Callable[[], Cancellation]"
     ) -> None:
         """Let their tools join those that are offered, as soon as each server has answered."""
 

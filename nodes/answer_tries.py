@@ -17,7 +17,7 @@ from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentState
 
 
-class Asked(NamedTuple):
+class ModelAnswer(NamedTuple):
     """What came of asking the model, perhaps again and again."""
 
     messages: list[AnyMessage]
@@ -35,7 +35,7 @@ def ask_in_form(
     call: ModelCall,
     own: Callable[[AIMessage, Sequence[AnyMessage]], AIMessage],
     tries: int = MAX_ANSWERS,
-) -> Steps[Asked]:
+) -> Steps[ModelAnswer]:
     """Ask the model until its reply is no answer, or one in the form, within the tries and the model calls.
 
     Where the host wants no form, that is once. `own` makes of a reply what is kept, from it and from the
@@ -56,10 +56,10 @@ def ask_in_form(
         calls -= reply.calls
         if not given.fault or calls <= 0:
             break
-    return Asked(new, usage, given.fault)
+    return ModelAnswer(new, usage, given.fault)
 
 
-def given_up(form: AnswerForm, asked: Asked) -> AIMessage:
+def given_up(form: AnswerForm, asked: ModelAnswer) -> AIMessage:
     """Return the agent's own word at the end of a turn in which no answer had the form."""
     count = sum(isinstance(each, AIMessage) for each in asked.messages)
     times = "once" if count == 1 else f"{count} times"

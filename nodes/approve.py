@@ -8,7 +8,10 @@ from langchain_core.messages import AnyMessage
 from langgraph.runtime import Runtime
 from pydantic import AfterValidator, Field, create_model
 
-from skills_agent.nodes.asking import (
+from skills_agent.nodes.approval_facts import describe_question
+from skills_agent.nodes.effects import JournalEntry
+from skills_agent.nodes.granted import contents_of
+from skills_agent.nodes.interrupts import (
     Answer,
     Reject,
     action_request,
@@ -17,15 +20,12 @@ from skills_agent.nodes.asking import (
     unknown_text,
     with_words,
 )
-from skills_agent.nodes.effects import JournalEntry
-from skills_agent.nodes.granted import contents_of
 from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.policy import Policy
-from skills_agent.nodes.question import describe_question
 from skills_agent.nodes.verdicts import denied, facts_of
+from skills_agent.skills.policy.approval_text import Content, code
 from skills_agent.skills.policy.grants import Scope, grant_fault
 from skills_agent.skills.policy.patterns import Call
-from skills_agent.skills.policy.question import Content, code
 from skills_agent.state.context import Context
 from skills_agent.state.records import GrantRecord, VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate

@@ -10,8 +10,8 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import RegistryOf
-from skills_agent.nodes.asking import answer_unknown
 from skills_agent.nodes.effects import tool_messages
+from skills_agent.nodes.interrupts import answer_unknown
 from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.model_call import ModelRequests
 from skills_agent.skills.errors import SkillError, SkillUnreadableError

@@ -8,12 +8,12 @@ from langchain_core.messages import AnyMessage
 from langchain_core.messages.tool import ToolCall
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes.asking import check_answerable
+from skills_agent.nodes.interrupts import check_answerable
 from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.no_tool import why_unread
 from skills_agent.nodes.policy import Policy
-from skills_agent.nodes.programs import with_packages
+from skills_agent.nodes.script_programs import with_packages
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.verdict import ApprovalNeededError, Verdict
 from skills_agent.state.budget import Limits, counts_of_turn, spent_on_calls

@@ -8,7 +8,7 @@ from typing import Final
 from skills_agent.nodes.effects import effect_of
 from skills_agent.nodes.granted import opened, serving
 from skills_agent.nodes.no_tool import repetition, why_no_tool, why_unloaded
-from skills_agent.nodes.programs import missing_programs, program_of
+from skills_agent.nodes.script_programs import missing_programs, program_of
 from skills_agent.nodes.step import Step, words_of_script
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.network.hosts import HostPattern

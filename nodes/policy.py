@@ -17,9 +17,9 @@ from skills_agent.skills.errors import SkillError
 from skills_agent.skills.library.catalog import Catalog, in_place_text
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.machine import Machine, Missing
+from skills_agent.skills.policy.approval_text import FileChange
 from skills_agent.skills.policy.patterns import Call, Entry, Grammar, any_permits
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode, Permission
-from skills_agent.skills.policy.question import FileChange
 from skills_agent.skills.policy.risk import Approval, Risk
 from skills_agent.skills.policy.tool_spec import RUN_COMMAND, SHELL_TOOLS
 from skills_agent.skills.policy.trust import TrustFileError, TrustList
@@ -34,7 +34,7 @@ from skills_agent.state.transcript import LOAD_SKILL, SEARCH_SKILLS
 logger = logging.getLogger(__name__)
 
 
-class Asked(NamedTuple):
+class AskedCalls(NamedTuple):
     """Which calls a person is asked about."""
 
     risks: Collection[Risk] = ()
@@ -93,8 +93,8 @@ class Policy:
     tools: Mapping[str, BaseTool]
     grammar: Grammar
     """Knows the spec of every tool."""
-    asked: Asked
-    asked_if_untrusted: Asked
+    asked: AskedCalls
+    asked_if_untrusted: AskedCalls
     """Which calls are asked about, too, where an untrusted skill was loaded."""
     registry: RegistryOf
     means: Means

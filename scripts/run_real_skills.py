@@ -30,7 +30,7 @@ from skills_agent.graph import build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.needs import machine_of
 from skills_agent.graph.settings import Settings, registry_of
-from skills_agent.needs.here import sentence
+from skills_agent.needs.machine_state import sentence
 
 CASES: Final = Path(__file__).with_name("real_skills.yaml")
 OUTCOMES: Final = ("works out of the box", "with packages approved", "with network approved", "fails")

@@ -17,9 +17,9 @@ from langgraph.types import Command, Interrupt, interrupt
 
 from skills_agent.graph import build_graph
 from skills_agent.graph.layers import read_workspace_file
-from skills_agent.graph.places import trust_file_of
 from skills_agent.graph.serialisation import strict
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.user_folders import trust_file_of
 from skills_agent.nodes.effects import JournalEntry
 from skills_agent.skills.policy import Approver
 from skills_agent.skills.policy.trust import TrustedPath, TrustList

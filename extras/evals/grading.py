@@ -24,8 +24,8 @@ from skills_agent.evals.recording import Recordings
 from skills_agent.graph.models.errors import ModelCallError, calling
 from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.provider import resolve_model
-from skills_agent.graph.places import process_environment
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.user_folders import process_environment
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.text import cut, one_line
 from skills_agent.skills.visible import visible
@@ -58,7 +58,7 @@ Answer with one JSON object and nothing else:
 {{"points": [{{"point": 1, "reason": "...", "holds": true}}, ...]}}"""
 
 
-class _Verdict(msgspec.Struct):
+class _JudgeVerdict(msgspec.Struct):
     point: int
     holds: bool
     reason: str = ""
@@ -164,7 +164,7 @@ def _vote(text: str, rubric: Rubric, number: int) -> dict[int, Vote]:
     if match is None:
         raise ValueError("it answered with no JSON object")
     try:
-        points = msgspec.json.decode(match[0], type=dict[str, list[_Verdict]]).get("points", [])
+        points = msgspec.json.decode(match[0], type=dict[str, list[_JudgeVerdict]]).get("points", [])
     except msgspec.MsgspecError as error:
         raise ValueError(f"its JSON is not what was asked for ({error})") from error
     if sorted(each.point for each in points) != list(range(1, len(order) + 1)):

@@ -23,10 +23,10 @@ from skills_agent.evals.cases.result import Arm, EvalResult, RunHead
 from skills_agent.evals.cases.run_folder import RunFolder
 from skills_agent.evals.cases.summarise import summarise
 from skills_agent.evals.cases.summary import Summary
-from skills_agent.evals.places import EvaluatedSource, sources_of
 from skills_agent.evals.report.figures import delta_text, failures, reason, share
 from skills_agent.evals.running import SCRIPTED, Setup
 from skills_agent.evals.runs import Stop, run_all
+from skills_agent.evals.skill_folders import EvaluatedSource, sources_of
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.opened import Database

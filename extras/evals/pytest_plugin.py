@@ -15,7 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from skills_agent.evals.cases.result import EvalResult, RunHead
     from skills_agent.evals.running import Setup
-    from skills_agent.evals.runs import Task
+    from skills_agent.evals.runs import RunTask
 
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "--skills-evals": {"action": "append", "metavar": "PATH", "help": "Run the eval cases in PATH."},
@@ -54,7 +54,7 @@ class SkillEvals:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Add a test for each case; `-k` chooses among them as among all others."""
-        from skills_agent.evals.cases.eval_place import file_of
+        from skills_agent.evals.cases.eval_folder import file_of
         from skills_agent.evals.runs import tasks_of
 
         for task in tasks_of(self.head):
@@ -80,7 +80,7 @@ class SkillEvals:
     @cached_property
     def head(self) -> "RunHead":
         """What is run. Raises UsageError for files that cannot be read."""
-        from skills_agent.evals.heads import new_head
+        from skills_agent.evals.run_headers import new_head
         from skills_agent.graph.services import usual_model
         from skills_agent.skills.errors import SkillsAgentError
 
@@ -123,8 +123,8 @@ class SkillEvals:
 class EvalItem(pytest.Item):
     """One run of one case."""
 
-    def __init__(self, *, task: "Task", evals: SkillEvals, **more: Any) -> None:
-        from skills_agent.evals.cases.eval_place import file_of
+    def __init__(self, *, task: "RunTask", evals: SkillEvals, **more: Any) -> None:
+        from skills_agent.evals.cases.eval_folder import file_of
 
         super().__init__(path=file_of(task.case), **more)
         self._task = task

@@ -32,12 +32,12 @@ from typing_extensions import override
 
 from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.errors import EvalError
-from skills_agent.evals.cases.eval_place import file_of, safe_id
-from skills_agent.evals.laying import created
+from skills_agent.evals.cases.eval_folder import file_of, safe_id
+from skills_agent.evals.workspaces import created
 from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.models.provider import resolve_model
-from skills_agent.graph.places import process_environment
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.user_folders import process_environment
 from skills_agent.nodes.prompt_cache import CACHE_POINT
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.sources.directory import BUNDLED_FOLDER

@@ -20,22 +20,22 @@ from msgspec import structs
 from skills_agent.evals.cases.case import EvalCase, ScriptCheck
 from skills_agent.evals.cases.checks import RunScript, check
 from skills_agent.evals.cases.errors import CaseRefusedError, EvalError
-from skills_agent.evals.cases.eval_place import root_of, safe_id
+from skills_agent.evals.cases.eval_folder import root_of, safe_id
 from skills_agent.evals.cases.result import Arm, CheckResult, EvalResult
 from skills_agent.evals.cases.run_folder import RUNS
 from skills_agent.evals.grading import Grade
-from skills_agent.evals.laying import fresh_place, lay
 from skills_agent.evals.trajectories import digests_of, spent_of, trajectory_of
+from skills_agent.evals.workspaces import fresh_place, lay
 from skills_agent.graph.build import wire
 from skills_agent.graph.machine import sandbox_here
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.places import process_environment, state_folder, trust_file_of
 from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import EVAL_THREADS, config_of
 from skills_agent.graph.threads.opened import Database
 from skills_agent.graph.threads.thread import status_of
+from skills_agent.graph.user_folders import process_environment, state_folder, trust_file_of
 from skills_agent.nodes.wrapped_models import ModelRunnable
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.errors import SkillError, SkillsAgentError

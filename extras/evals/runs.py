@@ -18,7 +18,7 @@ _POLL: float = 0.2
 """Seconds between two looks whether a signal came."""
 
 
-class Task(NamedTuple):
+class RunTask(NamedTuple):
     """One run of one case."""
 
     case: EvalCase
@@ -32,7 +32,7 @@ class Task(NamedTuple):
         return self.case.id, self.model, self.arm, self.repeat
 
 
-def tasks_of(head: RunHead) -> Iterator[Task]:
+def tasks_of(head: RunHead) -> Iterator[RunTask]:
     """Return all runs, both arms of a case next to each other: what changes with time meets both alike."""
     most = max((case.repeat or head.repeat for case in head.cases), default=0)
     for repeat in range(most):
@@ -41,7 +41,7 @@ def tasks_of(head: RunHead) -> Iterator[Task]:
                 continue
             # Whether a skill is chosen cannot be asked without it.
             arms = head.arms if case.kind == "task" and case.skill else ("with",)
-            yield from (Task(case, model, arm, repeat) for model in head.models for arm in arms)
+            yield from (RunTask(case, model, arm, repeat) for model in head.models for arm in arms)
 
 
 class Stop(RunControl):
@@ -113,7 +113,7 @@ def run_all(
     return partial if next(waiting, None) is not None else ""
 
 
-def _run_one(task: Task, setup: Setup, stop: Stop) -> EvalResult | None:
+def _run_one(task: RunTask, setup: Setup, stop: Stop) -> EvalResult | None:
     """Run a case once; None where it was stopped in the middle."""
     with stop.control() as control:
         result = run_case(*task, setup, control)
@@ -129,6 +129,6 @@ def missing(head: RunHead, results: Iterable[EvalResult]) -> int:
     return len(_waiting(head, results))
 
 
-def _waiting(head: RunHead, results: Iterable[EvalResult]) -> list[Task]:
+def _waiting(head: RunHead, results: Iterable[EvalResult]) -> list[RunTask]:
     known = {each.key for each in results}
     return [task for task in tasks_of(head) if task.key not in known]

@@ -4,13 +4,13 @@ from collections.abc import Collection
 
 from skills_agent.evals.cases.result import RunHead
 from skills_agent.evals.grading import make_grade
-from skills_agent.evals.places import catalog_folders, places_of, sources_of
 from skills_agent.evals.recording import Recordings
 from skills_agent.evals.running import SCRIPTED, Setup
+from skills_agent.evals.skill_folders import catalog_folders, places_of, sources_of
 from skills_agent.graph.models.provider import resolve_model
-from skills_agent.graph.places import process_environment
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.opened import Database
+from skills_agent.graph.user_folders import process_environment
 from skills_agent.skills.policy.risk import Risk
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from threading import Lock, Thread, current_thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from skills_agent.graph.places import process_environment
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.tool_servers import ServerState
+from skills_agent.graph.user_folders import process_environment
 from skills_agent.mcp.connection import Connection, McpServerError
 from skills_agent.mcp.definitions import MAX_SHOWN, ToolDefinition, check_tools
 from skills_agent.mcp.servers import McpServer
@@ -22,7 +22,7 @@ from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 
 if TYPE_CHECKING:
-    from skills_agent.graph.tools.offered import OfferedTools
+    from skills_agent.graph.tools.tool_table import ToolTable
     from skills_agent.nodes.cancellation import Cancellation
 
 RETRY_SECONDS: Final = 60.0
@@ -53,7 +53,7 @@ class McpServers:
         self._lock = Lock()
         self._loop = _LoopThread()
         self._links = {
-            name: _Link(Connection(name, server, environment, workspace, home))
+            name: _McpLink(Connection(name, server, environment, workspace, home))
             for name, server in servers.items()
         }
         weakref.finalize(self, _close, self._loop, [link.connection for link in self._links.values()])
@@ -133,7 +133,7 @@ class McpServers:
         ]
 
     def offer_tools(
-        self, offered: "OfferedTools", settings: Settings, cancellation: "Callable[[], Cancellation]"
+        self, offered: "ToolTable", settings: Settings, cancellation: "Callable[[], Cancellation]"
     ) -> None:
         """Let the tools of servers join those that are offered, as soon as each server has answered.
 
@@ -167,7 +167,7 @@ class McpServers:
         seconds = self._servers[name].connect_timeout
         return f"MCP server {name}: no answer within {seconds:g} seconds; it is still waited for."
 
-    async def _list(self, name: str, link: "_Link") -> None:
+    async def _list(self, name: str, link: "_McpLink") -> None:
         try:
             offers = await link.connection.offers()
         except McpServerError as error:
@@ -187,7 +187,7 @@ def make_servers(settings: Settings) -> McpServers:
     return McpServers(servers, process_environment(), workspace=settings.workspace, home=settings.home)
 
 
-class _Link:
+class _McpLink:
     """A server's connection, and what became of the attempts to list its tools."""
 
     def __init__(self, connection: Connection) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from skills_agent.graph.setting_values import Table
+from skills_agent.graph.setting_values import ExtraSettings
 
 ServerName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9-]{1,32}\Z")]
 """It is part of the names of the server's tools, which providers limit to 64 characters."""
@@ -85,7 +85,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         }
 
 
-class McpSettings(Table, frozen=True, kw_only=True):
+class McpSettings(ExtraSettings, frozen=True, kw_only=True):
     """The table `[mcp]`."""
 
     extra: ClassVar[str] = "mcp"

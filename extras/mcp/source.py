@@ -52,7 +52,7 @@ _MAX_KEPT_BYTES: Final = 16 * 1024 * 1024
 """Of all SKILL.md files that stay in memory."""
 
 
-class _Listed(NamedTuple):
+class _ServedSkill(NamedTuple):
     """A skill of the list."""
 
     entry: McpEntry
@@ -86,7 +86,7 @@ class McpSource:
         self._due = 0.0
         """When the server is to be asked again."""
         self._look: Scan | None = None
-        self._skills: Mapping[str, _Listed] = {}
+        self._skills: Mapping[str, _ServedSkill] = {}
         """By URI, as the server was last seen."""
         self._latest_whole: tuple[float, Scan] | None = None
         self._read: dict[tuple[int, ...], bytes] = {}
@@ -124,7 +124,7 @@ class McpSource:
     def claims(self, path: str) -> bool:
         return "://" in path and path.endswith(f"/{SKILL_FILE}")
 
-    def _listed(self, path: str) -> _Listed:
+    def _listed(self, path: str) -> _ServedSkill:
         if self._look is None:
             self.scan()
         listed = self._skills.get(path)
@@ -132,7 +132,7 @@ class McpSource:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return listed
 
-    def _skill_file(self, listed: _Listed) -> bytes:
+    def _skill_file(self, listed: _ServedSkill) -> bytes:
         if (known := self._read.get(listed.stamp)) is not None:
             return known
         content: bytes = self._fetched(listed.entry, _skill_file_reader(listed.entry))
@@ -207,7 +207,7 @@ class McpSource:
             except (yaml.YAMLError, RecursionError):
                 faults.append(f"{one_line(entry.uri, 200)} cannot be used: its frontmatter is no YAML.")
             else:
-                skills[entry.uri] = _Listed(entry, head, _stamp_of(entry, head))
+                skills[entry.uri] = _ServedSkill(entry, head, _stamp_of(entry, head))
         found = tuple(
             SkillEntry(uri, each.entry.name, each.stamp, each.entry.skill_file.size)
             for uri, each in sorted(skills.items())

@@ -11,7 +11,7 @@ from functools import cache
 from itertools import islice
 from typing import Final
 
-from skills_agent.needs.known import AS_WELL, DISTRIBUTIONS, PROGRAMS, SPELLINGS
+from skills_agent.needs.known_names import AS_WELL, DISTRIBUTIONS, PROGRAMS, SPELLINGS
 from skills_agent.skills.format.parsed import Value
 from skills_agent.skills.skill import Need, NeedKind
 

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, get_args
 from msgspec import structs
 
 from skills_agent.needs import node_packages, python_packages
-from skills_agent.needs.known import DISTRIBUTIONS, NODE_PACKAGES
+from skills_agent.needs.known_names import DISTRIBUTIONS, NODE_PACKAGES
 from skills_agent.needs.node_files import is_version
 from skills_agent.needs.packages import (
     RESOLVE_SECONDS,
@@ -38,7 +38,7 @@ COMPLETE: Final = "complete"
 KINDS: Final[tuple[PackageKind, ...]] = get_args(PackageKind)
 
 
-class Wanted(NamedTuple):
+class WantedEnvironment(NamedTuple):
     """What an environment for a list of needs would be asked for."""
 
     requirements: tuple[str, ...]
@@ -49,7 +49,7 @@ class Wanted(NamedTuple):
     """What its author has from an address: no registry is asked for it."""
 
 
-def wanted(needs: Iterable[Need], kind: PackageKind, more: Iterable[str] = ()) -> Wanted:
+def wanted(needs: Iterable[Need], kind: PackageKind, more: Iterable[str] = ()) -> WantedEnvironment:
     """Return what an environment for these needs has to hold; `more` are requirements that a person adds.
 
     What is optional is one of these.
@@ -58,23 +58,23 @@ def wanted(needs: Iterable[Need], kind: PackageKind, more: Iterable[str] = ()) -
     return _wanted_of_node(own, more) if kind == "node" else _wanted_of_python(own, more)
 
 
-def _wanted_of_python(needs: Sequence[Need], more: Iterable[str]) -> Wanted:
+def _wanted_of_python(needs: Sequence[Need], more: Iterable[str]) -> WantedEnvironment:
     """A module that the agent's own Python has is brought by the distribution that it has it from."""
     named = [need for need in needs if not need.module or need.module in DISTRIBUTIONS]
     rest = [need for need in needs if need not in named]
     installed = packages_distributions() if rest else {}
     here = {name for need in rest for name in installed.get(need.module, ())[:1]}
     guesses = tuple(need for need in rest if need.module not in installed)
-    return Wanted(tuple(sorted({*more, *map(requirement_text, named), *here})), guesses)
+    return WantedEnvironment(tuple(sorted({*more, *map(requirement_text, named), *here})), guesses)
 
 
-def _wanted_of_node(needs: Sequence[Need], more: Iterable[str]) -> Wanted:
+def _wanted_of_node(needs: Sequence[Need], more: Iterable[str]) -> WantedEnvironment:
     elsewhere = tuple(need for need in needs if need.address)
     guesses = tuple(need for need in needs if need.module and need.name not in NODE_PACKAGES)
     named = [need for need in needs if need not in (*elsewhere, *guesses)]
     texts = {need.name: node_requirement(need) for need in named}
     texts |= {text.rpartition("@")[0]: text for text in more}
-    return Wanted(tuple(sorted(texts.values())), guesses, elsewhere)
+    return WantedEnvironment(tuple(sorted(texts.values())), guesses, elsewhere)
 
 
 @dataclass(frozen=True, kw_only=True)

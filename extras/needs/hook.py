@@ -9,7 +9,7 @@ from skills_agent.skills.machine import Machine
 from skills_agent.skills.skill import Need
 
 
-class _Needs:
+class _NeedsOfExtra:
     """The names are those of `NeedsHook`."""
 
     def gather(
@@ -34,4 +34,4 @@ class _Needs:
         return Elsewhere() if is_elsewhere else machine_here(settings, unreachable)
 
 
-NEEDS: Final = _Needs()
+NEEDS: Final = _NeedsOfExtra()

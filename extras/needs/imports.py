@@ -43,7 +43,7 @@ class Import(NamedTuple):
     """Whether it stands in a `try` whose `except` goes on without it."""
 
 
-class _Block(NamedTuple):
+class _Indented(NamedTuple):
     indent: int
     word: str
     line: int
@@ -69,7 +69,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _all(lines: list[str]) -> Iterator[Import]:
-    blocks: list[_Block] = []
+    blocks: list[_Indented] = []
     goes_on = cache(partial(_goes_on, lines))  # the end of a block with thousands of imports is searched once
     for number, line in enumerate(lines):
         text = line.lstrip(" \t")
@@ -91,10 +91,10 @@ def _all(lines: list[str]) -> Iterator[Import]:
                     yield Import(module[0], number + 1, is_certain, is_optional)
         elif text.rstrip().endswith(":") or text.startswith("try:"):
             word = "TYPE_CHECKING" if "TYPE_CHECKING" in text else re.split(r"\W", text, maxsplit=1)[0]
-            blocks.append(_Block(indent, word, number))
+            blocks.append(_Indented(indent, word, number))
 
 
-def _goes_on(lines: list[str], block: _Block) -> bool:
+def _goes_on(lines: list[str], block: _Indented) -> bool:
     """Return whether the script goes on where an import in a `try` fails."""
     handler: list[str] | None = None
     for line in lines[block.line + 1 :]:

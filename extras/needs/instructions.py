@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from skills_agent.needs.declared import NO_DEMAND, need_of
-from skills_agent.needs.known import PROGRAMS, is_known
+from skills_agent.needs.known_names import PROGRAMS, is_known
 from skills_agent.needs.node_files import node_package
 from skills_agent.needs.python_files import requirement
 from skills_agent.skills.skill import Need

@@ -4,14 +4,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from skills_agent.graph.places import process_environment, user_state_folder
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.user_folders import process_environment, user_state_folder
 from skills_agent.needs.environments import KINDS, Environments
 from skills_agent.needs.failures import diagnosed
-from skills_agent.needs.here import Machine as MachineHere
-from skills_agent.needs.here import sentence
 from skills_agent.needs.installation import Installation, prepare
 from skills_agent.needs.kept_environments import kept_environments
+from skills_agent.needs.machine_state import OwnMachine
+from skills_agent.needs.machine_state import sentence
 from skills_agent.needs.packages import InstallError
 from skills_agent.skills.machine import Diagnosis, KeptFolder, Missing, Prepared, UnknownMachine
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
@@ -24,7 +24,7 @@ MAX_LIST: Final = 512 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThisMachine(MachineHere):
+class ThisMachine(OwnMachine):
     """This machine, for the agent: what is missing is offered with a question, and approved with it.
 
     The network is asked before the question: a request for names of packages to the indexes of this user,

@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from skills_agent.packages.entries import Entry, Kind, refused_entry, write_entries
+from skills_agent.packages.entries import ArchiveEntry, Kind, refused_entry, write_entries
 from skills_agent.packages.errors import OfferError, PackageError
-from skills_agent.packages.offer import Offer, Wanted
+from skills_agent.packages.offer import Offer, Selection
 from skills_agent.packages.staging import stage
 from skills_agent.skills.posix import flags
 from skills_agent.skills.text import cut
@@ -46,7 +46,7 @@ _DAMAGED: Final = (
 """What the readers of the standard library raise for what is none of their format."""
 
 
-def offer_of_archive(file: Path, wanted: Wanted, resolved: str = "") -> Offer:
+def offer_of_archive(file: Path, wanted: Selection, resolved: str = "") -> Offer:
     """Offer the skills of an archive on this machine; `resolved` is the URL that it was fetched from.
 
     Raises PackageError.
@@ -72,7 +72,7 @@ def offer_of_archive(file: Path, wanted: Wanted, resolved: str = "") -> Offer:
 
 
 @contextmanager
-def _private_copy(file: Path, wanted: Wanted) -> Iterator[IO[bytes]]:
+def _private_copy(file: Path, wanted: Selection) -> Iterator[IO[bytes]]:
     """Copy an archive to a file without a name: nobody else writes what is read."""
     package, limits = wanted.address.text, wanted.limits
     with (
@@ -95,7 +95,7 @@ def _private_copy(file: Path, wanted: Wanted) -> Iterator[IO[bytes]]:
         yield copy
 
 
-def _entries(archive: IO[bytes], wanted: Wanted) -> Iterator[Entry]:
+def _entries(archive: IO[bytes], wanted: Selection) -> Iterator[ArchiveEntry]:
     """Read an archive by what its first bytes say it is, whatever its name says."""
     head = archive.read(4)
     archive.seek(0)
@@ -104,7 +104,7 @@ def _entries(archive: IO[bytes], wanted: Wanted) -> Iterator[Entry]:
     return _tar_entries(archive, wanted) if head.startswith(b"\x1f\x8b") else _zip_entries(archive)
 
 
-def _zip_entries(file: IO[bytes]) -> Iterator[Entry]:
+def _zip_entries(file: IO[bytes]) -> Iterator[ArchiveEntry]:
     with zipfile.ZipFile(file) as archive:
         for info in archive.infolist():
             mode, path = info.external_attr >> 16, info.filename
@@ -125,10 +125,10 @@ def _zip_entries(file: IO[bytes]) -> Iterator[Entry]:
             file_kind: Kind = "exec" if mode & stat.S_IXUSR else "file"
             kind: Kind = "folder" if info.is_dir() else "link" if form == stat.S_IFLNK else file_kind
             pieces = () if fault or kind == "folder" else _pieces(archive.open(info))
-            yield Entry(path, kind, pieces, fault)
+            yield ArchiveEntry(path, kind, pieces, fault)
 
 
-def _tar_entries(file: IO[bytes], wanted: Wanted) -> Iterator[Entry]:
+def _tar_entries(file: IO[bytes], wanted: Selection) -> Iterator[ArchiveEntry]:
     limits = wanted.limits
     with tempfile.TemporaryFile(dir=wanted.into) as plain:
         for piece in _pieces(gzip.GzipFile(fileobj=file)):
@@ -142,13 +142,13 @@ def _tar_entries(file: IO[bytes], wanted: Wanted) -> Iterator[Entry]:
                     continue
                 path = info.name.removeprefix("./")
                 if info.isdir():
-                    yield Entry(path, "folder")
+                    yield ArchiveEntry(path, "folder")
                 elif info.issym():
-                    yield Entry(path, "link", [os.fsencode(info.linkname)])
+                    yield ArchiveEntry(path, "link", [os.fsencode(info.linkname)])
                 elif info.isreg() and (content := archive.extractfile(info)):
-                    yield Entry(path, "exec" if info.mode & stat.S_IXUSR else "file", _pieces(content))
+                    yield ArchiveEntry(path, "exec" if info.mode & stat.S_IXUSR else "file", _pieces(content))
                 else:
-                    yield Entry(path, "file", fault="it is a hard link, a device or a pipe")
+                    yield ArchiveEntry(path, "file", fault="it is a hard link, a device or a pipe")
             # The library takes a damaged header for the end.
             plain.seek(archive.offset)
             if any(piece.strip(b"\0") for piece in _pieces(plain)):

@@ -18,7 +18,7 @@ from typing import Final
 from skills_agent.packages.address import Address
 from skills_agent.packages.archive import offer_of_archive
 from skills_agent.packages.errors import OfferError
-from skills_agent.packages.offer import Offer, Wanted
+from skills_agent.packages.offer import Offer, Selection
 from skills_agent.skills.errors import NetworkError
 from skills_agent.skills.network.addresses import (
     NOWHERE,
@@ -29,8 +29,8 @@ from skills_agent.skills.network.addresses import (
     is_public,
     resolve,
 )
-from skills_agent.skills.network.get import MAX_REDIRECTS, Answer, FetchError, Way, following, get
-from skills_agent.skills.network.hosts import Target, Url, UrlError, parse_url
+from skills_agent.skills.network.get import MAX_REDIRECTS, FetchError, Response, Way, following, get
+from skills_agent.skills.network.hosts import NetTarget, Url, UrlError, parse_url
 
 SECONDS: Final = 300.0
 """For everything that one address leads to."""
@@ -71,7 +71,7 @@ class Site:
                 copy.write(piece)
         return digest.hexdigest()
 
-    def pin(self, target: Target) -> Pin:
+    def pin(self, target: NetTarget) -> Pin:
         """Return where a host is, if that is allowed. Raises OfferError."""
         try:
             found = resolve(target, is_allowed=is_public, seconds=_RESOLVE_SECONDS)
@@ -90,7 +90,7 @@ class Site:
         return f". A lock names it, and nobody has typed it on this machine. If you mean it: {command}"
 
     @contextmanager
-    def _answer(self, url: str) -> Iterator[tuple[Url, Answer]]:
+    def _answer(self, url: str) -> Iterator[tuple[Url, Response]]:
         place = self._parsed(url)
         for _ in range(MAX_REDIRECTS + 1):
             way = Way(os.environ, self._addresses_for(place), self._end)
@@ -107,7 +107,7 @@ class Site:
                 raise self.refused(f"{str(error).rstrip('.')}{advice}") from error
         raise self.refused(f"it redirects more than {MAX_REDIRECTS} times")
 
-    def _checked(self, place: Url, answer: Answer, max_bytes: int) -> Iterator[bytes]:
+    def _checked(self, place: Url, answer: Response, max_bytes: int) -> Iterator[bytes]:
         if answer.status != _OK:
             raise self.refused(f"{place} answers with HTTP {answer.status}")
         size = 0
@@ -132,7 +132,7 @@ class Site:
             raise self.refused(str(error).rstrip(".")) from error
 
 
-def from_url(wanted: Wanted) -> Offer:
+def from_url(wanted: Selection) -> Offer:
     """Offer the skills of an archive at a URL. Raises PackageError."""
     site, url, file = Site(wanted.address), wanted.address.place, wanted.into / "archive"
     site.save(url, file, wanted.limits.max_bytes)

@@ -48,7 +48,7 @@ _EMOJI_JOINERS: Final = frozenset("\u200d\ufe0f")
 Kind = Literal["file", "exec", "folder", "link"]
 
 
-class Entry(NamedTuple):
+class ArchiveEntry(NamedTuple):
     """One file, folder or link of a package."""
 
     path: str
@@ -61,7 +61,7 @@ class Entry(NamedTuple):
 
 
 def write_entries(
-    entries: Iterable[Entry], folder: Path, package: str, limits: ContentLimits
+    entries: Iterable[ArchiveEntry], folder: Path, package: str, limits: ContentLimits
 ) -> dict[str, str]:
     """Write entries into an empty folder, and return why others are not written, by path.
 
@@ -88,7 +88,7 @@ def write_entries(
     return faults
 
 
-def _links_last(entries: Iterable[Entry]) -> Iterator[Entry]:
+def _links_last(entries: Iterable[ArchiveEntry]) -> Iterator[ArchiveEntry]:
     links = []
     for entry in entries:
         if entry.kind == "link" and not entry.fault:
@@ -98,7 +98,7 @@ def _links_last(entries: Iterable[Entry]) -> Iterator[Entry]:
     yield from links
 
 
-def _write(place: str, entry: Entry, most: int) -> int:
+def _write(place: str, entry: ArchiveEntry, most: int) -> int:
     """Write a new file and return its size, which is more than `most` where it is not written whole."""
     size = 0
     above = os.path.dirname(place)  # noqa: PTH120 - texts are faster
@@ -142,7 +142,7 @@ def refused_entry(package: str, path: str, reason: str) -> EntryError:
     return EntryError(package, cut(visible_line(path), _SHOWN) or "an entry without a name", reason)
 
 
-def _unwritable(path: str, entry: Entry) -> str:
+def _unwritable(path: str, entry: ArchiveEntry) -> str:
     if _LEADS_OUT.search(path):
         return "its path leads out of the package, or has an empty part"
     if path.count("/") >= MAX_DEPTH:

@@ -8,12 +8,12 @@ from skills_agent.packages.archive import offer_of_archive
 from skills_agent.packages.download import from_url
 from skills_agent.packages.errors import OfferError
 from skills_agent.packages.git import from_git
-from skills_agent.packages.offer import Fetch, Offer, Wanted
+from skills_agent.packages.offer import Fetch, Offer, Selection
 from skills_agent.packages.staging import stage
 from skills_agent.packages.well_known import from_well_known
 
 
-def fetch(wanted: Wanted) -> Offer:
+def fetch(wanted: Selection) -> Offer:
     """Reach a place by its kind, and copy what is wanted. Raises PackageError."""
     reach = _WAYS.get(wanted.address.kind)
     if reach is None:
@@ -21,12 +21,12 @@ def fetch(wanted: Wanted) -> Offer:
     return reach(wanted)
 
 
-def from_folder(wanted: Wanted) -> Offer:
+def from_folder(wanted: Selection) -> Offer:
     """Offer the skills of a folder on this machine."""
     return Offer(wanted.address, stage(Path(wanted.address.place), wanted))
 
 
-def from_archive(wanted: Wanted) -> Offer:
+def from_archive(wanted: Selection) -> Offer:
     """Offer the skills of an archive on this machine."""
     return offer_of_archive(Path(wanted.address.place), wanted)
 

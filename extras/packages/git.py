@@ -17,9 +17,9 @@ from time import monotonic
 from typing import IO, Final, NamedTuple
 
 from skills_agent.packages.address import Address
-from skills_agent.packages.entries import Entry, Kind, write_entries
+from skills_agent.packages.entries import ArchiveEntry, Kind, write_entries
 from skills_agent.packages.errors import OfferError
-from skills_agent.packages.offer import Offer, Wanted
+from skills_agent.packages.offer import Offer, Selection
 from skills_agent.packages.origins import check_host
 from skills_agent.packages.staging import stage
 from skills_agent.skills.network.addresses import Pin
@@ -82,7 +82,7 @@ _MEANS: Final = (
 """What `git` says, and what that means. The first is said where the limit ended the program that writes."""
 
 
-def from_git(wanted: Wanted) -> Offer:
+def from_git(wanted: Selection) -> Offer:
     """Offer the skills of a repository, at one commit. Raises PackageError."""
     address, limits = wanted.address, wanted.limits
     if wanted.resolved and not _COMMIT.fullmatch(wanted.resolved):
@@ -203,16 +203,16 @@ def _of_skills(files: list[_File]) -> list[_File]:
     return [each for each, place in zip(files, places, strict=True) if not tops.isdisjoint(place.parents)]
 
 
-def _entries(files: Iterable[_File], blobs: IO[bytes]) -> Iterator[Entry]:
+def _entries(files: Iterable[_File], blobs: IO[bytes]) -> Iterator[ArchiveEntry]:
     """Read files from what `cat-file --batch` prints."""
     for mode, name, size, path in files:
         if mode == b"160000":
-            yield Entry(path, "file", fault="it is a submodule, which is not fetched")
+            yield ArchiveEntry(path, "file", fault="it is a submodule, which is not fetched")
             continue
         if blobs.readline() != b"%s blob %d\n" % (name, size):
             raise OSError(f"{visible_line(path)} is not in the repository")
         end = blobs.tell() + size
-        yield Entry(path, _KINDS.get(mode, "file"), _pieces(blobs, end))
+        yield ArchiveEntry(path, _KINDS.get(mode, "file"), _pieces(blobs, end))
         blobs.seek(end + 1)
 
 

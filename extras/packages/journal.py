@@ -38,7 +38,7 @@ class Decision(msgspec.Struct, frozen=True):
     """SHA-256 of the new skills.lock in the draft; empty where that stays as it is."""
 
 
-class Journal:
+class InstallJournal:
     """The decision about one folder of skills."""
 
     def __init__(self, state: Path, folder: Path) -> None:

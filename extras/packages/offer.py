@@ -55,7 +55,7 @@ class Offer(NamedTuple):
         return skill.resolved or self.resolved
 
 
-class Wanted(NamedTuple):
+class Selection(NamedTuple):
     """What is asked of a place."""
 
     address: Address
@@ -80,12 +80,12 @@ class Wanted(NamedTuple):
                 raise reason
             self.skip(reason)
 
-    def among(self, listed: Listed) -> "Wanted":
+    def among(self, listed: Listed) -> "Selection":
         """Return what is wanted of a place that has these skills: whoever chooses has been asked then."""
         if self.choose is None:
             return self
         return self._replace(names=self.choose(self.names, listed), choose=None)
 
 
-Fetch = Callable[[Wanted], Offer]
+Fetch = Callable[[Selection], Offer]
 """Reaches a place, and copies what is wanted. Raises PackageError."""

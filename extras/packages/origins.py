@@ -15,7 +15,7 @@ from skills_agent.packages.address import Address, parse_address
 from skills_agent.packages.download import Site
 from skills_agent.packages.journal import is_own, make_own
 from skills_agent.skills.network.addresses import Pin
-from skills_agent.skills.network.hosts import PORTS, Target
+from skills_agent.skills.network.hosts import PORTS, NetTarget
 
 _PORTS: Final = {**PORTS, "ssh": 22}
 _HOSTS: Final = "hosts"
@@ -70,10 +70,10 @@ def _host_of(address: Address) -> str:
     return f"{scheme}://{target}" if target else ""
 
 
-def _reached(address: Address) -> tuple[str, Target | None]:
+def _reached(address: Address) -> tuple[str, NetTarget | None]:
     place = address.place
     if "://" not in place:  # git@host:owner/repo
         place = f"ssh://{place.replace(':', '/', 1)}"
     parts = urlsplit(place)
     port = parts.port or _PORTS.get(parts.scheme, 0)
-    return parts.scheme, Target(parts.hostname, port) if parts.hostname else None
+    return parts.scheme, NetTarget(parts.hostname, port) if parts.hostname else None

@@ -22,7 +22,7 @@ from skills_agent.packages.errors import PackageError
 from skills_agent.packages.installation import Change, change_to, install
 from skills_agent.packages.lock import LockedSkill, Proposed, read_lock
 from skills_agent.packages.manifest import MANIFEST_FILE
-from skills_agent.packages.offer import Wanted
+from skills_agent.packages.offer import Selection
 from skills_agent.packages.staging import copy_skill, stage
 from skills_agent.packages.target import Target
 from skills_agent.skills.format.lint import lint
@@ -95,7 +95,7 @@ def draft(
     except OSError as error:
         raise _refused(name, error.strerror or str(error)) from error
     _check(folder, name)
-    wanted = Wanted(Address("proposal:", "proposal", ""), into, frozenset({name}), target.limits)
+    wanted = Selection(Address("proposal:", "proposal", ""), into, frozenset({name}), target.limits)
     (skill,) = stage(into / "tree", wanted)
     change = change_to(target, skill, before)
     if change.kind == "same" and (before is None or before.proposed is None):

@@ -20,13 +20,13 @@ from langgraph.runtime import get_runtime
 from pydantic import ValidationError
 
 from skills_agent.graph.hooks import first
-from skills_agent.graph.places import user_state_folder
 from skills_agent.graph.services import Services, usual_model
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.tools.change import Changes
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.skills import ThreadRuntime
 from skills_agent.graph.tools.workspace import OWN_FOLDER, SKILLS_FOLDER
+from skills_agent.graph.user_folders import user_state_folder
 from skills_agent.packages.difference import FileDifference
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.installation import Change
@@ -47,7 +47,7 @@ from skills_agent.packages.settings import PackageSettings
 from skills_agent.packages.target import Target
 from skills_agent.skills.confined import is_beneath, read_beneath
 from skills_agent.skills.errors import SkillError, SkillsAgentError
-from skills_agent.skills.policy.question import Content, FileChange, code, escape_markdown
+from skills_agent.skills.policy.approval_text import Content, FileChange, code, escape_markdown
 from skills_agent.skills.policy.tool_spec import PROPOSE_SKILL
 from skills_agent.skills.policy.trust import TrustFileError
 from skills_agent.skills.sources.directory import DirectorySource

@@ -139,7 +139,7 @@ def _one_less(name: str) -> set[str]:
     return {name[:at] + name[at + 1 :] for at in range(len(name))}
 
 
-class _Rule(NamedTuple):
+class _Trait(NamedTuple):
     kind: Kind
     level: Level
     roles: frozenset[Role]
@@ -191,8 +191,8 @@ _EARLIER: Final = (
 )
 _DOWNLOAD: Final = r"\b(?:curl|wget|iwr|irm|Invoke-WebRequest|Invoke-RestMethod)\b"
 
-_RULES: Final[Sequence[_Rule]] = (
-    _Rule(
+_RULES: Final[Sequence[_Trait]] = (
+    _Trait(
         "network", "info", _PROGRAM, "Reaches into the network",
         rf"{_DOWNLOAD}|\b(?:requests|httpx|session|client)\.(?:get|post|put|patch|delete|request)\(\s*"
         r"(?:f?[\"']http|url|\w*url)|\burllib3?\b|\bhttp\.client\b|\bimport (?:requests|httpx|aiohttp|socket|"
@@ -202,14 +202,14 @@ _RULES: Final[Sequence[_Rule]] = (
         r"|/dev/tcp/|\b(?:nc|ncat|socat)\s+-?\w"
         r"|\bsocket\.(?:socket|create_connection)\(|\b(?:scp|rsync|sftp|ssh)\s+\S+@",
     ),
-    _Rule("credentials", "warning", _PROGRAM, "Names a place of keys, logins or browsers' data", _SECRETS),
-    _Rule("credentials", "info", _PROSE, "Names a place of keys, logins or browsers' data", _SECRETS),
-    _Rule(
+    _Trait("credentials", "warning", _PROGRAM, "Names a place of keys, logins or browsers' data", _SECRETS),
+    _Trait("credentials", "info", _PROSE, "Names a place of keys, logins or browsers' data", _SECRETS),
+    _Trait(
         "environment", "warning", _PROGRAM, "Takes all variables of the environment, keys among them",
         r"json\.dumps\(\s*(?:dict\(\s*)?os\.environ\b|JSON\.stringify\(\s*process\.env\s*[,)]"
         r"|(?:^|[|;&(`]|\$\()[ \t]*(?:printenv|env)[ \t]*(?:\||>|\)|`)",
     ),
-    _Rule(
+    _Trait(
         "encoded", "warning", _BOTH, "Runs code that nobody can read as it stands",
         rf"\bbase64\s+(?:-d|-D|--decode)\b[^\n]{{0,200}}\|\s*{_INTERPRETERS}"
         rf"|\bxxd\s+-r[^\n]{{0,100}}\|\s*{_INTERPRETERS}|\beval\s+[\"']?(?:\$\(|`)[^\n]{{0,200}}\bbase64\b"
@@ -218,7 +218,7 @@ _RULES: Final[Sequence[_Rule]] = (
         r"|(?i:\bpowershell(?:\.exe)?\b[^\n]{0,80}\s-e(?:nc|ncodedcommand)?\s+[A-Za-z0-9+/=]{16})"
         r"|(?i:\[Convert\]::FromBase64String[^\n]{0,200}\b(?:iex|Invoke-Expression)\b)",
     ),
-    _Rule(
+    _Trait(
         "downloaded", "warning", _BOTH, "Runs what it downloads, whatever that is by then",
         rf"{_DOWNLOAD}[^\n|`]{{0,300}}\|\s*{_INTERPRETERS}"
         rf"|(?:{_SHELLS}|\bsource|(?:^|\s)\.)\s+<\(\s*(?:curl|wget)\b"
@@ -228,7 +228,7 @@ _RULES: Final[Sequence[_Rule]] = (
         r"|(?i:\b(?:iwr|irm)\b[^\n|]{0,200}\|\s*iex\b)",
         _is_read,
     ),
-    _Rule(
+    _Trait(
         "addresses-skills", "warning", _PROSE, "Tells the model what to do about other skills",
         rf"(?i:\b(?:before|instead\s+of|rather\s+than|prior\s+to)\s+(?:using|loading|invoking|calling|running|activating)\s+"
         rf"{_ANY_SKILL}"
@@ -237,7 +237,7 @@ _RULES: Final[Sequence[_Rule]] = (
         r"|\b(?:takes?|has|have)\s+(?:precedence|priority)\s+over\s+(?:all|any|every|the)\s+(?:other\s+)?(?:skills?|instructions?)\b"
         r"|\b(?:load|use|invoke|activate)\s+this\s+skill\s+(?:first\b|before\s+(?:any|every|all)\b))",
     ),
-    _Rule(
+    _Trait(
         "hides", "warning", _PROSE, "Tells the model to keep something from the user",
         rf"(?i:\b(?:do\s+not|don[’']t|never|must\s+not|should\s+not)\s+(?:ever\s+)?"
         rf"(?:tell|inform|notify|alert|warn)\s+{_USER}"
@@ -249,7 +249,7 @@ _RULES: Final[Sequence[_Rule]] = (
         rf"|\bwithout\s+(?:telling|informing|notifying|alerting|the\s+knowledge\s+of)\s+{_USER})",
         _is_negated,
     ),
-    _Rule(
+    _Trait(
         "overrides", "warning", _PROSE, "Tells the model to set aside what others told it",
         rf"(?i:\b(?:ignore|disregard|forget|override|bypass|discard)\s+{_EARLIER}"
         r"|\byou\s+are\s+(?:now|no\s+longer)\s+(?:in\s+)?(?:developer\s+mode|DAN\b|unrestricted|jailbroken|bound\s+by)"
@@ -258,14 +258,14 @@ _RULES: Final[Sequence[_Rule]] = (
         r"|^\s*<(?:system-reminder|system_prompt)>|\[/?INST\])",
         _is_negated,
     ),
-    _Rule(
+    _Trait(
         "run-this", "warning", _PROSE, "Asks a person to run or install something by hand",
         r"(?i:\b(?:paste|copy)\s+(?:\w+\s+){0,6}(?:in|into|to)\s+(?:\w+\s+)?(?:terminal|console|command\s+prompt|powershell)\b"
         r"|\b(?:download|extract|unzip)\b[^\n]{0,160}\b(?:password|pass|pwd)\s*(?:is|:|=)"
         r"|\bprerequisites?\b[^\n]{0,200}\b(?:download|run|execute|install)\b[^\n]{0,160}\.(?:zip|exe|dmg|pkg|msi|scr|bat)\b"
         r"|\b(?:glot\.io/snippets|pastebin\.com/raw|paste\.rs/\w|transfer\.sh/\w|webhook\.site/\w|requestbin\.\w))",
     ),
-    _Rule(
+    _Trait(
         "comment", "warning", _PROSE, "Has an instruction in a comment, which a rendered page does not show",
         r"(?is:<!--[^>]{0,1000}?\b(?:you\s+(?:must|should|will|are\s+to)|(?:the\s+)?(?:assistant|agent|model|llm|claude|ai)"
         r"\s+(?:must|should|shall|will|has\s+to)|ignore|disregard|silently|secretly|do\s+not\s+(?:tell|mention|reveal|show)"

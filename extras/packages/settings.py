@@ -2,10 +2,10 @@
 
 from typing import ClassVar
 
-from skills_agent.graph.setting_values import Seconds, Table
+from skills_agent.graph.setting_values import ExtraSettings, Seconds
 
 
-class PackageSettings(Table, frozen=True, kw_only=True):
+class PackageSettings(ExtraSettings, frozen=True, kw_only=True):
     """The table `[packages]`."""
 
     extra: ClassVar[str] = "packages"

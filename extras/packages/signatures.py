@@ -19,8 +19,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from skills_agent.graph.places import process_environment, user_config_folder
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.user_folders import process_environment, user_config_folder
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.manifest import MANIFEST_FILE, read_manifest, statement
 from skills_agent.skills.policy.trust import read_own_file

@@ -15,11 +15,11 @@ from skills_agent.packages.manifest import (
     read_manifest,
     read_manifest_file,
 )
-from skills_agent.packages.offer import OfferedSkill, Wanted
+from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import list_names
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
-from skills_agent.skills.format.reading import Place, read_metadata
+from skills_agent.skills.format.reading import SkillPath, read_metadata
 from skills_agent.skills.format.rules import NAME_RULE, is_spec_name
 from skills_agent.skills.library.contents import (
     ContentLimits,
@@ -48,7 +48,9 @@ _SHOWN: Final = 120
 """Characters of a name in an error."""
 
 
-def stage(tree: Path, wanted: Wanted, unwritten: Mapping[str, str] | None = None) -> tuple[OfferedSkill, ...]:
+def stage(
+    tree: Path, wanted: Selection, unwritten: Mapping[str, str] | None = None
+) -> tuple[OfferedSkill, ...]:
     """Copy the wanted skills of a tree into the folder of the offer, by name. Raises PackageError.
 
     One that cannot be installed keeps out no other, as in discovery (`Wanted.skip`), unless it was named. A
@@ -136,10 +138,10 @@ def files_of(digests: list[MemberDigest]) -> dict[str, str]:
 def metadata_of(copy: Path) -> SkillMetadata | None:
     """Return what the SKILL.md of a copy says; None for one that cannot be read. Raises OSError."""
     head = read_beneath(copy, SKILL_FILE, HEAD_BYTES)
-    return read_metadata(head, Place(_LABEL, str(copy / SKILL_FILE), copy.name, trusted=False)).metadata
+    return read_metadata(head, SkillPath(_LABEL, str(copy / SKILL_FILE), copy.name, trusted=False)).metadata
 
 
-class _Found(NamedTuple):
+class _StagedSkill(NamedTuple):
     name: str
     folder: Path
     entry: str
@@ -157,7 +159,7 @@ def _other_names(missing: str, names: Collection[str]) -> str:
     return f"; did you mean {visible_line(near[0])}? It {has}" if near else f": it {has}"
 
 
-def _skills_in(tree: Path, wanted: Wanted, unwritten: Mapping[str, str]) -> Iterator[_Found]:
+def _skills_in(tree: Path, wanted: Selection, unwritten: Mapping[str, str]) -> Iterator[_StagedSkill]:
     folder = tree / wanted.address.path
     if not folder.is_dir():
         raise OfferError(wanted.address.text, f"there is no folder {wanted.address.path} in it")
@@ -174,7 +176,7 @@ def _skills_in(tree: Path, wanted: Wanted, unwritten: Mapping[str, str]) -> Iter
             tops.add(str(place))
             lost = (each for each in unwritten if (tree / each).is_relative_to(place))
             entry = next(lost, entry)
-        yield _Found(name, place, entry, fault or unwritten.get(entry, ""), skill)
+        yield _StagedSkill(name, place, entry, fault or unwritten.get(entry, ""), skill)
 
 
 def _name(skill: SkillReading, place: Path, tree: Path) -> str:
@@ -202,7 +204,7 @@ def _fault(skill: SkillReading, name: str, tree: Path) -> str:
     return f"it is not installed under a name that is read otherwise: {misread}" if misread else ""
 
 
-def _only(name: str, folders: list[Path], tree: Path, wanted: Wanted) -> OfferedSkill:
+def _only(name: str, folders: list[Path], tree: Path, wanted: Selection) -> OfferedSkill:
     first, *others = [
         _copied(folder, tree, wanted, wanted.into / "skills" / str(number) / name)
         for number, folder in enumerate(folders)
@@ -214,7 +216,7 @@ def _only(name: str, folders: list[Path], tree: Path, wanted: Wanted) -> Offered
     return first
 
 
-def _copied(folder: Path, tree: Path, wanted: Wanted, target: Path) -> OfferedSkill:
+def _copied(folder: Path, tree: Path, wanted: Selection, target: Path) -> OfferedSkill:
     path, package = _relative(folder, tree), wanted.address.text
     try:
         digests = copy_skill(folder, target, package, wanted.limits)

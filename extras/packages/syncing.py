@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.lock import LockedSkill
-from skills_agent.packages.offer import Offer, Wanted
+from skills_agent.packages.offer import Offer, Selection
 from skills_agent.packages.origins import parse_locked
 from skills_agent.packages.target import Target
 
@@ -57,7 +57,7 @@ def _fetched(
     names = frozenset(each.name for each in group)
     try:
         address = parse_locked(group[0].source, target.folder, hosts)
-        offer = fetch(Wanted(address, place, names, target.limits, resolved))
+        offer = fetch(Selection(address, place, names, target.limits, resolved))
     except PackageError as error:
         if len(group) == 1:
             return [Fetched(group[0], reason=str(error).rstrip("."))]

@@ -23,7 +23,7 @@ from typing import Final
 
 from skills_agent.packages.backups import Backups
 from skills_agent.packages.errors import PackageError
-from skills_agent.packages.journal import Decision, Journal, Put
+from skills_agent.packages.journal import Decision, InstallJournal, Put
 from skills_agent.packages.lock import LOCK_FILE, Lock, lock_text
 from skills_agent.packages.swap import exchange
 from skills_agent.skills import posix
@@ -56,7 +56,7 @@ class Target:
         self.limits = limits
         self.backups = Backups(state, folder)
         self._work = folder / INSTALLING
-        self._journal = Journal(state, folder)
+        self._journal = InstallJournal(state, folder)
 
     def found(self, name: str) -> str:
         """Return the digest of a skill's folder as it is now; empty where nothing is there.

@@ -15,7 +15,7 @@ import msgspec
 from skills_agent.packages.archive import ARCHIVE_HEADS, offer_of_archive
 from skills_agent.packages.download import Site
 from skills_agent.packages.errors import PackageError
-from skills_agent.packages.offer import Offer, OfferedSkill, Wanted
+from skills_agent.packages.offer import Offer, OfferedSkill, Selection
 from skills_agent.packages.staging import stage
 from skills_agent.skills.errors import list_names
 from skills_agent.skills.format.rules import is_spec_name
@@ -32,7 +32,7 @@ _INDEX: Final = "/.well-known/agent-skills/index.json"
 _PINNED: Final = re.compile(r"(?P<url>https?://[^#]+)#sha256=(?P<digest>[0-9a-f]{64})")
 
 
-class _Entry(msgspec.Struct, frozen=True):
+class _IndexEntry(msgspec.Struct, frozen=True):
     """A skill of an index. What it holds beyond that is for others."""
 
     name: str
@@ -48,7 +48,7 @@ class _Index(msgspec.Struct, frozen=True):
     skills: Annotated[list[Any], msgspec.Meta(max_length=MAX_ENTRIES)]
 
 
-def from_well_known(wanted: Wanted) -> Offer:
+def from_well_known(wanted: Selection) -> Offer:
     """Offer the skills that a site lists. Raises PackageError."""
     site = Site(wanted.address)
     if pinned := _PINNED.fullmatch(wanted.resolved):
@@ -74,7 +74,7 @@ def from_well_known(wanted: Wanted) -> Offer:
     return Offer(wanted.address, tuple(skills))
 
 
-def _index(site: Site, wanted: Wanted) -> tuple[str, dict[str, _Entry]]:
+def _index(site: Site, wanted: Selection) -> tuple[str, dict[str, _IndexEntry]]:
     """Return where the list is, and what it has by name."""
     place = wanted.address.place.partition("#")[0].partition("?")[0].rstrip("/")
     place = place if place.endswith("/index.json") else place + _INDEX
@@ -86,11 +86,11 @@ def _index(site: Site, wanted: Wanted) -> tuple[str, dict[str, _Entry]]:
         listed = msgspec.json.decode(body, type=_Index).skills
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise site.refused(f"{url} lists no skills as it is known here ({_shown(error)})") from error
-    entries: dict[str, _Entry] = {}
+    entries: dict[str, _IndexEntry] = {}
     faults: list[str] = []
     for each in listed:
         try:
-            entry = msgspec.convert(each, _Entry)
+            entry = msgspec.convert(each, _IndexEntry)
         except msgspec.ValidationError as error:
             faults.append(f"{url} has an entry that cannot be read ({_shown(error)})")
             continue
@@ -105,7 +105,7 @@ def _index(site: Site, wanted: Wanted) -> tuple[str, dict[str, _Entry]]:
     return url, entries
 
 
-def _fetched(site: Site, wanted: Wanted, name: str, url: str, digest: str, number: int) -> OfferedSkill:
+def _fetched(site: Site, wanted: Selection, name: str, url: str, digest: str, number: int) -> OfferedSkill:
     """Fetch one SKILL.md or one archive; which of them, its first bytes say."""
     into = wanted.into / f"skill-{number}"
     into.mkdir()

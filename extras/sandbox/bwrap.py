@@ -23,7 +23,7 @@ from skills_agent.sandbox.watched import Looks, WatchedRunner
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.network.addresses import IsAllowed, is_public
 from skills_agent.skills.scripts.choice import refused
-from skills_agent.skills.scripts.controlled import Care, Run
+from skills_agent.skills.scripts.controlled import Care, ScriptRun
 from skills_agent.skills.scripts.environment import is_granted
 from skills_agent.skills.scripts.programs import absolute_entries, find_program, shim_targets
 from skills_agent.skills.scripts.run_folders import RunFolders
@@ -186,7 +186,7 @@ class BwrapRunner(WatchedRunner):
             return f"It could not be put aside ({error.strerror}). {super()._deal_with(made, watch)}"
         return f"It was put aside, into {place}. A path that the arguments name is asked about, and stays."
 
-    def _start(self, run: Run, care: Care) -> ProgramStart:
+    def _start(self, run: ScriptRun, care: Care) -> ProgramStart:
         request, places, folder = run.request, run.places, run.folder
         inner = super()._start(run, care)
         watches = care.watches if isinstance(care, Looks) else []

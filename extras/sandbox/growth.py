@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from skills_agent.skills.scripts.run_folders import BLOCK_BYTES, Written
+from skills_agent.skills.scripts.run_folders import BLOCK_BYTES, DiskUse
 from skills_agent.skills.scripts.runner import Stop
 
 WHOEVER_WROTE: Final = 4
@@ -21,7 +21,7 @@ WHOEVER_WROTE: Final = 4
 class Growth:
     """What the file systems of folders lost since a moment, and whether the processes of a run did it."""
 
-    def __init__(self, folders: Iterable[Path], moment: int, limit: Written) -> None:
+    def __init__(self, folders: Iterable[Path], moment: int, limit: DiskUse) -> None:
         """Begin; `moment` as in `files_since`. The limit is for all folders together."""
         self._folders, self._moment, self._limit = _outermost(folders), moment, limit
         by_device = {os.stat(each).st_dev: each for each in self._folders}  # noqa: PTH116
@@ -31,21 +31,21 @@ class Growth:
     def exceeded(self, family: Callable[[], Iterable[int]]) -> Stop | None:
         """Return the limit that the run is over, if it is; `family` returns its processes."""
         lost = self._lost()
-        if stop := _over(lost, Written(*(WHOEVER_WROTE * each for each in self._limit))):
+        if stop := _over(lost, DiskUse(*(WHOEVER_WROTE * each for each in self._limit))):
             return stop
         if not _over(lost, self._next_look):
             return None
         # If somebody else wrote it, the next look is worth it when there is more.
-        self._next_look = Written(*(n + most // 4 for n, most in zip(lost, self._limit, strict=True)))
+        self._next_look = DiskUse(*(n + most // 4 for n, most in zip(lost, self._limit, strict=True)))
         return _over(lost, self._limit) if self._is_written_by(family()) else None
 
-    def _lost(self) -> Written:
+    def _lost(self) -> DiskUse:
         size = files = 0
         for folder, start in self._starts:
             now = os.statvfs(folder)
             size += (start.f_bfree - now.f_bfree) * now.f_frsize
             files += start.f_ffree - now.f_ffree
-        return Written(size, files)
+        return DiskUse(size, files)
 
     def _is_written_by(self, pids: Iterable[int]) -> bool:
         if sum(map(bytes_written_by, pids)) > self._limit.bytes:
@@ -55,7 +55,7 @@ class Growth:
             if status is None:  # it hides something
                 return True
             size, count = size + status.st_blocks * BLOCK_BYTES, count + 1
-            if _over(Written(size, count), self._limit):
+            if _over(DiskUse(size, count), self._limit):
                 return True
         return False
 
@@ -91,7 +91,7 @@ def _may_have_changed(path: str, moment: int) -> bool:
         return not isinstance(error, FileNotFoundError)
 
 
-def _over(written: Written, limit: Written) -> Stop | None:
+def _over(written: DiskUse, limit: DiskUse) -> Stop | None:
     if written.bytes > limit.bytes:
         return "bytes"
     return "files" if written.files > limit.files else None

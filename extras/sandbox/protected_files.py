@@ -34,7 +34,7 @@ _MAX_LINKS: Final = 40
 """Links on the way to one place: the kernel follows no more."""
 
 
-class Place(NamedTuple):
+class ProtectedFile(NamedTuple):
     """A protected file or folder."""
 
     inode: int
@@ -51,7 +51,7 @@ class Place(NamedTuple):
 class Findings(NamedTuple):
     """The protected files of a folder at one moment."""
 
-    places: Mapping[str, Place]
+    places: Mapping[str, ProtectedFile]
     """By the path in the folder."""
     unseen: int
     """How many folders were not looked at: too many, or not readable."""
@@ -98,7 +98,7 @@ class ProtectedFiles:
         skipped_before = before.skipped if before else ()
         hidden, _ = self._walk(skipped_before, before, MAX_SKIPPED_AFTER)
         self._known = {**self._known, **seen, **hidden} if unseen or not before else {**seen, **hidden}
-        places: dict[str, Place] = {}
+        places: dict[str, ProtectedFile] = {}
         for look in seen.values():
             for path in look.protected:
                 self._add(path, places, before)
@@ -180,7 +180,9 @@ class ProtectedFiles:
         is_last = bool(self._last_names) and is_protected_name(name, self._last_names)
         return is_last and protected_by(path, self._more) is not None
 
-    def _add(self, path: str, places: dict[str, Place], before: Findings | None, pointer: str = "") -> None:
+    def _add(
+        self, path: str, places: dict[str, ProtectedFile], before: Findings | None, pointer: str = ""
+    ) -> None:
         """Add a place, and the links on the way to where it leads: each could be led elsewhere."""
         if path in places:
             return
@@ -188,13 +190,15 @@ class ProtectedFiles:
         with suppress(OSError):
             status = os.lstat(full)
             if stat.S_ISLNK(status.st_mode):
-                places[path] = Place(status.st_ino, os.readlink(full), self.inside(path), pointer)
+                places[path] = ProtectedFile(status.st_ino, os.readlink(full), self.inside(path), pointer)
                 for link in self._links_from(path):
                     self._add(link, places, before, path)
                 return
             known = before.places.get(path) if before else None
             has_names = stat.S_ISREG(status.st_mode) and (status.st_nlink > 1 or (known and known.content))
-            places[path] = Place(status.st_ino, "", "", pointer, self._digest(path) if has_names else "")
+            places[path] = ProtectedFile(
+                status.st_ino, "", "", pointer, self._digest(path) if has_names else ""
+            )
 
     def _links_from(self, path: str) -> list[str]:
         """Return the links in the folder that a link leads over, itself included."""

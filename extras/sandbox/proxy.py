@@ -23,7 +23,7 @@ from typing import Final
 from skills_agent.sandbox.forwarder import SOCKET
 from skills_agent.skills.errors import NetworkError
 from skills_agent.skills.network.addresses import IsAllowed, connect, is_public
-from skills_agent.skills.network.hosts import HostPattern, Target, UrlError, split_authority
+from skills_agent.skills.network.hosts import HostPattern, NetTarget, UrlError, split_authority
 
 HEAD_SECONDS: Final = 20.0
 """For the request's head."""
@@ -76,7 +76,7 @@ class FilteringProxy:
         finally:
             server.close()
 
-    async def _connected(self, target: Target) -> tuple[StreamReader, StreamWriter]:
+    async def _connected(self, target: NetTarget) -> tuple[StreamReader, StreamWriter]:
         """Return a connection to a host that is permitted. Raises NetworkError, and keeps why."""
         try:
             connection = await asyncio.to_thread(self._connect, target)
@@ -87,7 +87,7 @@ class FilteringProxy:
         connection.setblocking(False)
         return await asyncio.open_connection(sock=connection)
 
-    def _connect(self, target: Target) -> socket:
+    def _connect(self, target: NetTarget) -> socket:
         if not any(pattern.permits(target) for pattern in self._hosts):
             raise NetworkError("the network is closed to it")
         return connect(target, is_allowed=self._is_allowed)
@@ -144,7 +144,7 @@ async def _refuse(reason: str, client: StreamReader, back: StreamWriter) -> None
                 pass
 
 
-def _target_of(head: bytes) -> Target:
+def _target_of(head: bytes) -> NetTarget:
     match = _CONNECT.match(head)
     if match is None:
         raise UrlError("A request", "it is no CONNECT: plain HTTP is closed, so ask for https")
@@ -152,4 +152,4 @@ def _target_of(head: bytes) -> Target:
         host, port = split_authority(match[1].decode("ascii"))
     except ValueError as error:
         raise UrlError("A target of CONNECT", "it is not host:port") from error
-    return Target(host, port or 0)
+    return NetTarget(host, port or 0)

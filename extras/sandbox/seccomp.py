@@ -37,7 +37,7 @@ class Condition(NamedTuple):
     """Whether the upper 32 bits are meant: of a size, the kernel reads them, too."""
 
 
-class Rule(NamedTuple):
+class DeniedCalls(NamedTuple):
     """Calls that are denied."""
 
     calls: tuple[str, ...]
@@ -55,73 +55,73 @@ SETID_WHY: Final = (
 )
 
 RULES: Final = (
-    Rule(("keyctl", "add_key", "request_key"), "the kernel keeps secrets of the user in keyrings"),
-    Rule(
+    DeniedCalls(("keyctl", "add_key", "request_key"), "the kernel keeps secrets of the user in keyrings"),
+    DeniedCalls(
         ("ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd"),
         "they read and change other processes",
     ),
-    Rule(
+    DeniedCalls(
         ("io_uring_setup", "io_uring_enter", "io_uring_register"),
         "it does what other calls do, past this filter",
     ),
-    Rule(("bpf", "userfaultfd", "perf_event_open"), "holes in the kernel are used through them"),
-    Rule(
+    DeniedCalls(("bpf", "userfaultfd", "perf_event_open"), "holes in the kernel are used through them"),
+    DeniedCalls(
         (
             *("mount", "umount2", "pivot_root", "chroot", "move_mount", "open_tree", "open_tree_attr"),
             *("fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "open_by_handle_at"),
         ),
         "they change what the sandbox shows, or go around it",
     ),
-    Rule(("setns",), "it enters another sandbox, or leaves this one"),
-    Rule(
+    DeniedCalls(("setns",), "it enters another sandbox, or leaves this one"),
+    DeniedCalls(
         ("unshare", "clone"),
         "with a new namespace: there, a program has rights of root over parts of the kernel",
         (Condition(0, "has", (NEW_NAMESPACES,)),),
     ),
-    Rule(("clone3",), "a filter cannot see its flags; programs use `clone` instead", error=ENOSYS),
-    Rule(
+    DeniedCalls(("clone3",), "a filter cannot see its flags; programs use `clone` instead", error=ENOSYS),
+    DeniedCalls(
         ("init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load"),
         "they change the kernel",
     ),
-    Rule(
+    DeniedCalls(
         (
             *("reboot", "swapon", "swapoff", "acct", "quotactl", "quotactl_fd", "syslog"),
             *("settimeofday", "clock_settime", "iopl", "ioperm"),
         ),
         "they are for the machine's administrator",
     ),
-    Rule(
+    DeniedCalls(
         ("socket", "socketpair"),
         "other families than Unix, IPv4, IPv6 and netlink reach past the sandbox (AF_VSOCK) or are full of "
         "holes (AF_PACKET, AF_ALG ...)",
         (Condition(0, "is not", FAMILIES),),
         EAFNOSUPPORT,
     ),
-    Rule(
+    DeniedCalls(
         ("socket",),
         "of netlink, programs need the list of interfaces and addresses",
         (Condition(0, "is", (AF_NETLINK,)), Condition(2, "is not", (0,))),
         EAFNOSUPPORT,
     ),
-    Rule(
+    DeniedCalls(
         ("ioctl",),
         "TIOCSTI and TIOCLINUX type into a terminal, TIOCSETD loads modules",
         (Condition(1, "is", TERMINAL_REQUESTS),),
     ),
-    Rule(("chmod", "fchmod", "creat"), SETID_WHY, (Condition(1, "has", (SETID,)),)),
-    Rule(("fchmodat", "fchmodat2"), SETID_WHY, (Condition(2, "has", (SETID,)),)),
-    Rule(("mknod",), SETID_WHY, (Condition(1, "has", (SETID,)),)),
-    Rule(("mknodat",), SETID_WHY, (Condition(2, "has", (SETID,)),)),
-    Rule(("open",), SETID_WHY, (Condition(1, "has", (CREATE,)), Condition(2, "has", (SETID,)))),
-    Rule(("openat",), SETID_WHY, (Condition(2, "has", (CREATE,)), Condition(3, "has", (SETID,)))),
-    Rule(("openat2",), "a filter cannot see its mode; programs use `openat` instead", error=ENOSYS),
-    Rule(
+    DeniedCalls(("chmod", "fchmod", "creat"), SETID_WHY, (Condition(1, "has", (SETID,)),)),
+    DeniedCalls(("fchmodat", "fchmodat2"), SETID_WHY, (Condition(2, "has", (SETID,)),)),
+    DeniedCalls(("mknod",), SETID_WHY, (Condition(1, "has", (SETID,)),)),
+    DeniedCalls(("mknodat",), SETID_WHY, (Condition(2, "has", (SETID,)),)),
+    DeniedCalls(("open",), SETID_WHY, (Condition(1, "has", (CREATE,)), Condition(2, "has", (SETID,)))),
+    DeniedCalls(("openat",), SETID_WHY, (Condition(2, "has", (CREATE,)), Condition(3, "has", (SETID,)))),
+    DeniedCalls(("openat2",), "a filter cannot see its mode; programs use `openat` instead", error=ENOSYS),
+    DeniedCalls(
         ("memfd_create", "memfd_secret"),
         "no limit counts files in memory; programs use /dev/shm instead, which is bounded",
         error=ENOSYS,
     ),
-    Rule(("shmget",), SEGMENTS_WHY, (Condition(1, "has", (-1 << 14 & ALL,)),), ENOMEM),
-    Rule(("shmget",), SEGMENTS_WHY, (Condition(1, "has", (ALL,), upper=True),), ENOMEM),
+    DeniedCalls(("shmget",), SEGMENTS_WHY, (Condition(1, "has", (-1 << 14 & ALL,)),), ENOMEM),
+    DeniedCalls(("shmget",), SEGMENTS_WHY, (Condition(1, "has", (ALL,), upper=True),), ENOMEM),
 )
 
 CALLS: Final = """
@@ -148,7 +148,7 @@ LOAD, IS, AT_LEAST, HAS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT = 0, 4, 16
 
 
-class Step(NamedTuple):
+class Opcode(NamedTuple):
     """One instruction: after a comparison, how many are skipped where it holds, and where not."""
 
     code: int
@@ -165,40 +165,40 @@ def seccomp_program(machine: str) -> bytes:
     column = 1 + list(ARCHITECTURES).index(machine)
     numbers = {words[0]: words[column] for words in map(str.split, CALLS.split(","))}
     steps = [
-        *(Step(LOAD, ARCHITECTURE_AT), Step(IS, ARCHITECTURES[machine], 1), Step(RETURN, KILL)),
-        *(Step(LOAD, NUMBER_AT), Step(AT_LEAST, X32, 0, 1), Step(RETURN, ERROR | ENOSYS)),
+        *(Opcode(LOAD, ARCHITECTURE_AT), Opcode(IS, ARCHITECTURES[machine], 1), Opcode(RETURN, KILL)),
+        *(Opcode(LOAD, NUMBER_AT), Opcode(AT_LEAST, X32, 0, 1), Opcode(RETURN, ERROR | ENOSYS)),
     ]
     for rule in RULES:
         steps += _steps(rule, [int(numbers[call]) for call in rule.calls if numbers[call] != "-"])
-    steps.append(Step(RETURN, ALLOW))
+    steps.append(Opcode(RETURN, ALLOW))
     return b"".join(
         struct.pack("<HBBI", step.code, step.skipped, step.skipped_else, step.value) for step in steps
     )
 
 
-def _steps(rule: Rule, numbers: list[int]) -> list[Step]:
+def _steps(rule: DeniedCalls, numbers: list[int]) -> list[Opcode]:
     """Return the part for a rule: what does not match leaves it at its end, with the number loaded."""
     if not numbers:
         return []
-    steps = [Step(RETURN, ERROR | rule.error)]
+    steps = [Opcode(RETURN, ERROR | rule.error)]
     if rule.conditions:
-        steps += [Step(LOAD, NUMBER_AT)]
+        steps += [Opcode(LOAD, NUMBER_AT)]
     for condition in reversed(rule.conditions):
         steps = [*_comparison(condition, len(steps) - 1), *steps]
     return [*_one_of(numbers, len(steps)), *steps]
 
 
-def _comparison(condition: Condition, to_end: int) -> Iterator[Step]:
-    yield Step(LOAD, ARGUMENTS_AT + 8 * condition.argument + 4 * condition.upper)
+def _comparison(condition: Condition, to_end: int) -> Iterator[Opcode]:
+    yield Opcode(LOAD, ARGUMENTS_AT + 8 * condition.argument + 4 * condition.upper)
     if condition.kind == "has":
-        yield Step(HAS, condition.values[0], 0, to_end)
+        yield Opcode(HAS, condition.values[0], 0, to_end)
     elif condition.kind == "is":
         yield from _one_of(condition.values, to_end)
     else:
         for left, value in zip(range(len(condition.values) - 1, -1, -1), condition.values, strict=True):
-            yield Step(IS, value, left + to_end)
+            yield Opcode(IS, value, left + to_end)
 
 
-def _one_of(values: tuple[int, ...] | list[int], to_end: int) -> list[Step]:
+def _one_of(values: tuple[int, ...] | list[int], to_end: int) -> list[Opcode]:
     last = len(values) - 1
-    return [Step(IS, value, last - at, to_end if at == last else 0) for at, value in enumerate(values)]
+    return [Opcode(IS, value, last - at, to_end if at == last else 0) for at, value in enumerate(values)]

@@ -2,10 +2,10 @@
 
 from typing import ClassVar
 
-from skills_agent.graph.setting_values import Table
+from skills_agent.graph.setting_values import ExtraSettings
 
 
-class SandboxSettings(Table, frozen=True, kw_only=True):
+class SandboxSettings(ExtraSettings, frozen=True, kw_only=True):
     """The table `[sandbox]`."""
 
     extra: ClassVar[str] = "sandbox"

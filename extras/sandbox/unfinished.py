@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from skills_agent.sandbox.protected_files import Findings, Place
+from skills_agent.sandbox.protected_files import Findings, ProtectedFile
 from skills_agent.sandbox.watch import Watch
 from skills_agent.skills import posix
 from skills_agent.skills.errors import SkillsAgentError
@@ -109,6 +109,6 @@ def pending_looks(records: Path) -> int:
 
 def _read(text: bytes, beat: int) -> CutOff:
     folder, moment, allowed, found = json.loads(text)
-    places = {path: Place(*place) for path, place in found["places"].items()}
+    places = {path: ProtectedFile(*place) for path, place in found["places"].items()}
     before = Findings(places, int(found["unseen"]), frozenset(found["skipped"]))
     return CutOff(Path(folder), int(moment), tuple(allowed), before, beat + GRACE_NS)

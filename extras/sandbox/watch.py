@@ -15,7 +15,7 @@ from typing import Final
 from skills_agent.sandbox.protected_files import (
     GIT_FOLDER,
     Findings,
-    Place,
+    ProtectedFile,
     ProtectedFiles,
     is_git,
 )
@@ -164,7 +164,7 @@ def made_since(
         yield from _but(root, path, allowed, moment if before.unseen else 0)
 
 
-def _is_same_link(one: Place | None, other: Place | None) -> bool:
+def _is_same_link(one: ProtectedFile | None, other: ProtectedFile | None) -> bool:
     """Return whether two places are one link, wherever it leads."""
     return bool(one and other and one.link and one._replace(leads="") == other._replace(leads=""))
 

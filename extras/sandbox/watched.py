@@ -13,8 +13,8 @@ from skills_agent.sandbox.protected_files import ProtectedFiles
 from skills_agent.sandbox.unfinished import UnfinishedRuns
 from skills_agent.sandbox.watch import Watch, shown
 from skills_agent.skills.policy.protected import GIT
-from skills_agent.skills.scripts.controlled import Care, ControlledRunner, Run
-from skills_agent.skills.scripts.run_folders import Written
+from skills_agent.skills.scripts.controlled import Care, ControlledRunner, ScriptRun
+from skills_agent.skills.scripts.run_folders import DiskUse
 from skills_agent.skills.scripts.runner import ScriptRequest, Stop
 
 logger = logging.getLogger(__name__)
@@ -54,13 +54,13 @@ class WatchedRunner(ControlledRunner):
         self._unfinished = UnfinishedRuns(self.records, self.level)
 
     @contextmanager
-    def _care(self, run: Run) -> Iterator[Looks]:
+    def _care(self, run: ScriptRun) -> Iterator[Looks]:
         """Watch over what a run writes. What other runs of this agent may write is not put down to it."""
         request, places = run.request, run.places
         # A `.git` is git's own: what another run makes of it meanwhile is put aside all the same.
         writable = [path for path in request.writable if request.is_alone or GIT not in path.parts]
         mine = {path for path in writable if path.name != GIT}
-        most = Written(self.limits.written_bytes, self.limits.written_files)
+        most = DiskUse(self.limits.written_bytes, self.limits.written_files)
         elsewhere = run.shared_to_write
         looks = Looks(
             Growth([request.workdir, places.temporary, *places.kept, *elsewhere], places.moment, most)

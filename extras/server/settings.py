@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import ClassVar
 
-from skills_agent.graph.setting_values import Table
+from skills_agent.graph.setting_values import ExtraSettings
 
 
-class ServerSettings(Table, frozen=True, kw_only=True):
+class ServerSettings(ExtraSettings, frozen=True, kw_only=True):
     """The table `[server]`."""
 
     extra: ClassVar[str] = "server"

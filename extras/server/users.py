@@ -31,7 +31,7 @@ class User(NamedTuple):
     is_operator: bool = False
 
 
-class _Token(msgspec.Struct, forbid_unknown_fields=True):
+class _UserToken(msgspec.Struct, forbid_unknown_fields=True):
     sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
     operator: bool = False
 
@@ -51,14 +51,14 @@ def find_user(token: str, settings: Settings) -> User | None:
     return user or (_of_issuer(token, own) if own.jwt_issuer else None)
 
 
-def _of_file(token: str, tokens: dict[str, _Token]) -> User | None:
+def _of_file(token: str, tokens: dict[str, _UserToken]) -> User | None:
     digest = sha256(token.encode(errors="replace")).hexdigest()
     # Every hash is compared: the time tells nobody which one it was.
     matches = [name for name, each in tokens.items() if hmac.compare_digest(each.sha256, digest)]
     return User(matches[0], tokens[matches[0]].operator) if matches else None
 
 
-def _read(path: Path, workspace: Path) -> dict[str, _Token]:
+def _read(path: Path, workspace: Path) -> dict[str, _UserToken]:
     """Return the tokens by the names of their users. Read for every request: a change counts at once."""
     if not path.expanduser().is_absolute():
         raise SettingsError(f"Setting server_tokens must be an absolute path, not {str(path)!r}.")
@@ -68,7 +68,7 @@ def _read(path: Path, workspace: Path) -> dict[str, _Token]:
     try:
         content = read_own_file(real, secret=True).decode()
         tokens = json.loads(content) if path.suffix == ".json" else tomllib.loads(content)
-        users = msgspec.convert(tokens, dict[str, _Token])
+        users = msgspec.convert(tokens, dict[str, _UserToken])
     except (OSError, ValueError, RecursionError) as error:
         cause = error.strerror if isinstance(error, OSError) else error
         raise SettingsError(f"Cannot read the token file {path}: {cause}") from error

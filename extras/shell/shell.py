@@ -96,7 +96,7 @@ def _parser() -> "Parser":
     return Parser(Language(tree_sitter_bash.language()))
 
 
-class _Token(NamedTuple):
+class _Lexeme(NamedTuple):
     """A word, an operator, or something else of a line."""
 
     start: int
@@ -134,9 +134,9 @@ class _Line:
         if self.has_loop and any(each.program in CHANGES_FOLDER for each in self.commands):
             self.commands = [replace(each, folders=None) for each in self.commands]
 
-    def _level(self, tokens: Iterable[_Token], start: int, end: int, depth: int) -> None:
+    def _level(self, tokens: Iterable[_Lexeme], start: int, end: int, depth: int) -> None:
         """Read what stands between two places."""
-        run: list[_Token] = []
+        run: list[_Lexeme] = []
         is_closed = False
         for token in self._checked(tokens, start, end, depth):
             if token.role in {"keyword", "name", "value"}:
@@ -152,17 +152,17 @@ class _Line:
                 self._finish(run, is_closed)
                 run, is_closed = [], token.raw == ")"
 
-    def _checked(self, tokens: Iterable[_Token], start: int, end: int, depth: int) -> Iterator[_Token]:
+    def _checked(self, tokens: Iterable[_Lexeme], start: int, end: int, depth: int) -> Iterator[_Lexeme]:
         """Yield tokens with their words, and a sign where a line ends. All that is there has to be tokens."""
         if depth > MAX_DEPTH:
             raise NotUnderstood
         documents: list[_Document] = []
-        before = _Token(start, start, "sign")
-        for token in (*tokens, _Token(end, end, "sign")):
+        before = _Lexeme(start, start, "sign")
+        for token in (*tokens, _Lexeme(end, end, "sign")):
             if self._has_line_break(before, token, is_whole=depth == 0 and token.end == len(self.line)):
                 if documents and token.role != "body":
                     raise NotUnderstood
-                yield _Token(token.start, token.start, "sign", "\n")
+                yield _Lexeme(token.start, token.start, "sign", "\n")
             if before.raw in {"<<", "<<-"}:
                 documents.append(_document(token.raw, strips=before.raw == "<<-"))
             if token.role == "body":
@@ -173,7 +173,7 @@ class _Line:
         if documents:
             raise NotUnderstood
 
-    def _has_line_break(self, before: _Token, token: _Token, *, is_whole: bool) -> bool:
+    def _has_line_break(self, before: _Lexeme, token: _Lexeme, *, is_whole: bool) -> bool:
         """Return whether a line ends between two tokens. Raises NotUnderstood where bash has others there."""
         gap = self.line[before.end : token.start]
         is_end = token.start == token.end
@@ -190,7 +190,7 @@ class _Line:
             raise NotUnderstood
         return has_line_break
 
-    def _with_word(self, token: _Token, depth: int) -> _Token:
+    def _with_word(self, token: _Lexeme, depth: int) -> _Lexeme:
         """Return a token with what a program gets of it; the substitutions in it are read first."""
         place = token.start
         while place < token.end:
@@ -208,7 +208,7 @@ class _Line:
             place = node.end_byte
         return token._replace(word=word_at(self.line, token.start, token.end, self._ends))
 
-    def _head(self, token: _Token) -> None:
+    def _head(self, token: _Lexeme) -> None:
         """Take in a keyword, or the words between two of them: `for name in value`."""
         if token.role == "keyword":
             self.has_loop = self.has_loop or token.raw in _LOOPS
@@ -216,7 +216,7 @@ class _Line:
         assigned = Assignment(token.raw, UNKNOWN) if token.role == "name" else Assignment("", _word_of(token))
         self.commands.append(SimpleCommand(assignments=(assigned,)))
 
-    def _finish(self, run: list[_Token], is_closed: bool) -> None:
+    def _finish(self, run: list[_Lexeme], is_closed: bool) -> None:
         """Append the simple command of some tokens, if there are any."""
         words: list[Word] = []
         assignments: list[Assignment] = []
@@ -239,7 +239,7 @@ class _Line:
         if words or assignments or redirections:
             self.commands.append(SimpleCommand(tuple(words), tuple(assignments), tuple(redirections)))
 
-    def _is_descriptor(self, token: _Token) -> bool:
+    def _is_descriptor(self, token: _Lexeme) -> bool:
         """Return whether a word is the number before `>`; `{name}` there assigns, and is not understood."""
         if self.line[token.end : token.end + 1] not in {"<", ">"}:
             return False
@@ -247,7 +247,7 @@ class _Line:
             raise NotUnderstood
         return token.raw.isdigit()
 
-    def _redirection(self, operator: _Token, target: _Token | None) -> Redirection:
+    def _redirection(self, operator: _Lexeme, target: _Lexeme | None) -> Redirection:
         if target is None or target.role != "word" or self._is_descriptor(target):
             raise NotUnderstood
         if operator.raw in {">&", "<&"} and not _PLAIN_TARGET.fullmatch(target.raw):
@@ -255,13 +255,13 @@ class _Line:
         return Redirection(operator.raw, _word_of(target))
 
 
-def _word_of(token: _Token) -> Word:
+def _word_of(token: _Lexeme) -> Word:
     if token.word is None or token.raw.startswith("#"):
         raise NotUnderstood
     return token.word
 
 
-def _untimed(run: list[_Token]) -> list[_Token]:
+def _untimed(run: list[_Lexeme]) -> list[_Lexeme]:
     """Return a command without the keyword `time`, whose only option is `-p`."""
     rest = run
     while rest and rest[0].raw == "time":
@@ -308,7 +308,7 @@ def _every(root: "Node") -> Iterator["Node"]:
         nodes += node.children
 
 
-def _tokens(children: Iterable["Node"], parent: str) -> Iterator[_Token]:
+def _tokens(children: Iterable["Node"], parent: str) -> Iterator[_Lexeme]:
     """Yield the tokens of some nodes in their order. Raises NotUnderstood.
 
     The tree has no error in it, and nothing that is missing: either is an error of its root.
@@ -321,18 +321,18 @@ def _tokens(children: Iterable["Node"], parent: str) -> Iterator[_Token]:
         if node.type == "heredoc_body":
             body = node.start_byte
         elif node.type == "heredoc_end":
-            yield _Token(body, node.end_byte, "body")
+            yield _Lexeme(body, node.end_byte, "body")
             body = -1
         elif node.type == "comment":
-            yield _Token(node.start_byte, node.end_byte, "comment")
+            yield _Lexeme(node.start_byte, node.end_byte, "comment")
         elif node.type in _SUBSTITUTIONS or node.type in _LEAVES:
-            yield _Token(node.start_byte, node.end_byte, _role_of_word(node, above), text)
+            yield _Lexeme(node.start_byte, node.end_byte, _role_of_word(node, above), text)
         elif node.is_named:
             if node.type not in _BRANCHES:
                 raise NotUnderstood
             nodes += [(child, node.type) for child in reversed(node.children)]
         elif text.strip():
-            yield _Token(node.start_byte, node.end_byte, _role_of_sign(text, above), text)
+            yield _Lexeme(node.start_byte, node.end_byte, _role_of_sign(text, above), text)
 
 
 def _role_of_word(node: "Node", parent: str) -> Literal["name", "value", "word"]:

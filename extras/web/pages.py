@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Final, NamedTuple
 
 from skills_agent.skills.network.addresses import IsAllowed, is_public
-from skills_agent.skills.network.get import MAX_REDIRECTS, Answer, FetchError, Way, following, get
+from skills_agent.skills.network.get import MAX_REDIRECTS, FetchError, Response, Way, following, get
 from skills_agent.skills.network.hosts import MAX_SHOWN, Url, parse_url
 from skills_agent.skills.text import clean_text, normalize_line_ends, one_line
 from skills_agent.web import markdown
@@ -81,7 +81,7 @@ def _is_usual(place: Url, leads_to: Url) -> bool:
     return ports[0] == ports[1] or ports == (80, 443)
 
 
-def _page(place: Url, answer: Answer) -> Page:
+def _page(place: Url, answer: Response) -> Page:
     body = bytearray()
     for piece in answer.pieces:
         body += piece

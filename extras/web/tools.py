@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import AfterValidator
 
-from skills_agent.graph.places import process_environment
 from skills_agent.graph.tools.content import Lines, Start, excerpt
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.of_extras import ExtraTools
+from skills_agent.graph.user_folders import process_environment
 from skills_agent.skills.network.addresses import IsAllowed, is_public
 from skills_agent.skills.network.hosts import UrlError, parse_url
 from skills_agent.web.pages import Page, fetch

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
+from skills_agent.graph.audit.bounded_lines import CHUNK, MAX_LINE, Fragment, read_lines
 from skills_agent.graph.audit.events import Record, event
-from skills_agent.graph.audit.lines import CHUNK, MAX_LINE, Fragment, read_lines
 from skills_agent.graph.private_files import folder_name
 from skills_agent.skills import posix
 from skills_agent.skills.confined import (

@@ -13,8 +13,8 @@ from langgraph.types import Command
 from msgspec import UNSET, UnsetType
 
 from skills_agent.graph.audit.events import Record, event
-from skills_agent.nodes.asking import UNKNOWN
 from skills_agent.nodes.effects import StartedCall, Witness
+from skills_agent.nodes.interrupts import UNKNOWN
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.skills.text import one_line
 from skills_agent.state.endings import fault_of

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from skills_agent.graph.places import process_environment
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.user_folders import process_environment
 from skills_agent.skills.scripts.output import MASK as MASKED_BYTES
 from skills_agent.skills.scripts.output import forms_of
 

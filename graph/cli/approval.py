@@ -14,9 +14,9 @@ from rich.cells import chop_cells
 
 from skills_agent.graph.cli.printing import line_of, page
 from skills_agent.graph.services import Services
-from skills_agent.nodes.asking import UNKNOWN
-from skills_agent.nodes.question import contents_of
-from skills_agent.skills.policy.question import INDENT, plain, whole
+from skills_agent.nodes.approval_facts import contents_of
+from skills_agent.nodes.interrupts import UNKNOWN
+from skills_agent.skills.policy.approval_text import INDENT, plain, whole
 from skills_agent.skills.visible import visible
 
 Request = Mapping[str, Any]

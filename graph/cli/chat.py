@@ -68,7 +68,7 @@ def _typed(thread: "OpenThread") -> Iterator[str]:
     import readline  # noqa: F401 - line editing for the answers to questions
 
     from skills_agent.graph.cli.prompt import TextPrompt
-    from skills_agent.graph.places import make_state_folder
+    from skills_agent.graph.user_folders import make_state_folder
 
     prompt = TextPrompt(make_state_folder(thread.services.settings) / HISTORY)
     while True:

@@ -11,8 +11,8 @@ from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.kept import list_kept, remove_kept
 from skills_agent.graph.cli.printing import echo, line_of, print_json, print_section, table, value_text
-from skills_agent.graph.places import process_environment, state_folder, trust_file_of
 from skills_agent.graph.settings import Settings, SettingsError, registry_of, shown_settings
+from skills_agent.graph.user_folders import process_environment, state_folder, trust_file_of
 from skills_agent.skills.library.catalog import Catalog, in_place_text
 from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.skill import Diagnostic, SkillMetadata

@@ -15,7 +15,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from skills_agent.graph.cli.lazy import LazyGroup
-from skills_agent.graph.cli.options import Invocation, everywhere, examples
+from skills_agent.graph.cli.options import CommandRun, everywhere, examples
 from skills_agent.graph.cli.printing import print_error, print_json, print_warnings
 from skills_agent.graph.cli.signals import INTERRUPTED
 from skills_agent.graph.hooks import Command
@@ -79,7 +79,7 @@ class _Root(LazyGroup):
 @click.version_option(package_name="skills-agent", prog_name="skills-agent", message="%(prog)s %(version)s")
 @click.pass_obj
 def cli(
-    invocation: Invocation, workspace: Path | None, skills_dirs: tuple[Path, ...], checkpointer: str | None
+    invocation: CommandRun, workspace: Path | None, skills_dirs: tuple[Path, ...], checkpointer: str | None
 ) -> None:
     """Ask an agent that works with skills: folders with a SKILL.md, scripts and references.
 
@@ -115,7 +115,7 @@ def _open_closed_streams() -> None:
 
 
 def _exit_code() -> int:
-    invocation = Invocation()
+    invocation = CommandRun()
     try:
         return int(cli.main(prog_name="skills-agent", standalone_mode=False, obj=invocation) or 0)
     except click.Abort:
@@ -150,7 +150,7 @@ def _os_error_text(error: OSError) -> str:
     return str(error.strerror)
 
 
-def _print_error(text: str, code: str, invocation: Invocation) -> None:
+def _print_error(text: str, code: str, invocation: CommandRun) -> None:
     """Print an error on stderr; where one JSON value is promised and none was printed, that is the error."""
     words = sys.argv[1:]
     if "--json" in words[: words.index("--") if "--" in words else None] and not invocation.has_json:

@@ -18,7 +18,7 @@ _THREAD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass
-class Invocation:
+class CommandRun:
     """One run of the command line; it is the object of click's context."""
 
     workspace: Path | None = None
@@ -57,7 +57,7 @@ def shell_command(*words: str, workspace: Path | None) -> str:
     """Return a command of ours for the shell that the person is in."""
     elsewhere = [] if workspace in (None, Path.cwd()) else ["--workspace", str(workspace)]
     context = click.get_current_context(silent=True)
-    invocation = context.find_object(Invocation) if context else None
+    invocation = context.find_object(CommandRun) if context else None
     if invocation and invocation.checkpointer:
         from skills_agent.graph.threads.opened import postgres
 
@@ -95,7 +95,7 @@ def _given(*names: str) -> Callable[[Decorated], Decorated]:
     def decorate(command: Decorated) -> Decorated:
         @wraps(command)
         def run(*args: Any, **more: Any) -> Any:
-            invocation = click.get_current_context().ensure_object(Invocation)
+            invocation = click.get_current_context().ensure_object(CommandRun)
             return command(*args, **{name: getattr(invocation, name) for name in names}, **more)
 
         return run  # type: ignore[return-value]

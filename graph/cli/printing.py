@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from skills_agent.graph.cli.options import Invocation
+from skills_agent.graph.cli.options import CommandRun
 from skills_agent.skills.text import one_line
 from skills_agent.skills.visible import Kind, visible
 
@@ -55,7 +55,7 @@ def page(text: str, workspace: Path) -> None:
     """Show a text in the person's pager. One that only the workspace has is not run: this is no sandbox."""
     import subprocess
 
-    from skills_agent.graph.places import process_environment
+    from skills_agent.graph.user_folders import process_environment
     from skills_agent.skills.scripts.programs import find_program
 
     environment = process_environment()
@@ -83,7 +83,7 @@ def local_time(when: object) -> str:
 def print_json(value: Any) -> None:
     """Print one JSON value, records included; ASCII, so that it passes every pipe unharmed."""
     if context := click.get_current_context(silent=True):
-        context.ensure_object(Invocation).has_json = True
+        context.ensure_object(CommandRun).has_json = True
     click.echo(json.dumps(value, indent=2, default=_plain))
 
 

@@ -33,7 +33,7 @@ class TextPrompt:
             "1"  # A terminal that does not say where its cursor is is warned about.
         )
         self._session: PromptSession[str] = PromptSession(
-            history=_History(str(history)) if history else DummyHistory(),
+            history=_TypedLines(str(history)) if history else DummyHistory(),
             multiline=True,
             key_bindings=_keys(),
             prompt_continuation=lambda width, *_: " " * width,
@@ -60,7 +60,7 @@ class TextPrompt:
         return self._session.default_buffer.text
 
 
-class _History(FileHistory):
+class _TypedLines(FileHistory):
     def store_string(self, string: str) -> None:
         """Write a text at the end of the file, but for what begins with a space, as in a shell."""
         if not string.startswith(" ") and len(string) <= MAX_CHARACTERS:

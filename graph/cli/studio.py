@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.places import make_state_folder, process_environment
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.user_folders import make_state_folder, process_environment
 
 
 @click.command(

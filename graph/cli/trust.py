@@ -8,8 +8,8 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table, value_text
-from skills_agent.graph.places import trust_file_of
 from skills_agent.graph.settings import Settings, workspace_file
+from skills_agent.graph.user_folders import trust_file_of
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.sources.directory import STANDARD_FOLDERS
 

@@ -208,7 +208,7 @@ def _parts(stream: Any) -> Iterator[Iterator[Any]]:
     """Return the parts of a streamed reply as langchain-openai reads them, until the block ends."""
 
     def read() -> Iterator[Any]:
-        reading = _Reading()
+        reading = _StreamState()
         for part in stream:
             yield reading.part(part)
         reading.check()
@@ -222,7 +222,7 @@ async def _async_parts(stream: Any) -> AsyncIterator[AsyncIterator[Any]]:
     """Do the same for an asynchronous client."""
 
     async def read() -> AsyncIterator[Any]:
-        reading = _Reading()
+        reading = _StreamState()
         async for part in stream:
             yield reading.part(part)
         reading.check()
@@ -231,7 +231,7 @@ async def _async_parts(stream: Any) -> AsyncIterator[AsyncIterator[Any]]:
         yield read()
 
 
-class _Reading:
+class _StreamState:
     """What is known of a streamed reply: one that did not say how it ended was cut off."""
 
     def __init__(self) -> None:

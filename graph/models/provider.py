@@ -23,8 +23,8 @@ from skills_agent.graph.models.errors import (
 from skills_agent.graph.models.local import LocalChatModel
 from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.scripted import ScriptedChatModel, read_script
-from skills_agent.graph.places import process_environment
 from skills_agent.graph.settings import Settings, SettingsError
+from skills_agent.graph.user_folders import process_environment
 from skills_agent.nodes.model_call import ChosenModel, Models
 from skills_agent.nodes.prompt_cache import BreakpointStyle
 from skills_agent.nodes.wrapped_models import ModelRunnable, chat_models, has_bound_tools

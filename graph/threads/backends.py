@@ -14,7 +14,6 @@ from langgraph.store.memory import InMemoryStore
 
 from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.langgraph_inside import identity_of, kind_of
-from skills_agent.graph.places import make_state_folder, process_environment, state_folder
 from skills_agent.graph.private_files import make_private_folder
 from skills_agent.graph.serialisation import Key
 from skills_agent.graph.settings import Settings
@@ -23,6 +22,7 @@ from skills_agent.graph.threads.left_running import LeftRunning
 from skills_agent.graph.threads.locks import FileLocks, LockTable, ThreadLocks
 from skills_agent.graph.threads.opened import find_postgres, postgres
 from skills_agent.graph.threads.store_journal import StoreJournal
+from skills_agent.graph.user_folders import make_state_folder, process_environment, state_folder
 from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.invocations import Invocations
 

@@ -40,10 +40,10 @@ from skills_agent.graph.threads.thread import (
     locked_async,
     status_of,
 )
-from skills_agent.nodes.asking import UNANSWERABLE
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.conversation import DEFAULT_NAME
 from skills_agent.nodes.effects import INVOCATION_KEY, Invocation
+from skills_agent.nodes.interrupts import UNANSWERABLE
 from skills_agent.nodes.model_call import AGENT_NAME
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentInput, AgentOutput, AgentState

@@ -16,13 +16,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from skills_agent.graph.places import make_state_folder, state_folder
 from skills_agent.graph.private_files import ROOM, is_busy, is_full, is_read_only, open_sqlite
 from skills_agent.graph.serialisation import strict
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.errors import DatabaseError
 from skills_agent.graph.threads.opened import Database, postgres
 from skills_agent.graph.threads.references import MAX_VALUE, address_of
+from skills_agent.graph.user_folders import make_state_folder, state_folder
 
 FILE: Final = "threads.sqlite"
 EVAL_THREADS: Final = "eval-"

@@ -16,7 +16,7 @@ from skills_agent.graph.threads.errors import AnsweredError, JournalError
 from skills_agent.graph.threads.inputs import believed, makes_claims
 from skills_agent.graph.threads.requests import request_in, turn_of
 from skills_agent.graph.threads.thread import Thread
-from skills_agent.nodes.asking import AskedAttempt
+from skills_agent.nodes.interrupts import AskedAttempt
 
 logger = logging.getLogger(__name__)
 

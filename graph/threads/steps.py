@@ -45,7 +45,7 @@ class ThreadStep(NamedTuple):
     """Of a fork: the thread and the step that it was made from, as `THREAD@STEP`."""
 
 
-class _Task(NamedTuple):
+class _StepTask(NamedTuple):
     node: str
     """`update` for a write from outside; empty where several nodes may have written this."""
     argument: Mapping[str, Any] | None
@@ -121,7 +121,7 @@ def _next(checkpoint: CheckpointTuple, graph: CompiledAgent) -> tuple[str, ...]:
     return (*(send.node for send in _sends(checkpoint)), *_triggered(checkpoint, graph))
 
 
-def _tasks(checkpoint: CheckpointTuple, graph: CompiledAgent, *, from_outside: bool) -> Iterator[_Task]:
+def _tasks(checkpoint: CheckpointTuple, graph: CompiledAgent, *, from_outside: bool) -> Iterator[_StepTask]:
     """Yield what each node wrote at a checkpoint.
 
     Writes name no node: those of a `Send` are known by the call that they answer.
@@ -136,11 +136,11 @@ def _tasks(checkpoint: CheckpointTuple, graph: CompiledAgent, *, from_outside: b
         answers = [each for each in update.get("messages", []) if isinstance(each, ToolMessage)]
         send = next((sends[each.tool_call_id] for each in answers if each.tool_call_id in sends), None)
         if from_outside or task == UPDATE_TASK:
-            yield _Task("update", None, update)
+            yield _StepTask("update", None, update)
         elif send is not None:
-            yield _Task(send.node, send.arg, update)
+            yield _StepTask(send.node, send.arg, update)
         else:
-            yield _Task(triggered[0] if len(triggered) == 1 else "", None, update)
+            yield _StepTask(triggered[0] if len(triggered) == 1 else "", None, update)
 
 
 def _add(update: dict[str, Any], channel: str, value: Any) -> None:
@@ -162,7 +162,7 @@ class _Replay:
         # No known step changed what the oldest one holds.
         self._values = {**values, "messages": values.get("messages") or []}
 
-    def events(self, tasks: Sequence[_Task]) -> Iterator[Record]:
+    def events(self, tasks: Sequence[_StepTask]) -> Iterator[Record]:
         for task in tasks:
             if task.node == "update":
                 yield from state_updated(task.update, None)

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final, Literal
 from langchain_core.tools import ToolException
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from skills_agent.nodes.asking import Answer, Reject, put_question
-from skills_agent.skills.policy.question import escape_markdown
+from skills_agent.nodes.interrupts import Answer, Reject, put_question
+from skills_agent.skills.policy.approval_text import escape_markdown
 from skills_agent.skills.visible import visible
 
 NAME: Final = "ask_user"

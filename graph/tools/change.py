@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from skills_agent.graph.tools.edit import MAX_EDITED, EditArguments, Edited, Replacement
 from skills_agent.graph.tools.workspace import Workspace
-from skills_agent.skills.policy.question import FileChange
+from skills_agent.skills.policy.approval_text import FileChange
 from skills_agent.skills.text import count
 
 MAX_COMPARED: Final = 2_000_000

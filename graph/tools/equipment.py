@@ -20,7 +20,7 @@ from skills_agent.nodes.policy import Policy
 from skills_agent.skills.confined import make_folder_beneath, refusing_links
 from skills_agent.skills.library.callers import Library
 from skills_agent.skills.machine import Machine
-from skills_agent.skills.policy.lines import CommandLines
+from skills_agent.skills.policy.command_lines import CommandLines
 from skills_agent.skills.scripts.runner import ScriptRunner
 
 WORK_FOLDER: Final = Path(".agent", "work")

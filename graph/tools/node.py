@@ -18,7 +18,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
-from skills_agent.graph.tools.offered import OfferedTools
+from skills_agent.graph.tools.tool_table import ToolTable
 from skills_agent.nodes.act import keep_reply
 from skills_agent.nodes.cancellation import STOP_SECONDS
 from skills_agent.nodes.invocations import Invocations
@@ -32,7 +32,7 @@ _LONGEST_FAILURE: Final = 10_000
 """Characters of what a tool raised."""
 
 
-def tool_node(tools: OfferedTools, running: Invocations) -> ToolNode:
+def tool_node(tools: ToolTable, running: Invocations) -> ToolNode:
     """Return the node. It takes a tool that joins later from the request: it knows the first alone."""
     timed = _TimedCalls(tools, running)
 
@@ -71,7 +71,7 @@ def _failure_text(error: Exception) -> str:
 class _TimedCalls:
     """Runs the calls of a host's tools within their time; the agent's own have limits of their own."""
 
-    tools: OfferedTools
+    tools: ToolTable
     running: Invocations
 
     def call(self, request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:

@@ -15,7 +15,7 @@ from skills_agent.skills.text import count
 from skills_agent.state.records import PlanRecord, PlanStep
 
 
-class Step(BaseModel):
+class PlannedStep(BaseModel):
     """One step of the plan."""
 
     id: SkipJsonSchema[Annotated[str, BeforeValidator(str)]] = ""
@@ -26,7 +26,7 @@ class Step(BaseModel):
 
 def update_plan(
     goal: str,
-    steps: list[Step],
+    steps: list[PlannedStep],
     runtime: ToolRuntime[Any, Mapping[str, Any]],
     assumptions: list[str] = [],  # noqa: B006 - a schema default, never changed
     constraints: list[str] = [],  # noqa: B006

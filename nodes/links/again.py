@@ -8,7 +8,9 @@ from typing import Annotated, Any, Final, Literal
 from langchain_core.messages import ToolMessage
 from pydantic import Field
 
-from skills_agent.nodes.asking import (
+from skills_agent.nodes.approval_facts import describe_question
+from skills_agent.nodes.effects import JournalEntry
+from skills_agent.nodes.interrupts import (
     UNKNOWN,
     Answer,
     Reject,
@@ -18,9 +20,7 @@ from skills_agent.nodes.asking import (
     put_question,
     with_words,
 )
-from skills_agent.nodes.effects import JournalEntry
 from skills_agent.nodes.links.attempt import Attempt, Rest
-from skills_agent.nodes.question import describe_question
 from skills_agent.nodes.two_paths import Steps
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.policy.reasons import Facts

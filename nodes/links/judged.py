@@ -3,7 +3,7 @@
 from itertools import takewhile
 from typing import Any
 
-from skills_agent.nodes.asking import answer_unknown
+from skills_agent.nodes.interrupts import answer_unknown
 from skills_agent.nodes.links.attempt import Attempt, Rest
 from skills_agent.nodes.two_paths import Steps
 from skills_agent.skills.policy.reasons import reason

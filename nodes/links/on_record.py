@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from skills_agent.nodes.asking import answer_unknown
+from skills_agent.nodes.interrupts import answer_unknown
 from skills_agent.nodes.links.attempt import Attempt, NotRun, Rest
 from skills_agent.nodes.two_paths import Steps
 from skills_agent.skills.policy.reasons import reason

@@ -38,7 +38,7 @@ _FIRST_LINE: Final = 2
 """Of the frontmatter, in a file that starts with its fence."""
 
 
-class Place(NamedTuple):
+class SkillPath(NamedTuple):
     """Where a SKILL.md stands."""
 
     source: str
@@ -62,7 +62,7 @@ class Body(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-def read_metadata(head: bytes, place: Place, *, block_angle_brackets: bool = False) -> ReadMetadata:
+def read_metadata(head: bytes, place: SkillPath, *, block_angle_brackets: bool = False) -> ReadMetadata:
     """Read the frontmatter in the first `HEAD_BYTES` of a file and hold it to the rules.
 
     Without any, or without a description in it, the first paragraph is the description.
@@ -105,7 +105,7 @@ def read_metadata(head: bytes, place: Place, *, block_angle_brackets: bool = Fal
     return ReadMetadata(metadata, diagnostics)
 
 
-def _parsed(head: bytes, place: Place) -> tuple[Split, Frontmatter]:
+def _parsed(head: bytes, place: SkillPath) -> tuple[Split, Frontmatter]:
     """Return the frontmatter of a file, or what stands in for it. Raises FrontmatterError."""
     try:
         parts = split(head)
@@ -126,7 +126,7 @@ def _described_by(body: bytes) -> str:
 
 def read_skill(
     raw: bytes,
-    place: Place,
+    place: SkillPath,
     root: Path | None,
     limit: int,
     *,

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from skills_agent.skills.errors import SkillUnreadableError
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
-from skills_agent.skills.format.reading import Place, ReadMetadata, read_metadata
+from skills_agent.skills.format.reading import ReadMetadata, SkillPath, read_metadata
 from skills_agent.skills.format.rules import Finding, diagnostic, one_note
 from skills_agent.skills.library.index import Readings, SkillIndex, SkillReading, Strictness
 from skills_agent.skills.skill import Diagnostic, SkillRef
@@ -116,7 +116,7 @@ class Discovery:
         except SkillUnreadableError as error:
             finding = Finding("skill-unreadable", f"The file cannot be read: {error.cause}.")
             return ReadMetadata(None, (diagnostic(finding, entry.path),))
-        place = Place(source.label, entry.path, entry.folder, source.trusted)
+        place = SkillPath(source.label, entry.path, entry.folder, source.trusted)
         read = read_metadata(head, place, block_angle_brackets=self._strictness.block_angle_brackets)
         return read if self._strictness.each_note else read._replace(diagnostics=one_note(read.diagnostics))
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from skills_agent.skills.confined import is_beneath, read_beneath
 from skills_agent.skills.errors import SkillError, SkillUnreadableError
-from skills_agent.skills.format.reading import Place, read_skill
+from skills_agent.skills.format.reading import SkillPath, read_skill
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.discovery import Discovery, SourceContents, SourceSkill, cause_of, read_file
 from skills_agent.skills.library.index import Strictness, open_index
@@ -258,7 +258,7 @@ class Registry:
         folder = owned.entry.folder if owned else ref.path.rpartition("/")[0].rpartition("/")[2]
         skill = read_skill(
             raw,
-            Place(ref.source, ref.path, folder, owned is not None and owned.source.trusted),
+            SkillPath(ref.source, ref.path, folder, owned is not None and owned.source.trusted),
             root,
             self._strictness.max_skill_bytes,
             plugin=plugin,

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any, Final, NamedTuple
 
 from skills_agent.skills.errors import DetailedError, NetworkError
-from skills_agent.skills.network.hosts import Target
+from skills_agent.skills.network.hosts import NetTarget
 
 CONNECT_SECONDS: Final = 10.0
 """For one address, and for a name before it."""
@@ -34,7 +34,7 @@ IsAllowed = Callable[[str], bool]
 class Pin(NamedTuple):
     """What a name meant when it was checked: a program that asks again could get another answer."""
 
-    target: Target
+    target: NetTarget
     addresses: tuple[str, ...]
 
 
@@ -77,7 +77,7 @@ def is_public(address: str) -> bool:
 
 
 def connect(
-    target: Target, *, is_allowed: IsAllowed = is_public, seconds: float = 3 * CONNECT_SECONDS
+    target: NetTarget, *, is_allowed: IsAllowed = is_public, seconds: float = 3 * CONNECT_SECONDS
 ) -> socket.socket:
     """Return a connection to a target whose addresses are all allowed.
 
@@ -105,7 +105,7 @@ def connect(
     raise NetworkError(f"{target} cannot be reached: {said}.") from cause
 
 
-def resolve(target: Target, *, is_allowed: IsAllowed, seconds: float) -> list[Any]:
+def resolve(target: NetTarget, *, is_allowed: IsAllowed, seconds: float) -> list[Any]:
     """Return what `getaddrinfo` does, in time, where all its addresses are allowed.
 
     Raises HostUnknownError and AddressRefusedError.

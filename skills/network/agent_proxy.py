@@ -22,7 +22,7 @@ from skills_agent.skills.network.addresses import (
     connect,
     resolve,
 )
-from skills_agent.skills.network.hosts import Target, is_address, split_authority
+from skills_agent.skills.network.hosts import NetTarget, is_address, split_authority
 
 RESOLVE_SECONDS: Final = 3.0
 """For the look at a name's addresses here: where a proxy is, there may be no name server that knows it."""
@@ -38,11 +38,11 @@ class AgentProxy(NamedTuple):
     """A proxy that a variable of the agent names."""
 
     variable: str
-    place: Target
+    place: NetTarget
     credentials: str = ""
     """As the header `Proxy-Authorization` has them."""
 
-    def connect(self, target: Target, *, is_allowed: IsAllowed, seconds: float) -> socket.socket:
+    def connect(self, target: NetTarget, *, is_allowed: IsAllowed, seconds: float) -> socket.socket:
         """Return a connection to a target, which has to be one of TLS.
 
         Raises AddressRefusedError, NetworkError, what `connect` raises of the proxy itself, and OSError.
@@ -60,7 +60,7 @@ class AgentProxy(NamedTuple):
             raise
         return connection
 
-    def _ask(self, connection: socket.socket, target: Target) -> None:
+    def _ask(self, connection: socket.socket, target: NetTarget) -> None:
         login = f"Proxy-Authorization: {self.credentials}\r\n" if self.credentials else ""
         connection.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{login}\r\n".encode())
         head = b""
@@ -74,7 +74,7 @@ class AgentProxy(NamedTuple):
             raise _failed(target, self.variable, f"refuses it (HTTP {status[1].decode()})")
 
 
-def proxy_for(target: Target, environment: Mapping[str, str]) -> AgentProxy | None:
+def proxy_for(target: NetTarget, environment: Mapping[str, str]) -> AgentProxy | None:
     """Return the proxy that leads to a target of HTTPS; None where there is none. Raises NetworkError."""
     variable = next((name for name in _VARIABLES if environment.get(name)), None)
     if variable is None:
@@ -93,10 +93,10 @@ def proxy_for(target: Target, environment: Mapping[str, str]) -> AgentProxy | No
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         credentials = f"Basic {base64.b64encode(pair.encode()).decode()}"
-    return AgentProxy(variable, Target(host, port or _PORT), credentials)
+    return AgentProxy(variable, NetTarget(host, port or _PORT), credentials)
 
 
-def _failed(target: Target, variable: str, reason: str) -> NetworkError:
+def _failed(target: NetTarget, variable: str, reason: str) -> NetworkError:
     text = f"{target} is not reached: the proxy of {variable} {reason}."
     return NetworkError(text, code="proxy-failed")
 

@@ -45,7 +45,7 @@ class Way(NamedTuple):
     """By `monotonic`: until then the last byte has to be there."""
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """An answer, of which the body is not read yet."""
 
     status: int
@@ -61,7 +61,7 @@ class Answer(NamedTuple):
 
 
 @contextmanager
-def get(place: Url, way: Way, headers: Sequence[tuple[str, str]]) -> Iterator[Answer]:
+def get(place: Url, way: Way, headers: Sequence[tuple[str, str]]) -> Iterator[Response]:
     """Ask for a place, and yield the answer. Raises FetchError, and NetworkError as a proxy and `connect` do.
 
     Also what goes wrong while the body is read and kept is a FetchError.
@@ -125,10 +125,10 @@ def _events(client: "h11.Connection", connection: socket.socket, end: float) -> 
             return
 
 
-def _answer(events: Iterator[Any]) -> Answer:
+def _answer(events: Iterator[Any]) -> Response:
     import h11  # noqa: PLC0415
 
     response = next(each for each in events if isinstance(each, h11.Response))
     headers = {name.decode("ascii"): value.decode("latin-1") for name, value in response.headers}
     data = (bytes(each.data) for each in events if isinstance(each, h11.Data))
-    return Answer(response.status_code, headers, data)
+    return Response(response.status_code, headers, data)

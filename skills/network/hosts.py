@@ -39,7 +39,7 @@ class HostPatternError(DetailedError, NetworkError):
     text: str
 
 
-class Target(NamedTuple):
+class NetTarget(NamedTuple):
     """One place that a connection goes to."""
 
     host: str
@@ -54,7 +54,7 @@ class Url(NamedTuple):
     """A URL in its parts, as it is sent."""
 
     scheme: str
-    target: Target
+    target: NetTarget
     path: str
     """With the query, in ASCII."""
 
@@ -97,12 +97,12 @@ class HostPattern(NamedTuple):
             raise HostPatternError(one_line(text, MAX_SHOWN))
         return cls(host, below, port)
 
-    def permits(self, target: Target) -> bool:
+    def permits(self, target: NetTarget) -> bool:
         """Return whether a connection goes to one of these hosts."""
         return self.takes_in(self.of(target))
 
     @classmethod
-    def of(cls, target: Target) -> Self:
+    def of(cls, target: NetTarget) -> Self:
         """Return the pattern of one target."""
         return cls(target.host, below=False, port=target.port)
 
@@ -183,7 +183,7 @@ def parse_url(text: str) -> Url:
             shown, "its host cannot be read (a name in other letters is written as xn--...)"
         ) from error
     query = f"?{quote(parts.query, safe=_KEPT)}" if parts.query else ""
-    target = Target(host, port or PORTS[parts.scheme])
+    target = NetTarget(host, port or PORTS[parts.scheme])
     return Url(parts.scheme, target, (quote(parts.path, safe=_KEPT) or "/") + query)
 
 

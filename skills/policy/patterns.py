@@ -14,7 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from skills_agent.skills.errors import DetailedError, SkillError
-from skills_agent.skills.network.hosts import HostPattern, HostPatternError, Target, UrlError, parse_url
+from skills_agent.skills.network.hosts import HostPattern, HostPatternError, NetTarget, UrlError, parse_url
+from skills_agent.skills.policy.command_lines import NO_LINES, CommandLines
 from skills_agent.skills.policy.command_patterns import (
     ANY,
     SKILL_FOLDER,
@@ -26,7 +27,6 @@ from skills_agent.skills.policy.command_patterns import (
     touches_words,
     word_matches,
 )
-from skills_agent.skills.policy.lines import NO_LINES, CommandLines
 from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
 from skills_agent.skills.sources.plugin import PLUGIN_ROOT
@@ -136,7 +136,7 @@ class Call(msgspec.Struct, frozen=True):
         return ()
 
     @property
-    def target(self) -> Target | None:
+    def target(self) -> NetTarget | None:
         """Return where the call's URL leads; None for a call that has none, or one that is not fetched."""
         with suppress(UrlError):
             url = self._text(self.spec.url_argument)

@@ -1,7 +1,7 @@
 """Why something was decided about a call: facts, and the one sentence of each.
 
 A verdict has facts, by their names; what a model or a log reads is made of them here, and a question to a
-person in nodes/question.py.
+person in nodes/approval_facts.py.
 """
 
 from collections.abc import Mapping

@@ -44,7 +44,7 @@ NOT_CHOSEN: Final = "the sandbox is turned off (setting sandbox)"
 
 
 @dataclass(frozen=True)
-class Run:
+class ScriptRun:
     """One run, as its steps share it."""
 
     request: ScriptRequest
@@ -149,7 +149,7 @@ class ControlledRunner:
             run_folders(request) as places,
             self._skill_folder(request, places) as folder,
         ):
-            run = Run(request, places, folder, shared, secrets)
+            run = ScriptRun(request, places, folder, shared, secrets)
             earlier = self.finish_looks()
             with self._care(run) as care:
                 started = time.monotonic()
@@ -190,7 +190,7 @@ class ControlledRunner:
         )
 
     @contextmanager
-    def _care(self, run: Run) -> Iterator[Care]:  # noqa: ARG002
+    def _care(self, run: ScriptRun) -> Iterator[Care]:  # noqa: ARG002
         """Yield what looks after a run; when the block ends, it has looked at what the run did."""
         yield Care()
 
@@ -204,7 +204,7 @@ class ControlledRunner:
         else:  # what it writes beside itself ends with the run, and the snapshot stays what it is
             yield Path(copytree(request.root, places.copy / (own or request.root).name, symlinks=True))
 
-    def _start(self, run: Run, care: Care) -> ProgramStart:  # noqa: ARG002 - for the sandbox
+    def _start(self, run: ScriptRun, care: Care) -> ProgramStart:  # noqa: ARG002 - for the sandbox
         request, folder = run.request, run.folder
         command = self._command(request, folder)
         return ProgramStart(
@@ -218,7 +218,7 @@ class ControlledRunner:
             stdin=request.stdin,
         )
 
-    def _variables(self, run: Run, program: str) -> dict[str, str]:
+    def _variables(self, run: ScriptRun, program: str) -> dict[str, str]:
         request, places = run.request, run.places
         temporary, home = self.temporary_inside or places.temporary, places.home
         if home.is_relative_to(places.temporary):

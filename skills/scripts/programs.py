@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 SYSTEM: Final = ("/usr", "/bin", "/sbin", "/nix/store")
 
 
-class Found(NamedTuple):
+class ProgramPath(NamedTuple):
     """Where a program is."""
 
     path: str | None
@@ -25,7 +25,7 @@ class Found(NamedTuple):
     """A sentence about where it is, if it is only where it is not taken from."""
 
 
-def find_program(name: str, path: str | None = None, workspace: Path | None = None) -> Found:
+def find_program(name: str, path: str | None = None, workspace: Path | None = None) -> ProgramPath:
     """Look for a program by its name or its whole path, and for one that is there only once a process.
 
     `path` is where programs are searched (as in PATH); None is the PATH of this process. Not taken from:
@@ -33,9 +33,9 @@ def find_program(name: str, path: str | None = None, workspace: Path | None = No
     those that everybody or another user than root can fill.
     """
     try:
-        return Found(_first(name, path, workspace))
+        return ProgramPath(_first(name, path, workspace))
     except LookupError as error:
-        return Found(None, str(error))
+        return ProgramPath(None, str(error))
 
 
 def absolute_entries(path: str) -> str:
@@ -137,7 +137,7 @@ def _behind(entry: str) -> list[str]:
     return list(map(str, sorted((root / each for each in found), key=rank, reverse=True))) or [entry]
 
 
-class Program(NamedTuple):
+class WantedProgram(NamedTuple):
     """A program that skills may need."""
 
     name: str
@@ -159,12 +159,12 @@ PURPOSES: Final = {
 """By a program and those that would do as well: what it is for."""
 
 
-def wanted_programs(path: str | None = None, workspace: Path | None = None) -> tuple[Program, ...]:
+def wanted_programs(path: str | None = None, workspace: Path | None = None) -> tuple[WantedProgram, ...]:
     """Look for every program that skills may need; arguments as in `find_program`."""
-    programs = [Program("python", sys.executable, "scripts in .py")]
+    programs = [WantedProgram("python", sys.executable, "scripts in .py")]
     for (name, *substitutes), purpose in PURPOSES.items():
         found = [find_program(program, path, workspace) for program in (name, *substitutes)]
         place = next((each.path for each in found if each.path), None)
         elsewhere = next((each.elsewhere for each in found if each.elsewhere), "")
-        programs.append(Program(name, place, purpose, tuple(substitutes), "" if place else elsewhere))
+        programs.append(WantedProgram(name, place, purpose, tuple(substitutes), "" if place else elsewhere))
     return tuple(programs)

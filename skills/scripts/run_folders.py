@@ -31,7 +31,7 @@ BLOCK_BYTES: Final = 512
 """The unit of st_blocks, everywhere."""
 
 
-class Written(NamedTuple):
+class DiskUse(NamedTuple):
     """What was written: bytes on the disk; files, folders and links."""
 
     bytes: int
@@ -138,7 +138,7 @@ def _next_tick(folder: Path) -> int:
     return now
 
 
-def weigh(folder: Path) -> Written:
+def weigh(folder: Path) -> DiskUse:
     """Return what a folder holds on the disk, following no link; what cannot be listed is left out."""
     size = count = 0
     for path, folders, files in walk(folder):
@@ -146,4 +146,4 @@ def weigh(folder: Path) -> Written:
             with suppress(OSError):  # gone, or a path too long for the system
                 size += os.lstat(f"{path}/{name}").st_blocks * BLOCK_BYTES
                 count += 1
-    return Written(size, count)
+    return DiskUse(size, count)

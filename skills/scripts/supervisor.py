@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> None:
     leave_keyring()
     child = start(arguments[7:], limits, status)
     release_streams()
-    held = Memory(memory)
+    held = MemoryUse(memory)
     outcome = watch(child, control, parent, term_from, held, processes)
     code = end_all(child)
     for number, _ in held.segments():  # they would outlive all
@@ -105,7 +105,7 @@ def release_streams() -> None:
         os.dup2(nothing, descriptor)
 
 
-def watch(child: int, control: int, parent: int, term_from: int, held: "Memory", processes: int) -> str:
+def watch(child: int, control: int, parent: int, term_from: int, held: "MemoryUse", processes: int) -> str:
     """Return when the program ended (""), when a limit is met (its name), or when the agent is gone."""
     pause = LOOKOUT_MS
     lookout = select.poll()
@@ -164,7 +164,7 @@ def family(ancestor: int) -> list[int]:
     return pids[1:]
 
 
-class Memory:
+class MemoryUse:
     """What the processes of a run hold together, pages that they share counted once.
 
     The kernel's limits of a process leave memory files (memfd) and segments of System V out. What of these is

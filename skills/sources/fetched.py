@@ -130,7 +130,7 @@ class Listing:
             self.diagnostics[code, message] = diagnostic(Finding(code, message), path or self._place)
 
 
-class _Look(NamedTuple):
+class _LastScan(NamedTuple):
     scan: Scan
     files: Mapping[str, ListedFile] = {}
     skills: Mapping[str, str] = {}
@@ -176,8 +176,8 @@ class FetchedSource(ABC):
         self._clock = clock
         self._fresh_seconds = fresh_seconds
         self._lock = Lock()
-        self._latest: tuple[float, _Look] | None = None
-        self._latest_whole: tuple[float, _Look] | None = None
+        self._latest: tuple[float, _LastScan] | None = None
+        self._latest_whole: tuple[float, _LastScan] | None = None
 
     @abstractmethod
     def _list(self) -> Listing:
@@ -226,14 +226,14 @@ class FetchedSource(ABC):
             raise OSError(errno.EFBIG, f"{file.key[-1]} is over {MAX_FILE_BYTES:,} bytes")
         return content
 
-    def _look(self, *, again: bool = False) -> _Look:
+    def _look(self, *, again: bool = False) -> _LastScan:
         with self._lock:
             now = self._clock()
             if self._latest is None or (again and now - self._latest[0] >= self._fresh_seconds):
                 self._latest = (now, self._ask(now))
             return self._latest[1]
 
-    def _ask(self, now: float) -> _Look:
+    def _ask(self, now: float) -> _LastScan:
         try:
             listing = self._list()
         except (FileNotFoundError, PermissionError) as error:
@@ -241,23 +241,23 @@ class FetchedSource(ABC):
             finding = Finding("source-missing", "Nothing is there.")
             if isinstance(error, PermissionError):
                 finding = Finding("source-unreadable", f"Access is refused: {cause_of(error)}.")
-            return _Look(Scan((), (diagnostic(finding, self.place),)))
+            return _LastScan(Scan((), (diagnostic(finding, self.place),)))
         except OSError as error:
             return self._stand_in(now, f"The source cannot be reached: {cause_of(error)}.")
         look = self._arrange(listing)
         self._latest_whole = (now, look)
         return look
 
-    def _stand_in(self, now: float, why: str) -> _Look:
+    def _stand_in(self, now: float, why: str) -> _LastScan:
         """Return the last look at a place that answered, while it is young enough."""
         if self._latest_whole is None or now - self._latest_whole[0] >= self.keep_seconds:
-            return _Look(Scan((), (diagnostic(Finding("source-unreachable", why), self.place),)))
+            return _LastScan(Scan((), (diagnostic(Finding("source-unreachable", why), self.place),)))
         look = self._latest_whole[1]
         message = f"{why} Its skills are shown as they were last seen."
         report = diagnostic(Finding("source-unreachable", message), self.place)
         return look._replace(scan=Scan(look.scan.skills, (*look.scan.diagnostics, report)))
 
-    def _arrange(self, listing: Listing) -> _Look:
+    def _arrange(self, listing: Listing) -> _LastScan:
         files = listing.files
         skills: dict[str, str] = {}
         matches: list[SkillEntry] = []
@@ -275,7 +275,7 @@ class FetchedSource(ABC):
             skills[path] = relative
         matches.sort(key=attrgetter("path"))
         reports = [listing.diagnostics[key] for key in sorted(listing.diagnostics)]
-        return _Look(Scan(tuple(matches), tuple(reports)), files, skills)
+        return _LastScan(Scan(tuple(matches), tuple(reports)), files, skills)
 
 
 def is_skill_file(relative: str) -> bool:

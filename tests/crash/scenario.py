@@ -19,11 +19,11 @@ from typing_extensions import override
 
 from skills_agent.graph.build import wire
 from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
-from skills_agent.graph.places import make_state_folder, state_folder
 from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal
+from skills_agent.graph.user_folders import make_state_folder, state_folder
 from skills_agent.nodes.model_call import ModelCall
 from tests.agents import call, calls, write_skill
 from tests.crash.killing import AsyncKilling, Killing, KillingJournal

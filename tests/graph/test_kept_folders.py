@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from skills_agent.graph.kept_folders import HomeOwner, KeptFolders, homes_of, scratch_place
-from skills_agent.graph.places import trust_file_of
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.threads import Threads
+from skills_agent.graph.user_folders import trust_file_of
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.skill import SkillRef

@@ -14,7 +14,6 @@ from hypothesis import given
 
 from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.layers import TIGHTER
-from skills_agent.graph.places import trust_file_of
 from skills_agent.graph.setting_values import DEFAULT, kinds_of_extras
 from skills_agent.graph.settings import (
     Settings,
@@ -24,6 +23,7 @@ from skills_agent.graph.settings import (
     shown_settings,
     workspace_file,
 )
+from skills_agent.graph.user_folders import trust_file_of
 from tests.agents import trust_file_of_workspace, write_skill
 
 FILE = ".agent/config.json"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.graph.places import make_state_folder, state_folder, user_state_folder
 from skills_agent.graph.private_files import PrivateFileError, make_private_folder, open_private, open_sqlite
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.user_folders import make_state_folder, state_folder, user_state_folder
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.places import closed_places
 from skills_agent.graph.setting_values import kinds_of_extras
 from skills_agent.graph.settings import Settings, SettingsError, setting_kinds
+from skills_agent.graph.user_folders import closed_places
 from skills_agent.state.budget import Limits
 from skills_agent.state.context import Context
 from tests.agents import trust_file_of_workspace

@@ -11,7 +11,7 @@ from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.granted import contents_of
 from skills_agent.nodes.judge import Judge
-from skills_agent.nodes.policy import Asked
+from skills_agent.nodes.policy import AskedCalls
 from skills_agent.skills.policy.patterns import GRAMMAR, EntryNotUnderstoodError
 from skills_agent.skills.policy.permission import Mode
 from skills_agent.skills.policy.risk import RISKS
@@ -67,7 +67,7 @@ OPERATOR = st.fixed_dictionaries(
     {
         "mode": st.sampled_from(get_args(Mode)),
         "approval": st.sampled_from(["ask", "deny", "fail"]),
-        "asked": st.builds(Asked, st.frozensets(st.sampled_from(RISKS))),
+        "asked": st.builds(AskedCalls, st.frozensets(st.sampled_from(RISKS))),
         "yes": st.frozensets(st.sampled_from(RISKS), max_size=1),
         "always_allowed": st.frozensets(st.sampled_from(TOOLS), max_size=2),
         "excluded": st.lists(st.sampled_from(["Grep", "Write(out/*)"]).map(GRAMMAR.parse), max_size=1).map(

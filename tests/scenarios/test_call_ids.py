@@ -13,9 +13,9 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import StateUpdate
 from pydantic import SecretStr
 
-from skills_agent.graph.places import state_folder
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal
+from skills_agent.graph.user_folders import state_folder
 from tests.agents import Agent
 from tests.kit import MakeAgent
 from tests.openai_server import KEY, Call, Completion, OpenAIServer

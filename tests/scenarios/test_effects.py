@@ -19,10 +19,10 @@ from langgraph.types import Command
 from skills_agent.graph import build_graph
 from skills_agent.graph.machine import make_runner
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.places import state_folder
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal
+from skills_agent.graph.user_folders import state_folder
 from skills_agent.skills.policy.verdict import ApprovalNeededError
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
 from tests.agents import Agent, CutOff, Notes, assert_asked_again, call, calls, write_skill

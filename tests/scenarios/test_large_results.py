@@ -12,9 +12,9 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from skills_agent.graph.places import state_folder
 from skills_agent.graph.serialisation import keyed, stored_size
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.user_folders import state_folder
 from skills_agent.nodes.links.fitted import MAX_MEDIA
 from tests.agents import Agent, call, calls
 from tests.kit import MakeAgent

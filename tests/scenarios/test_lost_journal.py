@@ -16,10 +16,10 @@ from langgraph.types import Command
 
 from skills_agent.graph import build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.places import state_folder
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.errors import JournalError
+from skills_agent.graph.user_folders import state_folder
 from tests.agents import call, calls
 from tests.forked import run_forked
 

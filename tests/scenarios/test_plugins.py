@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.places import trust_file_of
+from skills_agent.graph.user_folders import trust_file_of
 from skills_agent.skills.policy.trust import TrustList
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent

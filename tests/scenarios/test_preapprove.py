@@ -11,8 +11,8 @@ from langgraph.types import Command
 
 from skills_agent.graph import build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.places import trust_file_of
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.user_folders import trust_file_of
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult

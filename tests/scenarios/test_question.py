@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.skills.policy.question import MAX_SHOWN
+from skills_agent.skills.policy.approval_text import MAX_SHOWN
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 from tests.machine import needs_shell

@@ -10,7 +10,7 @@ from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.tools.files import FileTools
 from skills_agent.graph.tools.workspace import Workspace
-from skills_agent.skills.policy.secret_places import is_wide, obeyed_in_homes, secret_places
+from skills_agent.skills.policy.secret_paths import is_wide, obeyed_in_homes, secret_places
 from skills_agent.skills.scripts.runner import ScriptRequest
 from tests.agents import call, calls
 from tests.kit import MakeAgent

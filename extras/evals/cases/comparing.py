@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from skills_agent.evals.cases.case import EvalCase
-from skills_agent.evals.cases.eval_place import file_of
+from skills_agent.evals.cases.eval_folder import file_of
 from skills_agent.evals.cases.result import Arm, EvalResult
 from skills_agent.evals.cases.scored import ScoredRun, Scores, Worth, choice
 from skills_agent.evals.cases.statistics import MIN_DISCORDANT, bootstrap, holm, mcnemar

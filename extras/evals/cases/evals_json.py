@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from skills_agent.evals.cases.errors import EvalError
-from skills_agent.evals.cases.eval_place import check_laid
+from skills_agent.evals.cases.eval_folder import check_laid
 
 _LISTS: Final = ("evals", "cases", "queries")
 _TRIGGERS: Final = ("should_trigger", "should_not_trigger")

@@ -19,7 +19,7 @@ import yaml
 from skills_agent.evals.cases import evals_json, short_forms
 from skills_agent.evals.cases.case import EvalCase, EvalSet, Expected, ExpectedFile, Frozen
 from skills_agent.evals.cases.errors import EvalError
-from skills_agent.evals.cases.eval_place import EvalPlace, check_laid, place_of, safe_id
+from skills_agent.evals.cases.eval_folder import EvalPlace, check_laid, place_of, safe_id
 from skills_agent.evals.cases.finding import find_files
 from skills_agent.evals.cases.text_checks import check_readable
 from skills_agent.skills.confined import ConfinedError, read_beneath

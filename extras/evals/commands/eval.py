@@ -150,7 +150,7 @@ def evaluate(
 def _new_head(settings: Settings, chosen: dict[str, Any]) -> "RunHead":
     """Read the cases that the options ask for; where there are none, say how to begin, and exit with 2."""
     from skills_agent.evals.cases.errors import NoCasesError
-    from skills_agent.evals.heads import new_head
+    from skills_agent.evals.run_headers import new_head
     from skills_agent.graph.services import usual_model
 
     if chosen["record"] and chosen["replay"]:
@@ -176,7 +176,7 @@ def _new_head(settings: Settings, chosen: dict[str, Any]) -> "RunHead":
 def _old_head(settings: Settings, resumed: str, chosen: dict[str, Any]) -> "RunHead":
     """Return the head of the run to go on with. What it is of cannot be chosen anew."""
     from skills_agent.evals.cases.run_folder import RunFolder
-    from skills_agent.evals.heads import check_unchanged, newest_partial
+    from skills_agent.evals.run_headers import check_unchanged, newest_partial
     from skills_agent.evals.runs import missing
 
     if any(chosen.values()):

@@ -13,7 +13,7 @@ from skills_agent.evals.cases.result import EvalResult
 from skills_agent.evals.cases.summary import Delta
 from skills_agent.evals.cases.trajectory import MadeCall
 from skills_agent.evals.report.figures import GOOD, percent
-from skills_agent.evals.report.view import Answer, Case, Table, View
+from skills_agent.evals.report.view import Case, Figures, ShownAnswer, View
 from skills_agent.graph.cli.printing import shown
 from skills_agent.skills.text import count, cut, one_line
 
@@ -83,7 +83,7 @@ def _fact(name: str, value: str) -> tuple[Html, Html]:
     return element("dt", name), element("dd", value)
 
 
-def _answer(answer: Answer) -> Html:
+def _answer(answer: ShownAnswer) -> Html:
     chart = [_chart(answer.delta, answer.tone)] if answer.delta else []
     return element("div", element("p", answer.sentence), *chart, class_=f"answer {answer.tone}")
 
@@ -111,7 +111,7 @@ def _chart(delta: Delta, tone: str) -> Html:
     )
 
 
-def _table(table: Table) -> Html:
+def _table(table: Figures) -> Html:
     rows = [element("tr", element("th", row[0], scope="row"), *map(_cell, row[1:])) for row in table.rows]
     return element(
         "table",
@@ -152,7 +152,7 @@ def _case(case: Case) -> Html:
             element("small", f" {rates}"),
         ),
         *(element("pre", cut(request, _LONG)) for request in case.requests),
-        element("div", _table(Table("", ("expected", *sides), rows[:_MOST])), class_="wide"),
+        element("div", _table(Figures("", ("expected", *sides), rows[:_MOST])), class_="wide"),
         element(
             "div",
             *(element("section", *_attempt(side, worst[side], len(row.runs[side]))) for side in sides),

@@ -3,11 +3,11 @@
 from typing import Final
 
 from rich.console import Console
-from rich.table import Table as Grid
+from rich.table import Figures as Grid
 from rich.text import Text
 
 from skills_agent.evals.report.figures import reason
-from skills_agent.evals.report.view import Table, View
+from skills_agent.evals.report.view import Figures, View
 from skills_agent.graph.cli.printing import line_of
 from skills_agent.skills.text import count
 
@@ -49,7 +49,7 @@ def print_view(view: View, console: Console | None = None) -> None:
         _line(console, Text(line_of(answer.sentence), f"bold {_STYLES.get(answer.tone, '')}".rstrip()))
 
 
-def _print_table(console: Console, table: Table) -> None:
+def _print_table(console: Console, table: Figures) -> None:
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for title in table.header:
         grid.add_column(title, overflow="fold")

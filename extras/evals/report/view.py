@@ -30,7 +30,7 @@ _MOST: Final = 40
 Tone = Literal["better", "worse", "passed", "failed", "open"]
 
 
-class Answer(NamedTuple):
+class ShownAnswer(NamedTuple):
     """What a run says to the question that it was made for."""
 
     tone: Tone
@@ -39,7 +39,7 @@ class Answer(NamedTuple):
     """What it is of; None: nothing was compared."""
 
 
-class Table(NamedTuple):
+class Figures(NamedTuple):
     """Figures; no row is empty, and the first cell says what it is of."""
 
     title: str
@@ -60,10 +60,10 @@ class View(NamedTuple):
 
     title: str
     facts: Mapping[str, str]
-    answers: Sequence[Answer]
+    answers: Sequence[ShownAnswer]
     """Whether the edit helped, whether the skill does, and last what passed."""
     notes: Sequence[str]
-    tables: Sequence[Table]
+    tables: Sequence[Figures]
     faults: Sequence[tuple[str, EvalResult]]
     """Runs that did not pass, with the names of their cases."""
     cases: Sequence[Case]
@@ -97,28 +97,28 @@ def view_of(summary: Summary) -> View:
     )
 
 
-def _answers(summary: Summary) -> Iterator[Answer]:
+def _answers(summary: Summary) -> Iterator[ShownAnswer]:
     is_one = len(summary.head.models) < 2
     for delta in summary.deltas:
         if delta.metric == "passed":
             model = "" if is_one else f", {delta.model}"
             tone: Tone = delta.verdict if delta.verdict in {"better", "worse"} else "open"
-            yield Answer(tone, f"Cases passed, {compared(delta)}{model}: {delta_text(delta)}.", delta)
+            yield ShownAnswer(tone, f"Cases passed, {compared(delta)}{model}: {delta_text(delta)}.", delta)
     for arm in summary.arms:
         if arm.arm != "with":
             continue
         model, runs = "" if is_one else f"{arm.model}: ", count(arm.runs, "run")
         if not arm.passed.n:
-            yield Answer("open", f"{model}Nothing decides about {runs}: there is no grader for rubrics.")
+            yield ShownAnswer("open", f"{model}Nothing decides about {runs}: there is no grader for rubrics.")
             continue
         passed = arm.outcomes.get("passed", 0)
         tone = "failed" if set(arm.outcomes) - GOOD else "passed"
-        yield Answer(
+        yield ShownAnswer(
             tone,
             f"{model}{passed} of {runs} passed: {share(arm.passed)} of {count(arm.passed.n, 'case')}.",
         )
     if not summary.arms:
-        yield Answer("open", "Nothing was run.")
+        yield ShownAnswer("open", "Nothing was run.")
 
 
 def _notes(summary: Summary) -> Iterator[str]:
@@ -128,18 +128,18 @@ def _notes(summary: Summary) -> Iterator[str]:
         yield f"Flaky, passed in some of the runs only: {', '.join(flaky[:_MOST])}"
 
 
-def _tables(summary: Summary) -> Iterator[Table]:
+def _tables(summary: Summary) -> Iterator[Figures]:
     for arm in summary.arms:
         if arm.choices and arm.arm == "with":
             yield from _choices(arm.model, arm.choices)
     if summary.arms:
-        yield Table(
+        yield Figures(
             "Results",
             ("model", "arm", "cases", "passed", "calls", "tokens", "seconds"),
             [_arm_row(arm) for arm in summary.arms],
         )
     if summary.deltas:
-        yield Table(
+        yield Figures(
             "What changed",
             ("metric", "compared", "model", "shows", "difference", "better/worse/same"),
             [_delta_row(each) for each in summary.deltas],
@@ -157,8 +157,8 @@ def _delta_row(delta: Delta) -> tuple[str, ...]:
     return (delta.metric, compared(delta), delta.model, delta.verdict, change(delta), moves)
 
 
-def _choices(model: str, choices: Choices) -> Iterator[Table]:
-    yield Table(
+def _choices(model: str, choices: Choices) -> Iterator[Figures]:
+    yield Figures(
         f"Which skill {model} chose: right for {share(choices.accuracy)} of the requests",
         ("skill", "right", "missed", "wrong", "precision", "recall", "F1"),
         [
@@ -173,7 +173,7 @@ def _choices(model: str, choices: Choices) -> Iterator[Table]:
         ],
     )
     if choices.near_misses:
-        yield Table(
+        yield Figures(
             "Requests that went wrong",
             ("chosen", "expected", "of its runs", "request"),
             [

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from skills_agent.evals.cases.case import EvalCase, Expected
-from skills_agent.evals.places import sources_of
 from skills_agent.evals.running import Setup
+from skills_agent.evals.skill_folders import sources_of
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.opened import Database
 from tests.agents import write_skill

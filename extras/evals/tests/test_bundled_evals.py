@@ -9,8 +9,8 @@ import pytest
 from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.read import read_all
 from skills_agent.evals.cases.result import EvalResult
-from skills_agent.evals.places import sources_of
 from skills_agent.evals.running import Setup, run_case
+from skills_agent.evals.skill_folders import sources_of
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.database import open_database
 from tests.machine import needs_bwrap

@@ -25,9 +25,9 @@ from skills_agent.evals.cases.case import (
 )
 from skills_agent.evals.cases.result import EvalResult, RunHead
 from skills_agent.evals.cases.run_folder import RunFolder
-from skills_agent.evals.places import catalog_folders, sources_of
 from skills_agent.evals.running import Setup, run_case
 from skills_agent.evals.runs import Stop, missing, run_all
+from skills_agent.evals.skill_folders import catalog_folders, sources_of
 from skills_agent.graph import build_graph
 from skills_agent.graph.kept_folders import homes_of
 from skills_agent.graph.models.scripted import ScriptedChatModel

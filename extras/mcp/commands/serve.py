@@ -14,8 +14,8 @@ from typing import Any
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.places import process_environment
 from skills_agent.graph.settings import Settings, registry_of
+from skills_agent.graph.user_folders import process_environment
 from skills_agent.mcp.published import Publisher
 
 _LOCAL = ("127.0.0.1", "::1", "localhost")

@@ -9,13 +9,13 @@ from msgspec import structs
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json, print_section, table
-from skills_agent.graph.places import user_state_folder
 from skills_agent.graph.settings import Settings, registry_of
+from skills_agent.graph.user_folders import user_state_folder
 from skills_agent.skills.text import count
 
 if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick
     from skills_agent.needs.environments import Environments
-    from skills_agent.needs.here import Machine
+    from skills_agent.needs.machine_state import OwnMachine
     from skills_agent.needs.packages import PackageKind
     from skills_agent.skills.skill import Need, SkillMetadata
 
@@ -72,8 +72,8 @@ def needs(
     _show(metadata, needed, machine, as_json=as_json)
 
 
-def _show(skill: "SkillMetadata", needed: "Sequence[Need]", machine: "Machine", *, as_json: bool) -> None:
-    from skills_agent.needs.here import NOUNS
+def _show(skill: "SkillMetadata", needed: "Sequence[Need]", machine: "OwnMachine", *, as_json: bool) -> None:
+    from skills_agent.needs.machine_state import NOUNS
 
     missing = machine.missing(needed, skill.ref, trusted=skill.trusted)
     remedies = machine.remedies(missing, skill.ref)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.needs.here import Machine
+from skills_agent.needs.machine_state import OwnMachine
 from skills_agent.skills.machine import Missing
 from skills_agent.skills.skill import Need, SkillRef
 
@@ -29,9 +29,9 @@ def machine(
     variables: Mapping[str, str] | None = None,
     secrets: Mapping[str, Collection[str]] | None = None,
     servers: Collection[str] = (),
-) -> Machine:
+) -> OwnMachine:
     environment = {"PATH": str(folder), **(variables or {})}
-    return Machine(environment=environment, secrets=secrets or {}, servers=servers)
+    return OwnMachine(environment=environment, secrets=secrets or {}, servers=servers)
 
 
 def texts(missing: list[Missing]) -> list[str]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.needs.here import Machine
+from skills_agent.needs.machine_state import OwnMachine
 from skills_agent.skills.errors import PackagesMissingError
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.skill import Need, SkillRef
@@ -13,9 +13,9 @@ NEWEST = "python3.16"
 REF = SkillRef("s", "user", "/s/SKILL.md")
 
 
-def machine(programs: Path) -> Machine:
+def machine(programs: Path) -> OwnMachine:
     programs.mkdir(exist_ok=True)
-    return Machine(environment={"PATH": str(programs)}, secrets={})
+    return OwnMachine(environment={"PATH": str(programs)}, secrets={})
 
 
 def newest_python(programs: Path) -> str:

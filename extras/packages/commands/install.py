@@ -7,8 +7,8 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_error
-from skills_agent.graph.places import user_state_folder
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.user_folders import user_state_folder
 from skills_agent.packages.address import parse_address
 from skills_agent.packages.commands.shared import (
     Options,
@@ -24,7 +24,7 @@ from skills_agent.packages.errors import OfferError, PackageError
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.installation import ChangeKind, change_to, checked, plan
 from skills_agent.packages.lock import read_expected_lock
-from skills_agent.packages.offer import Listed, Wanted
+from skills_agent.packages.offer import Listed, Selection
 from skills_agent.packages.origins import note_typed
 from skills_agent.packages.required import with_required
 from skills_agent.packages.settings import PackageSettings
@@ -104,7 +104,7 @@ def install(
     with draft_of(target, dry=what.dry) as draft:
         into = draft / "0"
         into.mkdir()
-        wanted = Wanted(address, into, frozenset(names), target.limits, choose=choose, skip=skip)
+        wanted = Selection(address, into, frozenset(names), target.limits, choose=choose, skip=skip)
         offer = fetch(wanted)
         note_typed(user_state_folder(settings), [address])
         signatures, required = signatures_of(settings), PackageSettings.of(settings).require_signature

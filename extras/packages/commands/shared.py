@@ -12,8 +12,8 @@ import click
 from msgspec import structs
 
 from skills_agent.graph.cli.printing import confirm, echo, print_json
-from skills_agent.graph.places import user_state_folder
 from skills_agent.graph.settings import Settings, make_registry
+from skills_agent.graph.user_folders import user_state_folder
 from skills_agent.packages.commands.review import print_reviews
 from skills_agent.packages.installation import Change, install
 from skills_agent.packages.origins import typed_hosts

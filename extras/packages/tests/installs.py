@@ -11,7 +11,7 @@ from skills_agent.packages.address import parse_address
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.installation import install, plan, plan_removal
 from skills_agent.packages.lock import Lock, read_lock
-from skills_agent.packages.offer import Wanted
+from skills_agent.packages.offer import Selection
 from skills_agent.packages.target import Target
 
 AT = datetime(2026, 11, 23, tzinfo=UTC)
@@ -63,7 +63,7 @@ class Installs:
             into = draft / "0"
             into.mkdir()
             address = parse_address(str(self.shared), draft)
-            offer = fetch(Wanted(address, into, frozenset(names), self.target.limits))
+            offer = fetch(Selection(address, into, frozenset(names), self.target.limits))
             install(self.target, draft, plan(self.target, [offer], AT), AT, force=force)
 
     def uninstall(self, *names: str) -> None:

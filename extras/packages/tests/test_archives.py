@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from skills_agent.packages.address import Address
 from skills_agent.packages.archive import offer_of_archive
 from skills_agent.packages.errors import EntryError, OfferError, PackageError
-from skills_agent.packages.offer import Offer, Wanted
+from skills_agent.packages.offer import Offer, Selection
 from skills_agent.skills.library.contents import ContentLimits
 from tests.git_server import SKILL as TEXT
 
@@ -67,7 +67,9 @@ def offered(raw: bytes, place: Path, limits: ContentLimits = LIMITS) -> Offer:
     file, into = place / "package.zip", place / "into"
     file.write_bytes(raw)
     into.mkdir()
-    return offer_of_archive(file, Wanted(Address("package.zip", "archive", str(file)), into, limits=limits))
+    return offer_of_archive(
+        file, Selection(Address("package.zip", "archive", str(file)), into, limits=limits)
+    )
 
 
 def files_of(offer: Offer) -> dict[str, bytes]:
@@ -268,7 +270,7 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.zip")
     into = tmp_path / "into"
     into.mkdir()
-    wanted = Wanted(Address("x.zip", "archive", ""), into)
+    wanted = Selection(Address("x.zip", "archive", ""), into)
     for place, reason in (("pipe.zip", "it is no file"), ("", "directory"), ("none.zip", "No such file")):
         with pytest.raises(OfferError, match=reason):
             offer_of_archive(tmp_path / place, wanted)

@@ -16,7 +16,7 @@ from extras.packages.tests.installs import SKILL, plain_zip
 from skills_agent.packages.address import parse_address
 from skills_agent.packages.errors import OfferError
 from skills_agent.packages.fetch import fetch
-from skills_agent.packages.offer import Offer, Wanted
+from skills_agent.packages.offer import Offer, Selection
 from skills_agent.skills.library.contents import ContentLimits
 from tests.raw_servers import Answers, RawServer, certify
 
@@ -43,7 +43,7 @@ def ask(url: str, tmp_path: Path, limits: ContentLimits | None = None) -> Offer:
     into = tmp_path / "into"
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir()
-    return fetch(Wanted(parse_address(url, tmp_path), into, limits=limits or ContentLimits()))
+    return fetch(Selection(parse_address(url, tmp_path), into, limits=limits or ContentLimits()))
 
 
 def test_an_archive_is_offered_with_where_it_was(serve: Serve, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from skills_agent.packages.errors import OfferError, PackageError
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.lock import LockedSkill
 from skills_agent.packages.manifest import MANIFEST_FILE, Manifest
-from skills_agent.packages.offer import Listed, Offer, OfferedSkill, Wanted
+from skills_agent.packages.offer import Listed, Offer, OfferedSkill, Selection
 from skills_agent.packages.syncing import fetch_skills
 from skills_agent.packages.target import Target
 from skills_agent.packages.well_known import SCHEMA
@@ -82,7 +82,7 @@ class Shelf:
         into = self.root / f"into-{self.asked}"
         into.mkdir()
         address = parse_address(self.addresses[self.kind], self.root)
-        return fetch(Wanted(address, into, frozenset(names), limits or ContentLimits()))
+        return fetch(Selection(address, into, frozenset(names), limits or ContentLimits()))
 
     def ask_locked(self, offer: Offer, skill: OfferedSkill) -> OfferedSkill:
         self.asked += 1
@@ -168,7 +168,7 @@ def test_whoever_chooses_is_asked_what_there_is(shelf: Shelf) -> None:
     address = parse_address(shelf.addresses[shelf.kind], shelf.root)
     into = shelf.root / "chosen"
     into.mkdir()
-    offer = fetch(Wanted(address, into, choose=choose))
+    offer = fetch(Selection(address, into, choose=choose))
     assert asked == [["greet", "wave"]]
     assert [each.name for each in offer.skills] == ["wave"]
 

@@ -13,10 +13,10 @@ from skills_agent.packages.address import Address, parse_address
 from skills_agent.packages.errors import EntryError, OfferError, PackageError
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.git import Git
-from skills_agent.packages.offer import Offer, Wanted
+from skills_agent.packages.offer import Offer, Selection
 from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.network.addresses import Pin
-from skills_agent.skills.network.hosts import Target
+from skills_agent.skills.network.hosts import NetTarget
 from tests.git_server import SKILL, GitSite, Repository, serving_git
 from tests.raw_servers import certify
 
@@ -43,7 +43,7 @@ class Asking:
         into = self.place / f"into-{self.number}"
         into.mkdir()
         parsed = parse_address(address, self.place)
-        return fetch(Wanted(parsed, into, frozenset(names), limits, resolved, skip=skip))
+        return fetch(Selection(parsed, into, frozenset(names), limits, resolved, skip=skip))
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_git_asks_where_a_name_was_when_it_was_checked(
     commit = repository.skill()
     port = int(site.url.rpartition(":")[2])
     url = f"http://moved.invalid:{port}/acme/skills.git"
-    pin = Pin(Target("moved.invalid", port), ("127.0.0.1",))
+    pin = Pin(NetTarget("moved.invalid", port), ("127.0.0.1",))
     git = Git(Address(url, "git", url), ask.place / "git", pin)
     assert git.run("ls-remote", "--", url, "HEAD").decode().split() == [commit, "HEAD"]
 
@@ -147,7 +147,9 @@ def test_ssh_does_too_and_holds_the_key_against_the_name(
     program.chmod(0o755)
     monkeypatch.setenv("GIT_SSH_COMMAND", str(program))
     url = f"ssh://git@moved.invalid:{port}/x.git"
-    git = Git(Address(url, "git", url), ask.place / "git", Pin(Target("moved.invalid", port), ("192.0.2.1",)))
+    git = Git(
+        Address(url, "git", url), ask.place / "git", Pin(NetTarget("moved.invalid", port), ("192.0.2.1",))
+    )
     with pytest.raises(OfferError):
         git.run("ls-remote", "--", url)
     arguments = (ask.place / "arguments").read_text().splitlines()

@@ -8,7 +8,7 @@ import pytest
 from skills_agent.packages.address import parse_address
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.fetch import fetch
-from skills_agent.packages.offer import Wanted
+from skills_agent.packages.offer import Selection
 
 
 def make_skill(folder: Path, name: str = "greet", text: str = "Say hello.") -> Path:
@@ -59,7 +59,7 @@ def test_one_bad_skill_keeps_out_no_other(tmp_path: Path, spoiled: str) -> None:
     def ask(*names: str, skip: Callable[[PackageError], None] | None = said.append) -> list[str]:
         into = tmp_path / f"into-{len(list(tmp_path.iterdir()))}"
         into.mkdir()
-        wanted = Wanted(parse_address("./shared", tmp_path), into, frozenset(names), skip=skip)
+        wanted = Selection(parse_address("./shared", tmp_path), into, frozenset(names), skip=skip)
         return [each.name for each in fetch(wanted).skills]
 
     assert ask() == ["aloha", "wave"]
@@ -79,6 +79,6 @@ def test_an_index_at_the_top_takes_no_skill_below_it_with_it(tmp_path: Path) -> 
     said: list[PackageError] = []
     (tmp_path / "into").mkdir()
     address = parse_address("./shared", tmp_path)
-    offer = fetch(Wanted(address, tmp_path / "into", skip=said.append))
+    offer = fetch(Selection(address, tmp_path / "into", skip=said.append))
     assert [each.name for each in offer.skills] == ["wave"]
     assert "SKILL.md" in str(said[0])

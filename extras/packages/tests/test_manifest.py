@@ -17,7 +17,7 @@ from skills_agent.packages.manifest import (
     parse_manifest,
     read_manifest,
 )
-from skills_agent.packages.offer import Offer, Wanted
+from skills_agent.packages.offer import Offer, Selection
 
 DIGEST = "a" * 64
 PLAIN: dict[str, Any] = {"version": 1, "name": "greet", "digest": DIGEST, "files": {"SKILL.md": DIGEST}}
@@ -25,7 +25,7 @@ PLAIN: dict[str, Any] = {"version": 1, "name": "greet", "digest": DIGEST, "files
 
 def offered(place: Path, source: str) -> Offer:
     (place / "into").mkdir()
-    return fetch(Wanted(parse_address(str(place / source), place), place / "into"))
+    return fetch(Selection(parse_address(str(place / source), place), place / "into"))
 
 
 def manifest_of(place: Path, **changes: Any) -> bytes:
@@ -34,7 +34,7 @@ def manifest_of(place: Path, **changes: Any) -> bytes:
     (place / "plain" / "SKILL.md").write_bytes(SKILL)
     into = place / "first"
     into.mkdir()
-    [skill] = fetch(Wanted(parse_address(str(place / "plain"), place), into)).skills
+    [skill] = fetch(Selection(parse_address(str(place / "plain"), place), into)).skills
     fields: dict[str, Any] = {"version": 1, "name": "greet", "digest": skill.digest, "files": skill.files}
     return Manifest(**(fields | changes)).content()
 

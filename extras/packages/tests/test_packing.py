@@ -14,7 +14,7 @@ from skills_agent.packages.address import Address
 from skills_agent.packages.archive import offer_of_archive
 from skills_agent.packages.errors import EntryError, PackageError
 from skills_agent.packages.manifest import MANIFEST_FILE, Manifest, read_manifest
-from skills_agent.packages.offer import OfferedSkill, Wanted
+from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.packages.packing import Packed, pack
 from skills_agent.skills.library.contents import ContentLimits, list_contents, read_digest
 from tests.git_server import SKILL
@@ -50,7 +50,7 @@ def packed(folder: Path, name: str = "greet.skill", **options: Any) -> Packed:
 def installed(place: Path, file: Path) -> OfferedSkill:
     into = place / "into"
     into.mkdir()
-    [only] = offer_of_archive(file, Wanted(Address(file.name, "archive", str(file)), into)).skills
+    [only] = offer_of_archive(file, Selection(Address(file.name, "archive", str(file)), into)).skills
     return only
 
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from skills_agent.graph.places import trust_file_of, user_state_folder
 from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.user_folders import trust_file_of, user_state_folder
 from skills_agent.nodes.judge import Judge
 from skills_agent.packages import propose
 from skills_agent.packages.backups import Backups
 from skills_agent.packages.errors import PackageError
-from skills_agent.packages.journal import Journal
+from skills_agent.packages.journal import InstallJournal
 from skills_agent.packages.lock import LockedSkill, lock_text, read_lock
 from skills_agent.packages.proposal import ProposeSkillArguments, draft
 from skills_agent.packages.proposal import done as proposal_done
@@ -383,7 +383,7 @@ def test_a_skill_that_changes_between_the_answer_and_the_call_is_left_alone(
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [(propose, "install_proposed"), (Target, "commit"), (Journal, "write"), (Backups, "keep")],
+    [(propose, "install_proposed"), (Target, "commit"), (InstallJournal, "write"), (Backups, "keep")],
 )
 @pytest.mark.variants
 def test_a_process_that_ends_in_the_middle_installs_it_once(

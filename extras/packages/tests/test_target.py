@@ -13,9 +13,9 @@ from skills_agent.packages.backups import KEPT
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.installation import install, plan
-from skills_agent.packages.journal import Decision, Journal, Put
+from skills_agent.packages.journal import Decision, InstallJournal, Put
 from skills_agent.packages.lock import LOCK_FILE, parse_lock, read_lock
-from skills_agent.packages.offer import Wanted
+from skills_agent.packages.offer import Selection
 from skills_agent.packages.target import Target
 from skills_agent.skills.sources.walk import INSTALLING
 
@@ -46,7 +46,7 @@ def test_a_copy_that_changes_after_it_was_shown_is_not_installed(installs: Insta
     address = parse_address(str(installs.write("greet", "one")), installs.folder)
     with installs.target.draft() as draft:
         (draft / "0").mkdir()
-        offer = fetch(Wanted(address, draft / "0", frozenset(), installs.target.limits))
+        offer = fetch(Selection(address, draft / "0", frozenset(), installs.target.limits))
         changes = plan(installs.target, [offer], AT)
         (offer.skills[0].folder / "SKILL.md").write_text("another")
         with pytest.raises(PackageError, match="was changed while it was shown"):
@@ -166,7 +166,7 @@ def test_a_decision_about_another_draft_of_that_name_is_forgotten(installs: Inst
     draft = bring(installs, "draft-x", {})
     digest = Target(draft / "new", installs.state).found("evil")
     other = draft.lstat().st_ino + 1
-    Journal(installs.state, installs.folder).write(
+    InstallJournal(installs.state, installs.folder).write(
         Decision(
             "draft-x", other, {"evil": Put(digest, ""), "greet": Put("", installs.target.found("greet"))}, ""
         )

@@ -13,7 +13,7 @@ from extras.packages.tests.installs import plain_zip
 from skills_agent.packages.address import parse_address
 from skills_agent.packages.errors import OfferError, PackageError
 from skills_agent.packages.fetch import fetch
-from skills_agent.packages.offer import Offer, Wanted
+from skills_agent.packages.offer import Offer, Selection
 from skills_agent.packages.well_known import MAX_ENTRIES, SCHEMA
 from tests.git_server import SKILL
 from tests.web_server import WebFolder, serving
@@ -51,7 +51,7 @@ class Site:
         shutil.rmtree(into, ignore_errors=True)
         into.mkdir()
         address = parse_address(f"{self.web.url}{path}", self.root)
-        return fetch(Wanted(address, into, frozenset(names), resolved=resolved, skip=skip))
+        return fetch(Selection(address, into, frozenset(names), resolved=resolved, skip=skip))
 
 
 @pytest.fixture

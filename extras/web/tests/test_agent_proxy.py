@@ -15,7 +15,7 @@ from skills_agent.skills.errors import NetworkError
 from skills_agent.skills.network.addresses import AddressRefusedError
 from skills_agent.skills.network.agent_proxy import proxy_for
 from skills_agent.skills.network.get import FetchError
-from skills_agent.skills.network.hosts import Target
+from skills_agent.skills.network.hosts import NetTarget
 from skills_agent.web.pages import Page, fetch
 from tests.raw_servers import HOST, PAGE
 
@@ -150,7 +150,7 @@ def test_a_proxy_of_another_kind_is_said_and_not_passed_by(address: str) -> None
 
 
 def test_the_variables_mean_what_they_mean_to_curl() -> None:
-    target = Target("api.example.com", 443)
+    target = NetTarget("api.example.com", 443)
 
     def place(**variables: str) -> str:
         proxy = proxy_for(target, variables)

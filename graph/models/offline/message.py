@@ -15,7 +15,7 @@ _FILE = re.compile(r"(?!(?:\w\.)+\w$)(?:[^/\n]*/)*[^/\n]*[^\s./]\.(?:[A-Za-z][A-
 TokenKind = Literal["word", "text", "place", "flag"]
 
 
-class Token(NamedTuple):
+class MessageToken(NamedTuple):
     """One word, quoted text, place or flag of a message."""
 
     kind: TokenKind
@@ -33,22 +33,22 @@ class Token(NamedTuple):
         return PurePosixPath(self.text).suffix.removeprefix(".").lower() if is_file else ""
 
 
-def read_message(text: str) -> list[Token]:
+def read_message(text: str) -> list[MessageToken]:
     """Return what a message consists of; a place or a text that it names twice is there once."""
-    tokens: list[Token] = []
+    tokens: list[MessageToken] = []
     for match in _TOKEN.finditer(text):
         quoted = (match["quoted"] or match["single"] or "").strip()
         bare = (match["bare"] or "").lstrip("([{<*").rstrip(",;:!?)]}>*").removesuffix("'s").rstrip(".,;:")
         shown = match["flag"] or quoted or bare
         is_place = _FILE.fullmatch(shown) or ("/" in shown and len(shown) > 1)
         kind: TokenKind = "flag" if match["flag"] else "place" if is_place else "text" if quoted else "word"
-        token = Token(kind, shown)
+        token = MessageToken(kind, shown)
         if shown and (kind == "word" or token not in tokens):
             tokens.append(token)
     return tokens
 
 
-def query_of(message: Sequence[Token]) -> str:
+def query_of(message: Sequence[MessageToken]) -> str:
     """Return the words that say what a message is about; a file counts by its extension."""
     said = [each.text for each in message if each.kind in {"word", "text"}]
     return " ".join([*said, *filter(None, (each.extension for each in message))])

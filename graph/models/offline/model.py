@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from skills_agent.graph.models.local import LocalChatModel, fingerprint
 from skills_agent.graph.models.offline.answers import answer, tell_no_skill_fits, tell_not_loaded, tell_run
-from skills_agent.graph.models.offline.message import Token, query_of, read_message
+from skills_agent.graph.models.offline.message import MessageToken, query_of, read_message
 from skills_agent.graph.models.offline.usage import Usage, fill, find_usages
 from skills_agent.nodes.model_call import ModelCall
 from skills_agent.nodes.prompt import ShownSkills, instructions_of
@@ -91,7 +91,7 @@ def _turn(transcript: Sequence[BaseMessage]) -> tuple[str, list[_Result]]:
     return text, results
 
 
-def _fitting(message: Sequence[Token], shown: ShownSkills | None) -> str | None:
+def _fitting(message: Sequence[MessageToken], shown: ShownSkills | None) -> str | None:
     # A kind of file that no skill has can only help: without it, fewer words are unknown.
     queries = [query_of(message), query_of([token for token in message if not token.extension])]
     fitting = (shown.complete.fitting(query, shown.left_out) for query in queries if shown)
@@ -99,7 +99,7 @@ def _fitting(message: Sequence[Token], shown: ShownSkills | None) -> str | None:
 
 
 def _use(
-    skill: LoadedSkill, message: Sequence[Token], shown: ShownSkills, tools: frozenset[str]
+    skill: LoadedSkill, message: Sequence[MessageToken], shown: ShownSkills, tools: frozenset[str]
 ) -> _Call | str:
     name, instructions = skill["name"], instructions_of(skill)
     resources = shown.resources.get(name)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from skills_agent.graph.models.offline.message import Token
+from skills_agent.graph.models.offline.message import MessageToken
 from skills_agent.skills.search.tokens import FUNCTION_WORDS
 
 _FENCE = re.compile(r"\s*(?:```|~~~)")
@@ -29,7 +29,7 @@ _EXAMPLE_FILE = re.compile(r"(?:\S*/)?[^\s/]+\.[A-Za-z][A-Za-z0-9]{0,9}|(?:path|
 _CONNECTORS = frozenset({"of", "is", "=", "named", "called"})
 
 
-class Part(NamedTuple):
+class Argument(NamedTuple):
     """One argument of a shown command: a flag, a flag with its value, or a value alone."""
 
     flag: str
@@ -58,7 +58,7 @@ class Usage(NamedTuple):
     """One way to call one script."""
 
     script: str
-    parts: Sequence[Part]
+    parts: Sequence[Argument]
     context: str
     """What the instructions say around it."""
     command: str
@@ -110,8 +110,8 @@ def _pieces_of_code(text: str) -> Iterator[tuple[str, str]]:
                 yield code, f"{heading} {line}"
 
 
-def _parts(tail: str) -> list[Part]:
-    parts: list[Part] = []
+def _parts(tail: str) -> list[Argument]:
+    parts: list[Argument] = []
     depth, lacks_value = 0, False
     for match in _ARGUMENT.finditer(tail):
         kind, text = match.lastgroup, match[match.lastgroup or 0]
@@ -129,17 +129,17 @@ def _parts(tail: str) -> list[Part]:
             parts[-1] = parts[-1]._replace(repeated=True)
         elif kind == "word" and text.startswith("-") and len(text) > 1:
             flag, _, value = text.rstrip(",").partition("=")
-            parts.append(Part(flag, value, optional=depth > 0))
+            parts.append(Argument(flag, value, optional=depth > 0))
             lacks_value = not value
         elif lacks_value:
             parts[-1] = parts[-1]._replace(value=value, repeated=repeated)
             lacks_value = False
         else:
-            parts.append(Part("", value, depth > 0, repeated))
+            parts.append(Argument("", value, depth > 0, repeated))
     return parts
 
 
-def fill(usage: Usage, message: Sequence[Token]) -> Filled:
+def fill(usage: Usage, message: Sequence[MessageToken]) -> Filled:
     """Return the call that the message means; what of the message was used is not used again."""
     left = list(message)
     spelled = _take_flags(usage.parts, left)
@@ -147,10 +147,10 @@ def fill(usage: Usage, message: Sequence[Token]) -> Filled:
     # An option with a value of its own in an example was chosen for that example.
     parts = [
         part
-        for part in usage.parts or [Part("", "FILE", optional=True, repeated=True)]
+        for part in usage.parts or [Argument("", "FILE", optional=True, repeated=True)]
         if part.flag not in flags and (usage.is_synopsis or part.stands_in or not (part.flag and part.value))
     ]
-    values: dict[Part, list[str]] = {}
+    values: dict[Argument, list[str]] = {}
     for part in parts:
         if part.flag and part.stands_in and (value := _value_after(part.flag, left)):
             left.remove(value)
@@ -174,7 +174,7 @@ def fill(usage: Usage, message: Sequence[Token]) -> Filled:
     return Filled([*args, *spelled], missing)
 
 
-def _take_flags(parts: Sequence[Part], left: list[Token]) -> list[str]:
+def _take_flags(parts: Sequence[Argument], left: list[MessageToken]) -> list[str]:
     """Take the flags that a message spells out, with their values."""
     spelled: list[str] = []
     for at in reversed([at for at, token in enumerate(left) if token.kind == "flag"]):
@@ -192,7 +192,7 @@ def _take_flags(parts: Sequence[Part], left: list[Token]) -> list[str]:
     return spelled
 
 
-def _value_after(flag: str, left: Sequence[Token]) -> Token | None:
+def _value_after(flag: str, left: Sequence[MessageToken]) -> MessageToken | None:
     """Return what a message names as the value of an option: `top 5`, and `per region` for --group-by."""
     name = re.split("[-_]", flag)[-1].lower()
     spoken = {name, "per"} if name == "by" else {name}
@@ -204,7 +204,7 @@ def _value_after(flag: str, left: Sequence[Token]) -> Token | None:
     return None
 
 
-def _candidates(part: Part, left: Sequence[Token], required: int) -> list[Token]:
+def _candidates(part: Argument, left: Sequence[MessageToken], required: int) -> list[MessageToken]:
     """Return what may fill a place: a text for one of several that names no file, else places first."""
     places = [token for token in left if token.kind == "place"]
     texts = [token for token in left if token.kind == "text" and not part.names_a_file and not part.optional]

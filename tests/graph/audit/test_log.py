@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.audit.lines import MAX_LINE
+from skills_agent.graph.audit.bounded_lines import MAX_LINE
 from skills_agent.graph.audit.log import EMPTY, RunLog, seal, without_repetitions
 from skills_agent.graph.private_files import folder_name
 from tests.agents import call, calls

@@ -23,8 +23,8 @@ from unittest.mock import patch
 from click.testing import CliRunner
 
 from skills_agent.graph.cli.main import main
-from skills_agent.graph.places import state_folder
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.user_folders import state_folder
 from skills_agent.skills.scripts.environment import AS_ROOT
 from tests.agents import call, calls
 from tests.waiting import PATIENCE

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.graph.places import trust_file_of
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.user_folders import trust_file_of
 from skills_agent.skills.policy.trust import TrustFileError, TrustList
 from tests.graph.cli.command_line import CommandLine, Finished
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from skills_agent.graph.places import make_state_folder
 from skills_agent.graph.settings import Settings
+from skills_agent.graph.user_folders import make_state_folder
 from tests.graph.cli.command_line import CommandLine
 from tests.kit import MakeAgent
 from tests.recorded.record import LOAD, RUN

@@ -18,10 +18,10 @@ from langgraph.types import Command
 
 from skills_agent.graph import Settings, Threads, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.places import state_folder
 from skills_agent.graph.threads.errors import AgeError, ThreadError, UnfinishedError, UnknownThreadError
 from skills_agent.graph.threads.locks import Release, ThreadKey
 from skills_agent.graph.threads.store_journal import StoreJournal
+from skills_agent.graph.user_folders import state_folder
 from tests.agents import Agent, RemoteSaver, call, calls
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 from tests.kit import MakeAgent

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skills_agent.skills.format.reading import Place, read_metadata
+from skills_agent.skills.format.reading import SkillPath, read_metadata
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.library.resources import resources
@@ -59,7 +59,7 @@ def test_descriptions_and_tools_are_as_they_were_written() -> None:
         if not row["must_load"]:
             continue
         path = CORPUS / row["path"]
-        read = read_metadata(path.read_bytes(), Place("corpus", str(path), path.parent.name)).metadata
+        read = read_metadata(path.read_bytes(), SkillPath("corpus", str(path), path.parent.name)).metadata
         assert read is not None
         if row["description_exact"]:
             assert read.description == row["description"].strip(), row["path"]
@@ -86,7 +86,7 @@ def test_what_is_odd_about_a_file_is_reported_and_nothing_else(flag: str) -> Non
     told = set()
     for row in expected():
         path = CORPUS / row["path"]
-        found = read_metadata(path.read_bytes(), Place("corpus", str(path), path.parent.name)).diagnostics
+        found = read_metadata(path.read_bytes(), SkillPath("corpus", str(path), path.parent.name)).diagnostics
         if CODES_OF_FLAGS[flag] & {each.code for each in found}:
             told.add(row["path"])
 
@@ -98,7 +98,7 @@ def test_descriptions_of_invalid_yaml_are_read_to_their_end() -> None:
     assert rows
     for row in rows:
         path = CORPUS / row["path"]
-        read = read_metadata(path.read_bytes(), Place("corpus", str(path), path.parent.name)).metadata
+        read = read_metadata(path.read_bytes(), SkillPath("corpus", str(path), path.parent.name)).metadata
         assert read is not None
         assert read.description == " ".join(row["description"].split())
 

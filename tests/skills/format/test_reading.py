@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from skills_agent.skills.errors import SkillError, SkillUndecodableError
 from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.instructions import cut
-from skills_agent.skills.format.reading import Place, read_metadata, read_skill
+from skills_agent.skills.format.reading import SkillPath, read_metadata, read_skill
 from skills_agent.skills.format.rules import REPAIRS, RULES, as_strict
 from skills_agent.skills.skill import Skill, SkillMetadata, SkillRef
 from tests.examples import trying
 
-PLACE = Place("user", "/skills/csv-report/SKILL.md", "csv-report")
+PLACE = SkillPath("user", "/skills/csv-report/SKILL.md", "csv-report")
 
 
-def metadata(frontmatter: str, place: Place = PLACE) -> SkillMetadata:
+def metadata(frontmatter: str, place: SkillPath = PLACE) -> SkillMetadata:
     read = read_metadata(f"---\nname: csv-report\ndescription: d\n{frontmatter}\n---\n".encode(), place)
     assert read.metadata is not None
     return read.metadata

@@ -13,7 +13,7 @@ from skills_agent.skills.network.addresses import (
     connect,
     is_public,
 )
-from skills_agent.skills.network.hosts import Target
+from skills_agent.skills.network.hosts import NetTarget
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "64:ff9b::808:808"])
@@ -43,7 +43,7 @@ def test_no_other_address_is_public(address: str) -> None:
 )  # fmt: skip
 def test_no_spelling_of_a_private_address_is_connected_to(host: str) -> None:
     with pytest.raises((AddressRefusedError, HostUnknownError)) as refused:
-        connect(Target(host, 80))
+        connect(NetTarget(host, 80))
     assert not isinstance(refused.value, HostUnknownError) or host == "::1"  # a machine without IPv6
 
 
@@ -59,7 +59,7 @@ def test_a_name_is_resolved_once_and_every_answer_counts(monkeypatch: pytest.Mon
     tried: list[Any] = []
     monkeypatch.setattr(socket, "getaddrinfo", answers)
     monkeypatch.setattr(socket.socket, "connect", lambda _, place: tried.append(place))
-    connect(Target("rebinding.example", 80)).close()
+    connect(NetTarget("rebinding.example", 80)).close()
     assert (asked, tried) == (["rebinding.example"], [("8.8.8.8", 80)])
 
 
@@ -69,14 +69,14 @@ def test_one_private_address_among_public_ones_is_refused(monkeypatch: pytest.Mo
     ]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: places)
     with pytest.raises(AddressRefusedError, match=r"169\.254\.169\.254"):
-        connect(Target("mixed.example", 80))
+        connect(NetTarget("mixed.example", 80))
 
 
 def test_what_does_not_answer_is_said() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(NetworkError, match=f"127.0.0.1:{port} cannot be reached"):
-        connect(Target("127.0.0.1", port), is_allowed=lambda _: True)
+        connect(NetTarget("127.0.0.1", port), is_allowed=lambda _: True)
 
 
 def test_a_name_server_that_does_not_answer_is_waited_for_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,6 +90,6 @@ def test_a_name_server_that_does_not_answer_is_waited_for_in_bounds(monkeypatch:
     monkeypatch.setattr(socket, "getaddrinfo", wait)
     try:
         with pytest.raises(HostUnknownError, match=r"slow\.example .* no answer within 0\.1 seconds"):
-            connect(Target("slow.example", 80), seconds=0.1)
+            connect(NetTarget("slow.example", 80), seconds=0.1)
     finally:
         is_over.set()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from skills_agent.skills.network.hosts import (
     HostPattern,
     HostPatternError,
-    Target,
+    NetTarget,
     UrlError,
     parse_url,
 )
@@ -112,11 +112,11 @@ def test_what_is_no_pattern_is_refused(text: str) -> None:
 
 
 def test_a_ban_without_a_port_means_every_port() -> None:
-    one, other = (HostPattern.of(Target("example.com", port)) for port in (8443, 443))
+    one, other = (HostPattern.of(NetTarget("example.com", port)) for port in (8443, 443))
     assert HostPattern.parse("example.com").touches(one)
     assert not HostPattern.parse("example.com:80").touches(other)
 
 
-def _target(text: str) -> Target:
+def _target(text: str) -> NetTarget:
     host, _, port = text.rpartition(":")
-    return Target(host, int(port))
+    return NetTarget(host, int(port))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.policy.question import (
+from skills_agent.skills.policy.approval_text import (
     MAX_SHOWN,
     MAX_WIDTH,
     Content,

@@ -13,7 +13,7 @@ from skills_agent.evals.cases.errors import EvalError, NoCasesError
 from skills_agent.evals.cases.read import read_all
 from skills_agent.evals.cases.result import Arm, Recording, RunHead
 from skills_agent.evals.cases.run_folder import RunFolder, ids
-from skills_agent.evals.places import places_of, sources_of
+from skills_agent.evals.skill_folders import places_of, sources_of
 from skills_agent.graph.settings import Settings, make_registry
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.skill import SkillRef

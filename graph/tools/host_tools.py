@@ -13,7 +13,7 @@ from skills_agent.graph.settings import SettingsError
 HostTool: TypeAlias = BaseTool | Callable[..., Any] | Mapping[str, Any]
 
 
-class BroughtTools(NamedTuple):
+class HostTools(NamedTuple):
     """A host's tools, apart by who runs them."""
 
     own: list[BaseTool]
@@ -22,7 +22,7 @@ class BroughtTools(NamedTuple):
     """Run by the provider, by name: models are offered them, and no call of them arrives here."""
 
 
-def brought(tools: Sequence[HostTool] | None) -> BroughtTools:
+def brought(tools: Sequence[HostTool] | None) -> HostTools:
     """Return a host's tools. Raises SettingsError for what is none."""
     if tools is None:  # as LangChain's `create_agent` takes it
         tools = ()
@@ -41,7 +41,7 @@ def brought(tools: Sequence[HostTool] | None) -> BroughtTools:
             own.append(_with_sync_path(_made_of(each)))
     if both := provider.keys() & {tool.name for tool in own}:
         raise SettingsError(f"A tool and one of the provider's are both named {min(both)}.")
-    return BroughtTools(own, provider)
+    return HostTools(own, provider)
 
 
 def _made_of(function: Any) -> BaseTool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from skills_agent.graph.setting_values import DEFAULT, SettingsError
-from skills_agent.skills.policy.secret_places import is_wide, secret_places
+from skills_agent.skills.policy.secret_paths import is_wide, secret_places
 
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]")
 

@@ -10,8 +10,8 @@ from langgraph.types import interrupt
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from skills_agent.nodes.effects import JournalEntry
+from skills_agent.skills.policy.approval_text import escape_markdown, is_whole
 from skills_agent.skills.policy.patterns import Call
-from skills_agent.skills.policy.question import escape_markdown, is_whole
 from skills_agent.skills.policy.verdict import AnswerRefusedError, UnanswerableError
 
 T = TypeVar("T")

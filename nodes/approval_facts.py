@@ -1,6 +1,6 @@
 """The description of a question: what a person reads about a call before it runs, as it is at that moment.
 
-skills/policy/question.py has the form; here are the facts. Nothing in it raises: the node that asks runs
+skills/policy/approval_text.py has the form; here are the facts. Nothing in it raises: the node that asks runs
 again when it is answered, and what the call is of may be gone by then.
 """
 
@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from skills_agent.nodes.policy import Policy
-from skills_agent.skills.policy.patterns import Call
-from skills_agent.skills.policy.question import (
+from skills_agent.skills.policy.approval_text import (
     MAX_NAMED,
     MAX_WIDTH,
     Content,
@@ -22,6 +21,7 @@ from skills_agent.skills.policy.question import (
     describe,
     escape_markdown,
 )
+from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.reasons import Facts, reason
 from skills_agent.skills.scripts.environment import is_root
 from skills_agent.skills.scripts.runner import CONTROLLED

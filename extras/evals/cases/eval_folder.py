@@ -13,7 +13,7 @@ from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.skills.confined import ConfinedError, is_beneath, parts_of
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
-from skills_agent.skills.format.reading import Place, read_metadata
+from skills_agent.skills.format.reading import SkillPath, read_metadata
 
 SKILL_FILE: Final = "SKILL.md"
 EVALS_FOLDER: Final = "evals"
@@ -97,5 +97,5 @@ def _skill_name(folder: Path) -> str:
             head = file.read(HEAD_BYTES)
     except OSError:
         return folder.name
-    read = read_metadata(head, Place("evals", os.fspath(folder / SKILL_FILE), folder.name))
+    read = read_metadata(head, SkillPath("evals", os.fspath(folder / SKILL_FILE), folder.name))
     return read.metadata.name if read.metadata else folder.name

@@ -10,7 +10,7 @@ from typing_extensions import override
 from skills_agent.graph.langgraph_inside import is_coroutine
 from skills_agent.graph.settings import SettingsError
 from skills_agent.graph.tools.declare import spec_of
-from skills_agent.skills.policy.lines import NO_LINES, CommandLines
+from skills_agent.skills.policy.command_lines import NO_LINES, CommandLines
 from skills_agent.skills.policy.patterns import NOWHERE, Grammar, Places
 from skills_agent.skills.policy.tool_spec import ToolSpec
 
@@ -18,7 +18,7 @@ TIMEOUT: Final = "timeout"
 """In a tool's metadata: its seconds."""
 
 
-class OfferedTools(Mapping[str, BaseTool]):
+class ToolTable(Mapping[str, BaseTool]):
     """Every tool by its name, in the order in which models are offered them, which a provider caches.
 
     What joins is put at the end, in one step: threads that read meanwhile see all of it or nothing.

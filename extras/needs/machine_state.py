@@ -14,7 +14,7 @@ from typing import Final
 
 from skills_agent.needs.environments import KINDS, Environments, wanted
 from skills_agent.needs.imports import certain_sources, imports_of
-from skills_agent.needs.known import DISTRIBUTIONS, FROM_NPM, FROM_PYPI, PROGRAMS, is_known
+from skills_agent.needs.known_names import DISTRIBUTIONS, FROM_NPM, FROM_PYPI, PROGRAMS, is_known
 from skills_agent.needs.packages import PackageKind
 from skills_agent.needs.python_packages import packages_in
 from skills_agent.skills.errors import PackagesMissingError
@@ -51,7 +51,7 @@ NOUNS: Final[Mapping[NeedKind, tuple[str, str]]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machine:
+class OwnMachine:
     """This machine, as the scripts of skills find it."""
 
     environment: Mapping[str, str]

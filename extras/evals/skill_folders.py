@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from skills_agent.evals.cases.case import EvalCase
-from skills_agent.evals.cases.eval_place import EVALS_FOLDER, file_of
+from skills_agent.evals.cases.eval_folder import EVALS_FOLDER, file_of
 from skills_agent.graph.settings import Settings, folder_sources
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import DirectorySource
