@@ -70,12 +70,12 @@ class Extra:
 @cache
 def extras() -> tuple[Extra, ...]:
     """Return the installed extras, in the order of their names. Raises SkillsAgentError."""
-    return tuple(_imported(each.name, each.value) for each in _entries())
+    return tuple(_imported(entry.name, entry.value) for entry in _entries())
 
 
 def packages() -> tuple[str, ...]:
     """Return the names of the packages that have the installed extras."""
-    return tuple(each.module for each in _entries())
+    return tuple(entry.module for entry in _entries())
 
 
 @cache

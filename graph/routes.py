@@ -106,7 +106,9 @@ def _allowed(state: AgentState, *, by_approval: bool) -> list[Send]:
         if verdict["decision"] != "allow" or (verdict["by"] == "approval") != by_approval:
             continue
         if verdict["tool"] == LOAD_SKILL:
-            sends += [Send("load", each) for each in _admissions(state) if each["call_id"] == call_id]
+            sends += [
+                Send("load", admission) for admission in _admissions(state) if admission["call_id"] == call_id
+            ]
             continue
         sends.append(Send("act", call_request(state, call_id)))
     return sends

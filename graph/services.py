@@ -203,7 +203,7 @@ class Services:
     def offered(self) -> ToolTable:
         """The tools that models are offered."""
         settings = self.settings
-        of_extras = [tool for each in self.of_extras for tool in each.tools]
+        of_extras = [tool for extra in self.of_extras for tool in extra.tools]
         own = build_tools(self, of_extras)
         of_host = brought(self.host.tools)
         places = Places(str(settings.workspace), closed=tuple(map(str, self.closed)))
@@ -303,14 +303,14 @@ class Services:
     def changes(self) -> Changes:
         """By tool, what says what a call would change in a file."""
         changes = changes_in(self.files)
-        for each in self.of_extras:
-            changes = each.changes(changes)
+        for extra in self.of_extras:
+            changes = extra.changes(changes)
         return changes
 
     @property
     def measures(self) -> Mapping[str, Callable[[Mapping[str, Any], Context], str]]:
         """By tool, what measures what a call would bring."""
-        return {tool: measure for each in self.of_extras for tool, measure in each.measures.items()}
+        return {tool: measure for extra in self.of_extras for tool, measure in extra.measures.items()}
 
     @once
     def of_extras(self) -> Sequence[ExtraTools]:

@@ -319,7 +319,10 @@ def folder_sources(settings: Settings) -> list[DirectorySource]:
 
 
 def _of_servers(settings: Settings, servers: Any) -> "Sequence[Source]":
-    if not any(each.skills for each in settings.mcp_servers.values()) or (make := first("servers")) is None:
+    if (
+        not any(server.skills for server in settings.mcp_servers.values())
+        or (make := first("servers")) is None
+    ):
         return ()
     return [*(servers or make(settings)).sources()]
 

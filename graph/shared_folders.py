@@ -45,4 +45,4 @@ def _believed(settings: Settings) -> list[Path]:
     own = [cache_folder(settings), user_state_folder(settings), user_config_folder(settings)]
     skills = [*settings.skills_dirs, *(settings.home / name for name in STANDARD_FOLDERS)]
     folders = [*own, *skills, settings.workspace]
-    return [Path(os.path.realpath(each)) for each in folders]
+    return [Path(os.path.realpath(folder)) for folder in folders]

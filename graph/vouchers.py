@@ -30,5 +30,5 @@ def vouchers_of(settings: "Settings") -> list[Voucher]:
 
 def signer(vouchers: Iterable[Voucher], folder: Path, name: str, digest: str) -> str:
     """Return and raise as `vouch_for`: one that vouches is enough."""
-    found = (each.vouch_for(folder, name, digest) for each in vouchers)
+    found = (voucher.vouch_for(folder, name, digest) for voucher in vouchers)
     return next(filter(None, found), "")

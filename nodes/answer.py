@@ -34,7 +34,7 @@ def answer(state: AgentState, runtime: Runtime[Context], *, requests: ModelReque
     if not reason:
         return _ended(state, messages, requests.form)
     answered = repair(messages, f"Not run: {reason}.") or messages
-    known = {id(each) for each in messages}
+    known = {id(message) for message in messages}
     skills = requests.shown_skills(state, runtime)
     note = _last_word_text(reason)
 

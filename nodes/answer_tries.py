@@ -61,7 +61,7 @@ def ask_in_form(
 
 def given_up(form: AnswerForm, asked: ModelAnswer) -> AIMessage:
     """Return the agent's own word at the end of a turn in which no answer had the form."""
-    count = sum(isinstance(each, AIMessage) for each in asked.messages)
+    count = sum(isinstance(message, AIMessage) for message in asked.messages)
     times = "once" if count == 1 else f"{count} times"
     fault = " ".join(asked.fault.removeprefix("Not taken as the answer: ").split())
     text = f"The model answered {times}, and not in the form {form.name}. The last time: {fault}"

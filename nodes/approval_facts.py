@@ -99,7 +99,7 @@ def _warnings(call: Call, contents: list[Content], facts: Facts) -> list[str]:
     if facts.get("isolation") == CONTROLLED:
         who = "as root, so it can change everything here" if is_root() else "with all your rights"
         warnings.append(f"There is no sandbox: it runs {who}.")
-    words = " ".join([call.path or "", *(each.text for each in contents if each.language == "sh")])
+    words = " ".join([call.path or "", *(content.text for content in contents if content.language == "sh")])
     return warnings + deceptions(words, contents)
 
 

@@ -131,7 +131,7 @@ def joined_content(first: Any, second: Any) -> Any:
 def blocks_of(content: Any) -> list[Any]:
     """Return the content of a message as blocks."""
     parts = [content] if isinstance(content, str) else content
-    return [{"type": "text", "text": each} if isinstance(each, str) else each for each in parts if each]
+    return [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts if part]
 
 
 def _with_portable_ids(message: AnyMessage) -> AnyMessage:

@@ -362,13 +362,13 @@ class Invocation:
 def messages_in(produced: Any) -> list[BaseMessage]:
     """Return the messages in what a ToolNode handed back."""
     updates = [each.update if isinstance(each, Command) else each for each in as_list(produced)]
-    lists = [each.get("messages", []) for each in updates if isinstance(each, dict)]
+    lists = [update.get("messages", []) for update in updates if isinstance(update, dict)]
     return [message for each in lists for message in as_list(each) if isinstance(message, BaseMessage)]
 
 
 def tool_messages(produced: Any) -> list[ToolMessage]:
     """Return the tool messages in what a ToolNode handed back."""
-    return [each for each in messages_in(produced) if isinstance(each, ToolMessage)]
+    return [message for message in messages_in(produced) if isinstance(message, ToolMessage)]
 
 
 def as_list(produced: Any) -> list[Any]:

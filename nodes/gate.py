@@ -131,7 +131,7 @@ def _with_measured(
     That is done for one call of a tool in a message: a model could make many, and nobody has said yes.
     """
     if call.tool in judge.policy.means.measures:
-        is_first = all(each["tool"] != call.tool or each["decision"] != "ask" for each in others.values())
+        is_first = all(other["tool"] != call.tool or other["decision"] != "ask" for other in others.values())
         measured = judge.policy.measured(call, judge.context) if is_first else _NOT_MEASURED
         if measured:
             record["measured"] = measured

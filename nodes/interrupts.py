@@ -79,7 +79,7 @@ def put_question(question: Mapping[str, Any], schema: type[T]) -> T:
     Raises AnswerRefusedError for an answer of another shape, which is not saved: whoever records the node
     puts the question again, with the reason. Raises UnanswerableError.
     """
-    check_answerable(*(each["name"] for each in question["action_requests"]))
+    check_answerable(*(request["name"] for request in question["action_requests"]))
     whole = AfterValidator(partial(_refuse_unseen, question))
     read = Annotated[schema, BeforeValidator(partial(_read_inbox_answer, question)), whole]  # type: ignore[valid-type]
     try:
@@ -118,7 +118,7 @@ def _read_inbox_answer(question: Mapping[str, Any], answer: Any) -> Any:
     requests = question["action_requests"]
     if len(answer) != len(requests):
         raise ValueError(f"there are {len(requests)} calls to answer, and {len(answer)} answers")
-    takes_words = any("respond" in each["allowed_decisions"] for each in question["review_configs"])
+    takes_words = any("respond" in config["allowed_decisions"] for config in question["review_configs"])
     pairs = zip(answer, requests, strict=True)
     return {"decisions": [_decision_of(each, request, takes_words=takes_words) for each, request in pairs]}
 

@@ -83,7 +83,10 @@ def load(
             skills.snapshots.refer(skill.digest, invocation.address)
     update = AgentUpdate(messages=[message], skills_loaded={}, skill_resources={})
     for order, (skill, listing) in enumerate(loaded, start=admission["order"]):
-        files = [ResourceRecord(path=each.path, type=each.type, size=each.size) for each in listing.resources]
+        files = [
+            ResourceRecord(path=resource.path, type=resource.type, size=resource.size)
+            for resource in listing.resources
+        ]
         resources = SkillResources(order=order, files=files, omitted=listing.omitted)
         entry = _ledger_entry(skill, admission, order, max_body_lines)
         entry["user"] = caller_of(runtime)
@@ -124,7 +127,7 @@ def _read(ref: SkillRef, registry: Registry, policy: Policy, context: Context) -
 
 def _told(skill: Skill, listing: ResourceListing) -> str:
     facts = skill.metadata
-    files = summarize(each.type for each in listing.resources)
+    files = summarize(resource.type for resource in listing.resources)
     text = f"Loaded {facts.name}: {count(skill.lines, 'line')}, {files}."
     said = (("License", facts.license), ("Compatibility", facts.compatibility))
     notes = [f"{label}: {one_line(value, _MAX_NOTE).rstrip('.')}." for label, value in said if value]

@@ -177,7 +177,7 @@ class ModelRequests:
         shown = with_breakpoints(rendered.messages, style) if style else rendered.messages
         waiting = Waiting(model, shown, arguments)
         # Where answers are JSON, none of them is meant as a call.
-        named = {each.name for each in skills.complete.skills} if skills else set()
+        named = {skill.name for skill in skills.complete.skills} if skills else set()
         callables = () if self.form else {*self.tools, LOAD_SKILL, *named}
         reply = yield from self.reply(state, runtime, str(chosen), waiting, calls, callables)
         own = without_calls_of(reply.message, self.provider_tools)
@@ -374,6 +374,6 @@ def _has_address(system: str, state: AgentState, messages: Sequence[AnyMessage])
     As with Claude's web fetch, a model does not make one up: a small real one did, for files that are here.
     """
     loaded = (each["instructions"] for each in (state.get("skills_loaded") or {}).values())
-    texts = (text.lower() for text in (system, *loaded, *(str(each.text) for each in messages)))
+    texts = (text.lower() for text in (system, *loaded, *(str(message.text) for message in messages)))
     # The pattern alone takes five times as long, and a long thread has half a megabyte.
     return any(any(mark in text for mark in _MARKS) and _ADDRESS.search(text) for text in texts)

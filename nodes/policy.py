@@ -213,7 +213,7 @@ class Policy:
         excluded, only = self._narrowed(context)
         if not any(entry.names(LOAD_SKILL) for entry in (*self.excluded, *excluded, *(only or ()))):
             return frozenset()
-        return frozenset(each.name for each in catalog.skills if self.skill_refusal(each, context))
+        return frozenset(skill.name for skill in catalog.skills if self.skill_refusal(skill, context))
 
     def _narrowed(self, context: Context) -> tuple[tuple[Entry, ...], tuple[Entry, ...] | None]:
         """Return what the caller left out, and what alone the caller lets pass (None: everything)."""

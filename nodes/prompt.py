@@ -157,7 +157,7 @@ def _sendable(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 def _all_calls(message: AIMessage) -> list[ToolCall]:
     unread = [
-        tool_call(name=each["name"] or "", args={}, id=each["id"]) for each in message.invalid_tool_calls
+        tool_call(name=call["name"] or "", args={}, id=call["id"]) for call in message.invalid_tool_calls
     ]
     return [*message.tool_calls, *unread]
 
@@ -186,7 +186,7 @@ def render(
         texts.setdefault(skill["call_id"], []).append(text)
         for call_id, words in arguments.items():
             texts.setdefault(call_id, []).append(skill_text(skill, None, words))
-    expanded = [_receipt(each, texts) for each in messages]
+    expanded = [_receipt(message, texts) for message in messages]
     start: list[AnyMessage] = [SystemMessage(head)]
     if texts:  # Skills whose receipt is not in the transcript any more.
         rest = [text for group in texts.values() for text in group]
@@ -220,8 +220,12 @@ def _arguments_given(
     A receipt is a part of it: a call that was refused activated nothing. What stands before the call that
     loaded a skill is of an earlier load. Where a skill is loaded anew, the newest arguments hold (None).
     """
-    receipts = {each.tool_call_id for each in messages if isinstance(each, ToolMessage) and is_receipt(each)}
-    made = (each.tool_calls for each in messages if isinstance(each, AIMessage))
+    receipts = {
+        message.tool_call_id
+        for message in messages
+        if isinstance(message, ToolMessage) and is_receipt(message)
+    }
+    made = (message.tool_calls for message in messages if isinstance(message, AIMessage))
     calls = [
         call for group in made for call in group if call["name"] == LOAD_SKILL and call["id"] in receipts
     ]
@@ -260,7 +264,7 @@ def earlier_turns(history: History, plan: PlanRecord | None = None) -> list[AnyM
 
 def catalog_text(listing: CatalogListing) -> str:
     """Return the catalog, one line a skill, closed against markup in names and descriptions."""
-    lines = [_catalog_line(each.skill, each.description) for each in listing.lines]
+    lines = [_catalog_line(line.skill, line.description) for line in listing.lines]
     if listing.omitted:
         lines.append(
             f"[{len(listing.lines)} of {listing.total} skills shown. The others can be found with "
@@ -310,7 +314,7 @@ def skill_text(skill: LoadedSkill, resources: SkillResources | None, arguments: 
     text = f'<skill name="{name}" source="{escape_markup(skill["source"])}">\n{body}\n</skill>'
     if resources is None or not resources["files"]:
         return text
-    files = [_safe(f"{each['path']} ({each['type']}, {_size(each['size'])})") for each in resources["files"]]
+    files = [_safe(f"{file['path']} ({file['type']}, {_size(file['size'])})") for file in resources["files"]]
     if resources["omitted"]:
         files.append(f"[{resources['omitted']} more files are not listed]")
     return "\n".join([text, f'<skill_resources name="{name}">', *files, "</skill_resources>"])
@@ -325,7 +329,9 @@ def step_note(messages: Sequence[AnyMessage], state: AgentState, limits: Limits,
     results = [*takewhile(lambda each: isinstance(each, ToolMessage), reversed(messages))]
     if not results:
         return ""
-    lines = [escape_markup(rule) for rule in rules] if any(each.name in _LOADING for each in results) else []
+    lines = (
+        [escape_markup(rule) for rule in rules] if any(result.name in _LOADING for result in results) else []
+    )
     counts = counts_of_turn(state)
     budgets = {
         "model call": (limits.max_model_calls, counts["model_calls"]),
@@ -360,8 +366,8 @@ def plan_text(plan: PlanRecord) -> str:
     lines += [
         f"{marks[step['status']]} {_safe(step['id'])}. {_safe(step['title'])}" for step in plan["steps"]
     ]
-    lines += [f"Assumption: {_safe(each)}" for each in plan["assumptions"]]
-    lines += [f"Constraint: {_safe(each)}" for each in plan["constraints"]]
+    lines += [f"Assumption: {_safe(assumption)}" for assumption in plan["assumptions"]]
+    lines += [f"Constraint: {_safe(constraint)}" for constraint in plan["constraints"]]
     return "\n".join(lines)
 
 
@@ -371,8 +377,8 @@ def too_large(state: AgentState, tokens: int, model: str, window: int) -> AIMess
     skills = active_skills(state.get("skills_loaded")).values()
     parts = [f"your message about {tokens_of([request]):,}"] if request else []
     if skills:
-        parts.append(f"the loaded skills about {sum(tokens_in(each['instructions']) for each in skills):,}")
-    names = ", ".join(sorted(each["name"] for each in skills))
+        parts.append(f"the loaded skills about {sum(tokens_in(skill['instructions']) for skill in skills):,}")
+    names = ", ".join(sorted(skill["name"] for skill in skills))
     fewer = f"unload a skill with /unload NAME (loaded: {names}); " if skills else ""
     return AIMessage(
         f"I could not ask the model: it would have to read about {tokens:,} tokens, and {model} reads "

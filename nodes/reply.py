@@ -144,7 +144,9 @@ class ReplyWatch(BaseCallbackHandler):
     @override
     def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
         generations = [each for group in response.generations for each in group]
-        for message in (each.message for each in generations if isinstance(each, ChatGeneration)):
+        for message in (
+            generation.message for generation in generations if isinstance(generation, ChatGeneration)
+        ):
             if isinstance(message, AIMessage) and message.usage_metadata:
                 self.usage = add_usage(self.usage, message.usage_metadata)
 
@@ -162,8 +164,8 @@ class ReplyWatch(BaseCallbackHandler):
             for run in self._runs.values()
             if run.pieces
         ]
-        calls = [each for run in runs for each in add_ai_message_chunks(*run).tool_call_chunks]
-        return [RawCall(each["name"] or "", each["id"], each["args"] or "") for each in calls]
+        calls = [chunk for run in runs for chunk in add_ai_message_chunks(*run).tool_call_chunks]
+        return [RawCall(call["name"] or "", call["id"], call["args"] or "") for call in calls]
 
     def _run(self, run_id: UUID) -> _ModelRun:
         return self._runs.setdefault(run_id, _ModelRun())
@@ -217,8 +219,8 @@ def as_arrived(message: AIMessage) -> AIMessage:
         return message
     if message.tool_calls or message.invalid_tool_calls:
         cut = [
-            _unreadable(each, json.dumps(each["args"], ensure_ascii=False), fault)
-            for each in message.tool_calls
+            _unreadable(call, json.dumps(call["args"], ensure_ascii=False), fault)
+            for call in message.tool_calls
         ]
         invalid = [*cut, *message.invalid_tool_calls]
         return message.model_copy(update={"tool_calls": [], "invalid_tool_calls": invalid})

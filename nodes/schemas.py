@@ -22,7 +22,7 @@ def load_skill_schema(catalog: Catalog, names: Sequence[str]) -> dict[str, Any]:
     """
     properties: dict[str, Any] = {"name": {"type": "string"}}
     known = frozenset(names)
-    listed = [each for each in catalog.skills if each.name in known]
+    listed = [skill for skill in catalog.skills if skill.name in known]
     twins = {
         each.name: (each.source, *hidden)
         for each in listed

@@ -278,7 +278,7 @@ def _place(ref: SkillRef, version: SkillRef | None) -> SkillPlace:
 
 
 def _questions(requests: Sequence[SkillRequest], admissions: Sequence[Admission]) -> dict[str, VerdictRecord]:
-    admitted = {each["call_id"] for each in admissions}
+    admitted = {admission["call_id"] for admission in admissions}
     questions: dict[str, VerdictRecord] = {}
     for request in requests:
         if request.asker != "operator" or request.call["id"] not in admitted:
@@ -299,8 +299,10 @@ def _reloads(state: AgentState, on_change: OnChange, registry: Registry) -> Iter
     """Yield a request for every loaded skill that changed on disk, unless a person rejected the change."""
     if on_change == "pin":
         return
-    answers = [each for each in (state.get("grants") or {}).values() if each["tool"] == LOAD_SKILL]
-    rejected = [each["args"] for each in answers if each["decision"] == "reject" and not each["revoked"]]
+    answers = [grant for grant in (state.get("grants") or {}).values() if grant["tool"] == LOAD_SKILL]
+    rejected = [
+        answer["args"] for answer in answers if answer["decision"] == "reject" and not answer["revoked"]
+    ]
     ledger = state.get("skills_loaded") or {}
     for changed in state["catalog"].get("changed") or []:
         args = {"name": changed["name"], "digest": changed["digest"][:12]}

@@ -49,7 +49,7 @@ def has_bound_tools(model: ModelRunnable) -> bool:
 def changed_inside(model: ModelRunnable, change: Callable[[Any], ModelRunnable]) -> ModelRunnable:
     """Return the same Runnable with each chat model in it changed, say one with tools."""
     if isinstance(model, RunnableWithFallbacks):
-        first, *others = (changed_inside(each, change) for each in model.runnables)
+        first, *others = (changed_inside(runnable, change) for runnable in model.runnables)
         return model.model_copy(update={"runnable": first, "fallbacks": others})
     if isinstance(model, RunnableBindingBase):
         return model.model_copy(update={"bound": changed_inside(model.bound, change)})
@@ -68,10 +68,10 @@ def with_tools(chat: Any, tools: Sequence[BaseTool | dict[str, Any]], **beside: 
     `bind_tools` of Gemini's package reads a list with such a tool another way: with arguments that no model
     gives, and a warning for each part of each schema.
     """
-    bare = [each for each in tools if isinstance(each, dict) and not each.keys() & _READ_AS_TOOLS]
+    bare = [tool for tool in tools if isinstance(tool, dict) and not tool.keys() & _READ_AS_TOOLS]
     if not bare:
         return cast("ModelRunnable", chat.bind_tools(tools, **beside))
-    bound = chat.bind_tools([each for each in tools if each not in bare], **beside)
+    bound = chat.bind_tools([tool for tool in tools if tool not in bare], **beside)
     given = bound.kwargs["tools"] if isinstance(bound, RunnableBindingBase) else []
     return cast("ModelRunnable", bound.bind(tools=[*given, *bare]))
 

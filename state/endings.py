@@ -73,7 +73,7 @@ def word_in(metadata: Mapping[str, Any]) -> str:
     words = [details.get("reason")] if isinstance(details, Mapping) else []
     words += [metadata.get(name) for name in _FIELDS]
     words += ["complete"] if metadata.get("done") is True else []  # Early releases of Ollama say no more.
-    return next((each for each in words if isinstance(each, str) and each), "")
+    return next((word for word in words if isinstance(word, str) and word), "")
 
 
 def fault_of(message: AIMessage | None) -> str:
@@ -85,7 +85,7 @@ def refusal_of(message: AIMessage) -> str:
     """Return what the model said to refuse, where its provider tells that apart from an answer."""
     blocks = message.content if isinstance(message.content, list) else ()
     texts = [
-        each.get("refusal") for each in blocks if isinstance(each, dict) and each.get("type") == "refusal"
+        block.get("refusal") for block in blocks if isinstance(block, dict) and block.get("type") == "refusal"
     ]
     return "".join(str(each) for each in [message.additional_kwargs.get("refusal"), *texts] if each)
 

@@ -104,8 +104,8 @@ def in_call_order(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
 
 def has_background_commands(messages: Sequence[AnyMessage]) -> bool:
     """Return whether the transcript has a call that starts a command in the background."""
-    replies = (each for each in messages if each.type == "ai" and isinstance(each, AIMessage))
-    return any(call["args"].get("background") for each in replies for call in each.tool_calls)
+    replies = (message for message in messages if message.type == "ai" and isinstance(message, AIMessage))
+    return any(call["args"].get("background") for reply in replies for call in reply.tool_calls)
 
 
 def last_ai(messages: Sequence[AnyMessage]) -> AIMessage | None:

@@ -29,7 +29,8 @@ def is_direct_result(messages: Sequence[AnyMessage], direct: Collection[str]) ->
     """
     results = [*takewhile(lambda each: isinstance(each, ToolMessage), reversed(messages))]
     return bool(results) and all(
-        isinstance(each, ToolMessage) and each.status == "success" and each.name in direct for each in results
+        isinstance(result, ToolMessage) and result.status == "success" and result.name in direct
+        for result in results
     )
 
 

@@ -140,9 +140,9 @@ def _data(case: EvalCase, trajectory: Trajectory, workspace: Path) -> str:
     answers = enumerate(trajectory.answers, 1)
     parts += [f"Answer {number}:\n{cut(text, MAX_ANSWER)}" for number, text in answers] or ["Answer: (none)"]
     calls = []
-    for each in trajectory.calls[:MAX_CALLS]:
-        args = one_line(json.dumps(each.args, ensure_ascii=False, default=str), 300)
-        calls.append(f"- {each.tool}({args}): {each.status}")
+    for call in trajectory.calls[:MAX_CALLS]:
+        args = one_line(json.dumps(call.args, ensure_ascii=False, default=str), 300)
+        calls.append(f"- {call.tool}({args}): {call.status}")
     parts.append("Calls of tools:\n" + ("\n".join(calls) or "(none)"))
     parts += [_file(workspace, path) for path in list(trajectory.files)[:MAX_FILES]]
     return visible("\n\n".join(parts), "prose")
@@ -167,11 +167,13 @@ def _vote(text: str, rubric: Rubric, number: int) -> dict[int, Vote]:
         points = msgspec.json.decode(match[0], type=dict[str, list[_JudgeVerdict]]).get("points", [])
     except msgspec.MsgspecError as error:
         raise ValueError(f"its JSON is not what was asked for ({error})") from error
-    if sorted(each.point for each in points) != list(range(1, len(order) + 1)):
+    if sorted(point.point for point in points) != list(range(1, len(order) + 1)):
         raise ValueError(f"it judged {len(points)} of {len(order)} points, or others")
     return {
-        order[each.point - 1]: Vote(passed=each.holds, reason=cut(visible(each.reason, "prose"), _MAX_REASON))
-        for each in points
+        order[point.point - 1]: Vote(
+            passed=point.holds, reason=cut(visible(point.reason, "prose"), _MAX_REASON)
+        )
+        for point in points
     }
 
 

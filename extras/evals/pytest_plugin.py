@@ -151,8 +151,8 @@ def _story(result: "EvalResult") -> str:
 
     lines = [
         f"{result.outcome}: {result.error}" if result.error else "",
-        *(f"{each.text} {each.evidence}".strip() for each in result.checks if not each.passed),
-        f"Calls: {', '.join(each.tool for each in result.trajectory.calls) or 'none'}",
+        *(f"{check.text} {check.evidence}".strip() for check in result.checks if not check.passed),
+        f"Calls: {', '.join(call.tool for call in result.trajectory.calls) or 'none'}",
         f"The answer: {result.trajectory.answer[:_ANSWER]}",
         f"To see all of it: skills-agent threads show {result.thread}",
     ]

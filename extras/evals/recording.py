@@ -268,7 +268,7 @@ def _named(value: Any, names: Names) -> Any:
     if not isinstance(value, list | tuple):
         return value
     parts = [_named(each, names) for each in value if each != CACHE_POINT]
-    texts = [each["text"] for each in parts if isinstance(each, dict) and set(each) == {"type", "text"}]
+    texts = [part["text"] for part in parts if isinstance(part, dict) and set(part) == {"type", "text"}]
     if not texts or len(texts) != len(parts):
         return parts
     return texts[0] if len(texts) == 1 else texts

@@ -38,7 +38,7 @@ def new_head(
 
     Raises NoCasesError, and EvalError for a file that cannot be read.
     """
-    where = tuple(Path(each).absolute() for each in places) or (settings.workspace,)
+    where = tuple(Path(place).absolute() for place in places) or (settings.workspace,)
     sets = read_all(where)
     cases = tuple(case for each in sets for case in each.cases)
     skipped = [sentence for each in sets for sentence in each.skipped]

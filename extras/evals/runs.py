@@ -130,5 +130,5 @@ def missing(head: RunHead, results: Iterable[EvalResult]) -> int:
 
 
 def _waiting(head: RunHead, results: Iterable[EvalResult]) -> list[RunTask]:
-    known = {each.key for each in results}
+    known = {result.key for result in results}
     return [task for task in tasks_of(head) if task.key not in known]

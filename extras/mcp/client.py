@@ -146,15 +146,15 @@ class McpServers:
         def join(server: str, definitions: Sequence[ToolDefinition]) -> list[str]:
             tools = [
                 mcp_tool(
-                    each,
-                    partial(self.start_call, server, each.tool, seconds=settings.tool_timeout),
+                    definition,
+                    partial(self.start_call, server, definition.tool, seconds=settings.tool_timeout),
                     cancellation,
                     images=settings.read_images,
                 )
-                for each in definitions
+                for definition in definitions
             ]
             refused = offered.join(tools, instead_of=joined.get(server, frozenset()))
-            joined[server] = frozenset(each.name for each in tools).difference(refused)
+            joined[server] = frozenset(tool.name for tool in tools).difference(refused)
             return [f"{name}: the host has a tool of that name" for name in refused]
 
         self.join = join
@@ -252,7 +252,7 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
 
 def _close(loop: _LoopThread, connections: Sequence[Connection]) -> None:
     async def close_all() -> None:
-        await asyncio.gather(*(each.close() for each in connections))
+        await asyncio.gather(*(connection.close() for connection in connections))
 
     loop.stop(close_all)
 

@@ -278,7 +278,7 @@ class _Session:
                     streams(self.leave),
                     client_info=own,
                     cache=None,
-                    extensions=[advertise(each) for each in extensions],
+                    extensions=[advertise(extension) for extension in extensions],
                 ) as client,
             ):
                 attempt.reschedule(None)
@@ -328,7 +328,7 @@ def _plain(error: BaseException) -> Exception:
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        for each in error.exceptions:
-            yield from _leaves(each)
+        for exception in error.exceptions:
+            yield from _leaves(exception)
     else:
         yield error

@@ -74,7 +74,7 @@ def _entry(name: str, folder: Path) -> McpEntry:
     fields = json_fields(read_beneath(folder, "SKILL.md", MAX_BYTES))
     if fault := _fault(name, fields):
         raise SkillError(f"{fault}, by the specification: clients refuse a whole list for one that is not")
-    if len(files) > MAX_FILES or sum(each.size for each in files.values()) > MAX_BYTES:
+    if len(files) > MAX_FILES or sum(file.size for file in files.values()) > MAX_BYTES:
         raise SkillError(
             f"it has more than {MAX_FILES} files, or {MAX_BYTES:,} bytes, which MCP does not take"
         )

@@ -154,11 +154,11 @@ def _check_declared(client: "Client") -> None:
 
 
 def _add(skills: list[Any], found: dict[str, McpEntry], faults: list[str]) -> None:
-    for each in skills:
+    for skill in skills:
         if len(found) > MAX_SKILLS or len(faults) > MAX_FAULTS:
             return
         try:
-            entry = read_entry(each)
+            entry = read_entry(skill)
         except McpEntryError as error:
             faults.append(str(error))
             continue

@@ -212,9 +212,9 @@ class McpSource:
             SkillEntry(uri, each.entry.name, each.stamp, each.entry.skill_file.size)
             for uri, each in sorted(skills.items())
         )
-        stamps = {each.stamp for each in skills.values()}
+        stamps = {skill.stamp for skill in skills.values()}
         self._read = {stamp: content for stamp, content in self._read.items() if stamp in stamps}
-        reports = tuple(self._diagnostic("mcp-entry", visible_line(each)) for each in faults)
+        reports = tuple(self._diagnostic("mcp-entry", visible_line(fault)) for fault in faults)
         self._skills = skills
         return Scan(found, reports)
 

@@ -175,7 +175,7 @@ def _of_requires(value: Value, said: str) -> Iterator[Need]:
         plain = key.lower().replace("-", "_")
         if plain in _ANY:
             first, *rest = [
-                need.name for each in _texts(names) if (need := need_of("program", each, said))
+                need.name for text in _texts(names) if (need := need_of("program", text, said))
             ] or [""]
             if first:
                 yield Need("program", first, instead=tuple(rest), said=said)
@@ -183,7 +183,7 @@ def _of_requires(value: Value, said: str) -> Iterator[Need]:
             if kind == "python" and isinstance(names, str) and (least := _version_of_python(names)):
                 yield Need("program", "python", least, said=said)
             else:
-                yield from (need for each in _texts(names) if (need := need_of(kind, each, said)))
+                yield from (need for text in _texts(names) if (need := need_of(kind, text, said)))
 
 
 def _version_of_python(text: str) -> str:

@@ -149,7 +149,7 @@ class Environments:
         content = {
             "environment": resolved.digest,
             "needs": sorted(each.text for each in _of_kind(needs, resolved.kind)),
-            "learned": [structs.asdict(each) for each in needs if each.said == LEARNED],
+            "learned": [structs.asdict(need) for need in needs if need.said == LEARNED],
             "skills": [{"name": skill.name, "path": skill.path}] if skill else [],
         }
         draft.write_text(json.dumps(content), encoding="utf-8")

@@ -74,7 +74,9 @@ def gather_now(folder: Path, skill_file: str = "SKILL.md", plugin: Path | None =
     except SnapshotError:
         return ()
     own = {part.removesuffix(".py") for each in around for part in each.path.split("/")}
-    paths = [each.path for each in members if each.kind != "link" and "node_modules/" not in each.path]
+    paths = [
+        member.path for member in members if member.kind != "link" and "node_modules/" not in member.path
+    ]
     read = _reader(folder)
     declared, instructions = _skill_file(read(skill_file))
     scripts = [path for path in paths if _NOT_RUN.isdisjoint(path.lower().split("/")[:-1])][:MAX_FILES]
@@ -87,7 +89,7 @@ def gather_now(folder: Path, skill_file: str = "SKILL.md", plugin: Path | None =
     texts = {path: read(path) for path in scripts if Path(path).suffix.lower() in _PROGRAMS}
     needs += _of_scripts(needs, own, texts)
     needs += _imported_of_node(needs, texts)
-    brought = {match[1] for each in members if (match := _BROUGHT.match(each.path))}
+    brought = {match[1] for member in members if (match := _BROUGHT.match(member.path))}
     return merged(need for need in needs if need.kind != "node" or need.name not in brought)
 
 

@@ -137,4 +137,4 @@ def certain_sources(script: Path, root: Path) -> dict[Path, str]:
 def module_beside(folder: Path, module: str) -> Path | None:
     """Return the file of a module in a folder; None where there is none."""
     files = (folder / f"{module}.py", folder / module / "__init__.py")
-    return next((each for each in files if each.is_file()), None)
+    return next((file for file in files if file.is_file()), None)

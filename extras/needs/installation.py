@@ -36,7 +36,7 @@ class Installation:
     @property
     def listed(self) -> list[Package]:
         """Return its packages, by kind and name."""
-        return [each for one in self.resolved for each in one.packages]
+        return [package for one in self.resolved for package in one.packages]
 
     def carry_out(
         self,

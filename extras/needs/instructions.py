@@ -90,9 +90,9 @@ def needs_shown(text: str, file: str) -> Iterator[Need]:
 def _packages_of(command: str, said: str) -> Iterator[Need]:
     """Yield the packages that a command installs for all of this machine's scripts; most install none."""
     if match := _PIP.match(command):
-        yield from (need for each in words_of(match["rest"]) if (need := requirement(each, said)))
+        yield from (need for word in words_of(match["rest"]) if (need := requirement(word, said)))
     elif match := _NPM.match(command):
-        yield from (need for each in words_of(match["rest"]) if (need := node_package(each, said)))
+        yield from (need for word in words_of(match["rest"]) if (need := node_package(word, said)))
 
 
 def words_of(text: str) -> list[str]:

@@ -33,8 +33,10 @@ def kept_environments(environments: Environments) -> Iterator[KeptFolder]:
 
 
 def _kept(place: Path, approvals: _Approvals, environments: Environments) -> KeptFolder:
-    skills = sorted({skill["name"] for each in approvals.values() for skill in each.get("skills", [])})
-    needs = sorted({text for each in approvals.values() for text in each.get("needs", [])})
+    skills = sorted(
+        {skill["name"] for approval in approvals.values() for skill in approval.get("skills", [])}
+    )
+    needs = sorted({text for approval in approvals.values() for text in approval.get("needs", [])})
     is_needed = any(_is_needed(file, each, environments) for file, each in approvals.items())
     return KeptFolder(
         f"packages/{place.name[:_SHOWN]}",

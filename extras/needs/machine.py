@@ -10,8 +10,7 @@ from skills_agent.needs.environments import KINDS, Environments
 from skills_agent.needs.failures import diagnosed
 from skills_agent.needs.installation import Installation, prepare
 from skills_agent.needs.kept_environments import kept_environments
-from skills_agent.needs.machine_state import OwnMachine
-from skills_agent.needs.machine_state import sentence
+from skills_agent.needs.machine_state import OwnMachine, sentence
 from skills_agent.needs.packages import InstallError
 from skills_agent.skills.machine import Diagnosis, KeptFolder, Missing, Prepared, UnknownMachine
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult

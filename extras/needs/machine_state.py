@@ -154,7 +154,7 @@ class OwnMachine:
     def _absent(self, request: ScriptRequest, root: Path, sources: Mapping[Path, str]) -> list[str]:
         folders = site_folders(request.python) if request.python else self._folders(request.packages)
         imports = [each.module for text in sources.values() for each in imports_of(text) if each.is_certain]
-        absent = [each for each in dict.fromkeys(imports) if not PathFinder.find_spec(each, list(folders))]
+        absent = [name for name in dict.fromkeys(imports) if not PathFinder.find_spec(name, list(folders))]
         if any("sys.path" in text for text in sources.values()):  # it looks for modules elsewhere
             absent = [each for each in absent if each in DISTRIBUTIONS]
         if not request.packages and not request.python:  # a package in development: only its finder knows

@@ -139,7 +139,7 @@ class PackageTools:
         entries = absolute_entries(self.environment.get("PATH") or os.defpath).split(os.pathsep)
         roots = [self.workspace, self.workspace.resolve()] if self.workspace else []
         return os.pathsep.join(
-            each for each in entries if not any(map(Path(os.path.realpath(each)).is_relative_to, roots))
+            entry for entry in entries if not any(map(Path(os.path.realpath(entry)).is_relative_to, roots))
         )
 
 

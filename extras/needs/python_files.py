@@ -40,8 +40,8 @@ def project_needs(text: str, file: str) -> Iterator[Need]:
 
 def script_needs(text: str, file: str) -> Iterator[Need]:
     """Yield the needs of a script's PEP 723 block."""
-    for each in inline_dependencies(text)[:_MAX_LINES]:
-        if need := requirement(each, file):
+    for dependency in inline_dependencies(text)[:_MAX_LINES]:
+        if need := requirement(dependency, file):
             yield need
 
 
@@ -59,7 +59,7 @@ def requirement(text: str, said: str) -> Need | None:
     plain = need_of("python", parsed.name, said)
     if parsed.url or plain is None:
         return None
-    extras = tuple(sorted(each for each in parsed.extras if need_of("python", each, said)))
+    extras = tuple(sorted(extra for extra in parsed.extras if need_of("python", extra, said)))
     marker = str(parsed.marker or "")
     return Need("python", plain.name, str(parsed.specifier), extras=extras, marker=marker, said=said)
 

@@ -96,11 +96,11 @@ def _uv(tools: PackageTools, step: str) -> str:
 
 
 def _text(packages: Sequence[Package]) -> str:
-    if unknown := next((each for each in packages if not each.hashes), None):
+    if unknown := next((package for package in packages if not package.hashes), None):
         raise InstallError("resolved", f"the index has no hash of {unknown.name} {unknown.version}.")
     lines = [
-        " ".join([f"{each.name}=={each.version}", *(f"--hash={digest}" for digest in each.hashes)])
-        for each in sorted(packages)
+        " ".join([f"{package.name}=={package.version}", *(f"--hash={digest}" for digest in package.hashes)])
+        for package in sorted(packages)
     ]
     return "\n".join(lines) + "\n"
 

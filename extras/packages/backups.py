@@ -66,7 +66,7 @@ class Backups:
             remove_tree(left)
         newest, *others = self.of(place.name)
         equal = [old for old in others if (old.digest, old.locked) == (newest.digest, newest.locked)]
-        for old in (*equal, *[each for each in others if each not in equal][KEPT - 1 :]):
+        for old in (*equal, *[other for other in others if other not in equal][KEPT - 1 :]):
             # Nobody reads it any more, wherever this is killed.
             remove_tree(old.folder.parent.rename(above / f"{_DRAFT}{old.folder.parent.name}"))
         return newest

@@ -97,14 +97,14 @@ def from_git(wanted: Selection) -> Offer:
     paths = ("--", address.path) if address.path else ()
     listing = git.run("ls-tree", "-r", "-l", "-z", "--full-tree", commit, *paths, most=_MAX_LISTING)
     files = _of_skills([_listed(line) for line in listing.split(b"\0") if line])
-    if len(files) > limits.max_files or sum(each.size for each in files) > limits.max_bytes:
+    if len(files) > limits.max_files or sum(file.size for file in files) > limits.max_bytes:
         bound = f"{limits.max_files:,} files or {limits.max_bytes:,} bytes"
         raise OfferError(address.text, f"its skills have more than {bound}: name a folder in it")
     tree = wanted.into / "tree"
     try:
         (tree / address.path if files else tree).mkdir(parents=True)
         with tempfile.TemporaryFile() as ids, tempfile.TemporaryFile() as blobs:
-            ids.writelines(each.id + b"\n" for each in files if each.mode != b"160000")
+            ids.writelines(file.id + b"\n" for file in files if file.mode != b"160000")
             ids.seek(0)
             most = 2 * limits.max_bytes + 100 * len(files)
             git.run("cat-file", "--batch", most=most, given=ids, output=blobs)
@@ -198,7 +198,7 @@ def _listed(line: bytes) -> _File:
 
 def _of_skills(files: list[_File]) -> list[_File]:
     """Return what is in folders with a SKILL.md: the rest of a repository may be large, and odd."""
-    places = [PurePosixPath(each.path) for each in files]
+    places = [PurePosixPath(file.path) for file in files]
     tops = {each.parent for each in places if each.name.upper() == SKILL_FILE.upper()}
     return [each for each, place in zip(files, places, strict=True) if not tops.isdisjoint(place.parents)]
 

@@ -119,9 +119,11 @@ def plan_rollback(target: Target, name: str, version: str, draft: Path) -> Chang
         raise PackageError(f"{visible_line(name)} is no name of a skill.")
     found, before = target.found(name), read_lock(target.folder).get(name)
     backups = [each for each in target.backups.of(name) if _DIGEST.fullmatch(each.digest)]
-    wanted = [each for each in backups if each.digest != found and each.digest.startswith(version.lower())]
+    wanted = [
+        backup for backup in backups if backup.digest != found and backup.digest.startswith(version.lower())
+    ]
     if not wanted:
-        kept = list_names([each.digest[:12] for each in backups]) if backups else "none"
+        kept = list_names([backup.digest[:12] for backup in backups]) if backups else "none"
         other = f"version {version}" if version else "other version"
         raise PackageError(f"{name} is left as it is: no {other} of it is kept in backups ({kept}).")
     skill = _copied(wanted[0], draft, target)
@@ -158,9 +160,9 @@ def install(
                 raise PackageError(f"{each.name} is left as it is: {each.obstacle}.")
             if target.found(each.name) != each.found or lock.get(each.name) != each.before:
                 raise PackageError(f"{each.name} was changed while this was shown; look at it again.")
-        changed = {each.name: each.after for each in changes}
+        changed = {change.name: change.after for change in changes}
         after = {name: each for name, each in {**lock, **changed}.items() if each is not None}
-        todo = [each for each in changes if each.kind != "same"]
+        todo = [change for change in changes if change.kind != "same"]
         if not todo and after == lock:
             return ()
         keep = target.backups.keep

@@ -119,12 +119,12 @@ def parse_lock(raw: bytes, file: Path) -> Lock:
         skills = msgspec.convert(read.get("skill", []), list[LockedSkill])
     except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, and of a value that does not fit
         raise _unusable(file, f"it cannot be read: {visible_line(str(error))}") from error
-    for each in skills:
-        if not is_spec_name(each.name):
-            raise _unusable(file, f"{visible_line(each.name)} is no name of a skill")
-        if not _DIGEST.fullmatch(each.digest):
-            raise _unusable(file, f"the digest of {each.name} is none")
-    by_name = {each.name: each for each in skills}
+    for skill in skills:
+        if not is_spec_name(skill.name):
+            raise _unusable(file, f"{visible_line(skill.name)} is no name of a skill")
+        if not _DIGEST.fullmatch(skill.digest):
+            raise _unusable(file, f"the digest of {skill.name} is none")
+    by_name = {skill.name: skill for skill in skills}
     if len(by_name) < len(skills):
         raise _unusable(file, "it has two skills of one name")
     return by_name

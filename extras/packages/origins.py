@@ -56,7 +56,9 @@ def typed_hosts(state: Path) -> frozenset[str]:
 
 def note_typed(state: Path, addresses: Iterable[Address]) -> None:
     """Note the hosts of addresses that the user typed: locks may name them from now on."""
-    new = {_host_of(each) for each in addresses if each.is_typed and not each.is_near} - typed_hosts(state)
+    new = {
+        _host_of(address) for address in addresses if address.is_typed and not address.is_near
+    } - typed_hosts(state)
     if lines := "".join(f"{each}\n" for each in sorted(new - {""})):
         with suppress(OSError):
             make_own(state / "typed")

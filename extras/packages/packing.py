@@ -61,7 +61,7 @@ def pack(folder: Path, file: Path, limits: ContentLimits = ContentLimits()) -> P
             str(file), f"it would lie in the skill {folder.name}, and be a part of it; say -o FILE"
         )
     _check_skill(folder)
-    if error := next((each for each in lint(folder).findings if each.severity == "error"), None):
+    if error := next((finding for finding in lint(folder).findings if finding.severity == "error"), None):
         raise not_packed(folder.name, f"skills lint finds errors: {error.message.rstrip('.')}")
     if not is_spec_name(folder.name):  # other validators take letters of other scripts
         raise not_packed(folder.name, f"it could not be installed: its name has to be {NAME_RULE}")
@@ -120,9 +120,9 @@ def _manifest(folder: Path, digests: list[MemberDigest], before: Manifest | None
 def _write_zip(file: IO[bytes], copy: Path, limits: ContentLimits) -> None:
     """Write a zip of which every byte follows from its content, in the order of the paths' bytes."""
     entries = {MANIFEST_FILE: ("file", (copy / MANIFEST_FILE).read_bytes())}
-    for each in list_contents(copy, limits):
-        raw = os.fsencode(each.link) if each.kind == "link" else (copy / each.path).read_bytes()
-        entries[each.path] = (each.kind, raw)
+    for content in list_contents(copy, limits):
+        raw = os.fsencode(content.link) if content.kind == "link" else (copy / content.path).read_bytes()
+        entries[content.path] = (content.kind, raw)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for path in sorted(entries, key=os.fsencode):
             kind, raw = entries[path]

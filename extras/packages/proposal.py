@@ -79,7 +79,7 @@ def draft(
         raise _refused(shown, f"a name has {NAME_RULE}")
     found, before = target.found(name), read_lock(target.folder).get(name)
     if reason := _untouchable(target.folder / name, found, before, known, vouched):
-        taken = {*known, *(each.name for each in target.folder.glob("*"))}
+        taken = {*known, *(path.name for path in target.folder.glob("*"))}
         raise _refused(
             name, f"{reason}, and is not changed in place. Propose {_free_name(name, taken)} instead"
         )
@@ -193,7 +193,7 @@ def _write(folder: Path, wish: ProposeSkillArguments) -> None:
         with suppress(FileNotFoundError, NotADirectoryError):
             (folder / path).unlink()
         with suppress(OSError):  # folders that are empty then
-            for above in [each for each in (folder / path).parents if each.is_relative_to(folder)][:-1]:
+            for above in [parent for parent in (folder / path).parents if parent.is_relative_to(folder)][:-1]:
                 above.rmdir()
     for path, text in wish.files.items():
         place = folder / path
@@ -203,14 +203,14 @@ def _write(folder: Path, wish: ProposeSkillArguments) -> None:
 
 def _check(folder: Path, name: str) -> None:
     """Refuse a skill that breaks the letter of the specification. Raises PackageError with what is wrong."""
-    errors = [each for each in lint(folder).findings if each.severity == "error"]
+    errors = [finding for finding in lint(folder).findings if finding.severity == "error"]
     if not errors:
         return
     told = []
-    for each in errors[:_FINDINGS]:
-        path = os.path.relpath(each.path, folder)
-        place = f"{path}:{each.line}" if each.line else path
-        told.append(cut(visible_line(f"{place}: {each.message} {each.advice}"), _SHOWN))
+    for error in errors[:_FINDINGS]:
+        path = os.path.relpath(error.path, folder)
+        place = f"{path}:{error.line}" if error.line else path
+        told.append(cut(visible_line(f"{place}: {error.message} {error.advice}"), _SHOWN))
     more = f" and {len(errors) - _FINDINGS} more" if len(errors) > _FINDINGS else ""
     listed = " ".join(told).rstrip(".")
     raise _refused(name, f"{count(len(errors), 'error')} to mend. {listed}{more}")

@@ -88,7 +88,7 @@ class ProposeSkill:
                 contents = tuple(_contents(target, change, reviewed, wish.reason, path))
         except (SkillError, OSError) as error:
             return FileChange(path, "", "", is_diff=False, digest="", fault=str(error))
-        warnings = [_warning(each) for each in reviewed.findings if each.level == "warning"]
+        warnings = [_warning(finding) for finding in reviewed.findings if finding.level == "warning"]
         if change.kind == "new" and (source := self._trusted_source()):
             warnings = [
                 f"Every skill in this folder is trusted ({code(source.label)}): this one will be, too.",
@@ -176,7 +176,7 @@ class ProposeSkill:
     @property
     def sources(self) -> list[DirectorySource]:
         """Return the sources that find skills where accepted ones are put; none, if a host brings others."""
-        return [each for each in self._folders() if os.path.realpath(each.folder) == self._own()]
+        return [folder for folder in self._folders() if os.path.realpath(folder.folder) == self._own()]
 
     def _not_of_a_skill(
         self, change_of: Callable[[Mapping[str, Any]], FileChange | None], args: Mapping[str, Any]
@@ -192,7 +192,9 @@ class ProposeSkill:
         return change
 
     def _folders(self) -> list[DirectorySource]:
-        return [each for each in self.services.library.shared.sources if isinstance(each, DirectorySource)]
+        return [
+            source for source in self.services.library.shared.sources if isinstance(source, DirectorySource)
+        ]
 
     def _own(self) -> str:
         return os.path.realpath(self.settings.workspace / OWN_FOLDER / SKILLS_FOLDER)
@@ -214,7 +216,7 @@ class ProposeSkill:
 
     def _draft(self, wish: ProposeSkillArguments, target: Target, into: Path) -> Change:
         skills = self.services.library.shared.refresh().skills
-        elsewhere = {each.name: each.source for each in skills if not _is_in(each.path, self._own())}
+        elsewhere = {skill.name: skill.source for skill in skills if not _is_in(skill.path, self._own())}
         return draft(wish, target, into, elsewhere, self._vouched)
 
     def _vouched(self, folder: Path, name: str, digest: str) -> str:
@@ -222,7 +224,7 @@ class ProposeSkill:
             return f"it is in a trusted folder ({source.label})"
         real = os.path.realpath(folder)
         try:
-            if any(each.path == real for each in self.services.trust.paths()):
+            if any(path.path == real for path in self.services.trust.paths()):
                 return "a person vouches for it, or for a version of it (skills-agent trust)"
         except TrustFileError as error:
             return f"it cannot be told whether a person vouches for it: {str(error).rstrip('.')}"
@@ -231,14 +233,16 @@ class ProposeSkill:
 
     def _trusted_source(self) -> DirectorySource | None:
         """Return the source that makes the skills of the folder trusted; None where nobody vouches for it."""
-        return next((each for each in self.sources if each.trusted), None)
+        return next((source for source in self.sources if source.trusted), None)
 
     def _review(self, target: Target, change: Change) -> Review:
-        skills = [each for each in self.services.library.shared.refresh().skills if each.name != change.name]
+        skills = [
+            skill for skill in self.services.library.shared.refresh().skills if skill.name != change.name
+        ]
         metadata = change.put.metadata
-        versions = {each.name: each.version or "" for each in skills}
+        versions = {skill.name: skill.version or "" for skill in skills}
         requires = required_of(metadata.requires if metadata else (), {}, versions, ())
-        return review(change, target.folder, {each.name: each.source for each in skills}, requires)
+        return review(change, target.folder, {skill.name: skill.source for skill in skills}, requires)
 
     def _proposed(self, runtime: ThreadRuntime, reason: str, key: str) -> Proposed:
         reply = last_ai(runtime.state.get("messages") or [])
@@ -290,8 +294,8 @@ def _contents(target: Target, change: Change, reviewed: Review, reason: str, pat
     yield Content(label, "\n".join(_facts(change, reviewed, reason)))
     for each in difference_of(change, target.folder / change.name):
         yield _file(each, change)
-    if notes := [each for each in reviewed.findings if each.level != "warning"]:
-        yield Content("Notes of the scan:", "\n".join(_fact(finding_text(each)) for each in notes[:_SHOWN]))
+    if notes := [finding for finding in reviewed.findings if finding.level != "warning"]:
+        yield Content("Notes of the scan:", "\n".join(_fact(finding_text(note)) for note in notes[:_SHOWN]))
 
 
 def _facts(change: Change, reviewed: Review, reason: str) -> Iterator[str]:

@@ -105,7 +105,7 @@ def review(change: Change, folder: Path, known: Mapping[str, str], requires: tup
         resolved_before=before.resolved if before else "",
         digest=skill.digest,
         files=len(members),
-        bytes=sum(each.status.st_size for each in members if each.kind != "link"),
+        bytes=sum(member.status.st_size for member in members if member.kind != "link"),
         scripts=dict(_scripts(skill.folder, members)),
         allowed_tools=said.allowed_tools if said else None,
         disallowed_tools=said.disallowed_tools if said else (),

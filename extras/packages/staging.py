@@ -76,7 +76,7 @@ def stage(
     for name, places in groupby(sorted(found, key=attrgetter("name", "folder")), key=attrgetter("name")):
         if not wanted.names or name in wanted.names:
             try:
-                copies.append(_only(name, [each.folder for each in places], tree, wanted))
+                copies.append(_only(name, [place.folder for place in places], tree, wanted))
             except PackageError as error:
                 reasons.append(error)
     named.pass_over(reasons, copies)
@@ -118,11 +118,11 @@ def check_contents(folder: Path, package: str, limits: ContentLimits) -> list[Me
     """
     skipped: list[str] = []
     members = list_contents(folder, limits, skipped)
-    check_names(package, (*skipped, *(each.path for each in members)))
+    check_names(package, (*skipped, *(member.path for member in members)))
     if skipped:
         reason = "it leads out of the skill or back to itself, or is no file and no folder"
         raise refused_entry(package, skipped[0], reason)
-    to_folders = [each for each in members if each.kind == "link" and (folder / each.target).is_dir()]
+    to_folders = [member for member in members if member.kind == "link" and (folder / member.target).is_dir()]
     above = {str(parent) for each in to_folders for parent in PurePosixPath(each.path).parents}
     # A program that follows links would come to no end in some of them.
     if link := next((each.path for each in to_folders if each.target in above), ""):
@@ -190,7 +190,9 @@ def _fault(skill: SkillReading, name: str, tree: Path) -> str:
     """Return why a skill is not installed as it is written; empty for one that is."""
     place = Path(skill.entry.path)
     if skill.metadata is None:
-        why = next((each.message for each in skill.diagnostics if each.severity == "error"), "")
+        why = next(
+            (diagnostic.message for diagnostic in skill.diagnostics if diagnostic.severity == "error"), ""
+        )
         return why.rstrip(".") or "it cannot be read"
     if place.name != SKILL_FILE:
         return f"its name has to be {SKILL_FILE}"
@@ -198,9 +200,11 @@ def _fault(skill: SkillReading, name: str, tree: Path) -> str:
         return f"its name has to be {NAME_RULE}"
     if reason := name_fault(name):
         return reason
-    if place.parent == tree and any(each.code in _WITHOUT_NAME for each in skill.diagnostics):
+    if place.parent == tree and any(diagnostic.code in _WITHOUT_NAME for diagnostic in skill.diagnostics):
         return "it has no name, and no folder that gives it one"
-    misread = next((each.message for each in skill.diagnostics if each.code in _MISREAD), "").rstrip(".")
+    misread = next(
+        (diagnostic.message for diagnostic in skill.diagnostics if diagnostic.code in _MISREAD), ""
+    ).rstrip(".")
     return f"it is not installed under a name that is read otherwise: {misread}" if misread else ""
 
 

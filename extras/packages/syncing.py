@@ -63,7 +63,7 @@ def _fetched(
             return [Fetched(group[0], reason=str(error).rstrip("."))]
         # One may be gone, and the others there.
         return [one for each in group for one in _fetched([each], resolved, target, into / each.name, hosts)]
-    by_name = {each.name: each for each in offer.skills}
+    by_name = {skill.name: skill for skill in offer.skills}
     return [Fetched(each, offer._replace(skills=(by_name[each.name],))) for each in group]
 
 

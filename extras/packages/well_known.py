@@ -125,7 +125,7 @@ def _fetched(site: Site, wanted: Selection, name: str, url: str, digest: str, nu
         file.rename(folder / SKILL_FILE)
         first, *others = (each._replace(path="") for each in stage(into / "tree", inner))
     if others or (name and first.name != name):
-        held = list_names([first.name, *(each.name for each in others)])
+        held = list_names([first.name, *(other.name for other in others)])
         raise site.refused(f"its list says {name or 'one skill'}, and what is there holds {held}")
     return first._replace(resolved=f"{url}#sha256={digest}")
 

@@ -24,7 +24,7 @@ class Growth:
     def __init__(self, folders: Iterable[Path], moment: int, limit: DiskUse) -> None:
         """Begin; `moment` as in `files_since`. The limit is for all folders together."""
         self._folders, self._moment, self._limit = _outermost(folders), moment, limit
-        by_device = {os.stat(each).st_dev: each for each in self._folders}  # noqa: PTH116
+        by_device = {os.stat(folder).st_dev: folder for folder in self._folders}  # noqa: PTH116
         self._starts = [(each, os.statvfs(each)) for each in by_device.values()]
         self._next_look = limit
 
@@ -80,7 +80,7 @@ class Growth:
 
 def _outermost(folders: Iterable[Path]) -> list[str]:
     """Return the folders without those that are in another one, links resolved."""
-    real = sorted({os.path.realpath(each) for each in folders})
+    real = sorted({os.path.realpath(folder) for folder in folders})
     return [each for each in real if not any(each.startswith(f"{top.rstrip('/')}/") for top in real)]
 
 

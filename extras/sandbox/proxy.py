@@ -117,8 +117,8 @@ def serving(hosts: Collection[HostPattern], *, is_allowed: IsAllowed = is_public
 async def _end_others() -> None:
     """End every connection; a host that does not answer is not waited for."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
-    for each in others:
-        each.cancel()
+    for other in others:
+        other.cancel()
     await asyncio.gather(*others, return_exceptions=True)
     await asyncio.sleep(0)  # then the transports are closed
 

@@ -47,7 +47,7 @@ class Watch:
         """What the person and the model have to know, in sentences."""
         self._files = files
         insides = [os.path.relpath(path, files.root) for path in named if path.is_relative_to(files.root)]
-        self.allowed = [each for each in insides if each != "."]
+        self.allowed = [inside for inside in insides if inside != "."]
         self._opened = [above for each in self.allowed if (above := self._above(each))]
         self.before = self._after = before or files.look(self._opened)
 
@@ -59,7 +59,7 @@ class Watch:
         on_the_way = {path for path, place in places.items() if place.link and place.pointer}
         by_rank = [path for path in by_rank if path not in on_the_way]
         for path in [places[path].leads if places[path].link else path for path in by_rank]:
-            is_within = any(str(each) in places for each in PurePosixPath(path).parents)
+            is_within = any(str(parent) in places for parent in PurePosixPath(path).parents)
             is_allowed = any(f"{path}/".startswith(f"{each}/") for each in self.allowed)
             if path and not is_allowed and (not is_within or path.rpartition("/")[0] in self._opened):
                 found[path] = False
@@ -177,7 +177,7 @@ def _leading(path: str, before: Findings, after: Findings) -> set[str]:
         for each, place in places.items()
         if place.link and place.pointer == path
     }
-    changed = {each for each in links if not _is_same_link(before.places.get(each), after.places.get(each))}
+    changed = {link for link in links if not _is_same_link(before.places.get(link), after.places.get(link))}
     return changed or {after.places[path].leads} - {""}
 
 
@@ -195,7 +195,7 @@ def _leads_out(path: str, roots: Iterable[str]) -> bool:
     real = os.path.realpath(path)
     systems = (*SYSTEM, os.path.realpath(sys.base_prefix))
     is_program = (
-        any(is_in(real, each) for each in systems) and os.path.isfile(real) and os.access(real, os.X_OK)
+        any(is_in(real, system) for system in systems) and os.path.isfile(real) and os.access(real, os.X_OK)
     )
     return not is_program and not any(is_in(real, root) for root in roots)
 

@@ -165,7 +165,7 @@ class BackgroundCommands:
             )
         if len(running) >= MAX_OF_PROCESS:
             raise ScriptError("Not started: too many commands run in the background of this agent now.")
-        ended = [each.id for each in self._commands.values() if each.has_ended.is_set()]
+        ended = [command.id for command in self._commands.values() if command.has_ended.is_set()]
         for each in ended[: max(0, len(ended) - MAX_KEPT + 1)]:
             del self._commands[each]
 
@@ -175,7 +175,7 @@ class BackgroundCommands:
         return found if found and found.thread == thread else None
 
     def _running(self) -> list[BackgroundCommand]:
-        return [each for each in self._commands.values() if not each.has_ended.is_set()]
+        return [command for command in self._commands.values() if not command.has_ended.is_set()]
 
     def of_run(self, run: str) -> list[BackgroundCommand]:
         """Return the commands of a run that have not ended."""
@@ -206,9 +206,9 @@ class BackgroundCommands:
 def _end(
     commands: list[BackgroundCommand], reason: Stop, seconds: float = END_SECONDS
 ) -> list[BackgroundCommand]:
-    for each in commands:
-        each.stop(reason)
+    for command in commands:
+        command.stop(reason)
     end = time.monotonic() + seconds
-    for each in commands:
-        each.has_ended.wait(max(0, end - time.monotonic()))
+    for command in commands:
+        command.has_ended.wait(max(0, end - time.monotonic()))
     return commands

@@ -36,7 +36,7 @@ def stays_in(target: str, workspace: str) -> bool:
 
 def _permits(patterns: Collection[Words], command: SimpleCommand, workspace: str, depth: int = 0) -> bool:
     inner = wrapped(command)
-    if not all(each.is_harmless or _reads_below(each) for each in command.redirections):
+    if not all(redirection.is_harmless or _reads_below(redirection) for redirection in command.redirections):
         return False
     if not command.words:
         return inner is not None

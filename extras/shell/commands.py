@@ -71,8 +71,8 @@ class SimpleCommand:
     def every_word(self) -> Iterator[Word]:
         """Yield what a program or the shell gets: words, values, and targets of redirections."""
         yield from self.words
-        yield from (each.value for each in self.assignments)
-        yield from (each.target for each in self.redirections)
+        yield from (assignment.value for assignment in self.assignments)
+        yield from (redirection.target for redirection in self.redirections)
 
 
 def with_folders(commands: list[SimpleCommand]) -> tuple[SimpleCommand, ...]:

@@ -191,14 +191,18 @@ def _operands(words: Sequence[str]) -> Iterator[str]:
 def _is_plain(command: SimpleCommand) -> bool:
     """Return whether no shell is needed to run a command: its output is kept anyway."""
     is_bare = not command.assignments and len(command.known) == len(command.words)
-    kept = all(each.is_harmless and each.operator[0] != "<" for each in command.redirections)
+    kept = all(
+        redirection.is_harmless and redirection.operator[0] != "<" for redirection in command.redirections
+    )
     return is_bare and kept and command.program == GIT[1:]
 
 
 def _odd(git: _Spelled) -> Iterator[str]:
     """Yield what a command says that git would run, or obey later."""
     yield from [git.odd] if git.odd else []
-    yield from (f"-c {each}" for each in git.settings if not _INERT.fullmatch(each.partition("=")[0]))
+    yield from (
+        f"-c {setting}" for setting in git.settings if not _INERT.fullmatch(setting.partition("=")[0])
+    )
     for option in _LEFT_OUT.get(git.name, ()):
         yield from (word for word in git.rest if is_option(word, option))
     if git.name == "config":
@@ -226,4 +230,10 @@ def _arguments(git: _Spelled, start: Path, repository: Path) -> tuple[str, ...]:
         f"{option}={os.path.relpath(place, inside)}"
         for option, place in zip(places, (repository, repository.parent), strict=False)
     )
-    return ("--no-pager", *(word for each in settings for word in ("-c", each)), *named, git.name, *git.rest)
+    return (
+        "--no-pager",
+        *(word for setting in settings for word in ("-c", setting)),
+        *named,
+        git.name,
+        *git.rest,
+    )

@@ -131,8 +131,8 @@ class _Line:
         }
         self._ends = {start: node.end_byte for start, node in self._substitutions.items()}
         self._level(_tokens(self.root.children, self.root.type), 0, len(self.line), depth=0)
-        if self.has_loop and any(each.program in CHANGES_FOLDER for each in self.commands):
-            self.commands = [replace(each, folders=None) for each in self.commands]
+        if self.has_loop and any(command.program in CHANGES_FOLDER for command in self.commands):
+            self.commands = [replace(command, folders=None) for command in self.commands]
 
     def _level(self, tokens: Iterable[_Lexeme], start: int, end: int, depth: int) -> None:
         """Read what stands between two places."""
@@ -292,7 +292,7 @@ def _check_lines(documents: list[_Document], text: str) -> None:
     if not documents:
         raise NotUnderstood
     document, lines = documents.pop(0), text.split("\n")
-    plain = [each.lstrip("\t") if document.strips else each for each in lines]
+    plain = [line.lstrip("\t") if document.strips else line for line in lines]
     if document.delimiter in plain[:-1] or plain[-1] != document.delimiter:
         raise NotUnderstood
     lines.pop()

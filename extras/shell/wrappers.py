@@ -70,7 +70,7 @@ NOTHING: Final = Wrapped((), is_itself_harmless=False)
 
 def wrapped(command: SimpleCommand) -> Wrapped | None:
     """Return what a command runs in turn; None where that cannot be told."""
-    if any(_is_obeyed(each.name) for each in command.assignments):
+    if any(_is_obeyed(assignment.name) for assignment in command.assignments):
         return None
     if not command.words:
         return NOTHING

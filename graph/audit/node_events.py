@@ -51,7 +51,7 @@ class NodeStep(NamedTuple):
     @property
     def answers(self) -> list[ToolMessage]:
         """Return the tool messages that the node added."""
-        return [each for each in self.update.get("messages") or [] if isinstance(each, ToolMessage)]
+        return [message for message in self.update.get("messages") or [] if isinstance(message, ToolMessage)]
 
     @property
     def spent(self) -> dict[str, Any]:
@@ -159,13 +159,13 @@ def _discovered(step: NodeStep) -> Iterator[Record]:
         known=catalog.get("total", 0),
         changed=[each["name"] for each in changed],
         sources=len(catalog.get("sources", ())),
-        problems=sum(each["severity"] != "info" for each in catalog.get("diagnostics", ())),
+        problems=sum(diagnostic["severity"] != "info" for diagnostic in catalog.get("diagnostics", ())),
     )
     for each in changed:
         yield event("skill_changed", each, skill=each["name"])
     if answers := step.answers:
         known = {message.id for message in before.get("messages") or []}
-        yield from (event("call_dropped", **_dropped(each)) for each in answers if each.id not in known)
+        yield from (event("call_dropped", **_dropped(answer)) for answer in answers if answer.id not in known)
 
 
 def _selected(step: NodeStep) -> Iterator[Record]:
@@ -265,10 +265,10 @@ def _acted(step: NodeStep) -> Iterator[Record]:
 def _finished(step: NodeStep) -> Iterator[Record]:
     said = last_ai(step.update.get("messages") or [])
     own = {call["id"] for call in said.tool_calls} if said else set()  # of the host's form of answers
-    dropped = [each for each in step.answers if each.tool_call_id not in own]
+    dropped = [answer for answer in step.answers if answer.tool_call_id not in own]
     yield from (event("call_dropped", **_dropped(each)) for each in dropped)
     yield from _model_called(step)
-    if not any(isinstance(each, AIMessage) for each in step.update.get("messages") or []):
+    if not any(isinstance(message, AIMessage) for message in step.update.get("messages") or []):
         fault = fault_of(last_ai(step.before.get("messages") or []))
         yield _run_ended(step, "incomplete" if fault else "done", fault)
         return

@@ -198,7 +198,9 @@ class Audit:
         # No step did it: the checkpoint that was made tells one change from the next.
         change = snapshot.config["configurable"].get("checkpoint_id", "")
         envelope = _envelope(thread, turn_of("", snapshot.values), checkpoint=before, task=change)
-        events = [one for each in updates for one in node_events.state_updated(each.values, each.as_node)]
+        events = [
+            one for update in updates for one in node_events.state_updated(update.values, update.as_node)
+        ]
         self._record(envelope, events, after_effects=True)
 
     def _tell(

@@ -154,7 +154,7 @@ class Redaction:
             return value._make(items) if hasattr(value, "_make") else type(value)(items)
         if is_dataclass(value) and not isinstance(value, type):
             return replace(
-                value, **{each.name: self.whole(getattr(value, each.name)) for each in fields(value)}
+                value, **{field.name: self.whole(getattr(value, field.name)) for field in fields(value)}
             )
         if isinstance(value, Struct):
             return structs.replace(value, **self.whole(structs.asdict(value)))
@@ -237,8 +237,8 @@ def redaction_of(settings: Settings) -> Redaction:
     """Return what takes out the secrets that this process knows, and those of well-known shapes."""
     named = {name for names in settings.script_secrets.values() for name in names}
     servers = settings.mcp_servers.values()
-    named = named.union(*(each.variables() for each in servers))
-    of_servers = (secret_values(each.literals(), ()) for each in servers)
+    named = named.union(*(server.variables() for server in servers))
+    of_servers = (secret_values(server.literals(), ()) for server in servers)
     values = secret_values(process_environment(), named).union(*of_servers)
     return Redaction(values - {""})
 

@@ -42,7 +42,11 @@ class Question:
         """Read the value of an interrupt: a HITLRequest of langchain."""
         self.id = interrupt.id
         self.requests: Sequence[Request] = interrupt.value["action_requests"]
-        takes = {each for review in interrupt.value["review_configs"] for each in review["allowed_decisions"]}
+        takes = {
+            decision
+            for review in interrupt.value["review_configs"]
+            for decision in review["allowed_decisions"]
+        }
         self.is_for_words = "respond" in takes
         """It is the agent's own, which a person answers in words."""
         calls = "this call" if len(self.requests) == 1 else f"these {len(self.requests)} calls"
@@ -50,13 +54,13 @@ class Question:
         self.words: Sequence[str] = _WORDS
         if self.is_for_words:
             self._title, self.keys = "The agent asks:", _KEYS_OF_WORDS
-        elif "edit" not in takes and all(UNKNOWN in each for each in self.requests):
+        elif "edit" not in takes and all(UNKNOWN in request for request in self.requests):
             self._title = "A call was cut off in the middle. Run it again, or leave it?"
             self.keys, self.words = _KEYS_OF_UNKNOWN, _WORDS_OF_UNKNOWN
 
     def text(self, more: str = "") -> str:
         """Return what would run and why it is asked about; what is cut ends with `more`."""
-        shown = (visible(str(each.get("description") or ""), "program") for each in self.requests)
+        shown = (visible(str(request.get("description") or ""), "program") for request in self.requests)
         return "\n\n".join([self._title, *(_indented(plain(each, more)) for each in shown)])
 
 
@@ -66,13 +70,15 @@ def make_answer(interrupts: Sequence[Interrupt], decision: Decision | list[Any])
     Raises UsageError for a list of another length.
     """
     questions = [*map(Question, interrupts)]
-    number = sum(len(each.requests) for each in questions)
+    number = sum(len(question.requests) for question in questions)
     decisions = decision if isinstance(decision, list) else [decision] * number
     if len(decisions) != number:
         raise click.UsageError(f"open calls: {number}, decisions: {len(decisions)}")
     left = iter(decisions)
     return Command(
-        resume={each.id: {"decisions": list(islice(left, len(each.requests)))} for each in questions}
+        resume={
+            question.id: {"decisions": list(islice(left, len(question.requests)))} for question in questions
+        }
     )
 
 
@@ -107,7 +113,7 @@ def _wrapped(line: str) -> list[str]:
     room = max((os.get_terminal_size().columns or 80) - len(INDENT) - 3, 10)
     if not line.startswith(INDENT):
         words = wrap(line, room, break_on_hyphens=False, break_long_words=False)
-        return [part for each in words for part in chop_cells(each, room)] or [line]
+        return [part for word in words for part in chop_cells(word, room)] or [line]
     return [f"{INDENT}{part}" for part in chop_cells(line.removeprefix(INDENT), room) or [""]]
 
 

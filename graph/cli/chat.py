@@ -72,7 +72,9 @@ def _typed(thread: "OpenThread") -> Iterator[str]:
 
     prompt = TextPrompt(make_state_folder(thread.services.settings) / HISTORY)
     while True:
-        skills = {f"/{each.name}": each.description for each in thread.catalog.skills if each.user_invocable}
+        skills = {
+            f"/{skill.name}": skill.description for skill in thread.catalog.skills if skill.user_invocable
+        }
         try:
             text = prompt.read("\n> ", words={**skills, **_COMMANDS})
         except EOFError:

@@ -74,7 +74,7 @@ def _look(settings: Settings, registry: "Registry") -> dict[str, Any]:
         **checkup._asdict(),
         "mcp_servers": [server._asdict() for server in servers],
         "untrusted": untrusted_in_place(settings, catalog),
-        "signed": {each.name: who for each in catalog.skills if (who := signer_of(settings, each))},
+        "signed": {skill.name: who for skill in catalog.skills if (who := signer_of(settings, skill))},
         "sources": [source._asdict() for source in checkup.sources],
         "programs": [program._asdict() for program in wanted_programs(path, settings.workspace)],
         "missing": _lacking(settings, catalog, unreachable),
@@ -84,8 +84,8 @@ def _look(settings: Settings, registry: "Registry") -> dict[str, Any]:
         "state_folder": str(state_folder(settings)),
         "kept": list_kept(settings),
         "settings": {
-            each.name: {"value": each.value, "from": each.origin}
-            for each in shown_settings(settings, Redaction().value)
+            setting.name: {"value": setting.value, "from": setting.origin}
+            for setting in shown_settings(settings, Redaction().value)
         },
     }
 
@@ -103,7 +103,7 @@ def _print(found: Mapping[str, Any]) -> None:
             if each.name not in found["untrusted"] or each.status == "skipped"
         ),
         "Used, though not as written": (
-            diagnostic_line(each) for entry in found["repaired"] for each in entry.diagnostics
+            diagnostic_line(diagnostic) for entry in found["repaired"] for diagnostic in entry.diagnostics
         ),
         "Requirements, and what was passed over": map(
             diagnostic_line, (*found["requirements"], *found["diagnostics"])
@@ -197,7 +197,7 @@ def untrusted_in_place(settings: Settings, catalog: Catalog) -> dict[str, str]:
 
     trust = TrustList(trust_file_of(settings))
     try:
-        trusted = {each.path for each in trust.paths() if trust.is_unchanged(each)}
+        trusted = {path.path for path in trust.paths() if trust.is_unchanged(path)}
     except TrustFileError:  # then nothing is trusted by it
         trusted = set()
     return {
@@ -216,7 +216,7 @@ def signer_of(settings: Settings, skill: SkillMetadata) -> str:
     from skills_agent.skills.library.contents import measure
 
     folder, vouchers = Path(skill.path).parent, vouchers_of(settings)
-    if not any(each.may_have(folder) for each in vouchers):
+    if not any(voucher.may_have(folder) for voucher in vouchers):
         return ""
     try:
         digest = measure(folder, None, ContentLimits()).digest

@@ -73,7 +73,9 @@ def _kept(settings: Settings) -> list[KeptFolder]:
     store = open_snapshots(settings)
     for snapshot in store.cached():
         digest, remove = snapshot.digest, partial(store.remove, snapshot.digest)
-        is_used = snapshot.age < _JUST_NOW or any(is_needed(digest, each) for each in snapshot.addresses)
+        is_used = snapshot.age < _JUST_NOW or any(
+            is_needed(digest, address) for address in snapshot.addresses
+        )
         name, folder = f"snapshot/{digest[:_SHOWN]}", store.folder / digest
         kept.append(KeptFolder(name, folder, snapshot.skill, is_used, remove))
     return sorted(kept, key=lambda each: each.name)

@@ -74,10 +74,10 @@ def list_skills(*, stats: bool, workspace: Path | None, skills_dirs: tuple[Path,
         entries = {(each.source, each.path): each for each in catalog.entries if each.status == "shown"}
         print_json(
             [
-                structs.asdict(entries[each.source, each.path])
-                | {key: getattr(each, key) for key in _KNOWN}
-                | {"note": in_place.get(each.name, "")}
-                for each in catalog.skills
+                structs.asdict(entries[skill.source, skill.path])
+                | {key: getattr(skill, key) for key in _KNOWN}
+                | {"note": in_place.get(skill.name, "")}
+                for skill in catalog.skills
             ]
         )
         return
@@ -85,8 +85,8 @@ def list_skills(*, stats: bool, workspace: Path | None, skills_dirs: tuple[Path,
     here, home = (visible_line(str(place)) for place in places)
     table(
         [
-            (each.name, each.source, f"{_marks(each)}{first_sentence(each.description)}")
-            for each in catalog.skills
+            (skill.name, skill.source, f"{_marks(skill)}{first_sentence(skill.description)}")
+            for skill in catalog.skills
         ],
         empty=f"No skills yet. Put folders with a SKILL.md under {here} (this project) or {home} (all your "
         "projects), or begin one: skills-agent skills new NAME",
@@ -153,7 +153,7 @@ def show_skill(name: str, workspace: Path | None, skills_dirs: tuple[Path, ...],
 def _trust_text(settings: Settings, catalog: Catalog, skill: SkillMetadata) -> str:
     """Say whether a skill's source, or its signer, is trusted, and which skills of its name it hides."""
     hidden = [
-        each.source for each in catalog.entries if each.status == "shadowed" and each.name == skill.name
+        entry.source for entry in catalog.entries if entry.status == "shadowed" and entry.name == skill.name
     ]
     shadows = f"; in place of that of {', '.join(hidden)}" if hidden else ""
     signer = signer_of(settings, skill)

@@ -25,7 +25,7 @@ def print_stats(settings: Settings, catalog: Catalog, *, as_json: bool) -> None:
         records = [record for record in map(read, lines) if record]
         damaged += len(lines) - len(records)
         count_thread(without_repetitions(records), counts)
-    known = (each.name for each in catalog.skills)
+    known = (skill.name for skill in catalog.skills)
     never = [name for name in known if name not in counts or not counts[name]["loaded"]]
     names = sorted(counts, key=lambda name: (-counts[name]["loaded"], -counts[name]["offered"], name))
     if as_json:

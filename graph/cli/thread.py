@@ -337,7 +337,9 @@ def run_once(thread: OpenThread, graph_input: GraphInput) -> None:
     """
     try:
         take_turn(thread, graph_input)
-        for question in (each.value for each in thread.interrupts if isinstance(graph_input, Command)):
+        for question in (
+            interrupt.value for interrupt in thread.interrupts if isinstance(graph_input, Command)
+        ):
             if fault := question.get(REFUSED):
                 raise AnswerRefusedError(fault, question, {})
     except SkillsAgentError as error:

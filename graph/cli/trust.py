@@ -68,7 +68,7 @@ def _add(trusted: TrustList, settings: Settings, folder: Path | None) -> None:
 
 
 def _list(trusted: TrustList, *, as_json: bool) -> None:
-    states = {each: "unchanged" if trusted.is_unchanged(each) else "changed" for each in trusted.paths()}
+    states = {path: "unchanged" if trusted.is_unchanged(path) else "changed" for path in trusted.paths()}
     if as_json:
         print_json([{**each._asdict(), "state": state} for each, state in states.items()])
         return

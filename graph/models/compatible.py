@@ -62,7 +62,7 @@ class LoopClients:
         """Return the client of the loop that runs now."""
         loop = asyncio.get_running_loop()
         with _LOCK:
-            for closed in [each for each in self._copies if each.is_closed()]:
+            for closed in [copy for copy in self._copies if copy.is_closed()]:
                 del self._copies[closed]
             if loop not in self._copies:
                 self._copies[loop] = self._client.copy(http_client=openai.DefaultAsyncHttpxClient())
@@ -99,7 +99,7 @@ class Completions:
     def ask(self, payload: Mapping[str, Any]) -> Any:
         """Return what the client answers; of an asynchronous one, what is awaited."""
         client = self._client()
-        asked = {**payload, "messages": [_plain(each) for each in payload["messages"]]}
+        asked = {**payload, "messages": [_plain(message) for message in payload["messages"]]}
         if not (_is_own(client.chat.completions, "create") and _is_own(client, "request")):
             return client.chat.completions.create(**asked)
         options = {_OPTIONS[name]: asked.pop(name) for name in _OPTIONS if name in asked}
@@ -160,7 +160,7 @@ def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
         content = "\n".join(each["text"] for each in content)
     plain["content"] = content
     if calls := plain.get("tool_calls"):
-        plain["tool_calls"] = [{**each, "id": portable_id(each["id"])} for each in calls]
+        plain["tool_calls"] = [{**call, "id": portable_id(call["id"])} for call in calls]
     if "tool_call_id" in plain:
         plain["tool_call_id"] = portable_id(plain["tool_call_id"])
     return plain

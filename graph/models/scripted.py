@@ -104,7 +104,9 @@ def _position(messages: Sequence[BaseMessage]) -> int:
 
     What stands in the prompt for summarized turns says it, too.
     """
-    replies = [each for each in messages if isinstance(each, AIMessage) and not is_synthetic(each)]
+    replies = [
+        message for message in messages if isinstance(message, AIMessage) and not is_synthetic(message)
+    ]
     matches = (_ID.match(reply.id or "") for reply in replies)
-    summarized: int = sum(marks_of(each).get("replies", 0) for each in messages)
+    summarized: int = sum(marks_of(message).get("replies", 0) for message in messages)
     return max([summarized + len(replies), *(int(match[1]) + 1 for match in matches if match)])

@@ -170,7 +170,7 @@ def messages_in(value: Any) -> list[BaseMessage]:
 
 
 def _brought(given: Any) -> list[BaseMessage]:
-    return [each for name, value in _writes(given) if name == "messages" for each in messages_in(value)]
+    return [message for name, value in _writes(given) if name == "messages" for message in messages_in(value)]
 
 
 def _writes(given: Any) -> Iterable[tuple[str, Any]]:

@@ -98,8 +98,8 @@ class LockTable:
         with self._lock:
             held = self._held.get(key)
             holders = held.holders if held and not key.namespace else []
-            is_late = all(each.is_overdue for each in holders)
-            return all(each.is_requested for each in holders) and not is_late
+            is_late = all(holder.is_overdue for holder in holders)
+            return all(holder.is_requested for holder in holders) and not is_late
 
     def _release(self, key: ThreadKey, holder: Cancellation) -> None:
         with self._lock:

@@ -71,8 +71,8 @@ def _replayed(command: Command[Any], step: StateSnapshot) -> Received:
     LangGraph goes on with what came of the first answer, whatever a second one says. Raises
     AnsweredError.
     """
-    closed = {each.id for task in step.tasks if task.result is not None for each in task.interrupts}
-    is_open = [each.id for each in step.interrupts if each.id not in closed]
+    closed = {interrupt.id for task in step.tasks if task.result is not None for interrupt in task.interrupts}
+    is_open = [interrupt.id for interrupt in step.interrupts if interrupt.id not in closed]
     named = closed.intersection(command.resume) if isinstance(command.resume, dict) else set()
     if named or (closed and not is_open):
         thread = step.config["configurable"]["thread_id"]
@@ -146,13 +146,13 @@ def current(snapshot: StateSnapshot, thread: Thread | None) -> StateSnapshot:
 
 
 def asked_attempts(snapshot: StateSnapshot) -> dict[str, AskedAttempt]:
-    return {each.id: of for each in snapshot.interrupts if (of := AskedAttempt.of(each.value))}
+    return {interrupt.id: of for interrupt in snapshot.interrupts if (of := AskedAttempt.of(interrupt.value))}
 
 
 def _rejects(answer: Any) -> bool:
     decisions = answer.get("decisions") if isinstance(answer, dict) else None
     return isinstance(decisions, list) and all(
-        isinstance(each, dict) and each.get("type") == "reject" for each in decisions
+        isinstance(decision, dict) and decision.get("type") == "reject" for decision in decisions
     )
 
 
@@ -167,7 +167,7 @@ def _without(snapshot: StateSnapshot, questions: Collection[str]) -> StateSnapsh
         return snapshot
 
     def others(interrupts: tuple[Interrupt, ...]) -> tuple[Interrupt, ...]:
-        return tuple(each for each in interrupts if each.id not in questions)
+        return tuple(interrupt for interrupt in interrupts if interrupt.id not in questions)
 
     tasks = tuple(task._replace(interrupts=others(task.interrupts)) for task in snapshot.tasks)
     return snapshot._replace(interrupts=others(snapshot.interrupts), tasks=tasks)

@@ -47,8 +47,8 @@ def request_in(given: Any) -> HumanMessage | None:
         messages = messages_in(given.get("messages") if isinstance(given, Mapping) else None)
     except (NotImplementedError, ValueError):  # no messages: LangGraph says so
         return None
-    newest = next((each for each in reversed(messages) if isinstance(each, HumanMessage)), None)
-    removes = any(isinstance(each, RemoveMessage) for each in messages)
+    newest = next((message for message in reversed(messages) if isinstance(message, HumanMessage)), None)
+    removes = any(isinstance(message, RemoveMessage) for message in messages)
     return newest if newest and newest.id and not removes else None
 
 

@@ -133,8 +133,8 @@ def _tasks(checkpoint: CheckpointTuple, graph: CompiledAgent, *, from_outside: b
     sends = {_call_id(send.arg): send for send in _sends(checkpoint)}
     triggered = _triggered(checkpoint, graph)
     for task, update in updates.items():
-        answers = [each for each in update.get("messages", []) if isinstance(each, ToolMessage)]
-        send = next((sends[each.tool_call_id] for each in answers if each.tool_call_id in sends), None)
+        answers = [message for message in update.get("messages", []) if isinstance(message, ToolMessage)]
+        send = next((sends[answer.tool_call_id] for answer in answers if answer.tool_call_id in sends), None)
         if from_outside or task == UPDATE_TASK:
             yield _StepTask("update", None, update)
         elif send is not None:

@@ -56,7 +56,7 @@ def edit_of(workspace: Workspace, path: str, edits: Sequence[Replacement]) -> Fi
     change = change_of(workspace, path, new.text)
     if change.is_diff:
         return change._replace(summary=new.summary)
-    pairs = ((_marked("-", each.old_string), _marked("+", each.new_string)) for each in edits)
+    pairs = ((_marked("-", edit.old_string), _marked("+", edit.new_string)) for edit in edits)
     return change._replace(
         summary=new.summary, text="\n".join(f"{old}\n{to}" for old, to in pairs), is_diff=True
     )

@@ -51,7 +51,7 @@ def _with_answer(produced: Any, attempt: Attempt) -> Any:
     counts as one that did not run, and providers refuse what comes after it.
     """
     answers = tool_messages(produced)
-    if any(each.tool_call_id == attempt.id for each in answers):
+    if any(answer.tool_call_id == attempt.id for answer in answers):
         return produced
     if answers:
         answers[0].tool_call_id = attempt.id

@@ -48,8 +48,8 @@ def _spent_budget(attempt: Attempt) -> str | None:
     state, spec_of = attempt.state, attempt.at.policy.grammar.spec
     ahead = takewhile(lambda each: each["id"] != attempt.id, open_calls(state["messages"]))
     verdicts = [state["verdicts"].get(each["id"] or "") for each in ahead if each["name"] != LOAD_SKILL]
-    tools = [spec_of(each["tool"]) for each in verdicts if each and each["decision"] == "allow"]
+    tools = [spec_of(verdict["tool"]) for verdict in verdicts if verdict and verdict["decision"] == "allow"]
     counts, is_script = counts_of_turn(state), attempt.spec.counts_as == "script"
-    scripts = counts["script_runs"] + sum(each.counts_as == "script" for each in tools)
+    scripts = counts["script_runs"] + sum(tool.counts_as == "script" for tool in tools)
     limits = attempt.judge.context.narrow(attempt.at.limits)
     return spent_on_calls(limits, counts["tool_calls"] + len(tools), scripts if is_script else 0)

@@ -42,5 +42,5 @@ def _doubted(attempt: Attempt) -> NotRun:
             attempt.id, entry, "No approval of it is confirmed here: it is not run again."
         )
     transcript = attempt.state.get("messages") or []
-    is_open = any(each["id"] == attempt.id for each in open_calls(transcript))
+    is_open = any(call["id"] == attempt.id for call in open_calls(transcript))
     return NotRun(message if is_open or attempt.id not in answered_ids(transcript) else None)

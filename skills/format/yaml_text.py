@@ -117,7 +117,7 @@ class _YamlReader:
         field = find_field(self._top)
         is_extension = field is not None and not field.in_spec
         code = "yaml-flow-extension" if is_extension else "yaml-flow-style"
-        if all(each.code != code for each in self._findings):
+        if all(finding.code != code for finding in self._findings):
             message = "A list or a mapping stands in brackets, which the reference validator does not read."
             self._report(code, message, event)
 

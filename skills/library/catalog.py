@@ -75,7 +75,7 @@ class Catalog:
     @cached_property
     def entries(self) -> tuple[CatalogEntry, ...]:
         """What became of every SKILL.md."""
-        entries = [_entry(each, self._by_name) for each in self._readings]
+        entries = [_entry(reading, self._by_name) for reading in self._readings]
         for (source, path), reports in self._passed_over.items():
             if path.upper().endswith("/SKILL.MD") or any(found.severity == "error" for found in reports):
                 folder = path.rpartition("/")[0].rpartition("/")[2]
@@ -104,7 +104,7 @@ class Catalog:
         wanted = name if source is None else f"{name}@{source}"
         name, source = _name_and_source(name, source)
         known = self._names_like(name, is_told)
-        if skipped := next((each for each in self.entries if _is_skipped(each, name, source)), None):
+        if skipped := next((entry for entry in self.entries if _is_skipped(entry, name, source)), None):
             raise SkillSkippedError(wanted, known, skipped.reason)
         others = {each: self.get(name, each) for each in self._by_source}
         places = [each for each, skill in others.items() if skill and is_told(skill)]
@@ -129,7 +129,7 @@ class Catalog:
 
     def loadable(self, left_out: Collection[str] = ()) -> list[SkillMetadata]:
         """Return the skills that a model may load, by name, but for those that are left out."""
-        return [each for each in self.skills if each.model_invocable and each.name not in left_out]
+        return [skill for skill in self.skills if skill.model_invocable and skill.name not in left_out]
 
     def listing(self, budget: int, left_out: Collection[str] = ()) -> CatalogListing:
         """Return what a prompt shows of the skills that a model may load, within a budget of characters.
@@ -195,8 +195,10 @@ def _is_skipped(entry: CatalogEntry, name: str, source: str | None) -> bool:
 
 
 def _without_lookalikes(readings: Sequence[SkillReading]) -> Sequence[SkillReading]:
-    imitated = lookalikes_among([each.metadata.name for each in readings if each.metadata is not None])
-    return [_refused(each, imitated) for each in readings] if imitated else readings
+    imitated = lookalikes_among(
+        [reading.metadata.name for reading in readings if reading.metadata is not None]
+    )
+    return [_refused(reading, imitated) for reading in readings] if imitated else readings
 
 
 def _refused(reading: SkillReading, imitated: Mapping[str, str]) -> SkillReading:

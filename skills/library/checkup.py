@@ -59,12 +59,12 @@ def check_up(registry: Registry) -> Checkup:
             if entry.status != "skipped" and (repairs := _repairs(entry))
         ),
         requirements=tuple(requirement_findings(catalog)),
-        diagnostics=tuple(each for each in catalog.diagnostics if each.path not in paths),
+        diagnostics=tuple(diagnostic for diagnostic in catalog.diagnostics if diagnostic.path not in paths),
     )
 
 
 def _repairs(entry: CatalogEntry) -> tuple[Diagnostic, ...]:
-    return tuple(each for each in entry.diagnostics if each.code in REPAIRS)
+    return tuple(diagnostic for diagnostic in entry.diagnostics if diagnostic.code in REPAIRS)
 
 
 def _state(source: Source, counts: Counter[tuple[Source | None, EntryStatus]]) -> SourceState:

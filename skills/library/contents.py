@@ -113,9 +113,9 @@ def list_contents(folder: Path, limits: ContentLimits, skipped: list[str] | None
         members = list(islice(_members(os.fspath(folder), skipped), limits.max_files + 1))
     except OSError as error:
         raise SnapshotError(folder, error.strerror or type(error).__name__) from error
-    if any(each.path.count("/") > _MAX_DEPTH for each in members):
+    if any(member.path.count("/") > _MAX_DEPTH for member in members):
         raise SnapshotError(folder, f"more than {_MAX_DEPTH} folders are in one another")
-    sizes = {each.path: 0 if each.kind == "link" else each.status.st_size for each in members}
+    sizes = {member.path: 0 if member.kind == "link" else member.status.st_size for member in members}
     if len(sizes) > limits.max_files or sum(sizes.values()) > limits.max_bytes:
         raise too_large(folder, sizes, limits)
     return sorted(members, key=lambda each: os.fsencode(each.path))
@@ -165,9 +165,10 @@ def read_digest(folder: Path, members: Iterable[Member], skill: str = "") -> str
     if not skill:
         return digest_of(read_digests(folder, members))
     inner = [
-        each._replace(target=f"{PLUGIN}/{each.target}") if each.kind == "link" else each for each in members
+        member._replace(target=f"{PLUGIN}/{member.target}") if member.kind == "link" else member
+        for member in members
     ]
-    digests = [each._replace(path=f"{PLUGIN}/{each.path}") for each in read_digests(folder, inner)]
+    digests = [digest._replace(path=f"{PLUGIN}/{digest.path}") for digest in read_digests(folder, inner)]
     target = hashlib.sha256(os.fsencode(f"{PLUGIN}/{skill}")).hexdigest()
     return digest_of([*digests, MemberDigest(SKILL, "link", target)])
 
@@ -186,7 +187,7 @@ class Mentions(NamedTuple):
         `skill` is the path of the skill's folder in the plugin's, and `is_there` tells it of any other path.
         """
         places = {posixpath.normpath(f"{skill}/{path}") for path in self.paths}
-        inside = (each for each in places if each != ".." and not each.startswith("../"))
+        inside = (place for place in places if place != ".." and not place.startswith("../"))
         return self.plugin or any(is_there(each) for each in inside if not f"{each}/".startswith(f"{skill}/"))
 
 
@@ -335,7 +336,7 @@ def list_resources(files: Iterable[tuple[str, int]], limit: int = MAX_LISTED) ->
 
     Of too many, those of no known type are left out first.
     """
-    own = (each for each in files if not each[0].startswith("evals/"))
+    own = (file for file in files if not file[0].startswith("evals/"))
     resources = [Resource(path, resource_type(path), size) for path, size in own]
     first = sorted(resources, key=lambda resource: (_RANKS.index(resource.type), resource.path))[:limit]
     first.sort(key=lambda resource: resource.path)

@@ -45,7 +45,9 @@ class SkillReading(msgspec.Struct, frozen=True, gc=False):
     @property
     def is_unreadable(self) -> bool:
         """Whether reading failed: the next attempt may not, though the file looks the same."""
-        return self.metadata is None and any(each.code == "skill-unreadable" for each in self.diagnostics)
+        return self.metadata is None and any(
+            diagnostic.code == "skill-unreadable" for diagnostic in self.diagnostics
+        )
 
 
 Readings = Mapping[str, SkillReading]

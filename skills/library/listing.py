@@ -64,7 +64,7 @@ def fit(skills: Sequence[SkillMetadata], budget: int) -> CatalogListing:
         is_told = _cost(short) <= left
         left -= _cost(short) if is_told else 0
         lines.append(ListedSkill(skill, short if is_told else None))
-    is_whole = [each.description for each in lines] == texts and len(shown) == len(skills)
+    is_whole = [line.description for line in lines] == texts and len(shown) == len(skills)
     lines.sort(key=attrgetter("skill.name"))
     return CatalogListing(tuple(lines), len(skills) - len(lines), len(skills), is_whole)
 

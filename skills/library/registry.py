@@ -210,7 +210,9 @@ class Registry:
 
     def source_of(self, label: str, path: str) -> Source | None:
         """Return the source that a SKILL.md is of, also when it is gone: several may have one label."""
-        return next((each for each in self.sources if each.label == label and each.claims(path)), None)
+        return next(
+            (source for source in self.sources if source.label == label and source.claims(path)), None
+        )
 
     def is_vouched_for(self, ref: SkillRef) -> bool:
         """Return whether the operator trusts the source of a skill; False for a skill that is gone."""

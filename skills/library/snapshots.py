@@ -238,7 +238,7 @@ class SnapshotStore:
             if self._signature(root) != signature:
                 raise SnapshotError(root, "it changes while it is read")
             # Nobody can set `ctime` back: where the newest is old enough, a later change has another one.
-            changed = max((each.status.st_ctime_ns for each in members), default=0)
+            changed = max((member.status.st_ctime_ns for member in members), default=0)
             if changed >= self._clock() - _TICK:
                 return digest
             self._digests[key] = digest
@@ -356,6 +356,6 @@ def _cached(folder: Path, references: Path) -> CachedSnapshot:
     return CachedSnapshot(
         digest=folder.name,
         skill=_name_in(snapshot_at(folder.name, folder).folder),
-        age=max(0.0, time.time() - max(each.lstat().st_mtime for each in notes)),
-        addresses=tuple(os.fsdecode(each.read_bytes()) for each in notes[1:]),
+        age=max(0.0, time.time() - max(note.lstat().st_mtime for note in notes)),
+        addresses=tuple(os.fsdecode(note.read_bytes()) for note in notes[1:]),
     )

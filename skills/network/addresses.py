@@ -127,6 +127,6 @@ def resolve(target: NetTarget, *, is_allowed: IsAllowed, seconds: float) -> list
         raise HostUnknownError(target.host, getattr(error, "strerror", None) or str(error)) from error
     addresses = [str(place[0]) for *_, place in resolved]
     # One that is not allowed among others is no mistake of a public host.
-    if refused := next((each for each in addresses if not is_allowed(each)), None):
+    if refused := next((address for address in addresses if not is_allowed(address)), None):
         raise AddressRefusedError(target.host, refused)
     return resolved

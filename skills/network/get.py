@@ -128,7 +128,7 @@ def _events(client: "h11.Connection", connection: socket.socket, end: float) -> 
 def _answer(events: Iterator[Any]) -> Response:
     import h11  # noqa: PLC0415
 
-    response = next(each for each in events if isinstance(each, h11.Response))
+    response = next(event for event in events if isinstance(event, h11.Response))
     headers = {name.decode("ascii"): value.decode("latin-1") for name, value in response.headers}
-    data = (bytes(each.data) for each in events if isinstance(each, h11.Data))
+    data = (bytes(event.data) for event in events if isinstance(event, h11.Data))
     return Response(response.status_code, headers, data)

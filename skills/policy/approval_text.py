@@ -77,7 +77,7 @@ def describe(
     `outcome_unknown` says that it may have run already. It stands before all else.
     """
     blocks = [f"{_UNKNOWN} {escape_markdown(outcome_unknown)}"] if outcome_unknown else []
-    blocks += ["\n".join(f"- **Warning:** {each}" for each in warnings)] if warnings else []
+    blocks += ["\n".join(f"- **Warning:** {warning}" for warning in warnings)] if warnings else []
     room = MAX_SHOWN
     for content in contents:
         seen = folded(content.text[: max(room, 0)], content.language)
@@ -121,7 +121,8 @@ def plain(description: str, more: str = "") -> str:
 def whole(contents: Sequence[Content]) -> str:
     """Return everything that a person has to look at, uncut, for a pager."""
     return "\n".join(
-        f"{plain(each.label)}\n{_all_seen(each.text, each.language)}".strip("\n") for each in contents
+        f"{plain(content.label)}\n{_all_seen(content.text, content.language)}".strip("\n")
+        for content in contents
     )
 
 
@@ -174,12 +175,12 @@ def deceptions(words: str, contents: Sequence[Content]) -> list[str]:
         named = ", ".join(f"{each} ({name_of(each)})" for each in alike[:MAX_NAMED])
         more = f" and {len(alike) - MAX_NAMED} more" if len(alike) > MAX_NAMED else ""
         warnings.append(f"Mixed scripts: these characters only look like others: {named}{more}.")
-    marked = "".join(f"{each.label}{visible(each.text[:MAX_LOOKED_AT])}" for each in contents)
+    marked = "".join(f"{content.label}{visible(content.text[:MAX_LOOKED_AT])}" for content in contents)
     if unseen := len(_MARK.findall(marked)):
         is_one = unseen == 1
         noun = "character that cannot be seen is" if is_one else "characters that cannot be seen are"
         warnings.append(f"{unseen:,} {noun} shown as {'a mark' if is_one else 'marks'} such as `<U+200B>`.")
-    if any(_PUSHED_ASIDE.search(each.text[:MAX_LOOKED_AT]) for each in contents):
+    if any(_PUSHED_ASIDE.search(content.text[:MAX_LOOKED_AT]) for content in contents):
         warnings.append("A line goes on after many blanks: look to the right of them.")
     return warnings
 

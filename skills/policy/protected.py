@@ -188,10 +188,8 @@ def perhaps_protected(
             is_open = part.startswith(_OPEN) and not is_wide
             is_any = not _WILDCARD.sub("", part)
             # Of `*.code-workspace` nothing stands in a word whose end is not known: `== $name`.
-            ends = names if not part.endswith("*") else tuple(each for each in names if each[0] != "*")
-            if entry := next(
-                (each for each in ends if not (is_open or is_any) and _overlap(part, each)), None
-            ):
+            ends = names if not part.endswith("*") else tuple(name for name in names if name[0] != "*")
+            if entry := next((end for end in ends if not (is_open or is_any) and _overlap(part, end)), None):
                 yield ProtectedPath(shape, entry, None)
         if not is_wide:
             is_hidden_meant = bool(shape.strip("*?/"))

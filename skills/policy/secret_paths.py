@@ -89,10 +89,12 @@ def _homes_of_user(home: Path) -> set[str]:
 
 
 def _homes_of_others(root: str) -> set[str]:
-    homes = {each for each in _homes(posix.pwd.getpwall()) if is_in(each, root)}
-    return {each for each in homes if os.path.isdir(f"{each}/.")}  # noqa: PTH112 - `is_dir` raises
+    homes = {home for home in _homes(posix.pwd.getpwall()) if is_in(home, root)}
+    return {home for home in homes if os.path.isdir(f"{home}/.")}  # noqa: PTH112 - `is_dir` raises
 
 
 def _homes(entries: Iterable["posix.pwd.struct_passwd"]) -> set[str]:
     """Return the folders of these users; a line of NIS (`+`, `-@group`) names none."""
-    return {os.path.realpath(each.pw_dir) for each in entries if (each.pw_dir or "").startswith("/")} - {"/"}
+    return {os.path.realpath(entry.pw_dir) for entry in entries if (entry.pw_dir or "").startswith("/")} - {
+        "/"
+    }

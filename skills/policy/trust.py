@@ -66,7 +66,7 @@ class TrustList:
                 self.file, "it was written by a newer version of skills-agent", "Use that one"
             )
         folders = read.get("folders") if version == VERSION else None
-        if not isinstance(folders, dict) or not all(isinstance(each, str) for each in folders.values()):
+        if not isinstance(folders, dict) or not all(isinstance(folder, str) for folder in folders.values()):
             raise TrustFileError(self.file, f"it does not hold version {VERSION} of the list")
         return tuple(TrustedPath(path, folders[path]) for path in sorted(folders))
 
@@ -105,10 +105,10 @@ class TrustList:
         out. Raises SkillError, SnapshotError, TrustFileError.
         """
         sources = (
-            project_source(project, each, "trust") if project else DirectorySource(each, "trust")
-            for each in folders
+            project_source(project, folder, "trust") if project else DirectorySource(folder, "trust")
+            for folder in folders
         )
-        found = ((source, each.path) for source in sources for each in source.scan().skills)
+        found = ((source, skill.path) for source in sources for skill in source.scan().skills)
         skills = {os.path.realpath(Path(path).parent): (source, path) for source, path in found}
         added = [
             TrustedPath(root, measure(Path(path).parent, source.plugin(path), self.limits).digest)

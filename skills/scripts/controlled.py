@@ -235,7 +235,7 @@ class ControlledRunner:
             *([str(request.packages / "bin")] if request.packages else []),
             environment.get("PATH", ""),
             # The last: what a package brings is called like much else (`which`, `uuid`).
-            *(str(each / ".bin") for each in modules),
+            *(str(module / ".bin") for module in modules),
         ]
         joined = os.pathsep.join(filter(None, path))
         if names := shadowed(request.judged_by_name, joined, self.workspace):

@@ -133,7 +133,7 @@ def python_meeting(
     if is_met(specifiers, OWN_VERSION):
         return OWN_PYTHON
     others = other_pythons(path, workspace)
-    return next((each.path for each in others if is_met(specifiers, each.version)), None)
+    return next((other.path for other in others if is_met(specifiers, other.version)), None)
 
 
 class Python(NamedTuple):

@@ -25,7 +25,7 @@ def own_entries(
     root = os.path.realpath(workspace)
     insides = (os.path.relpath(os.path.realpath(place), root) for place in places)
     return tuple(
-        dict.fromkeys(f"/{escape(each)}" for each in insides if each.split("/")[0] not in {".", ".."})
+        dict.fromkeys(f"/{escape(inside)}" for inside in insides if inside.split("/")[0] not in {".", ".."})
     )
 
 
@@ -34,5 +34,5 @@ def _code(extras: tuple[str, ...]) -> tuple[Path, ...]:
     """Return the folders of the code: where it is found, and where links there lead."""
     own = (f"skills_agent.{name}" for name in ("graph", "nodes", "skills", "state"))
     specs = [spec for spec in map(find_spec, (*own, *extras)) if spec]
-    found = [Path(each) for spec in specs for each in spec.submodule_search_locations or ()]
+    found = [Path(location) for spec in specs for location in spec.submodule_search_locations or ()]
     return (*found, *(Path(os.path.realpath(spec.origin)).parent for spec in specs if spec.origin))

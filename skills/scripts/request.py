@@ -44,7 +44,7 @@ def script_request(
         raise SkillError(f"{path!r} is not inside the folder of skill {ref.name}. {told}") from error
     except (FileNotFoundError, NotADirectoryError, NotRegularFileError) as error:
         listing = resources(registry, ref)
-        known = list_names([each.path for each in listing.resources if each.type == "script"])
+        known = list_names([resource.path for resource in listing.resources if resource.type == "script"])
         raise ScriptError(f"Skill {ref.name} has no script {path!r}. Its scripts: {known}.") from error
     except OSError as error:
         raise ScriptError(f"Cannot read {path} of skill {ref.name}: {error.strerror}.") from error
@@ -90,7 +90,7 @@ def script_call(registry: Registry, ref: SkillRef, path: str, args: Sequence[str
     if is_file(path):  # nearly always
         return ScriptCall(_shown(path, snapshot, place), tuple(args))
     files = resources(registry, ref).resources
-    scripts = [each.path for each in files if each.type == "script"] or [each.path for each in files]
+    scripts = [file.path for file in files if file.type == "script"] or [file.path for file in files]
     call = read_spelling(path, args, SkillFiles((ref.name, place.name), is_file, scripts))
     return call._replace(path=_shown(call.path, snapshot, place)) if is_file(call.path) else call
 

@@ -31,7 +31,7 @@ def shared_with(granted: Mapping[str, Sequence[SharedFolder]], request: ScriptRe
     """Return the folders that are there, and that the operator shares with the skill of a request."""
     names = (name for name in granted if is_granted((name,), request))
     folders = dict.fromkeys(each for name in names for each in granted[name])
-    return [each for each in folders if each.path.is_dir()]
+    return [folder for folder in folders if folder.path.is_dir()]
 
 
 def link_into(home: Path, folders: Iterable[SharedFolder]) -> None:

@@ -82,7 +82,7 @@ def _meant(path: str, files: SkillFiles) -> str:
         return meant
     if "/" in path.removeprefix("./"):
         return ""
-    named = [each for each in files.scripts if each.rpartition("/")[2] == path.removeprefix("./")]
+    named = [script for script in files.scripts if script.rpartition("/")[2] == path.removeprefix("./")]
     if len(named) > 1:
         text = f"{path} may be {list_names(named)}. Give the whole path."
         raise ScriptError(text, code="script-ambiguous")

@@ -63,7 +63,7 @@ def same_cases(now: ScoredRun, before: ScoredRun) -> frozenset[str]:
 
 def deltas(comparisons: Iterable[Comparison]) -> tuple[Delta, ...]:
     """Return what differs, adjusted over all; a metric that no case has on both sides is left out."""
-    found = [_delta(each, diffs) for each in comparisons if (diffs := differences(each))]
+    found = [_delta(comparison, diffs) for comparison in comparisons if (diffs := differences(comparison))]
     adjusted: dict[int, float] = {}
     for is_share in (True, False):
         family = [at for at, each in enumerate(found) if each.p is not None and _is_share(each) is is_share]

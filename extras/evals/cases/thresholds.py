@@ -47,7 +47,7 @@ def parse_threshold(text: str) -> Threshold:
 
 def missed(summary: Summary, thresholds: Iterable[Threshold]) -> tuple[str, ...]:
     """Return a sentence for each threshold that a run does not reach, or has no cases for."""
-    return tuple(sentence for each in thresholds if (sentence := _missed(summary, each)))
+    return tuple(sentence for threshold in thresholds if (sentence := _missed(summary, threshold)))
 
 
 def _missed(summary: Summary, threshold: Threshold) -> str:

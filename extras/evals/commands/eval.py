@@ -142,7 +142,7 @@ def evaluate(
     for sentence in failed:
         click.echo(line_of(sentence), err=True)
     # What nothing decides is not counted, but one is.
-    is_good = any(each.outcomes.get("passed") for each in summary.arms if each.arm == "with")
+    is_good = any(arm.outcomes.get("passed") for arm in summary.arms if arm.arm == "with")
     if failed or partial or not (limits or (is_good and not failures(summary))):
         raise click.exceptions.Exit(1)
 

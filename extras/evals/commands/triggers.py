@@ -111,20 +111,20 @@ def _print(requests: Sequence[Mapping[str, Any]], name: str) -> None:
     for wanted, title in ((True, f"For {name}"), (False, f"Not for {name}")):
         rows = [
             (
-                "right" if each["right"] else "WRONG",
-                each["chosen"] or "-",
-                line_of(each["query"], 60),
-                each["why"],
+                "right" if request["right"] else "WRONG",
+                request["chosen"] or "-",
+                line_of(request["query"], 60),
+                request["why"],
             )
-            for each in requests
-            if each["should_trigger"] is wanted
+            for request in requests
+            if request["should_trigger"] is wanted
         ]
         if rows:
             echo(f"{title}:")
             table([("", "chosen", "request", "because of"), *sorted(rows, key=lambda row: row[0] == "right")])
             echo()
-    for_it = [each["chosen"] for each in requests if each["should_trigger"]]
-    hits, reached = for_it.count(name), sum(each["chosen"] == name for each in requests)
+    for_it = [request["chosen"] for request in requests if request["should_trigger"]]
+    hits, reached = for_it.count(name), sum(request["chosen"] == name for request in requests)
     echo(f"recall     {_share(hits, len(for_it))} of those for it reach it")
     echo(f"precision  {_share(hits, reached)} that reach it are for it")
     lost = Counter(chosen or "none" for chosen in for_it if chosen != name)

@@ -66,7 +66,7 @@ def compared(delta: Delta) -> str:
 
 def reason(result: EvalResult) -> str:
     """Say why a result is no pass: its error, or its first failed check."""
-    failed = (f"{each.text} {each.evidence}" for each in result.checks if not each.passed)
+    failed = (f"{check.text} {check.evidence}" for check in result.checks if not check.passed)
     return one_line(result.error or next(failed, ""), _LONGEST)
 
 

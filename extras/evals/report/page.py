@@ -43,7 +43,7 @@ def element(tag: str, /, *children: str, **attributes: object) -> Html:
     """
     named = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
     start = "".join([tag, *(f' {key}="{_escaped(str(value))}"' for key, value in named.items())])
-    content = "".join(each if isinstance(each, Html) else _escaped(each) for each in children)
+    content = "".join(child if isinstance(child, Html) else _escaped(child) for child in children)
     return Html(f"<{start}>" if tag in _VOID else f"<{start}>{content}</{tag}>")
 
 
@@ -67,7 +67,7 @@ def html_page(view: View) -> str:
         element("h1", view.title),
         *map(_answer, view.answers),
         element("ul", *(element("li", note) for note in view.notes)),
-        *(element("div", _table(each), class_="wide") for each in view.tables),
+        *(element("div", _table(table), class_="wide") for table in view.tables),
         *([element("h2", "Cases, those that pass least often first")] if view.cases else []),
         *map(_case, view.cases),
         element("dl", *facts),

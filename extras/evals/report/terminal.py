@@ -3,7 +3,7 @@
 from typing import Final
 
 from rich.console import Console
-from rich.table import Figures as Grid
+from rich.table import Table as Grid
 from rich.text import Text
 
 from skills_agent.evals.report.figures import reason

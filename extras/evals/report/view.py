@@ -89,7 +89,7 @@ def view_of(summary: Summary) -> View:
         answers=[*_answers(summary)],
         notes=[*_notes(summary)],
         tables=[*_tables(summary)],
-        faults=[(_name(each.case, each.model, summary), each) for each in failures(summary)],
+        faults=[(_name(failure.case, failure.model, summary), failure) for failure in failures(summary)],
         cases=[
             Case(_name(row.case, row.model, summary), row, cases[row.case].turns if row.case in cases else ())
             for row in rows
@@ -142,7 +142,7 @@ def _tables(summary: Summary) -> Iterator[Figures]:
         yield Figures(
             "What changed",
             ("metric", "compared", "model", "shows", "difference", "better/worse/same"),
-            [_delta_row(each) for each in summary.deltas],
+            [_delta_row(delta) for delta in summary.deltas],
         )
 
 
@@ -163,13 +163,13 @@ def _choices(model: str, choices: Choices) -> Iterator[Figures]:
         ("skill", "right", "missed", "wrong", "precision", "recall", "F1"),
         [
             (
-                each.skill,
-                *(f"{number}" for number in (each.right, each.missed, each.wrong)),
-                share(each.precision),
-                share(each.recall),
-                "-" if each.f1 is None else f"{each.f1:.2f}",
+                skill.skill,
+                *(f"{number}" for number in (skill.right, skill.missed, skill.wrong)),
+                share(skill.precision),
+                share(skill.recall),
+                "-" if skill.f1 is None else f"{skill.f1:.2f}",
             )
-            for each in choices.skills
+            for skill in choices.skills
         ],
     )
     if choices.near_misses:
@@ -178,12 +178,12 @@ def _choices(model: str, choices: Choices) -> Iterator[Figures]:
             ("chosen", "expected", "of its runs", "request"),
             [
                 (
-                    ", ".join(each.chosen) or _NO_SKILL,
-                    ", ".join(each.expected) or _NO_SKILL,
-                    percent(each.rate),
-                    one_line(each.request, _SHORT),
+                    ", ".join(miss.chosen) or _NO_SKILL,
+                    ", ".join(miss.expected) or _NO_SKILL,
+                    percent(miss.rate),
+                    one_line(miss.request, _SHORT),
                 )
-                for each in choices.near_misses
+                for miss in choices.near_misses
             ],
         )
 

@@ -113,8 +113,8 @@ def _install(
     prepared = prepare(environments, needed, more=added)
     if not more and prepared.guesses:
         echo("Left out, for nobody says which package brings it; a package of that name may be anybody's:")
-        table([(f"  import {each.module}", each.said) for each in prepared.guesses])
-        prefix = "npm:" if all(each.kind == "node" for each in prepared.guesses) else ""
+        table([(f"  import {guess.module}", guess.said) for guess in prepared.guesses])
+        prefix = "npm:" if all(guess.kind == "node" for guess in prepared.guesses) else ""
         echo(f"If you know the package, add it: --with {prefix}PACKAGE\n")
     for note in prepared.notes:
         echo(note)

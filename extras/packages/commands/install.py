@@ -84,7 +84,7 @@ def install(
         _install_locked(settings, target, place, what._replace(force=False))
         return
     address = parse_address(source, Path.cwd())
-    here = {each.name: each.version or "" for each in skills_here(settings, target)}
+    here = {skill.name: skill.version or "" for skill in skills_here(settings, target)}
     asked, passed_over = set[str](), list[str]()
 
     def choose(names: frozenset[str], listed: Listed) -> frozenset[str]:

@@ -27,7 +27,7 @@ _WIDTH: Final = 80
 
 def print_reviews(reviews: Sequence[Review], folder: Path, *, whole: bool = False) -> None:
     """Print what a person has to know before saying yes; `whole`: all lines of a difference."""
-    todo = [each for each in reviews if each.change != "same"]
+    todo = [review for review in reviews if review.change != "same"]
     same = len(reviews) - len(todo)
     for each in todo:
         for line in (*_rows(each), *_diff(each, whole=whole), ""):

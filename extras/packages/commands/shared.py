@@ -91,7 +91,7 @@ def carry_out(
 ) -> list[Change]:
     """Show what would change, ask, and do it; return what is not as it was. `more`: for --json."""
     reviews = list(_reviews(settings, target, changes, what))
-    todo = [each for each in changes if each.kind != "same"]
+    todo = [change for change in changes if change.kind != "same"]
     if not what.as_json:
         print_reviews(reviews, target.folder, whole=what.dry)
     if not what.dry:
@@ -110,18 +110,18 @@ def _reviews(
     settings: Settings, target: Target, changes: Sequence[Change], what: Options
 ) -> Iterator[Review]:
     skills = skills_here(settings, target)
-    here = {each.name: each.version or "" for each in skills}
-    offered = {each.name: each.after.version for each in changes if each.after}
+    here = {skill.name: skill.version or "" for skill in skills}
+    offered = {change.name: change.after.version for change in changes if change.after}
     known = {
-        each.name: "installed" if Path(each.path).is_relative_to(target.folder) else each.source
-        for each in skills
-        if each.name not in offered
+        skill.name: "installed" if Path(skill.path).is_relative_to(target.folder) else skill.source
+        for skill in skills
+        if skill.name not in offered
     }
-    for each in changes:
-        metadata = each.skill.metadata if each.skill else None
+    for change in changes:
+        metadata = change.skill.metadata if change.skill else None
         requires = metadata.requires if metadata else ()
         stands = required_of(requires, offered, here, what.asked or offered)
-        reviewed = review(each, target.folder, known, stands)
+        reviewed = review(change, target.folder, known, stands)
         yield structs.replace(reviewed, obstacle="") if what.force else reviewed
 
 

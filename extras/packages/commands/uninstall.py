@@ -35,7 +35,7 @@ def uninstall(names: tuple[str, ...], yes: bool, place: str, workspace: Path | N
         backups = install(target, draft, removals, now())
     if as_json:
         records = [{"name": each.name, "digest": each.digest, "path": str(each.folder)} for each in backups]
-        removed = [each.name for each in removals]
+        removed = [removal.name for removal in removals]
         print_json({"folder": str(target.folder), "removed": removed, "backups": records})
         return
     echo(f"Removed {count(len(removals), 'skill')} from {target.folder}.")

@@ -41,14 +41,14 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
     checks = compare(target, lock, names)
     others = [] if names else not_locked(target.folder, lock)
     signatures = signatures_of(settings)
-    signed = {each.locked.name: _signature(signatures, target.folder, each) for each in checks}
+    signed = {check.locked.name: _signature(signatures, target.folder, check) for check in checks}
     lost = [
         name
         for name, each in signed.items()
         if _is_lost(each, required=PackageSettings.of(settings).require_signature)
     ]
     if as_json:
-        skills = [{**_record(each), "signature": _plain(signed[each.locked.name])} for each in checks]
+        skills = [{**_record(check), "signature": _plain(signed[check.locked.name])} for check in checks]
         print_json({"folder": str(target.folder), "skills": skills, "not_locked": others})
     else:
         for each in checks:
@@ -59,7 +59,7 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
         echo(_summary(checks, target.folder))
         if lost:
             echo(f"Signatures that do not count today: {', '.join(lost)}.")
-    if lost or any(each.state != "same" for each in checks):
+    if lost or any(check.state != "same" for check in checks):
         raise click.exceptions.Exit(1)
 
 
@@ -87,8 +87,8 @@ def _lines(check: Check, signed: SignatureCheck | None) -> Iterator[str]:
         yield f"  {line_of(check.reason)}"
     if signed is not None:
         yield f"  {line_of(said(signed))}"
-    for each in check.differences:
-        yield f"  {_difference(each)}"
+    for difference in check.differences:
+        yield f"  {_difference(difference)}"
 
 
 def _difference(each: Difference) -> str:
@@ -102,7 +102,7 @@ def _short(value: str) -> str:
 
 
 def _summary(checks: tuple[Check, ...], folder: Path) -> str:
-    checked, bad = count(len(checks), "skill"), sum(each.state != "same" for each in checks)
+    checked, bad = count(len(checks), "skill"), sum(check.state != "same" for check in checks)
     if bad:
         restore = "To restore: skills-agent skills install --locked"
         return f"{bad} of {checked} not as {folder}/{LOCK_FILE} says. {restore}"
@@ -118,7 +118,7 @@ def _record(check: Check) -> dict[str, object]:
         "locked": check.locked.digest,
         "digest": check.digest,
         "reason": check.reason,
-        "differences": [each._asdict() for each in check.differences],
+        "differences": [difference._asdict() for difference in check.differences],
     }
 
 

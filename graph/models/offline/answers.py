@@ -45,7 +45,7 @@ def tell_no_skill_fits(listing: CatalogListing | None) -> str:
     """Answer that no skill fits, and list what there is."""
     if listing is None or not listing.lines:
         return answer("There are no skills here, and without one the offline model can do nothing.")
-    skills = [each.skill for each in listing.lines[:_MAX_SKILLS]]
+    skills = [line.skill for line in listing.lines[:_MAX_SKILLS]]
     lines = [f"- {skill.name}: {one_line(skill.description, _MAX_TEXT)}" for skill in skills]
     more = [f"- and {listing.total - len(lines)} more"] if listing.total > len(lines) else []
     return answer("\n".join(["No skill fits this request. These are available:\n", *lines, *more]))

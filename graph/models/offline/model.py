@@ -104,7 +104,7 @@ def _use(
     name, instructions = skill["name"], instructions_of(skill)
     resources = shown.resources.get(name)
     files = resources["files"] if resources else []
-    scripts = [each["path"] for each in files if each["type"] == "script" or each["path"].endswith(_SCRIPTS)]
+    scripts = [file["path"] for file in files if file["type"] == "script" or file["path"].endswith(_SCRIPTS)]
     usage = _choose(find_usages(instructions, scripts), query_of(message))
     if usage is None:
         return answer(f"The skill {name} shows no command to run; its instructions are:", instructions)
