@@ -58,5 +58,5 @@ def family_of(body: str) -> Iterator[list[int]]:
 @pytest.mark.variants
 def test_what_a_family_holds_counts_once_wherever_it_is(body: str) -> None:
     with family_of(body) as pids:
-        assert supervisor.Memory(58 * MEBIBYTE).is_over(pids)
-        assert not supervisor.Memory(110 * MEBIBYTE).is_over(pids)
+        assert supervisor.MemoryUse(58 * MEBIBYTE).is_over(pids)
+        assert not supervisor.MemoryUse(110 * MEBIBYTE).is_over(pids)
