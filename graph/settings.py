@@ -319,12 +319,8 @@ def folder_sources(settings: Settings) -> list[DirectorySource]:
 
 
 def _of_servers(settings: Settings, servers: Any) -> "Sequence[Source]":
-    if (
-        not any(server.skills for server in settings.mcp_servers.values())
-        or (make := first("servers")) is None
-    ):
-        return ()
-    return [*(servers or make(settings)).sources()]
+    make = first("servers") if any(one.skills for one in settings.mcp_servers.values()) else None
+    return [*(servers or make(settings)).sources()] if make else ()
 
 
 def registry_of(settings: Settings, more: Sequence[Path]) -> Registry:

@@ -106,9 +106,8 @@ class Registry:
             self._recent[catalog.digest] = catalog
             if len(self._recent) > _CATALOGS_KEPT:
                 del self._recent[next(iter(self._recent))]
-        skills, sources = len(catalog.skills), len(self.sources)
-        extra = {"skills": skills, "sources": sources, "digest": catalog.digest}
-        logger.info("discovered %d skills from %d sources", skills, sources, extra=extra)
+        facts = {"skills": len(catalog.skills), "sources": len(self.sources), "digest": catalog.digest}
+        logger.info("discovered %(skills)d skills from %(sources)d sources", facts, extra=facts)
         return catalog
 
     def get(self, digest: str) -> Catalog | None:
@@ -210,9 +209,8 @@ class Registry:
 
     def source_of(self, label: str, path: str) -> Source | None:
         """Return the source that a SKILL.md is of, also when it is gone: several may have one label."""
-        return next(
-            (source for source in self.sources if source.label == label and source.claims(path)), None
-        )
+        owners = (source for source in self.sources if source.label == label and source.claims(path))
+        return next(owners, None)
 
     def is_vouched_for(self, ref: SkillRef) -> bool:
         """Return whether the operator trusts the source of a skill; False for a skill that is gone."""
@@ -229,9 +227,7 @@ class Registry:
         source, entry = self._owner(ref)
         read_file(source, ref.path, 1)
         root = _folder_of(source, ref)
-        if root is None:
-            return self._fetch(source, entry, ref)
-        return self.snapshots.take(root, source.plugin(ref.path))
+        return self.snapshots.take(root, source.plugin(ref.path)) if root else self._fetch(source, entry, ref)
 
     def _take_again(self, ref: SkillRef) -> "Snapshot":
         with suppress(SkillUnreadableError):
