@@ -19,13 +19,20 @@ _OF_PARTS: Final[Mapping[str, str]] = {
 }
 """Which part brings a command: said where the part is not installed."""
 _JOINED: Final[Mapping[str, str]] = {
+    "cache": "doctor",
+    "grants": "threads show THREAD",
     "runs list": "runs",
     "runs show": "runs RUN",
     "runs verify": "runs --verify",
     "skills doctor": "doctor",
+    "skills environments": "doctor",
+    "skills home": "doctor",
+    "skills outdated": "skills update --check",
     "skills rollback": "skills update NAME --rollback",
     "skills sign": "skills pack DIR --sign",
     "skills stats": "skills list --stats",
+    "skills sync": "skills install --locked",
+    "threads prune": "threads delete --older-than AGE",
     "trust add": "trust DIR",
     "trust list": "trust --list",
     "trust revoke": "trust DIR --revoke",
@@ -55,8 +62,9 @@ class LazyGroup(click.Group):
 
         Click looks only among those that are imported.
         """
-        if instead := _JOINED.get(" ".join(args[:2])):
-            raise click.UsageError(f"'{' '.join(args[:2])}' is typed so now: skills-agent {instead}", ctx)
+        for typed in (" ".join(args[:2]), args[0]):
+            if instead := _JOINED.get(typed):
+                raise click.UsageError(f"'{typed}' is typed so now: skills-agent {instead}", ctx)
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:
