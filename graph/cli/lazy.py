@@ -18,7 +18,7 @@ _OF_PARTS: Final[Mapping[str, str]] = {
     **{f"skills {name}": "packages" for name in _PACKAGES},
 }
 """Which part brings a command: said where the part is not installed."""
-_JOINED: Final[Mapping[str, str]] = {
+JOINED: Final[Mapping[str, str]] = {
     "cache": "doctor",
     "grants": "threads show THREAD",
     "runs list": "runs",
@@ -63,7 +63,7 @@ class LazyGroup(click.Group):
         Click looks only among those that are imported.
         """
         for typed in (" ".join(args[:2]), args[0]):
-            if instead := _JOINED.get(typed):
+            if instead := JOINED.get(typed):
                 raise click.UsageError(f"'{typed}' is typed so now: skills-agent {instead}", ctx)
         try:
             return super().resolve_command(ctx, args)

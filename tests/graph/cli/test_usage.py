@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from skills_agent.graph.cli.lazy import JOINED
 from skills_agent.graph.cli.main import cli as command
 from skills_agent.graph.hooks import extras
 from tests.graph.cli.command_line import CommandLine
@@ -246,3 +247,11 @@ def test_a_command_of_a_part_that_is_not_installed_says_so(
     for words, name in brought.items():
         done = cli.run(*words.split())
         assert (done.code, f"comes with the part {name}" in done.err) == (1, True), done
+
+
+def test_an_old_name_of_a_command_says_how_it_is_typed_now(cli: CommandLine) -> None:
+    for words, instead in JOINED.items():
+        done = cli.run(*words.split())
+        assert (done.code, f"skills-agent {instead}" in done.err) == (2, True), done
+        now = [word for word in instead.split() if word.islower() and word[0] != "-"]
+        assert cli.run(*now, "-h").code == 0
