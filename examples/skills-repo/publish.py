@@ -38,7 +38,7 @@ def publish(key: Path | None) -> None:
     """Sign if there is a key, pack, and write the indexes."""
     if key:
         folders = (f"skills/{each.parent.name}" for each in sorted(HERE.glob("skills/*/SKILL.md")))
-        _call("sign", "--json", "--key", str(key), *folders)
+        _call("pack", "--sign", "--json", "--key", str(key), *folders)
     found = _call("install", "./skills", "--all", "--dry-run", "--json")
     if found["passed_over"]:
         raise SystemExit("\n".join(found["passed_over"]))

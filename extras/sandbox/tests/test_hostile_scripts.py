@@ -402,7 +402,11 @@ def listeners(host: Host) -> Iterator[dict[str, object]]:
             unix = stack.enter_context(socket.socket(socket.AF_UNIX))
             unix.bind(name)
             unix.listen()
-        Thread(target=echo, args=(udp,), daemon=True).start()
+        answering = Thread(target=echo, args=(udp,), daemon=True)
+        answering.start()
+        # It has ended before the socket is closed: the number of a closed one may be another file's.
+        stack.callback(answering.join)
+        stack.callback(lambda: udp.sendto(b"", udp.getsockname()))
         # The shell that started the agent has its secrets, too, and nobody protects it.
         owner = {"user": host.user, "group": host.user, "extra_groups": []} if os.geteuid() == 0 else {}
         shell = subprocess.Popen(  # type: ignore[call-overload]  # the user only sometimes
