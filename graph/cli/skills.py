@@ -262,8 +262,9 @@ def lint(
 
 
 def _folder_of(name: str, registry: Registry) -> Path:
-    """Return the folder of the skill of a name. Raises UsageError where it lies in none."""
-    skill = registry.refresh().find(name)
+    """Return the folder of the skill of a name, also of one that cannot be used. Raises UsageError."""
+    catalog = registry.refresh()
+    skill = {entry.name: entry for entry in catalog.entries}.get(name) or catalog.find(name)
     source = registry.source_of(skill.source, skill.path)
     folder = source.root(skill.path) if source else None
     if folder is None:

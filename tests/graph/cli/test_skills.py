@@ -79,6 +79,7 @@ def test_a_new_skill_is_used_when_its_description_is_filled_in(cli: CommandLine)
     (skipped,) = cli.run("doctor", "--json").value["skipped"]
     assert [each["code"] for each in skipped["diagnostics"]] == ["description-placeholder"]
     assert cli.run("skills", "lint", str(folder)).code == 1
+    assert cli.run("skills", "lint", "tide-table").out == cli.run("skills", "lint", str(folder)).out
     asked = cli.run("ask", "/tide-table of today")
     assert (asked.code, "cannot be used" in asked.err) == (2, True)
     lines = (folder / "SKILL.md").read_text().splitlines()
