@@ -291,6 +291,14 @@ def test_a_journal_that_cannot_be_kept_says_where_and_what_to_do(tmp_path: Path)
         started(FileJournal(tmp_path / "journal.sqlite"), "call-1")
 
 
+def test_a_row_whose_effect_is_damaged_stands_for_every_effect(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    entry = started(FileJournal(path), "call-1")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE journal SET digest = 'of another effect'")
+    assert [found.status for found in FileJournal(path).alike("t", entry.digest)] == ["lost"]
+
+
 @pytest.mark.parametrize("change", ["DROP TABLE journal", "PRAGMA user_version = 0"])
 def test_a_journal_whose_table_is_gone_or_another_one_is_damaged(tmp_path: Path, change: str) -> None:
     """A folder that can be written is no way out of that."""
