@@ -142,7 +142,7 @@ class Settings(Limits):
     """The user's folder: `.claude/skills`, `.agents/skills`, `.agent/skills` below it are sources."""
     extras: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """The settings of extras that are set, by whole name: `{"server_tokens": ...}`. An extra reads them by
-    its class of settings (`Table`)."""
+    its class of settings (`ExtraSettings`)."""
     origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Where `load` has the value of each setting from."""
     offered_dirs: tuple[Path, ...] = field(default=(), repr=False, compare=False)

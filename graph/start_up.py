@@ -34,10 +34,10 @@ def protected_entries(settings: Settings, sources: Iterable[Source]) -> tuple[st
 
     What is closed is among it: where nothing is, a script could make it (`.ssh/config`).
     """
-    of_skills = [source for source in sources if isinstance(source, DirectorySource)]
-    plugins = filter(None, (skill.plugin_folder for skill in of_skills))
+    of_folders = [source for source in sources if isinstance(source, DirectorySource)]
+    plugins = filter(None, (source.plugin_folder for source in of_folders))
     own = (cache_folder(settings), user_state_folder(settings), *closed_places(settings))
-    folders = [*settings.skills_dirs, *(skill.folder for skill in of_skills), *plugins, *own]
+    folders = [*settings.skills_dirs, *(source.folder for source in of_folders), *plugins, *own]
     path = process_environment().get("PATH", "")
     of_homes = obeyed_in_homes(settings.workspace, settings.home)
     own_files = own_entries(settings.workspace, path, [*folders, *started_from(settings)], packages())

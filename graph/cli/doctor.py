@@ -197,7 +197,7 @@ def untrusted_in_place(settings: Settings, catalog: Catalog) -> dict[str, str]:
 
     trust = TrustList(trust_file_of(settings))
     try:
-        trusted = {path.path for path in trust.paths() if trust.is_unchanged(path)}
+        trusted = {vouched.path for vouched in trust.paths() if trust.is_unchanged(vouched)}
     except TrustFileError:  # then nothing is trusted by it
         trusted = set()
     return {

@@ -62,7 +62,7 @@ class LoopClients:
         """Return the client of the loop that runs now."""
         loop = asyncio.get_running_loop()
         with _LOCK:
-            for closed in [copy for copy in self._copies if copy.is_closed()]:
+            for closed in [other for other in self._copies if other.is_closed()]:
                 del self._copies[closed]
             if loop not in self._copies:
                 self._copies[loop] = self._client.copy(http_client=openai.DefaultAsyncHttpxClient())

@@ -185,7 +185,7 @@ def _take_flags(parts: Sequence[Argument], left: list[MessageToken]) -> list[str
         if shown:
             is_value = any(part.value for part in shown)
         else:
-            is_value = all(part.kind == "word" and not part.is_plain for part in follows)
+            is_value = all(token.kind == "word" and not token.is_plain for token in follows)
         end = at + 1 + len(follows) * is_value
         spelled[:0] = [token.text for token in left[at:end]]
         del left[at:end]
