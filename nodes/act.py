@@ -49,8 +49,7 @@ def _go_on(links: tuple[Link, ...], attempt: Attempt) -> Steps[Any]:
     """Run a call: the first link goes on with the second, and the last with the tool."""
     if not links:
         return (yield from _run(attempt))
-    first, *others = links
-    return (yield from first(attempt, partial(_go_on, tuple(others))))
+    return (yield from links[0](attempt, partial(_go_on, links[1:])))
 
 
 def _run(attempt: Attempt) -> Steps[Any]:

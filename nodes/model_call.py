@@ -257,7 +257,7 @@ class ModelRequests:
         if wait is not None or watch.message_id:
             self.observer.withdrawn(state, watch.message_id, str(error), wait)
         if wait is None:
-            if watch.usage:  # The update of a node that fails is lost: the graph counts it (`keep_usage`).
+            if watch.usage:  # The update of a node that fails is lost: the graph counts it (`count_spent`).
                 vars(error)["spent"] = usage_of(state, Reply(AIMessage(""), 0, watch.usage))
             raise error
         return wait

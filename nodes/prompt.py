@@ -148,14 +148,14 @@ def _sendable(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     call only where there is the call. What was wrong is in its answer.
     """
     return [
-        message.model_copy(update={"tool_calls": _all_calls(message), "invalid_tool_calls": []})
+        message.model_copy(update={"tool_calls": _as_valid_calls(message), "invalid_tool_calls": []})
         if type(message) is not HumanMessage and isinstance(message, AIMessage) and message.invalid_tool_calls
         else message
         for message in messages
     ]
 
 
-def _all_calls(message: AIMessage) -> list[ToolCall]:
+def _as_valid_calls(message: AIMessage) -> list[ToolCall]:
     unread = [
         tool_call(name=call["name"] or "", args={}, id=call["id"]) for call in message.invalid_tool_calls
     ]

@@ -71,11 +71,11 @@ def said_of_unloading(messages: Sequence[AnyMessage]) -> str:
     """Return what came of `/unload NAME` where a person said nothing else; empty for any other transcript."""
     if len(messages) < 3 or not is_synthetic(messages[-2]):
         return ""
-    human, receipt = messages[-3], messages[-1]
+    human, result = messages[-3], messages[-1]
     is_alone = isinstance(human, HumanMessage) and str(human.text).lstrip().startswith("/unload")
     is_alone = is_alone and len(str(human.text).split()) <= 2
-    is_receipt = isinstance(receipt, ToolMessage) and receipt.name == UNLOAD_SKILL
-    return str(receipt.text) if is_alone and is_receipt else ""
+    is_of_unload = isinstance(result, ToolMessage) and result.name == UNLOAD_SKILL
+    return str(result.text) if is_alone and is_of_unload else ""
 
 
 def reused_since(message: AnyMessage) -> str:

@@ -16,6 +16,7 @@ from skills_agent.skills.trees import walk
 from skills_agent.state.transcript import (
     LOAD_SKILL,
     answers_by_step,
+    is_refusal,
     is_synthetic,
     outcome_of,
     shown_calls_of,
@@ -83,7 +84,7 @@ def spent_of(values: Mapping[str, Any], seconds: float) -> Spent:
 def _status(result: ToolMessage | None) -> CallStatus:
     if result is None:
         return "unanswered"
-    if (result.id or "").startswith("refused-"):
+    if is_refusal(result):
         return "refused"
     program = outcome_of(result)
     return "error" if result.status == "error" or (program and program["exit_code"] != 0) else "ok"

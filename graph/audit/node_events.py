@@ -17,6 +17,7 @@ from skills_agent.nodes.effects import StartedCall, Witness
 from skills_agent.nodes.interrupts import UNKNOWN
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.skills.text import one_line
+from skills_agent.state.call_ids import all_calls
 from skills_agent.state.endings import fault_of
 from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentState, CallRequest
@@ -209,7 +210,7 @@ def _model_called(step: NodeStep) -> Iterator[Record]:
     replies = [each for each in messages if isinstance(each, AIMessage) and not is_synthetic(each)]
     for message in replies:
         name = message.response_metadata.get("model_name") or step.invocation["model"]
-        calls = [call["name"] or "" for call in [*message.tool_calls, *message.invalid_tool_calls]]
+        calls = [call["name"] or "" for call in all_calls(message)]
         fault = fault_of(message) or UNSET
         spent: dict[str, Any] = {"input_tokens": 0, "output_tokens": 0}
         if message is replies[-1]:

@@ -28,7 +28,7 @@ from langgraph.types import Command, Overwrite, StateSnapshot, StateUpdate
 
 from skills_agent.graph.threads.errors import ThreadError
 from skills_agent.skills.errors import DetailedError, list_names
-from skills_agent.state.call_ids import known_ids, with_new_ids
+from skills_agent.state.call_ids import all_calls, known_ids, with_new_ids
 from skills_agent.state.reducers import flatten
 from skills_agent.state.schema import AgentInput, AgentState
 from skills_agent.state.transcript import marks_of
@@ -240,7 +240,7 @@ def _is_older_result(message: BaseMessage) -> bool:
 
 
 def _calls(message: AIMessage) -> list[str]:
-    return [call["id"] or "" for call in (*message.tool_calls, *message.invalid_tool_calls)]
+    return [call["id"] or "" for call in all_calls(message)]
 
 
 def _reported(message: ToolMessage, call_id: str) -> ToolMessage:

@@ -34,7 +34,7 @@ from skills_agent.state.records import (
     active_skills,
     tombstone,
 )
-from skills_agent.state.transcript import answers_by_step, is_synthetic, shown_calls_of
+from skills_agent.state.transcript import answers_by_step, is_refusal, is_synthetic, shown_calls_of
 
 Ruling = Literal["allowed", "approved", "edited", "rejected", "refused", "open"]
 """What became of a call: allowed or refused by policy, one of a person's answers, or not answered yet."""
@@ -339,4 +339,4 @@ def _ruling(result: ToolMessage | None, grant: GrantRecord | None) -> Ruling:
         return _RULINGS[grant["decision"]]
     if result is None:
         return "open"
-    return "refused" if (result.id or "").startswith("refused-") else "allowed"
+    return "refused" if is_refusal(result) else "allowed"
