@@ -50,7 +50,7 @@ class Extra:
     own_skills: str = ""
     """What makes the source of a caller's own skills (`OwnSource` in skills/library/callers.py)."""
     database: str = ""
-    """Threads, journal and locks in PostgreSQL (`Postgres` in graph/threads/postgres_hook.py)."""
+    """Threads, journal and locks in PostgreSQL (`Postgres` in graph/threads/opened.py)."""
     runner: str = ""
     """The sandbox: a class of runners (`Sandbox` in skills/scripts/choice.py)."""
     lines: str = ""

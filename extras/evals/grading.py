@@ -167,13 +167,13 @@ def _vote(text: str, rubric: Rubric, number: int) -> dict[int, Vote]:
         points = msgspec.json.decode(match[0], type=dict[str, list[_JudgeVerdict]]).get("points", [])
     except msgspec.MsgspecError as error:
         raise ValueError(f"its JSON is not what was asked for ({error})") from error
-    if sorted(point.point for point in points) != list(range(1, len(order) + 1)):
+    if sorted(verdict.point for verdict in points) != list(range(1, len(order) + 1)):
         raise ValueError(f"it judged {len(points)} of {len(order)} points, or others")
     return {
-        order[point.point - 1]: Vote(
-            passed=point.holds, reason=cut(visible(point.reason, "prose"), _MAX_REASON)
+        order[verdict.point - 1]: Vote(
+            passed=verdict.holds, reason=cut(visible(verdict.reason, "prose"), _MAX_REASON)
         )
-        for point in points
+        for verdict in points
     }
 
 

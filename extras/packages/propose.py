@@ -176,7 +176,7 @@ class ProposeSkill:
     @property
     def sources(self) -> list[DirectorySource]:
         """Return the sources that find skills where accepted ones are put; none, if a host brings others."""
-        return [folder for folder in self._folders() if os.path.realpath(folder.folder) == self._own()]
+        return [source for source in self._folders() if os.path.realpath(source.folder) == self._own()]
 
     def _not_of_a_skill(
         self, change_of: Callable[[Mapping[str, Any]], FileChange | None], args: Mapping[str, Any]
@@ -224,7 +224,7 @@ class ProposeSkill:
             return f"it is in a trusted folder ({source.label})"
         real = os.path.realpath(folder)
         try:
-            if any(path.path == real for path in self.services.trust.paths()):
+            if any(trusted.path == real for trusted in self.services.trust.paths()):
                 return "a person vouches for it, or for a version of it (skills-agent trust)"
         except TrustFileError as error:
             return f"it cannot be told whether a person vouches for it: {str(error).rstrip('.')}"

@@ -53,8 +53,8 @@ def stage(
 ) -> tuple[OfferedSkill, ...]:
     """Copy the wanted skills of a tree into the folder of the offer, by name. Raises PackageError.
 
-    One that cannot be installed keeps out no other, as in discovery (`Wanted.skip`), unless it was named. A
-    skill in the folder of another one is a part of that. Of two with one name, the same files are one.
+    One that cannot be installed keeps out no other, as in discovery (`Selection.skip`), unless it was named.
+    A skill in the folder of another one is a part of that. Of two with one name, the same files are one.
     `unwritten` says of paths why they are not in the tree: the skill that one belongs to is refused.
     """
     tree = tree.resolve()  # as discovery names what it finds

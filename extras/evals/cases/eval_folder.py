@@ -14,8 +14,8 @@ from skills_agent.evals.cases.errors import EvalError
 from skills_agent.skills.confined import ConfinedError, is_beneath, parts_of
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
 from skills_agent.skills.format.reading import SkillPath, read_metadata
+from skills_agent.skills.sources.walk import SKILL_FILE
 
-SKILL_FILE: Final = "SKILL.md"
 EVALS_FOLDER: Final = "evals"
 _POSITION: Final = re.compile(r"#[^/]*$")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+|-{2,}")
@@ -50,7 +50,7 @@ class EvalPlace(NamedTuple):
 def place_of(file: Path) -> EvalPlace:
     """Return where a file of cases stands. A skill has it in its `evals/`, or right beside SKILL.md."""
     file = Path(os.path.abspath(file))  # noqa: PTH100 - a link to the file stays one
-    folder = next((each for each in [*file.parents][:3] if (each / SKILL_FILE).is_file()), None)
+    folder = _skill_folder(file)
     if folder is None or (folder != file.parent and EVALS_FOLDER not in file.relative_to(folder).parts):
         return EvalPlace(file, file.parent, "", safe_id(file.stem))
     skill = _skill_name(folder)
@@ -62,8 +62,13 @@ def root_of(case: EvalCase) -> Path | None:
     """Return the folder whose files a case may name: its skill's, else that of its file; None for no file."""
     if not case.file:
         return None
-    folder = file_of(case).parent
-    return next((each for each in [folder, *folder.parents][:3] if (each / SKILL_FILE).is_file()), folder)
+    file = file_of(case)
+    return _skill_folder(file) or file.parent
+
+
+def _skill_folder(file: Path) -> Path | None:
+    """Return the folder of the skill that a file is in, at most two levels up; None where there is none."""
+    return next((folder for folder in [*file.parents][:3] if (folder / SKILL_FILE).is_file()), None)
 
 
 def file_of(case: EvalCase) -> Path:

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from skills_agent.evals.cases.errors import EvalError
-from skills_agent.evals.cases.eval_folder import EVALS_FOLDER, SKILL_FILE
+from skills_agent.evals.cases.eval_folder import EVALS_FOLDER
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.library.contents import LEFT_OUT
+from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.trees import walk
 from skills_agent.skills.visible import visible_line
 

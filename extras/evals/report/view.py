@@ -163,13 +163,13 @@ def _choices(model: str, choices: Choices) -> Iterator[Figures]:
         ("skill", "right", "missed", "wrong", "precision", "recall", "F1"),
         [
             (
-                skill.skill,
-                *(f"{number}" for number in (skill.right, skill.missed, skill.wrong)),
-                share(skill.precision),
-                share(skill.recall),
-                "-" if skill.f1 is None else f"{skill.f1:.2f}",
+                row.skill,
+                *(f"{number}" for number in (row.right, row.missed, row.wrong)),
+                share(row.precision),
+                share(row.recall),
+                "-" if row.f1 is None else f"{row.f1:.2f}",
             )
-            for skill in choices.skills
+            for row in choices.skills
         ],
     )
     if choices.near_misses:
