@@ -60,7 +60,7 @@ class Watch:
         by_rank = [path for path in by_rank if path not in on_the_way]
         for path in [places[path].leads if places[path].link else path for path in by_rank]:
             is_within = any(str(parent) in places for parent in PurePosixPath(path).parents)
-            is_allowed = any(f"{path}/".startswith(f"{each}/") for each in self.allowed)
+            is_allowed = any(is_in(path, each) for each in self.allowed)
             if path and not is_allowed and (not is_within or path.rpartition("/")[0] in self._opened):
                 found[path] = False
         if len(found) > MAX_PLACES:
@@ -70,7 +70,7 @@ class Watch:
                 "choose a smaller workspace, or set workdir = thread."
             )
         for path in (*self._opened, *self.allowed):
-            if any(f"{path}/".startswith(f"{each}/") for each in found) and (self.folder / path).is_dir():
+            if any(is_in(path, each) for each in found) and (self.folder / path).is_dir():
                 found[path] = True
         return [(self.folder / path, found[path]) for path in sorted(found, key=lambda path: path.count("/"))]
 
@@ -203,7 +203,7 @@ def _leads_out(path: str, roots: Iterable[str]) -> bool:
 def _but(root: str, path: str, allowed: Collection[str], moment: int) -> Iterator[str]:
     """Yield a path, or what is in it where a part of it is allowed."""
     full = os.path.join(root, path)
-    if any(path == each or path.startswith(f"{each}/") for each in allowed):
+    if any(is_in(path, each) for each in allowed):
         return
     with suppress(OSError):  # it is gone
         if any(each.startswith(f"{path}/") for each in allowed) and not os.path.islink(full):

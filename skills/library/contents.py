@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, get_args
 
-from skills_agent.skills.confined import open_beneath
+from skills_agent.skills.confined import is_in, open_beneath
 from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.skill import Resource, ResourceListing, ResourceType
 from skills_agent.skills.sources.plugin import Plugin
@@ -293,8 +293,7 @@ def _member(root: str, relative: str, entry: os.DirEntry[str]) -> Member | None:
         if is_endless(entry.path):
             return None
         real = os.path.realpath(entry.path)
-        inside = real == root or real.startswith(f"{root.rstrip('/')}/")
-        return Member(relative, "link", status, os.path.relpath(real, root)) if inside else None
+        return Member(relative, "link", status, os.path.relpath(real, root)) if is_in(real, root) else None
     if not stat.S_ISREG(status.st_mode):
         return None
     return Member(relative, "exec" if status.st_mode & stat.S_IXUSR else "file", status)
@@ -336,7 +335,7 @@ def list_resources(files: Iterable[tuple[str, int]], limit: int = MAX_LISTED) ->
 
     Of too many, those of no known type are left out first.
     """
-    own = (file for file in files if not file[0].startswith("evals/"))
+    own = ((path, size) for path, size in files if not path.startswith("evals/"))
     resources = [Resource(path, resource_type(path), size) for path, size in own]
     first = sorted(resources, key=lambda resource: (_RANKS.index(resource.type), resource.path))[:limit]
     first.sort(key=lambda resource: resource.path)

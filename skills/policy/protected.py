@@ -15,6 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from skills_agent.skills.confined import is_in
+
 GIT: Final = ".git"
 READERS: Final[Mapping[str, tuple[str, ...]]] = {
     "version control": (
@@ -188,8 +190,8 @@ def perhaps_protected(
             is_open = part.startswith(_OPEN) and not is_wide
             is_any = not _WILDCARD.sub("", part)
             # Of `*.code-workspace` nothing stands in a word whose end is not known: `== $name`.
-            ends = names if not part.endswith("*") else tuple(name for name in names if name[0] != "*")
-            if entry := next((end for end in ends if not (is_open or is_any) and _overlap(part, end)), None):
+            known = names if not part.endswith("*") else tuple(name for name in names if name[0] != "*")
+            if entry := next((one for one in known if not (is_open or is_any) and _overlap(part, one)), None):
                 yield ProtectedPath(shape, entry, None)
         if not is_wide:
             is_hidden_meant = bool(shape.strip("*?/"))
@@ -251,6 +253,6 @@ def _plain(name: str) -> str:
 def _inside(place: str, *roots: str) -> str:
     """Return a path from a root on, so that the folders above it do not count; else the whole path."""
     for root in roots:
-        if place == root or place.startswith(root.rstrip(os.sep) + os.sep):
+        if is_in(place, root):
             return place[len(root) :]
     return place

@@ -95,6 +95,5 @@ def _homes_of_others(root: str) -> set[str]:
 
 def _homes(entries: Iterable["posix.pwd.struct_passwd"]) -> set[str]:
     """Return the folders of these users; a line of NIS (`+`, `-@group`) names none."""
-    return {os.path.realpath(entry.pw_dir) for entry in entries if (entry.pw_dir or "").startswith("/")} - {
-        "/"
-    }
+    homes = (entry.pw_dir or "" for entry in entries)
+    return {os.path.realpath(home) for home in homes if home.startswith("/")} - {"/"}
