@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import Runtime
@@ -70,9 +70,6 @@ from skills_agent.skills.search.vectors import Embedder
 from skills_agent.skills.sources import Source
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.transcript import LOAD_SKILL
-
-_MOST_OFFERED: Final = 200
-"""Skills whose names are recorded with each turn."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +170,6 @@ class Services:
                 "sandbox": settings.sandbox,
             },
             required=settings.audit == "require",
-            offered=lambda digest: _offered(self.library.shared, digest),
         )
 
     @once
@@ -383,10 +379,3 @@ def _excluded(settings: Settings, grammar: Grammar) -> tuple[Entry, ...]:
 def usual_model(settings: Settings, model: ModelRunnable | None) -> str:
     """Return the name of the model that is asked where a caller chooses none."""
     return model_name(model) if model is not None else settings.model or default_model(process_environment())
-
-
-def _offered(registry: Registry, digest: str) -> list[str] | None:
-    catalog = registry.get(digest)
-    if catalog is None or len(catalog.skills) > _MOST_OFFERED:
-        return None
-    return [skill.name for skill in catalog.skills if skill.model_invocable]

@@ -75,8 +75,8 @@ def _withdrawal(record: Mapping[str, Any]) -> str:
 
 EVENTS: Final[Mapping[str, Kind]] = {
     "run_started": Kind(
-        "A turn began. `offered`: the skills that a model may load, where there are not hundreds.",
-        "caller verified request skills catalog known changed sources problems offered " + _OPERATOR,
+        "A turn began.",
+        "caller verified request skills catalog known changed sources problems " + _OPERATOR,
         _beginning,
     ),
     "run_resumed": Kind(

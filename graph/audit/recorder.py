@@ -62,14 +62,11 @@ class Audit:
         operator: Mapping[str, Any],
         *,
         required: bool = False,
-        offered: Callable[[str], list[str] | None] = lambda _: None,
     ) -> None:
         """Record into `log` (None: nowhere, events are only streamed), without secrets.
 
-        `required`: a run stops where it cannot be recorded, before its next effect. `offered` names the
-        skills of a catalog, given its digest.
+        `required`: a run stops where it cannot be recorded, before its next effect.
         """
-        self._offered = offered
         self._log = log
         self.redaction = redaction
         self._operator = operator
@@ -109,11 +106,7 @@ class Audit:
             return
         seconds, update = round(time.perf_counter() - start, 4), node_events.merge_updates(changes[0])
         step = NodeStep(before, update, seconds, self._resumed(runtime))
-        happened = node_events.events_of(node, step)
-        for each in happened:
-            if each["type"] == "run_started" and (offered := self._offered(each["catalog"])) is not None:
-                each["offered"] = offered
-        tell(happened, after_effects=node in AFTER_EFFECTS)
+        tell(node_events.events_of(node, step), after_effects=node in AFTER_EFFECTS)
 
     def _resume(self, node: str, turn: int, runtime: Runtime[Context]) -> None:
         with self._lock:  # No branch of the step records anything before the run is said to go on.

@@ -50,17 +50,16 @@ def skills() -> None:
 @click.option(
     "--stats",
     is_flag=True,
-    help="Show instead how often each was offered, loaded and used, and what it cost.",
+    help="Show instead how often each was loaded and used, and what it cost.",
 )
 @options.folders
 @options.as_json
 def list_skills(*, stats: bool, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
     """List skills with their source, who may load them, what they require, and their description.
 
-    --stats counts the records of runs in this workspace; runs of evals are not among them. OFFERED: turns
-    whose model could load it, where their record names what was offered. USED: loads after which a script of
-    it ran, a file of it was read, or a command named it. TOKENS: about, its instructions in every prompt that
-    had them.
+    --stats counts the records of runs in this workspace; runs of evals are not among them. USED: loads
+    after which a script of it ran, a file of it was read, or a command named it. TOKENS: about, its
+    instructions in every prompt that had them.
     """
     settings = Settings.load(workspace)
     catalog = registry_of(settings, skills_dirs).refresh()

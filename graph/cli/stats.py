@@ -13,12 +13,12 @@ from skills_agent.graph.cli.runs import log_of
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.library.catalog import Catalog
 
-_COLUMNS: Final = ("offered", "loaded", "used", "tokens")
+_COLUMNS: Final = ("loaded", "used", "tokens")
 _CHARACTERS_OF_A_TOKEN: Final = 4
 
 
 def print_stats(settings: Settings, catalog: Catalog, *, as_json: bool) -> None:
-    """Print how often skills were offered, loaded and used in a workspace, and what they cost."""
+    """Print how often skills were loaded and used in a workspace, and what they cost."""
     log, counts, damaged = log_of(settings), dict[str, Counter[str]](), 0
     for name in log.threads():
         lines = log.lines(name)
@@ -27,7 +27,7 @@ def print_stats(settings: Settings, catalog: Catalog, *, as_json: bool) -> None:
         count_thread(without_repetitions(records), counts)
     known = (skill.name for skill in catalog.skills)
     never = [name for name in known if name not in counts or not counts[name]["loaded"]]
-    names = sorted(counts, key=lambda name: (-counts[name]["loaded"], -counts[name]["offered"], name))
+    names = sorted(counts, key=lambda name: (-counts[name]["loaded"], name))
     if as_json:
         found = [{"name": name, **{each: counts[name][each] for each in _COLUMNS}} for name in names]
         print_json({"skills": found, "never_loaded": never, "damaged_lines": damaged})
@@ -52,10 +52,7 @@ def count_thread(records: Iterable[Record], counts: dict[str, Counter[str]]) -> 
 
     for record in records:
         skill, kind = str(record.get("skill")), record.get("type")
-        if kind == "run_started" and isinstance(record.get("offered"), list):
-            for each in record["offered"]:
-                add(str(each), "offered")
-        elif kind == "skill_loaded":
+        if kind == "skill_loaded":
             size = record.get("characters")
             sizes[skill] = size if isinstance(size, int) else 0
             unused.add(skill)

@@ -27,7 +27,6 @@ READ = {"type": "resource_read", "skill": "a"}
         ([LOADED, {**RAN, "skill": "b"}], {"loaded": 1}),
         ([LOADED, UNLOADED, ASKED, RAN], {"loaded": 1}),
         ([LOADED, RAN, UNLOADED, LOADED, RAN], {"loaded": 2, "used": 2}),
-        ([{"type": "run_started", "offered": ["a", "b"]}, {"type": "run_started"}], {"offered": 1}),
     ],
 )
 def test_a_load_is_used_once_and_costs_until_it_is_unloaded(
@@ -40,7 +39,7 @@ def test_a_load_is_used_once_and_costs_until_it_is_unloaded(
 
 VALUES = st.none() | st.text() | st.integers() | st.lists(st.text() | st.integers())
 KINDS = ("run_started", "skill_loaded", "skill_unloaded", "call_ended", "model_called", "resource_read")
-FIELDS = ("skill", "offered", "characters", "exit_code", "reused")
+FIELDS = ("skill", "characters", "exit_code", "reused")
 
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.dictionaries(st.sampled_from(FIELDS), VALUES))))
@@ -56,7 +55,7 @@ def test_skills_are_counted_over_the_runs_of_the_workspace(cli: CommandLine) -> 
         assert cli.run("ask", "How much rain?", *about, "--yes", "run,write").code == 0
     told = cli.run("skills", "list", "--stats", "--skills-dir", str(cli.skills), "--json").value
     (gauge,) = [each for each in told["skills"] if each["name"] == "rain-gauge"]
-    assert (gauge["offered"], gauge["loaded"], gauge["used"], told["damaged_lines"]) == (2, 2, 1, 0)
+    assert (gauge["loaded"], gauge["used"], told["damaged_lines"]) == (2, 1, 0)
     assert gauge["tokens"] > 0
     assert "text-stats" in told["never_loaded"]
     (file,) = (cli.workspace / ".agent" / "runs").glob("used.*.jsonl")
