@@ -64,7 +64,7 @@ class Extra:
     events: str = ""
     """The kinds of events that it adds to the record of runs."""
     measure_draft: str = ""
-    """What runs the evals of a proposed skill, before a person is asked: `ProposalEvals`."""
+    """What runs the evals of a proposed skill, before a person is asked (extras/evals/proposals.py)."""
 
 
 @cache

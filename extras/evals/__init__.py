@@ -6,7 +6,7 @@ from skills_agent.graph.hooks import Command, Extra
 
 EXTRA: Final = Extra(
     name="evals",
-    measure_draft="skills_agent.evals.proposals:ProposalEvals",
+    measure_draft="skills_agent.evals.proposals:measure_draft",
     commands={
         "eval": Command(
             "skills_agent.evals.commands.eval:eval",

@@ -6,11 +6,13 @@ time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
+from time import monotonic
 from typing import Final
 
 from langgraph.checkpoint.memory import InMemorySaver
@@ -19,7 +21,7 @@ from msgspec import structs
 from skills_agent.evals.cases.comparing import SHARES
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.read import read_all
-from skills_agent.evals.cases.result import Arm, EvalResult, RunHead
+from skills_agent.evals.cases.result import EvalResult, RunHead
 from skills_agent.evals.cases.run_folder import RunFolder
 from skills_agent.evals.cases.summarise import summarise
 from skills_agent.evals.cases.summary import Summary
@@ -46,88 +48,81 @@ _POLL: Final = 0.2
 _WIDTH: Final = 200
 
 
-@dataclass(frozen=True)
-class ProposalEvals:
-    """Runs the evals that a proposed skill brings, in its folder `evals/`."""
+def measure_draft(
+    settings: Settings,
+    seconds: float,
+    folder: Path,
+    base: Path | None,
+    name: str,
+    chat: ModelRunnable,
+    is_over: Callable[[], bool],
+) -> str:
+    """Return in a few lines what the evals in a proposed skill's `evals/` say; empty where there are none.
 
-    settings: Settings
-    seconds: float
-    """For all of them."""
+    All of them have so many seconds. The proposed skill is alone in the folder above its own; `base` is that
+    of the version that it would replace. `name` is that of the model. `is_over` says that nobody waits any
+    more.
+    """
+    model = SCRIPTED if isinstance(chat, ScriptedChatModel) else name
+    try:
+        cases = [case for read in read_all([folder]) for case in read.cases if case.skill == folder.name]
+    except EvalError as error:
+        return str(error)
+    mine = [case for case in cases if case.has_checks and (case.replies or model != SCRIPTED)]
+    if not mine:
+        return ""
+    few = tuple(structs.replace(case, repeat=1) for case in mine[:MAX_CASES])
+    head = RunHead(id="", at=datetime.now(UTC).isoformat(timespec="seconds"), models=(model,), cases=few)
+    stop, done = Stop(), Event()
+    Thread(
+        target=_stop_in_time, args=(seconds, stop, done, is_over), name="proposal-evals", daemon=True
+    ).start()
+    # Its own threads, and no proposals of its own: they are gone with the question.
+    setup = Setup(
+        replace(settings, extras={**settings.extras, "packages_propose": False}),
+        Database(InMemorySaver(), None),
+        "draft",
+        partial(_sources, settings, folder.parent),
+        folders=[folder.parent],
+        model_of=lambda *_: None if model == SCRIPTED else chat,
+    )
+    try:
+        now = _run(structs.replace(head, id="draft", arms=("with", "without")), setup, stop)
+        before = None
+        if base is not None:
+            there = replace(setup, run="base", sources=partial(_sources, settings, None), folders=())
+            before = _run(structs.replace(head, id="base"), there, stop)
+    finally:
+        done.set()
+    said = [*_lines(summarise(*now, before))]
+    if len(mine) > MAX_CASES:
+        said.append(f"The first {MAX_CASES} of its {len(mine)} cases were run.")
+    if stop.drain_requested:
+        said.append(f"Not all of them were run: they have {seconds:g} seconds.")
+    return "\n".join(said)
 
-    def measure(
-        self, folder: Path, base: Path | None, name: str, chat: ModelRunnable, is_over: Callable[[], bool]
-    ) -> str:
-        """Return in a few lines what they say; empty where there are none.
 
-        The proposed skill is alone in the folder above its own; `base` is that of the version that it would
-        replace. `name` is that of the model. `is_over` says that nobody waits any more.
-        """
-        model = SCRIPTED if isinstance(chat, ScriptedChatModel) else name
-        try:
-            cases = [case for each in read_all([folder]) for case in each.cases if case.skill == folder.name]
-        except EvalError as error:
-            return str(error)
-        mine = [case for case in cases if case.has_checks and (case.replies or model != SCRIPTED)]
-        if not mine:
-            return ""
-        few = tuple(structs.replace(case, repeat=1) for case in mine[:MAX_CASES])
-        head = RunHead(id="", at=datetime.now(UTC).isoformat(timespec="seconds"), models=(model,), cases=few)
-        stop, done = Stop(), Event()
-        Thread(
-            target=self._stop_in_time, args=(stop, done, is_over), name="proposal-evals", daemon=True
-        ).start()
-        asked = None if model == SCRIPTED else chat
-        try:
-            now = self._run(head, "draft", ("with", "without"), folder.parent, asked, stop)
-            before = self._run(head, "base", ("with",), None, asked, stop) if base is not None else None
-        finally:
-            done.set()
-        said = [*_lines(summarise(*now, before))]
-        if len(mine) > MAX_CASES:
-            said.append(f"The first {MAX_CASES} of its {len(mine)} cases were run.")
-        if stop.drain_requested:
-            said.append(f"Not all of them were run: they have {self.seconds:g} seconds.")
-        return "\n".join(said)
+def _run(head: RunHead, setup: Setup, stop: Stop) -> tuple[RunHead, Sequence[EvalResult]]:
+    with TemporaryDirectory(prefix="skills-agent-proposal-") as place:
+        folder = RunFolder.create(Path(place).resolve(), head)
+        partly = run_all(folder, setup, jobs=_JOBS, stop=stop, tokens=TOKENS)
+        return structs.replace(head, partial=partly), folder.results()
 
-    def _run(
-        self,
-        head: RunHead,
-        name: str,
-        arms: tuple[Arm, ...],
-        skills: Path | None,
-        chat: ModelRunnable | None,
-        stop: Stop,
-    ) -> tuple[RunHead, Sequence[EvalResult]]:
-        """Run the cases with the skills that are there, and with those of a folder."""
-        head = structs.replace(head, id=name, arms=arms)
 
-        def sources() -> Sequence[Source]:
-            usual = sources_of(self.settings, ())
-            own = [DirectorySource(skills, usual[-1].label, trusted=False)] if skills else []
-            return [*usual, *map(EvaluatedSource, own)]
+def _sources(settings: Settings, skills: Path | None) -> Sequence[Source]:
+    """Return the sources that are there, with a folder of skills as the strongest."""
+    usual = sources_of(settings, ())
+    own = [DirectorySource(skills, usual[-1].label, trusted=False)] if skills else []
+    return [*usual, *map(EvaluatedSource, own)]
 
-        # Its own threads, and no proposals of its own: they are gone with the question.
-        setup = Setup(
-            replace(self.settings, extras={**self.settings.extras, "packages_propose": False}),
-            Database(InMemorySaver(), None),
-            name,
-            sources,
-            folders=[skills] if skills else (),
-            model_of=lambda *_: chat,
-        )
-        with TemporaryDirectory(prefix="skills-agent-proposal-") as place:
-            folder = RunFolder.create(Path(place).resolve(), head)
-            partial = run_all(folder, setup, jobs=_JOBS, stop=stop, tokens=TOKENS)
-            return structs.replace(head, partial=partial), folder.results()
 
-    def _stop_in_time(self, stop: Stop, done: Event, is_over: Callable[[], bool]) -> None:
-        """End all runs when their time is over, or nobody waits any more."""
-        left = self.seconds
-        while not done.wait(_POLL):
-            left -= _POLL
-            if left <= 0 or is_over():
-                stop.request_drain()
-                return
+def _stop_in_time(seconds: float, stop: Stop, done: Event, is_over: Callable[[], bool]) -> None:
+    """End all runs when their time is over, or nobody waits any more."""
+    end = monotonic() + seconds
+    while not done.wait(_POLL):
+        if monotonic() >= end or is_over():
+            stop.request_drain()
+            return
 
 
 def _lines(summary: Summary) -> Iterator[str]:

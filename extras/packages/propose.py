@@ -124,8 +124,8 @@ class ProposeSkill:
                 folder = change.put.folder
                 base = target.folder / change.name if change.found else None
                 try:
-                    text: str = measure(self.settings, seconds).measure(
-                        folder, base, chosen.name, chosen.chat, is_over
+                    text: str = measure(
+                        self.settings, seconds, folder, base, chosen.name, chosen.chat, is_over
                     )
                 except (SkillsAgentError, OSError) as error:  # a person can decide without them
                     return f"Its evals could not be run: {error}"
