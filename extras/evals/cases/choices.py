@@ -8,29 +8,27 @@ from skills_agent.evals.cases.case import EvalCase, ExpectedSkills
 from skills_agent.evals.cases.result import EvalResult
 from skills_agent.evals.cases.scored import choice, chosen
 from skills_agent.evals.cases.statistics import wilson
-from skills_agent.evals.cases.summary import Choices, NearMiss, Triggering
+from skills_agent.evals.cases.summary import Interval, NearMiss, Triggering
 from skills_agent.skills.text import one_line
 
 MAX_REQUEST: Final = 300
 """Characters of a request that are shown."""
-_Asked = Sequence[tuple[EvalCase, ExpectedSkills, Sequence[EvalResult]]]
+Asked = Sequence[tuple[EvalCase, ExpectedSkills, Sequence[EvalResult]]]
 
 
-def choices_of(runs: Mapping[str, Sequence[EvalResult]], cases: Mapping[str, EvalCase]) -> Choices | None:
-    """Return what was chosen in the runs of each case, by its id; None: no case says what it expects."""
-    asked = [
+def asked_of(runs: Mapping[str, Sequence[EvalResult]], cases: Mapping[str, EvalCase]) -> Asked:
+    """Return the cases that say which skills they expect, with these and their runs."""
+    return [
         (cases[name], expected, results)
         for name, results in runs.items()
         if (expected := cases[name].expect.skills) is not None
     ]
-    if not asked:
-        return None
+
+
+def accuracy_of(asked: Asked) -> Interval | None:
+    """Return for how many requests the right skills were chosen; None for no requests."""
     right = sum(sum(choice(one, case) or 0.0 for one in found) / len(found) for case, _, found in asked)
-    return Choices(
-        accuracy=wilson(right, len(asked)),
-        skills=tuple(_triggering(asked)),
-        near_misses=tuple(sorted(_near_misses(asked), key=lambda each: (-each.rate, each.case))),
-    )
+    return wilson(right, len(asked)) if asked else None
 
 
 def _usual(case: EvalCase, results: Sequence[EvalResult]) -> frozenset[str]:
@@ -39,7 +37,7 @@ def _usual(case: EvalCase, results: Sequence[EvalResult]) -> frozenset[str]:
     return frozenset(name for name, number in times.items() if 2 * number > len(results))
 
 
-def _triggering(asked: _Asked) -> Iterator[Triggering]:
+def triggering(asked: Asked) -> Iterator[Triggering]:
     """Yield each skill's counts. Where others may be loaded, one is wrong only instead of the expected."""
     counts: dict[str, Counter[str]] = {}
     for case, expected, results in asked:
@@ -73,7 +71,12 @@ def _triggering(asked: _Asked) -> Iterator[Triggering]:
         )
 
 
-def _near_misses(asked: _Asked) -> Iterator[NearMiss]:
+def near_misses(asked: Asked) -> list[NearMiss]:
+    """Return the requests for which others were chosen, the most often first."""
+    return sorted(_near_misses(asked), key=lambda miss: (-miss.rate, miss.case))
+
+
+def _near_misses(asked: Asked) -> Iterator[NearMiss]:
     for case, expected, results in asked:
         made = [one for one in results if chosen(one, case) is not None]
         wrong = [one for one in made if not choice(one, case)]

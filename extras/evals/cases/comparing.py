@@ -6,7 +6,7 @@ adjustment for all that was tested, of shares and of costs. Below six cases, or 
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -29,24 +29,14 @@ _COSTS: Final[Mapping[str, Worth]] = {
 }
 
 
-class Comparison(NamedTuple):
-    """One metric of the cases in two ways; a case that only one side has is left out."""
-
-    model: str
-    name: str
-    metric: str
-    ours: Scores
-    theirs: Scores
-
-
-def compare_arms(run: ScoredRun) -> Iterator[Comparison]:
+def compare_arms(run: ScoredRun) -> Iterator[Delta]:
     """Yield what compares the arms: of both sides, only the checks of what came out."""
     for model in run.models:
         worths = {"passed": run.came_out, **_COSTS}
         yield from _compared(model, ARMS, worths, (run, "with"), (run, "without"))
 
 
-def compare_runs(now: ScoredRun, before: ScoredRun) -> Iterator[Comparison]:
+def compare_runs(now: ScoredRun, before: ScoredRun) -> Iterator[Delta]:
     """Yield what compares two runs: of the same models, the cases that did not change."""
     same = same_cases(now, before)
     now, before = (each._replace(runs=_only(each, same)) for each in (now, before))
@@ -61,28 +51,17 @@ def same_cases(now: ScoredRun, before: ScoredRun) -> frozenset[str]:
     return frozenset(name for name in both if _substance(now.cases[name]) == _substance(before.cases[name]))
 
 
-def deltas(comparisons: Iterable[Comparison]) -> tuple[Delta, ...]:
-    """Return what differs, adjusted over all; a metric that no case has on both sides is left out."""
-    found = [_delta(comparison, diffs) for comparison in comparisons if (diffs := differences(comparison))]
-    adjusted: dict[int, float] = {}
+def adjusted(deltas: Iterable[Delta]) -> tuple[Delta, ...]:
+    """Return what differs with its p adjusted over all, and with its verdict."""
+    found = list(deltas)
+    ps: dict[int, float] = {}
     for is_share in (True, False):
         family = [at for at, each in enumerate(found) if each.p is not None and _is_share(each) is is_share]
-        adjusted |= zip(family, holm([found[at].p or 0.0 for at in family]), strict=True)
-    return tuple(_judged(each, adjusted.get(at)) for at, each in enumerate(found))
-
-
-def differences(each: Comparison) -> tuple[float, ...]:
-    """Return the difference of the means of each case that both have.
-
-    Of a case with more runs on one side the first count, as many as the other has: it is likelier that one of
-    three fails than one of one, and wins and losses would not be even where nothing differs.
-    """
-    found = []
-    for name, scores in each.ours.items():
-        runs = min(len(scores), len(each.theirs.get(name, ())))
-        if runs:
-            found.append((sum(scores[:runs]) - sum(each.theirs[name][:runs])) / runs)
-    return tuple(found)
+        ps |= zip(family, holm([found[at].p or 0.0 for at in family]), strict=True)
+    return tuple(
+        msgspec.structs.replace(delta, p=ps.get(at), verdict=_verdict(delta, ps.get(at)))
+        for at, delta in enumerate(found)
+    )
 
 
 def _compared(
@@ -91,12 +70,28 @@ def _compared(
     worths: Mapping[str, Worth],
     ours: tuple[ScoredRun, Arm],
     theirs: tuple[ScoredRun, Arm],
-) -> Iterator[Comparison]:
+) -> Iterator[Delta]:
+    """Yield what differs in each metric; one that no case has on both sides is left out."""
     for metric, worth in worths.items():
         # One that an error ended took less than an answer does, and is left out of the costs.
         counted = worth if metric in SHARES else _of_answers(worth)
-        sides = [run.scores(model, arm, counted) for run, arm in (ours, theirs)]
-        yield Comparison(model, name, metric, *sides)
+        now, then = (run.scores(model, arm, counted) for run, arm in (ours, theirs))
+        if found := _differences(now, then):
+            yield _delta(model, name, metric, found)
+
+
+def _differences(ours: Scores, theirs: Scores) -> list[float]:
+    """Return the difference of the means of each case that both have.
+
+    Of a case with more runs on one side the first count, as many as the other has: it is likelier that one of
+    three fails than one of one, and wins and losses would not be even where nothing differs.
+    """
+    found = []
+    for name, scores in ours.items():
+        runs = min(len(scores), len(theirs.get(name, ())))
+        if runs:
+            found.append((sum(scores[:runs]) - sum(theirs[name][:runs])) / runs)
+    return found
 
 
 def _of_answers(worth: Worth) -> Worth:
@@ -113,15 +108,15 @@ def _is_share(delta: Delta) -> bool:
     return delta.metric in SHARES
 
 
-def _delta(each: Comparison, found: Sequence[float]) -> Delta:
-    of_shares = each.metric in SHARES
+def _delta(model: str, name: str, metric: str, found: Sequence[float]) -> Delta:
+    of_shares = metric in SHARES
     interval = bootstrap(found, is_share=of_shares)
     more, less = sum(one > 0 for one in found), sum(one < 0 for one in found)
     wins, losses = (more, less) if of_shares else (less, more)
     return Delta(
-        model=each.model,
-        name=each.name,
-        metric=each.metric,
+        model=model,
+        name=name,
+        metric=metric,
         value=interval.value,
         low=interval.low,
         high=interval.high,
@@ -130,12 +125,7 @@ def _delta(each: Comparison, found: Sequence[float]) -> Delta:
         losses=losses,
         ties=interval.n - wins - losses,
         p=mcnemar(wins, losses) if wins + losses >= MIN_DISCORDANT else None,
-        verdict="no difference shown",
     )
-
-
-def _judged(delta: Delta, p: float | None) -> Delta:
-    return msgspec.structs.replace(delta, p=p, verdict=_verdict(delta, p))
 
 
 def _verdict(delta: Delta, p: float | None) -> Verdict:
@@ -148,6 +138,6 @@ def _verdict(delta: Delta, p: float | None) -> Verdict:
 
 def _substance(case: EvalCase) -> bytes:
     """Return what makes a case what it is: not where it lies, and not how people call it."""
-    plain = msgspec.structs.replace(case, name="", file="", note="", tags=(), repeat=None)
+    plain = msgspec.structs.replace(case, name="", file="", note="", repeat=None)
     folder = os.fspath(file_of(case).parent.parent) if case.file else ""
     return msgspec.json.encode(plain).replace(folder.encode(), b"")

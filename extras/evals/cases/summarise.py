@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 from typing import Final
 
-from skills_agent.evals.cases.choices import choices_of
-from skills_agent.evals.cases.comparing import compare_arms, compare_runs, deltas
+from skills_agent.evals.cases.choices import accuracy_of, asked_of, near_misses, triggering
+from skills_agent.evals.cases.comparing import adjusted, compare_arms, compare_runs
 from skills_agent.evals.cases.notes import notes_before, notes_of
 from skills_agent.evals.cases.result import Arm, EvalResult, Outcome, RunHead
 from skills_agent.evals.cases.scored import ScoredRun
@@ -29,7 +29,7 @@ def summarise(
     return Summary(
         head=head,
         arms=tuple(_arm(run, model, arm) for model, arm in run.runs),
-        deltas=deltas(compared),
+        deltas=adjusted(compared),
         cases=tuple(_rows(run, earlier)),
         before=earlier.head if earlier else None,
         notes=(*notes_of(run), *(notes_before(run, earlier) if earlier else ())),
@@ -41,6 +41,7 @@ def _arm(run: ScoredRun, model: str, arm: Arm) -> ArmSummary:
     results = [one for found in by_case.values() for one in found]
     scores = run.scores(model, arm, run.passed if arm == "with" else run.came_out)
     ended = [one for one in results if one.outcome != "error"] or results
+    asked = asked_of(by_case if arm == "with" else {}, run.cases)
     every = [pass_every(len(found), round(sum(found)), len(found)) for found in scores.values()]
     return ArmSummary(
         model=model,
@@ -50,7 +51,9 @@ def _arm(run: ScoredRun, model: str, arm: Arm) -> ArmSummary:
         outcomes=dict(Counter[Outcome](one.outcome for one in results)),
         passed=wilson(sum(map(fmean, scores.values())), len(scores)) if scores else _NOTHING,
         all_passed=fmean(every) if every else 0.0,
-        choices=choices_of(by_case, run.cases) if arm == "with" else None,
+        accuracy=accuracy_of(asked),
+        choices=tuple(triggering(asked)),
+        near_misses=tuple(near_misses(asked)),
         tokens=_spread([one.spent.tokens for one in ended]),
         calls=_spread([len(one.trajectory.calls) for one in ended]),
         seconds=_spread([one.spent.seconds for one in ended]),

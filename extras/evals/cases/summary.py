@@ -55,14 +55,6 @@ class NearMiss(Frozen, frozen=True, kw_only=True):
     """Share of the runs in which it went wrong."""
 
 
-class Choices(Frozen, frozen=True, kw_only=True):
-    """What was chosen for all requests, by one model in one arm."""
-
-    accuracy: Interval
-    skills: tuple[Triggering, ...]
-    near_misses: tuple[NearMiss, ...]
-
-
 class ArmSummary(Frozen, frozen=True, kw_only=True):
     """One model in one arm."""
 
@@ -76,8 +68,11 @@ class ArmSummary(Frozen, frozen=True, kw_only=True):
     that something decides about. In the arm `without` only what came out counts."""
     all_passed: float
     """Share of the cases of which every run passes (pass^k)."""
-    choices: Choices | None
-    """None: no case says which skills it expects, or it is the arm that goes without one."""
+    accuracy: Interval | None = None
+    """Share of the requests for which the right skills were chosen. None: no case says which skills it
+    expects, or it is the arm that goes without one; then there are no choices and no near misses, either."""
+    choices: tuple[Triggering, ...] = ()
+    near_misses: tuple[NearMiss, ...] = ()
     tokens: Spread
     """This and what follows: of the runs that no error ended."""
     calls: Spread
@@ -102,7 +97,7 @@ class Delta(Frozen, frozen=True, kw_only=True):
     ties: int
     p: float | None
     """McNemar's exact test of wins and losses, after Holm; None below six that differ."""
-    verdict: Verdict
+    verdict: Verdict = "no difference shown"
 
 
 class CaseRow(Frozen, frozen=True, kw_only=True):

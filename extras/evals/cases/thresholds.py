@@ -79,10 +79,10 @@ def _figures(arm: ArmSummary, threshold: Threshold) -> Iterator[tuple[float | No
         yield arm.passed.value, arm.model
     if threshold.metric == "all_passed" and arm.passed.n:
         yield arm.all_passed, arm.model
-    if arm.choices and threshold.metric == "accuracy":
-        yield arm.choices.accuracy.value, arm.model
-    if arm.choices and threshold.metric in OF_SKILLS:
-        for skill in arm.choices.skills:
+    if arm.accuracy and threshold.metric == "accuracy":
+        yield arm.accuracy.value, arm.model
+    if threshold.metric in OF_SKILLS:
+        for skill in arm.choices:
             if threshold.skill in {"", skill.skill}:
                 figure: Interval | float | None = getattr(skill, threshold.metric)
                 value = figure.value if isinstance(figure, Interval) else figure

@@ -2,24 +2,20 @@
 
 import base64
 import hashlib
-import html
 import json
-import math
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Final
+from xml.etree.ElementTree import Element, tostring
 
 from skills_agent.evals.cases.result import EvalResult
-from skills_agent.evals.cases.summary import Delta
+from skills_agent.evals.cases.summary import CaseRow
 from skills_agent.evals.cases.trajectory import MadeCall
 from skills_agent.evals.report.figures import GOOD, percent
-from skills_agent.evals.report.view import Case, Figures, ShownAnswer, View
+from skills_agent.evals.report.view import Figures, View
 from skills_agent.graph.cli.printing import shown
 from skills_agent.skills.text import count, cut, one_line
 
-_VOID: Final = frozenset({"meta"})
-"""Without an end tag."""
-_WIDTH, _HEIGHT = 280, 34
 _YES, _NO = "\u2713", "\u2717"
 """How a cell begins that says whether an expectation holds."""
 _LONG: Final = 1_000
@@ -30,21 +26,23 @@ _MOST: Final = 40
 """Checks and calls of a case."""
 
 
-class Html(str):
-    """Markup; a plain text is none."""
-
-    __slots__ = ()
-
-
-def element(tag: str, /, *children: str, **attributes: object) -> Html:
-    """Return an element. A text in it is escaped, with marks in place of what cannot be seen.
+def element(tag: str, /, *children: str | Element, **attributes: object) -> Element:
+    """Return an element, its texts with marks in place of what cannot be seen.
 
     `class_` stands for `class`, `http_equiv` for `http-equiv`.
     """
-    named = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
-    start = "".join([tag, *(f' {key}="{_escaped(str(value))}"' for key, value in named.items())])
-    content = "".join(child if isinstance(child, Html) else _escaped(child) for child in children)
-    return Html(f"<{start}>" if tag in _VOID else f"<{start}>{content}</{tag}>")
+    named = {
+        key.rstrip("_").replace("_", "-"): shown(str(value), "prose") for key, value in attributes.items()
+    }
+    made = Element(tag, named)
+    for child in children:
+        if isinstance(child, Element):
+            made.append(child)
+        elif len(made):
+            made[-1].tail = (made[-1].tail or "") + shown(child, "prose")
+        else:
+            made.text = (made.text or "") + shown(child, "prose")
+    return made
 
 
 def html_page(view: View) -> str:
@@ -53,65 +51,36 @@ def html_page(view: View) -> str:
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     # Markup that got through all the same would run nothing, load nothing and send nothing.
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    styled = Element("style")
+    styled.text = style
     head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", http_equiv="Content-Security-Policy", content=policy),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("title", view.title),
-        element("style", Html(style)),
+        styled,
     )
     facts = [part for name, value in view.facts.items() for part in _fact(name, value)]
     body = element(
         "body",
         element("h1", view.title),
-        *map(_answer, view.answers),
+        *(element("p", each.sentence, class_=f"answer {each.tone}") for each in view.answers),
         element("ul", *(element("li", note) for note in view.notes)),
         *(element("div", _table(table), class_="wide") for table in view.tables),
         *([element("h2", "Cases, those that pass least often first")] if view.cases else []),
-        *map(_case, view.cases),
+        *(_case(row, view.name(row), view.requests.get(row.case, ())) for row in view.cases),
         element("dl", *facts),
     )
-    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+    page = tostring(element("html", head, body, lang="en"), encoding="unicode", method="html")
+    return f"<!doctype html>\n{page}\n"
 
 
-def _escaped(text: str) -> str:
-    return html.escape(shown(text, "prose"))
-
-
-def _fact(name: str, value: str) -> tuple[Html, Html]:
+def _fact(name: str, value: str) -> tuple[Element, Element]:
     return element("dt", name), element("dd", value)
 
 
-def _answer(answer: ShownAnswer) -> Html:
-    chart = [_chart(answer.delta, answer.tone)] if answer.delta else []
-    return element("div", element("p", answer.sentence), *chart, class_=f"answer {answer.tone}")
-
-
-def _chart(delta: Delta, tone: str) -> Html:
-    """Return a difference of shares as a point with its interval around a line at zero.
-
-    The scale is that of the difference, at least a fifth on each side, so that a small one can be seen.
-    """
-    most = max(0.2, math.ceil(10 * max(abs(delta.low), abs(delta.high))) / 10)
-    x, low, high = (
-        round(_WIDTH * (0.5 + 0.48 * each / most), 1) for each in (delta.value, delta.low, delta.high)
-    )
-    ends = ((0, "start", f"-{100 * most:.0f}"), (_WIDTH, "end", f"+{100 * most:.0f} points"))
-    return element(
-        "svg",
-        element("line", x1=_WIDTH / 2, x2=_WIDTH / 2, y1=0, y2=20, class_="zero"),
-        element("line", x1=low, x2=high, y1=10, y2=10),
-        element("circle", cx=x, cy=10, r=5, class_=tone),
-        *(element("text", text, x=at, y=_HEIGHT - 2, text_anchor=anchor) for at, anchor, text in ends),
-        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
-        width=_WIDTH,
-        height=_HEIGHT,
-        aria_hidden="true",
-    )
-
-
-def _table(table: Figures) -> Html:
+def _table(table: Figures) -> Element:
     rows = [element("tr", element("th", row[0], scope="row"), *map(_cell, row[1:])) for row in table.rows]
     return element(
         "table",
@@ -121,7 +90,7 @@ def _table(table: Figures) -> Html:
     )
 
 
-def _cell(text: str) -> Html:
+def _cell(text: str) -> Element:
     kind = {_YES: "passed", _NO: "failed"}.get(text[:1], text)
     return (
         element("td", text, class_=kind)
@@ -130,8 +99,7 @@ def _cell(text: str) -> Html:
     )
 
 
-def _case(case: Case) -> Html:
-    row = case.row
+def _case(row: CaseRow, name: str, requests: Sequence[str]) -> Element:
     sides = [side for side in ("with", "before", "without") if side in row.runs]
     worst = {side: _worst(row.runs[side]) for side in sides}
     marks = [*dict.fromkeys(each.outcome for each in row.runs.get("with", ()))]
@@ -148,10 +116,10 @@ def _case(case: Case) -> Html:
         element(
             "summary",
             *(element("b", f"{mark} ", class_=mark) for mark in [*marks, *(["flaky"] if row.flaky else [])]),
-            case.name,
+            name,
             element("small", f" {rates}"),
         ),
-        *(element("pre", cut(request, _LONG)) for request in case.requests),
+        *(element("pre", cut(request, _LONG)) for request in requests),
         element("div", _table(Figures("", ("expected", *sides), rows[:_MOST])), class_="wide"),
         element(
             "div",
@@ -176,7 +144,7 @@ def _outcome(text: str, runs: Sequence[EvalResult], worst: EvalResult) -> str:
     return f"{_YES if all(held) else _NO}{times} {cut(next(failed, ''), _SHORT)}".rstrip()
 
 
-def _attempt(side: str, one: EvalResult, runs: int) -> Iterator[Html]:
+def _attempt(side: str, one: EvalResult, runs: int) -> Iterator[Element]:
     """Yield what the agent did in one run of a case."""
     calls = one.trajectory.calls
     title = f"{side}, run {one.repeat + 1}" if runs > 1 else side

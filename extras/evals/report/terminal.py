@@ -34,9 +34,9 @@ def print_view(view: View, console: Console | None = None) -> None:
     console = console or Console(highlight=False, markup=False)
     if view.faults:
         _line(console, Text(f"{count(len(view.faults), 'run')} did not pass:", "bold"))
-    for name, fault in view.faults[:MOST]:
-        outcome = (f"  {fault.outcome:<7}  ", _STYLES.get(fault.outcome, ""))
-        _line(console, Text.assemble(outcome, (line_of(name), "bold"), f": {line_of(reason(fault))}"))
+    for fault in view.faults[:MOST]:
+        outcome, name = (f"  {fault.outcome:<7}  ", _STYLES.get(fault.outcome, "")), line_of(view.name(fault))
+        _line(console, Text.assemble(outcome, (name, "bold"), f": {line_of(reason(fault))}"))
         if fault.thread:
             _line(console, Text(f"           skills-agent threads show {line_of(fault.thread)}", "dim"))
     _more(console, len(view.faults))

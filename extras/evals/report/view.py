@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from skills_agent.evals.cases.result import EvalResult
-from skills_agent.evals.cases.summary import ArmSummary, CaseRow, Choices, Delta, Summary
+from skills_agent.evals.cases.summary import ArmSummary, CaseRow, Delta, Interval, Summary
 from skills_agent.evals.report.figures import (
     GOOD,
     change,
@@ -35,8 +35,6 @@ class ShownAnswer(NamedTuple):
 
     tone: Tone
     sentence: str
-    delta: Delta | None = None
-    """What it is of; None: nothing was compared."""
 
 
 class Figures(NamedTuple):
@@ -45,14 +43,6 @@ class Figures(NamedTuple):
     title: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
-
-
-class Case(NamedTuple):
-    """One case: what was asked, and what came of it in each column."""
-
-    name: str
-    row: CaseRow
-    requests: Sequence[str]
 
 
 class View(NamedTuple):
@@ -64,18 +54,23 @@ class View(NamedTuple):
     """Whether the edit helped, whether the skill does, and last what passed."""
     notes: Sequence[str]
     tables: Sequence[Figures]
-    faults: Sequence[tuple[str, EvalResult]]
-    """Runs that did not pass, with the names of their cases."""
-    cases: Sequence[Case]
+    faults: Sequence[EvalResult]
+    """Runs that did not pass."""
+    cases: Sequence[CaseRow]
     """Those that pass least often first."""
+    requests: Mapping[str, Sequence[str]]
+    """What was asked, by the id of the case."""
+    models: Sequence[str]
+
+    def name(self, one: CaseRow | EvalResult) -> str:
+        """Return what a case or a run of it is called: of several models, with its model."""
+        return f"{one.case} ({one.model})" if len(self.models) > 1 else one.case
 
 
 def view_of(summary: Summary) -> View:
     """Return what a report says of a run."""
     head = summary.head
     skills = sorted({case.skill for case in head.cases if case.skill})
-    cases = {case.id: case for case in head.cases}
-    rows = sorted(summary.cases, key=lambda row: row.rates.get("with", 1.0))
     facts = {
         "Run": f"{head.id}, {head.at}",
         "Models": ", ".join(head.models),
@@ -89,11 +84,10 @@ def view_of(summary: Summary) -> View:
         answers=[*_answers(summary)],
         notes=[*_notes(summary)],
         tables=[*_tables(summary)],
-        faults=[(_name(failure.case, failure.model, summary), failure) for failure in failures(summary)],
-        cases=[
-            Case(_name(row.case, row.model, summary), row, cases[row.case].turns if row.case in cases else ())
-            for row in rows
-        ],
+        faults=failures(summary),
+        cases=sorted(summary.cases, key=lambda row: row.rates.get("with", 1.0)),
+        requests={case.id: case.turns for case in head.cases},
+        models=head.models,
     )
 
 
@@ -103,7 +97,7 @@ def _answers(summary: Summary) -> Iterator[ShownAnswer]:
         if delta.metric == "passed":
             model = "" if is_one else f", {delta.model}"
             tone: Tone = delta.verdict if delta.verdict in {"better", "worse"} else "open"
-            yield ShownAnswer(tone, f"Cases passed, {compared(delta)}{model}: {delta_text(delta)}.", delta)
+            yield ShownAnswer(tone, f"Cases passed, {compared(delta)}{model}: {delta_text(delta)}.")
     for arm in summary.arms:
         if arm.arm != "with":
             continue
@@ -130,8 +124,8 @@ def _notes(summary: Summary) -> Iterator[str]:
 
 def _tables(summary: Summary) -> Iterator[Figures]:
     for arm in summary.arms:
-        if arm.choices and arm.arm == "with":
-            yield from _choices(arm.model, arm.choices)
+        if arm.accuracy:
+            yield from _choices(arm, arm.accuracy)
     if summary.arms:
         yield Figures(
             "Results",
@@ -157,9 +151,9 @@ def _delta_row(delta: Delta) -> tuple[str, ...]:
     return (delta.metric, compared(delta), delta.model, delta.verdict, change(delta), moves)
 
 
-def _choices(model: str, choices: Choices) -> Iterator[Figures]:
+def _choices(arm: ArmSummary, accuracy: Interval) -> Iterator[Figures]:
     yield Figures(
-        f"Which skill {model} chose: right for {share(choices.accuracy)} of the requests",
+        f"Which skill {arm.model} chose: right for {share(accuracy)} of the requests",
         ("skill", "right", "missed", "wrong", "precision", "recall", "F1"),
         [
             (
@@ -169,10 +163,10 @@ def _choices(model: str, choices: Choices) -> Iterator[Figures]:
                 share(row.recall),
                 "-" if row.f1 is None else f"{row.f1:.2f}",
             )
-            for row in choices.skills
+            for row in arm.choices
         ],
     )
-    if choices.near_misses:
+    if arm.near_misses:
         yield Figures(
             "Requests that went wrong",
             ("chosen", "expected", "of its runs", "request"),
@@ -183,10 +177,6 @@ def _choices(model: str, choices: Choices) -> Iterator[Figures]:
                     percent(miss.rate),
                     one_line(miss.request, _SHORT),
                 )
-                for miss in choices.near_misses
+                for miss in arm.near_misses
             ],
         )
-
-
-def _name(case: str, model: str, summary: Summary) -> str:
-    return f"{case} ({model})" if len(summary.head.models) > 1 else case

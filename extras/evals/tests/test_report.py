@@ -5,6 +5,7 @@ import hashlib
 import io
 import re
 from html.parser import HTMLParser
+from xml.etree.ElementTree import tostring
 
 import pytest
 from hypothesis import given
@@ -12,11 +13,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 from rich.console import Console
 
-from extras.evals.tests.runs import answered, head, ran, task, trigger
-from skills_agent.evals.cases.result import EvalResult
+from extras.evals.tests.runs import answered, head, ran, task
 from skills_agent.evals.cases.summarise import summarise
 from skills_agent.evals.cases.trajectory import MadeCall
-from skills_agent.evals.report.figures import reason
 from skills_agent.evals.report.page import element, html_page
 from skills_agent.evals.report.terminal import print_view
 from skills_agent.evals.report.view import View, view_of
@@ -37,7 +36,7 @@ def both(*, wrong: int = 2) -> View:
 
 def hostile() -> View:
     """Return the report of a run in which every text that comes from elsewhere is hostile."""
-    case = task(HOSTILE, tags=(HOSTILE,), file=HOSTILE, note=HOSTILE)
+    case = task(HOSTILE, file=HOSTILE, note=HOSTILE)
     case = structs.replace(case, skill=HOSTILE, turns=(HOSTILE,))
     one = ran(HOSTILE, ("answer", False), model=HOSTILE, chosen=[HOSTILE])
     call = MadeCall(tool=HOSTILE, args={HOSTILE: [HOSTILE, "\ud800"]}, result=HOSTILE, status="error")
@@ -59,7 +58,7 @@ def printed(view: View, *, width: int = 100, is_terminal: bool = False) -> str:
 
 def test_the_answer_is_whether_the_skill_helps_and_what_passed() -> None:
     compared, passed = both().answers
-    assert (compared.tone, compared.delta is not None) == ("better", True)
+    assert compared.tone == "better"
     assert "10 better, 0 worse, 2 the same" in compared.sentence
     assert (passed.tone, passed.sentence.partition(":")[0]) == ("failed", "10 of 12 runs passed")
     assert printed(both()).splitlines()[-1] == passed.sentence
@@ -74,42 +73,13 @@ def test_a_run_of_nothing_has_a_report() -> None:
     assert html_page(view)
 
 
-def test_figures_and_choices_are_tables() -> None:
-    cases = [trigger("a", "csv-report"), trigger("b", "csv-report"), trigger("c", "text-stats")]
-    results = [
-        ran("a", chosen=["csv-report"]),
-        ran("b", chosen=["text-stats"]),
-        ran("c", chosen=["text-stats"]),
-    ]
-    skills, wrong, figures = view_of(summarise(head(cases), results)).tables
-    assert [row[:4] for row in skills.rows] == [("csv-report", "1", "1", "0"), ("text-stats", "1", "0", "1")]
-    assert [row[:2] for row in wrong.rows] == [("text-stats", "csv-report")]
-    assert figures.rows[0][:3] == ("model", "with", "3")
-    assert [each.title for each in both().tables][-1] == "What changed"
-
-
 def test_faults_say_why_and_which_thread_shows_it() -> None:
     late = structs.replace(ran("c1", outcome="timeout"), error="It was given up.", thread="eval-c1")
     view = view_of(summarise(head(map(task, NAMES[:2])), [late, answered("c0", right=False)]))
-    assert [(each.outcome, name) for name, each in view.faults] == [("failed", "c0"), ("timeout", "c1")]
-    assert reason(view.faults[0][1]) == "answer holds. It is so."
+    assert [(each.outcome, each.case) for each in view.faults] == [("failed", "c0"), ("timeout", "c1")]
     said = printed(view)
     assert "It was given up." in said
     assert "skills-agent threads show eval-c1" in said
-
-
-def test_a_case_shows_its_worst_run_beside_those_of_the_other_columns() -> None:
-    runs: list[EvalResult] = [answered("c0", right=number != 1, repeat=number) for number in range(3)] + [
-        answered("c0", right=False, arm="without")
-    ]
-    page = html_page(view_of(summarise(head([task("c0")], repeat=3, arms=("with", "without")), runs)))
-    case = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page.partition("<details>")[2]))
-    assert case.startswith(" passed failed flaky c0 with 67 %, without 0 % ")
-    assert " expected with without skills holds. " in case
-    assert " answer holds. \u2717 2 of 3 It is so. \u2717 It is so. " in case
-    assert " with, run 2: failed " in case
-    assert " without: failed " in case
-    assert "run 1" not in case
 
 
 @pytest.mark.parametrize(("width", "is_terminal"), [(40, True), (80, False)])
@@ -152,13 +122,14 @@ def test_the_page_is_well_formed_and_loads_and_runs_nothing() -> None:
     assert policy
     assert style
     digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
-    assert policy[1].replace("&#x27;", "'") == (
+    assert policy[1] == (
         f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     )
 
 
 @given(st.text())
 def test_any_text_stays_a_text(value: str) -> None:
-    read = Tags(f"<p>{element('b', value, title=value)}</p>")
+    page = tostring(element("p", element("b", value, title=value)), encoding="unicode", method="html")
+    read = Tags(page)
     assert read.tags == ["p", "b"]
     assert [*read.attributes] == ["title"]

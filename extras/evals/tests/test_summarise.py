@@ -1,26 +1,20 @@
 """What a report shows of made-up runs."""
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any
 
-import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from extras.evals.tests.runs import answered, head, ran, task, trigger
 from skills_agent.evals.cases.case import (
     EvalCase,
     Expected,
-    ExpectedSkills,
     ExpectedText,
-    Rubric,
 )
-from skills_agent.evals.cases.result import Arm, CheckKind, EvalResult, Outcome, RunHead
+from skills_agent.evals.cases.result import EvalResult, Outcome
 from skills_agent.evals.cases.summarise import summarise
 from skills_agent.evals.cases.summary import Delta, Summary
 from skills_agent.evals.cases.trajectory import Spent
-from tests.examples import trying
 
 
 def cases(number: int) -> list[EvalCase]:
@@ -63,7 +57,7 @@ def test_a_run_without_an_answer_stays_in_the_count(outcome: Outcome) -> None:
 
 
 def test_what_nothing_decides_about_is_in_no_share() -> None:
-    rubric = task("set/00", Expected(rubric=Rubric(points=("It is kind.",))))
+    rubric = task("set/00", Expected(rubric=("It is kind.",)))
     results = [ran("set/00", outcome="ungraded"), answered("set/01", right=True)]
     summary = summarise(head([rubric, *cases(2)[1:]]), results)
     (arm,) = summary.arms
@@ -127,7 +121,7 @@ def test_the_arms_are_compared_by_what_can_hold_without_the_skill() -> None:
     found = delta(summary, "passed")
     assert (found.value, found.ties, found.verdict) == (0.0, 8, "no difference shown")
     assert found.low < 0 < found.high
-    assert without.choices is None
+    assert without.accuracy is None
     assert not [each for each in summary.deltas if each.metric == "chosen"]
     assert "compared by what came out" in notes(summary)
 
@@ -229,9 +223,9 @@ def test_precision_and_recall() -> None:
     ]
     results = [chose("1", "a"), chose("2", "b"), chose("3", "b"), chose("4", "a"), chose("5")]
     (arm,) = summarise(head(many), results).arms
-    assert arm.choices is not None
-    assert (arm.choices.accuracy.value, arm.choices.accuracy.n) == (0.4, 5)
-    a, b = arm.choices.skills
+    assert arm.accuracy is not None
+    assert (arm.accuracy.value, arm.accuracy.n) == (0.4, 5)
+    a, b = arm.choices
     assert (a.skill, a.right, a.missed, a.wrong) == ("a", 1, 2, 1)
     assert (b.skill, b.right, b.missed, b.wrong) == ("b", 1, 0, 1)
     assert a.precision is not None
@@ -240,12 +234,12 @@ def test_precision_and_recall() -> None:
     assert a.recall.n == 3
     assert a.recall.value == pytest.approx(1 / 3)
     assert a.f1 == pytest.approx(0.4)
-    assert [(each.case, each.expected, each.chosen, each.rate) for each in arm.choices.near_misses] == [
+    assert [(each.case, each.expected, each.chosen, each.rate) for each in arm.near_misses] == [
         ("2", ("a",), ("b",), 1.0),
         ("4", (), ("a",), 1.0),
         ("5", ("a",), (), 1.0),
     ]
-    assert arm.choices.near_misses[0].request == "Ask 2."
+    assert arm.near_misses[0].request == "Ask 2."
 
 
 def test_a_run_that_broke_off_is_no_choice_of_no_skill() -> None:
@@ -256,10 +250,10 @@ def test_a_run_that_broke_off_is_no_choice_of_no_skill() -> None:
         ran("3", outcome="timeout", chosen=("a",)),
     ]
     (arm,) = summarise(head(many), results).arms
-    assert arm.choices is not None
-    assert arm.choices.accuracy.value == pytest.approx(1 / 3)
-    assert (arm.choices.skills[0].right, arm.choices.skills[0].missed) == (1, 1)
-    assert arm.choices.near_misses == ()
+    assert arm.accuracy is not None
+    assert arm.accuracy.value == pytest.approx(1 / 3)
+    assert (arm.choices[0].right, arm.choices[0].missed) == (1, 1)
+    assert arm.near_misses == ()
 
 
 def test_other_skills_are_wrong_only_where_the_case_says_so() -> None:
@@ -267,59 +261,7 @@ def test_other_skills_are_wrong_only_where_the_case_says_so() -> None:
     many.append(trigger("4", "a", mode="none"))
     results = [chose(case.id, *names) for case, names in zip(many, ["ax", "ay", "b", "z"], strict=True)]
     (arm,) = summarise(head(many), results).arms
-    assert arm.choices is not None
-    found = {each.skill: (each.right, each.missed, each.wrong) for each in arm.choices.skills}
+    assert arm.accuracy is not None
+    found = {each.skill: (each.right, each.missed, each.wrong) for each in arm.choices}
     assert found == {"a": (2, 0, 0), "b": (1, 0, 0), "y": (0, 0, 1)}
-    assert [each.case for each in arm.choices.near_misses] == ["2"]
-
-
-OUTCOMES = st.sampled_from(get_args(Outcome))
-SKILL_SETS = st.lists(st.sampled_from("abc"), max_size=3, unique=True)
-
-
-@st.composite
-def whole_runs(draw: st.DrawFn) -> tuple[RunHead, list[EvalResult]]:
-    many = []
-    for at in range(draw(st.integers(1, 8))):
-        skills = ExpectedSkills(
-            mode=draw(st.sampled_from(["all", "any", "none", "only"])), names=tuple(draw(SKILL_SETS))
-        )
-        answer = draw(st.none() | st.just(ExpectedText(contains=("x",))))
-        kind = draw(st.sampled_from(["task", "trigger"]))
-        many.append(task(str(at), Expected(skills=skills, answer=answer), kind=kind))
-    results = []
-    for case in many:
-        for arm in get_args(Arm):
-            for repeat in range(draw(st.integers(0, 2))):
-                outcome = draw(OUTCOMES)
-                checks: list[tuple[CheckKind, bool]] = [("skills", draw(st.booleans()))]
-                one = ran(
-                    case.id,
-                    *(checks if outcome in {"passed", "failed"} else []),
-                    arm=arm,
-                    repeat=repeat,
-                    outcome=outcome,
-                    chosen=draw(SKILL_SETS),
-                    spent=Spent(input_tokens=draw(st.integers(0, 9))),
-                )
-                results.append(one)
-    return head(many, arms=("with", "without")), results
-
-
-@trying(40)
-@given(whole_runs(), whole_runs())
-def test_any_results_make_a_summary(
-    one: tuple[RunHead, list[EvalResult]], other: tuple[RunHead, list[EvalResult]]
-) -> None:
-    summary = summarise(*one, (msgspec.structs.replace(other[0], id="old"), other[1]))
-    assert msgspec.json.decode(msgspec.json.encode(summary), type=Summary) == summary
-    for arm in summary.arms:
-        assert sum(arm.outcomes.values()) == arm.runs
-        assert 0 <= arm.all_passed <= arm.passed.value + 1e-9 or arm.passed.n == 0
-        if arm.choices:
-            assert all(each.right + each.missed <= arm.cases for each in arm.choices.skills)
-    for each in summary.deltas:
-        assert each.n == each.wins + each.losses + each.ties
-        assert each.low <= each.value <= each.high
-        assert each.p is None or each.wins + each.losses >= 6
-    assert summary == summarise(*one, (msgspec.structs.replace(other[0], id="old"), other[1]))
+    assert [each.case for each in arm.near_misses] == ["2"]

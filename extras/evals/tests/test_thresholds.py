@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extras.evals.tests.runs import answered, head, ran, task, trigger
-from skills_agent.evals.cases.case import Expected, Rubric
+from skills_agent.evals.cases.case import Expected
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.summarise import summarise
 from skills_agent.evals.cases.summary import Summary
@@ -85,7 +85,7 @@ def test_a_share_that_is_just_reached_is_reached() -> None:
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_metric_without_cases_is_missed(metric: str) -> None:
-    rubric = task("1", Expected(rubric=Rubric(points=("It is kind.",))))
+    rubric = task("1", Expected(rubric=("It is kind.",)))
     summary = summarise(head([rubric]), [ran("1", outcome="ungraded")])
     (sentence,) = misses(summary, f"{metric}=0")
     assert sentence.startswith(f"{metric} is asked for, and ")
