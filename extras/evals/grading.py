@@ -16,9 +16,10 @@ import msgspec
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
-from skills_agent.evals.cases.case import EvalCase, Rubric
+from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.errors import EvalError
-from skills_agent.evals.cases.result import CheckResult, Vote
+from skills_agent.evals.cases.excerpts import result
+from skills_agent.evals.cases.result import CheckResult
 from skills_agent.evals.cases.trajectory import Spent, Trajectory
 from skills_agent.evals.recording import Recordings
 from skills_agent.graph.models.errors import ModelCallError, calling
@@ -39,8 +40,9 @@ MAX_FILES: Final = 20
 MAX_FILE: Final = 8_000
 """Characters of a file that the grader reads."""
 MAX_CALLS: Final = 60
-_MAX_REASON: Final = 400
+_VOTES: Final = 3
 _TRIES: Final = 2
+"""Of each vote."""
 _OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
 
 _INSTRUCTIONS: Final = """\
@@ -58,8 +60,11 @@ Answer with one JSON object and nothing else:
 {{"points": [{{"point": 1, "reason": "...", "holds": true}}, ...]}}"""
 
 
-class _JudgeVerdict(msgspec.Struct):
+class _Vote(msgspec.Struct):
+    """What the grader said once of one point."""
+
     point: int
+    """From 1, in the order of the prompt."""
     holds: bool
     reason: str = ""
 
@@ -88,18 +93,15 @@ def grade(case: EvalCase, trajectory: Trajectory, workspace: Path, model: BaseCh
 
     Raises EvalError where a vote gives no verdict, and ModelCallError.
     """
-    spent = Spent()
-    rubric = case.expect.rubric
-    if rubric is None or not rubric.points:
-        return (), spent
+    spent, points = Spent(), case.expect.rubric
     data = _data(case, trajectory, workspace)
-    votes: list[dict[int, Vote]] = []
-    for number in range(rubric.votes):
+    votes: list[dict[int, _Vote]] = []
+    for number in range(_VOTES):
         fault = ""
         for _ in range(_TRIES):
             began = time.monotonic()
             with calling(name):
-                reply = model.invoke(_prompt(rubric, data, number))
+                reply = model.invoke(_prompt(points, data, number))
             usage: Mapping[str, Any] = reply.usage_metadata or {}
             spent += Spent(
                 seconds=round(time.monotonic() - began, 3),
@@ -108,24 +110,23 @@ def grade(case: EvalCase, trajectory: Trajectory, workspace: Path, model: BaseCh
                 output_tokens=usage.get("output_tokens", 0),
             )
             try:
-                votes.append(_vote(str(reply.text), rubric, number))
+                votes.append(_votes_of(str(reply.text), len(points), number))
                 break
             except ValueError as error:
                 fault = str(error)
         else:
             raise EvalError(f"The grader {name} gave no verdict: {fault}.")
-    return tuple(_result(text, [vote[at] for vote in votes]) for at, text in enumerate(rubric.points)), spent
+    return tuple(_result(text, [vote[at] for vote in votes]) for at, text in enumerate(points)), spent
 
 
-def _order(rubric: Rubric, number: int) -> list[int]:
+def _order(many: int, number: int) -> list[int]:
     """Return the points in another order for each vote: the first ones may get more attention."""
-    many = len(rubric.points)
     return [(at + number) % many for at in range(many)]
 
 
-def _prompt(rubric: Rubric, data: str, number: int) -> list[BaseMessage]:
-    points = [rubric.points[at] for at in _order(rubric, number)]
-    listed = "\n".join(f"{at}. {one_line(text)}" for at, text in enumerate(points, 1))
+def _prompt(points: Sequence[str], data: str, number: int) -> list[BaseMessage]:
+    ordered = (points[at] for at in _order(len(points), number))
+    listed = "\n".join(f"{at}. {one_line(text)}" for at, text in enumerate(ordered, 1))
     # Nobody can write a text that holds its own digest.
     fence = hashlib.sha256(f"{data}\0{listed}".encode(errors="replace")).hexdigest()[:16]
     asked = f"The rubric (reading {number + 1}):\n{listed}\n\n<<<{fence} begin\n{data}\n<<<{fence} end"
@@ -158,31 +159,28 @@ def _file(workspace: Path, path: str) -> str:
     return f"File {path}:\n{cut(text, MAX_FILE)}"
 
 
-def _vote(text: str, rubric: Rubric, number: int) -> dict[int, Vote]:
+def _votes_of(text: str, many: int, number: int) -> dict[int, _Vote]:
     """Return the vote on each point, from 0, as a reply has it. Raises ValueError."""
-    match, order = _OBJECT.search(text), _order(rubric, number)
+    match, order = _OBJECT.search(text), _order(many, number)
     if match is None:
         raise ValueError("it answered with no JSON object")
     try:
-        points = msgspec.json.decode(match[0], type=dict[str, list[_JudgeVerdict]]).get("points", [])
+        votes = msgspec.json.decode(match[0], type=dict[str, list[_Vote]]).get("points", [])
     except msgspec.MsgspecError as error:
         raise ValueError(f"its JSON is not what was asked for ({error})") from error
-    if sorted(verdict.point for verdict in points) != list(range(1, len(order) + 1)):
-        raise ValueError(f"it judged {len(points)} of {len(order)} points, or others")
-    return {
-        order[verdict.point - 1]: Vote(
-            passed=verdict.holds, reason=cut(visible(verdict.reason, "prose"), _MAX_REASON)
-        )
-        for verdict in points
-    }
+    if sorted(vote.point for vote in votes) != list(range(1, many + 1)):
+        raise ValueError(f"it judged {len(votes)} of {many} points, or others")
+    return {order[vote.point - 1]: vote for vote in votes}
 
 
-def _result(text: str, votes: Sequence[Vote]) -> CheckResult:
-    """Return what the majority says; a tie is no majority."""
-    holds = sum(vote.passed for vote in votes)
+def _result(text: str, votes: Sequence[_Vote]) -> CheckResult:
+    """Return what the majority says."""
+    holds = sum(vote.holds for vote in votes)
     passed = 2 * holds > len(votes)
-    reason = next((vote.reason for vote in votes if vote.passed == passed), "")
-    evidence = f"{holds} of {len(votes)} votes say that it holds. {reason}".strip()
-    return CheckResult(
-        kind="rubric", text=visible(text, "prose"), passed=passed, evidence=evidence, votes=tuple(votes)
+    reason = next(vote.reason for vote in votes if vote.holds == passed)
+    return result(
+        "rubric",
+        text,
+        passed=passed,
+        evidence=f"{holds} of {len(votes)} votes say that it holds. {reason}".strip(),
     )

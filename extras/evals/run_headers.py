@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from skills_agent.evals.cases.case import EvalCase
-from skills_agent.evals.cases.errors import EvalError, NoCasesError
+from skills_agent.evals.cases.errors import NO_CASES, EvalError
 from skills_agent.evals.cases.read import read_all
 from skills_agent.evals.cases.result import Arm, Recording, RunHead
 from skills_agent.evals.cases.run_folder import RunFolder, ids
@@ -36,7 +36,7 @@ def new_head(
 ) -> RunHead:
     """Read the cases of some places (none: of the workspace), and return the head of a run of them.
 
-    Raises NoCasesError, and EvalError for a file that cannot be read.
+    Raises EvalError for a file that cannot be read, and where there are none (`NO_CASES`).
     """
     where = tuple(Path(place).absolute() for place in places) or (settings.workspace,)
     sets = read_all(where)
@@ -44,7 +44,8 @@ def new_head(
     skipped = [sentence for each in sets for sentence in each.skipped]
     if not cases:
         shown = ", ".join(visible_line(str(each)) for each in where)
-        raise NoCasesError(f"There are no eval cases in {shown}. {' '.join(skipped[:3])}".rstrip())
+        why = f"There are no eval cases in {shown}. {' '.join(skipped[:3])}".rstrip()
+        raise EvalError(why, code=NO_CASES)
     now = datetime.now(UTC)
     arms: tuple[Arm, ...] = ("with", "without") if both else ("with",)
     return RunHead(

@@ -17,9 +17,9 @@ from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 from msgspec import structs
 
-from skills_agent.evals.cases.case import EvalCase, ScriptCheck
-from skills_agent.evals.cases.checks import RunScript, check
-from skills_agent.evals.cases.errors import CaseRefusedError, EvalError
+from skills_agent.evals.cases.case import Command, EvalCase
+from skills_agent.evals.cases.checks import check
+from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.eval_folder import root_of, safe_id
 from skills_agent.evals.cases.result import Arm, CheckResult, EvalResult
 from skills_agent.evals.cases.run_folder import RUNS
@@ -62,6 +62,8 @@ _LOOK_SECONDS: Final = 0.1
 """Between two looks whether a signal came."""
 _GRACE_SECONDS: Final = 8
 """Until what was told to end is left."""
+_SCRIPT_SECONDS: Final = 30.0
+"""That a program of a case may take to judge the workspace."""
 _LONGEST_ERROR: Final = 2_000
 _LATE: Final = "timeout"
 _ENDED: Final = "Not run: this eval case is about which skill is chosen, and that is known."
@@ -108,14 +110,7 @@ def run_case(
                 result = structs.replace(result, thread=thread)
                 result = _worked(case, result, agent, services, control or RunControl())
                 if result.outcome == "passed":
-                    run_script = _script_runner(services, setup.yes, root_of(case))
-                    checks = check(case, result.trajectory, result.spent, place / "work", run_script)
-                    result = _with_checks(result, checks)
-                    if case.expect.rubric and setup.grade:
-                        graded, spent = setup.grade(case, result.trajectory, place / "work")
-                        result = _with_checks(structs.replace(result, grading=spent), graded)
-        except CaseRefusedError as failure:
-            result = structs.replace(result, outcome="refused", error=str(failure))
+                    result = _judged(case, result, services, setup)
         except Exception as failure:  # noqa: BLE001 - one case must not end the run of two hundred others
             result = structs.replace(result, outcome="error", error=_failure_text(failure))
     return structs.replace(result, error=cut(result.error, _LONGEST_ERROR))
@@ -125,6 +120,21 @@ def _without_its_skill(case: EvalCase) -> EvalCase:
     """Return a case for the arm without the skill: nobody asks for it, and only what came out counts."""
     load = tuple(name for name in case.load if name != case.skill)
     return structs.replace(case, load=load, expect=structs.replace(case.expect, skills=None, calls=None))
+
+
+def _judged(case: EvalCase, result: EvalResult, services: Services, setup: Setup) -> EvalResult:
+    """Hold what a case expects against what came of it."""
+    workspace = services.settings.workspace
+    if case.expect.scripts and "run" not in setup.yes and services.settings.sandbox != "require":
+        what = f"the check {visible_line(Path(case.expect.scripts[0][0]).name)}"
+        why = "there is no sandbox here, and without one it could change anything"
+        return structs.replace(result, outcome="refused", error=_refusal(what, why, ["run"]))
+    run_script = partial(_run_script, services, root_of(case))
+    result = _with_checks(result, check(case, result.trajectory, result.spent, workspace, run_script))
+    if case.expect.rubric and setup.grade:
+        graded, spent = setup.grade(case, result.trajectory, workspace)
+        result = _with_checks(structs.replace(result, grading=spent), graded)
+    return result
 
 
 def _with_checks(result: EvalResult, checks: tuple[CheckResult, ...]) -> EvalResult:
@@ -158,8 +168,8 @@ def _worked(
     if failure is not None:
         return structs.replace(result, outcome="error", error=_failure_text(failure))
     if not is_choice and snapshot.interrupts:
-        error = _refusal(snapshot.interrupts[0].value, services)
-        return structs.replace(result, outcome="refused", error=str(error))
+        error = _unanswered(snapshot.interrupts[0].value, services)
+        return structs.replace(result, outcome="refused", error=error)
     if status_of(snapshot) == "unfinished":
         return structs.replace(result, outcome="error", error="It was cut off.")
     return result
@@ -330,51 +340,44 @@ def _failure_text(failure: Exception) -> str:
     return f"{type(failure).__name__}: {failure}"
 
 
-def _refusal(question: object, services: Services) -> CaseRefusedError:
+def _unanswered(question: object, services: Services) -> str:
     """Return what to say of a question that nobody answers."""
     requests = question.get("action_requests") if isinstance(question, dict) else None
     asked = requests or [{"name": "a question", "description": "a person has to answer"}]
     risks: dict[str, None] = {}
-    for each in asked:
-        call = services.policy.grammar.call(str(each.get("name", "")), each.get("args") or {})
+    for request in asked:
+        call = services.policy.grammar.call(str(request.get("name", "")), request.get("args") or {})
         risks |= dict.fromkeys([call.risk, *(["network"] if call.hosts else [])])
     reason = one_line(visible_line(str(asked[0].get("description", ""))), 300).rstrip(".")
     unnamed = [risk for risk in risks if risk != "read"] if {*risks} - {"read", *services.policy.yes} else []
-    return _refused(str(asked[0].get("name")), reason, unnamed)
+    return _refusal(str(asked[0].get("name")), reason, unnamed)
 
 
-def _refused(what: str, reason: str, risks: Sequence[str]) -> CaseRefusedError:
+def _refusal(what: str, reason: str, risks: Sequence[str]) -> str:
     advice = f"To approve such calls of eval cases: --yes {','.join(risks)}" if risks else "No option does."
-    return CaseRefusedError(f"Nobody answers here, and {what} needs an approval: {reason}. {advice}")
+    return f"Nobody answers here, and {what} needs an approval: {reason}. {advice}"
 
 
-def _script_runner(services: Services, yes: Collection[Risk], root: Path | None) -> RunScript:
-    """Return what runs a case's own program: in the sandbox, as the script of an untrusted skill."""
-    may_run = "run" in yes or services.settings.sandbox == "require"
-
-    def run(script: ScriptCheck, workspace: Path) -> tuple[bool, str]:
-        path = Path(script.path)
-        if root is not None and not is_beneath(root, path):
-            return False, f"{visible_line(path.name)} is not in the folder of the case: it was not run."
-        if not may_run:
-            why = "there is no sandbox here, and without one it could change anything"
-            raise _refused(f"the check {visible_line(path.name)}", why, ["run"])
-        request = ScriptRequest(
-            skill="",
-            script=path,
-            args=script.args,
-            stdin=None,
-            workdir=workspace,
-            timeout=script.seconds,
-            source="eval",
-            trusted=False,
-        )
-        try:
-            result = services.runner.run(request)
-        except SkillError as error:
-            return False, str(error)
-        said = "\n".join(filter(None, [result.stdout.strip(), result.stderr.strip()]))
-        ended = f"stopped: {result.stopped}" if result.stopped else f"exit code {result.exit_code}"
-        return result.exit_code == 0, f"{ended}. {said}".strip()
-
-    return run
+def _run_script(services: Services, root: Path | None, command: Command, workspace: Path) -> tuple[bool, str]:
+    """Run a case's own program: in the sandbox, as the script of an untrusted skill."""
+    path, *args = command
+    script = Path(path)
+    if root is not None and not is_beneath(root, script):
+        return False, f"{visible_line(script.name)} is not in the folder of the case: it was not run."
+    request = ScriptRequest(
+        skill="",
+        script=script,
+        args=tuple(args),
+        stdin=None,
+        workdir=workspace,
+        timeout=_SCRIPT_SECONDS,
+        source="eval",
+        trusted=False,
+    )
+    try:
+        result = services.runner.run(request)
+    except SkillError as error:
+        return False, str(error)
+    said = "\n".join(filter(None, [result.stdout.strip(), result.stderr.strip()]))
+    ended = f"stopped: {result.stopped}" if result.stopped else f"exit code {result.exit_code}"
+    return result.exit_code == 0, f"{ended}. {said}".strip()

@@ -19,9 +19,15 @@ SkillsMode = Literal["all", "any", "none", "only"]
 """Of the named skills: each is loaded; one at least is; none is (without names: no skill at all); these and
 no others are."""
 
-Count = Annotated[int, Meta(ge=0)]
+Metric = Literal["calls", "model_calls", "tokens", "seconds"]
+"""What a run takes: calls of tools; calls of the model, and their input and output together; time."""
+
+Amount = Annotated[float, Meta(ge=0)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Names = tuple[str, ...]
+Command = tuple[str, ...]
+"""The absolute path of a program (`.py` runs under this Python, all else has to be executable), and its
+arguments."""
 
 
 class Frozen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -81,52 +87,21 @@ class ExpectedText(Frozen, frozen=True, kw_only=True):
     ignore_case: bool = False
 
 
-class ExpectedFile(ExpectedText, frozen=True, kw_only=True):
-    """A file of the workspace after the last turn."""
-
-    exists: bool = True
-    equals_file: str | None = None
-    """The absolute path of a file with the same bytes."""
-
-
-class ScriptCheck(Frozen, frozen=True, kw_only=True):
-    """A program of the case that judges the workspace: it exits with 0 where all is well."""
-
-    path: str
-    """Absolute; `.py` runs under this Python, all else has to be executable. It starts in the workspace."""
-    args: Names = ()
-    seconds: Seconds = 30.0
-
-
-class Rubric(Frozen, frozen=True, kw_only=True):
-    """What a model grades, point by point; counted only where a grader is chosen."""
-
-    points: Names
-    votes: Annotated[int, Meta(ge=1, le=15)] = 3
-
-
-class CaseLimits(Frozen, frozen=True, kw_only=True):
-    """What one run of the case may take; more is a failed check, not an end."""
-
-    calls: Count | None = None
-    """Calls of tools."""
-    model_calls: Count | None = None
-    tokens: Count | None = None
-    """Input and output of all model calls together."""
-    seconds: Seconds | None = None
-
-
 class Expected(Frozen, frozen=True, kw_only=True):
     """All that is expected; what is None or empty is not looked at."""
 
     skills: ExpectedSkills | None = None
     calls: ExpectedCalls | None = None
-    limits: CaseLimits | None = None
+    limits: dict[Metric, Amount] = msgspec.field(default_factory=dict)
+    """What one run may take of each; more is a failed check, not an end."""
     answer: ExpectedText | None = None
-    files: dict[str, ExpectedFile] = msgspec.field(default_factory=dict)
-    """By path, relative, with `*` and `**` as in glob: one file that fits is enough."""
-    scripts: tuple[ScriptCheck, ...] = ()
-    rubric: Rubric | None = None
+    files: dict[str, ExpectedText | None] = msgspec.field(default_factory=dict)
+    """By path, relative, with `*` and `**` as in glob: one file that fits is enough. None: there is none."""
+    scripts: tuple[Command, ...] = ()
+    """Programs of the case that judge the workspace, in which they start: each exits with 0 where all is
+    well."""
+    rubric: Names = ()
+    """What a model grades, point by point; counted only where a grader is chosen."""
 
 
 class EvalCase(Frozen, frozen=True, kw_only=True):
@@ -153,7 +128,6 @@ class EvalCase(Frozen, frozen=True, kw_only=True):
     """Runs in each arm; None: as the command says."""
     seconds: Seconds = 300.0
     """When a run of it is given up."""
-    tags: Names = ()
     note: str = ""
     """What the file says of what is expected, for people and graders (`expected_output`, `ground_truth`)."""
     file: str = ""

@@ -1,10 +1,10 @@
 """Hold what a case expects against what happened in one run of it: all but what a model grades."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from skills_agent.evals.cases.call_checks import check_calls
-from skills_agent.evals.cases.case import CaseLimits, EvalCase, ExpectedSkills, ScriptCheck
+from skills_agent.evals.cases.case import Amount, Command, EvalCase, ExpectedSkills, Metric
 from skills_agent.evals.cases.excerpts import listed, result
 from skills_agent.evals.cases.file_checks import check_files
 from skills_agent.evals.cases.result import CheckResult
@@ -12,7 +12,7 @@ from skills_agent.evals.cases.text_checks import check_text
 from skills_agent.evals.cases.trajectory import Spent, Trajectory
 from skills_agent.skills.visible import visible_line
 
-RunScript = Callable[[ScriptCheck, Path], tuple[bool, str]]
+RunScript = Callable[[Command, Path], tuple[bool, str]]
 """Runs a script of a case in the workspace: whether it exited with 0, and what it wrote."""
 
 
@@ -33,14 +33,13 @@ def _checks(
         return
     if expect.calls:
         yield from check_calls(expect.calls, trajectory.calls)
-    if expect.limits:
-        yield from _limits(expect.limits, len(trajectory.calls), spent)
+    yield from _limits(expect.limits, len(trajectory.calls), spent)
     if expect.answer:
         yield from check_text(expect.answer, trajectory.answer, "The answer", "answer")
     yield from check_files(expect.files, workspace)
     for script in expect.scripts:
         passed, output = run_script(script, workspace)
-        sentence = f"The script {visible_line(Path(script.path).name)} exits with 0."
+        sentence = f"The script {visible_line(Path(script[0]).name)} exits with 0."
         yield result("script", sentence, passed=passed, evidence=output.strip() or "It wrote nothing.")
 
 
@@ -70,17 +69,16 @@ def _skills(expected: ExpectedSkills, chosen: tuple[str, ...]) -> CheckResult:
     return result("skills", sentence, passed=choice_holds(expected, chosen), evidence=evidence)
 
 
-def _limits(limits: CaseLimits, calls: int, spent: Spent) -> Iterator[CheckResult]:
-    taken = {
+def _limits(limits: Mapping[Metric, Amount], calls: int, spent: Spent) -> Iterator[CheckResult]:
+    taken: dict[Metric, float] = {
         "calls": calls,
         "model_calls": spent.model_calls,
         "tokens": spent.tokens,
         "seconds": spent.seconds,
     }
-    for name, amount in taken.items():
-        limit = getattr(limits, name)
-        if limit is not None:
-            sentence = f"It takes at most {limit:,.12g} {name.replace('_', ' ')}."
-            is_unknown = name == "tokens" and not amount and spent.model_calls
-            evidence = "The model does not say how many." if is_unknown else f"It took {amount:,.12g}."
-            yield result("limits", sentence, passed=amount <= limit, evidence=evidence)
+    for name, limit in limits.items():
+        amount = taken[name]
+        sentence = f"It takes at most {limit:,.12g} {name.replace('_', ' ')}."
+        is_unknown = name == "tokens" and not amount and spent.model_calls
+        evidence = "The model does not say how many." if is_unknown else f"It took {amount:,.12g}."
+        yield result("limits", sentence, passed=amount <= limit, evidence=evidence)

@@ -1,25 +1,14 @@
-"""What can be wrong with eval cases, and with the runs of them.
+"""What can be wrong with eval cases, and with the runs of them."""
 
-SkillError
-└── EvalError              eval-error       a file of cases, a case, a run or an option that is of no use
-    ├── NoCasesError       no-eval-cases    nothing to run
-    └── CaseRefusedError   eval-refused     a run of a case stopped at a question that nobody answers
-"""
+from typing import Final
 
 from skills_agent.skills.errors import SkillError
 
+NO_CASES: Final = "no-eval-cases"
+"""The code of the error that there are no eval cases where they were looked for."""
+
 
 class EvalError(SkillError):
+    """A file of cases, a case, a run or an option that is of no use."""
+
     code = "eval-error"
-
-
-class NoCasesError(EvalError):
-    """There are no eval cases where they were looked for."""
-
-    code = "no-eval-cases"
-
-
-class CaseRefusedError(EvalError):
-    """A run of a case stopped at a question that nobody answers."""
-
-    code = "eval-refused"

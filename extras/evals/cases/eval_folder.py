@@ -7,7 +7,7 @@ a link.
 import os
 import re
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.errors import EvalError
@@ -21,41 +21,27 @@ _POSITION: Final = re.compile(r"#[^/]*$")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+|-{2,}")
 
 
-class EvalPlace(NamedTuple):
-    """Where a file of cases stands."""
-
-    file: Path
-    """Absolute."""
-    root: Path
-    """The folder that its paths never leave: the skill's, or its own."""
-    skill: str
-    """The name of the skill that has it; empty: none has."""
-    label: str
-    """The first part of the ids of its cases."""
-
-    def locate(self, path: str) -> str:
-        """Return the absolute path of a file or folder that a case names, relative to its file or its skill.
-
-        Raises EvalError.
-        """
-        for base in (self.file.parent, self.root):
-            place = Path(os.path.normpath(base / path))
-            if "\\" in path or "\0" in path or not is_beneath(self.root, place):
-                raise EvalError(f"`{path}` leads out of its folder")
-            if place.exists():
-                return os.fspath(place)
-        raise EvalError(f"there is no `{path}`")
-
-
-def place_of(file: Path) -> EvalPlace:
-    """Return where a file of cases stands. A skill has it in its `evals/`, or right beside SKILL.md."""
-    file = Path(os.path.abspath(file))  # noqa: PTH100 - a link to the file stays one
-    folder = _skill_folder(file)
+def skill_folder(file: Path) -> Path | None:
+    """Return the folder of the skill that a file of cases is of, which has it in `evals/` or at its top."""
+    folder = next((above for above in [*file.parents][:3] if (above / SKILL_FILE).is_file()), None)
     if folder is None or (folder != file.parent and EVALS_FOLDER not in file.relative_to(folder).parts):
-        return EvalPlace(file, file.parent, "", safe_id(file.stem))
-    skill = _skill_name(folder)
-    label = skill if file.stem == EVALS_FOLDER else f"{skill}.{file.stem}"
-    return EvalPlace(file, folder, skill, safe_id(label))
+        return None
+    return folder
+
+
+def locate(path: str, file: Path) -> str:
+    """Return the absolute path of a file or folder that a case names, relative to its file or its skill.
+
+    Raises EvalError.
+    """
+    root = skill_folder(file) or file.parent
+    for base in (file.parent, root):
+        place = Path(os.path.normpath(base / path))
+        if "\\" in path or "\0" in path or not is_beneath(root, place):
+            raise EvalError(f"`{path}` leads out of its folder")
+        if place.exists():
+            return os.fspath(place)
+    raise EvalError(f"there is no `{path}`")
 
 
 def root_of(case: EvalCase) -> Path | None:
@@ -63,12 +49,7 @@ def root_of(case: EvalCase) -> Path | None:
     if not case.file:
         return None
     file = file_of(case)
-    return _skill_folder(file) or file.parent
-
-
-def _skill_folder(file: Path) -> Path | None:
-    """Return the folder of the skill that a file is in, at most two levels up; None where there is none."""
-    return next((folder for folder in [*file.parents][:3] if (folder / SKILL_FILE).is_file()), None)
+    return skill_folder(file) or file.parent
 
 
 def file_of(case: EvalCase) -> Path:
@@ -96,7 +77,8 @@ def safe_id(text: str, limit: int = 64) -> str:
     return _UNSAFE.sub("-", text).strip(".-")[:limit].strip(".-") or "case"
 
 
-def _skill_name(folder: Path) -> str:
+def skill_name(folder: Path) -> str:
+    """Return the name that the SKILL.md of a folder says, else that of the folder."""
     try:
         with (folder / SKILL_FILE).open("rb") as file:
             head = file.read(HEAD_BYTES)

@@ -60,9 +60,8 @@ def case_of(item: object, skill: str) -> dict[str, Any]:
         "name": _text(item.get("name")),
         "request": request,
         "files": {_place(path, request): {"from": path} for path in _texts(item.get("files"))},
-        "expect": {**expect, "rubric": points} if points else expect,
+        "expect": {**expect, "rubric": points},
         "note": "\n".join(notes),
-        "tags": _texts(item.get("tags")),
     }
 
 

@@ -11,10 +11,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from skills_agent.evals.cases.case import ExpectedFile
+from skills_agent.evals.cases.case import ExpectedText
 from skills_agent.evals.cases.excerpts import listed, result
 from skills_agent.evals.cases.result import CheckResult
-from skills_agent.evals.cases.text_checks import check_text, compile_pattern, difference
+from skills_agent.evals.cases.text_checks import check_text, compile_pattern
 from skills_agent.skills.confined import OutsideRootError, parts_of, read_beneath
 from skills_agent.skills.text import readable
 from skills_agent.skills.trees import walk
@@ -28,45 +28,33 @@ MAX_ENTRIES: Final = 100_000
 """Files that are looked at for one pattern."""
 
 
-def check_files(expected: Mapping[str, ExpectedFile], workspace: Path) -> Iterator[CheckResult]:
+def check_files(expected: Mapping[str, ExpectedText | None], workspace: Path) -> Iterator[CheckResult]:
     """Yield what is found of each expected file, by its path: whether it is there, and what it holds.
 
     Of several that fit, the one that fits best counts.
     """
     root = Path(os.path.realpath(workspace))
-    for path, file in expected.items():
+    for path, content in expected.items():
         found = _find(path, root)
         name = visible_line(path)
-        if not file.exists:
+        if content is None:
             sentence, passed = f"There is no file {name}.", not found
             yield result(
                 "file", sentence, passed=passed, evidence=_listed(found, "There is nothing like it.")
             )
             continue
-        read = [(each, _read(root, each)) for each in found[:MAX_READ]]
-        good = [(each, content) for each, content in read if isinstance(content, bytes)]
-        faults = [fault for _, fault in read if isinstance(fault, str)]
-        evidence = _listed([each for each, _ in good], "") or listed(faults, 3) or _around(root)
+        read = {file: _read(root, file) for file in found[:MAX_READ]}
+        good = {file: raw for file, raw in read.items() if isinstance(raw, bytes)}
+        faults = [fault for fault in read.values() if isinstance(fault, str)]
+        evidence = _listed([*good], "") or listed(faults, 3) or _around(root)
         yield result("file", f"There is a file {name}.", passed=bool(good), evidence=evidence)
-        checked = [list(_contents(file, each, content)) for each, content in good]
+        checked = [list(_contents(content, file, raw)) for file, raw in good.items()]
         yield from max(checked, key=lambda some: sum(one.passed for one in some), default=[])
 
 
-def _contents(expected: ExpectedFile, path: str, content: bytes) -> Iterator[CheckResult]:
-    name = visible_line(readable(path))
-    text = content.decode("utf-8-sig", errors="replace")
-    yield from check_text(expected, text, name, "file")
-    if expected.equals_file is not None:
-        other = Path(expected.equals_file)
-        wanted = _read(other.parent, other.name)
-        sentence = f"{name} has the same bytes as {visible_line(other.name)} of the case."
-        evidence = f"{len(content):,} bytes."
-        if isinstance(wanted, str):
-            evidence = f"That file cannot be read: {wanted}"
-        elif wanted != content:
-            lines = difference(wanted.decode(errors="replace"), text)
-            evidence = f"It has {len(content):,} bytes of {len(wanted):,}. {lines}"
-        yield result("file", sentence, passed=wanted == content, evidence=evidence)
+def _contents(expected: ExpectedText, path: str, raw: bytes) -> Iterator[CheckResult]:
+    text = raw.decode("utf-8-sig", errors="replace")
+    yield from check_text(expected, text, visible_line(readable(path)), "file")
 
 
 def _read(root: Path, path: str) -> bytes | str:

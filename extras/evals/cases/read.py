@@ -10,16 +10,24 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 import yaml
 
 from skills_agent.evals.cases import evals_json, short_forms
-from skills_agent.evals.cases.case import EvalCase, EvalSet, Expected, ExpectedFile, Frozen
+from skills_agent.evals.cases.case import EvalCase, EvalSet, Expected, Frozen, Metric
 from skills_agent.evals.cases.errors import EvalError
-from skills_agent.evals.cases.eval_folder import EvalPlace, check_laid, place_of, safe_id
+from skills_agent.evals.cases.eval_folder import (
+    EVALS_FOLDER,
+    check_laid,
+    locate,
+    safe_id,
+    skill_folder,
+    skill_name,
+)
 from skills_agent.evals.cases.finding import find_files
 from skills_agent.evals.cases.text_checks import check_readable
 from skills_agent.skills.confined import ConfinedError, read_beneath
@@ -31,9 +39,9 @@ MAX_BYTES: Final = 10 << 20
 MAX_CASES: Final = 10_000
 _NESTED: Final = 40
 _KEYS: Final = ("version", "skill", "defaults", "cases", "should_trigger", "should_not_trigger")
-_RECORDS: Final[Sequence[type[msgspec.Struct]]] = (EvalCase, ExpectedFile, *Frozen.__subclasses__())
+_RECORDS: Final[Sequence[type[msgspec.Struct]]] = Frozen.__subclasses__()
 _KNOWN: Final = {field for record in _RECORDS for field in record.__struct_fields__} | {
-    "request", "from", "script", *_KEYS,
+    "request", "from", "script", *get_args(Metric), *_KEYS,
 }  # fmt: skip
 _UNKNOWN: Final = re.compile(r"unknown field `([^`]*)`")
 
@@ -44,11 +52,9 @@ def read_set(path: Path, about: str = "") -> EvalSet:
     A file of something else has no cases, and says why in `skipped`. Raises EvalError for one that cannot be
     read.
     """
-    place = place_of(path)
     file = visible_line(str(path))
     try:
-        root = _root(place.file)
-        read = _Reader(place._replace(skill=place.skill or about), root)
+        read = _Reader(Path(os.path.abspath(path)), about)  # noqa: PTH100 - a link to the file stays one
         return EvalSet(file=file, cases=tuple(read.cases()), skipped=tuple(map(visible_line, read.skipped)))
     except EvalError as error:
         # What strangers wrote is quoted in it, and a terminal shows it.
@@ -60,9 +66,15 @@ def read_set(path: Path, about: str = "") -> EvalSet:
 class _Reader:
     """Makes the cases of one file, and keeps what was passed over of it."""
 
-    def __init__(self, place: EvalPlace, root: Any) -> None:
-        self._place, self._root = place, root
-        self._is_ours = place.file.suffix != ".json" or (isinstance(root, dict) and "version" in root)
+    def __init__(self, file: Path, about: str) -> None:
+        self._file, self._root = file, _root(file)
+        self._is_ours = file.suffix != ".json" or (isinstance(self._root, dict) and "version" in self._root)
+        folder = skill_folder(file)
+        own = skill_name(folder) if folder else ""
+        self._skill = own or about
+        label = own if own and file.stem == EVALS_FOLDER else ".".join(filter(None, (own, file.stem)))
+        self._label = safe_id(label)
+        """The first part of the ids of its cases."""
         self.skipped: list[str] = []
 
     def cases(self) -> Iterator[EvalCase]:
@@ -77,44 +89,40 @@ class _Reader:
             except EvalError as error:
                 if self._is_ours:
                     raise EvalError(f"case {number}: {error}") from error
-                self.skipped.append(f"{self._place.file}#{number} is left out: {error}.")
+                self.skipped.append(f"{self._file}#{number} is left out: {error}.")
 
     def _ours(self) -> Iterator[tuple[str, Any]]:
         root = self._root
         if not isinstance(root, dict) or not {"cases", "should_trigger", "should_not_trigger"} & root.keys():
-            self.skipped.append(f"{self._place.file} has no eval cases (`cases`, `should_trigger`).")
+            self.skipped.append(f"{self._file} has no eval cases (`cases`, `should_trigger`).")
             return
         for key in root.keys() - set(_KEYS):
             raise EvalError(f"the key `{key}` is not known{_meant(key)}")
         if str(root.get("version", 1)) != "1":
             raise EvalError("its version is not 1")
-        skill = str(root.get("skill") or self._place.skill)
+        skill = str(root.get("skill") or self._skill)
         defaults = root.get("defaults") or {}
         for case in _list(root, "cases"):
             yield skill, _with_defaults(case, defaults)
-        for key, mode, tag in (
-            ("should_trigger", "all", "trigger"),
-            ("should_not_trigger", "none", "near-miss"),
-        ):
-            for each in _list(root, key):
-                case = dict(each) if isinstance(each, dict) else {"request": each}
+        for key, mode in (("should_trigger", "all"), ("should_not_trigger", "none")):
+            for request in _list(root, key):
+                case = dict(request) if isinstance(request, dict) else {"request": request}
                 chosen = case.pop("skills", None)
                 if not skill:
                     raise EvalError("nothing says which skill is meant (`skill`)")
                 case["expect"] = {"skills": {mode: skill} if chosen is None else _only(chosen)}
-                case["tags"] = [*short_forms.words(case.get("tags", [])), tag]
-                few = {name: part for name, part in defaults.items() if name in {"repeat", "seconds", "tags"}}
+                few = {name: part for name, part in defaults.items() if name in {"repeat", "seconds"}}
                 yield skill, _with_defaults({"kind": "trigger", **case}, few)
 
     def _others(self) -> Iterator[tuple[str, Any]]:
         items = evals_json.items_of(self._root)
         if not items:
-            self.skipped.append(f"{self._place.file} has no list of eval cases (`evals`, or a bare list).")
+            self.skipped.append(f"{self._file} has no list of eval cases (`evals`, or a bare list).")
         top = self._root if isinstance(self._root, dict) else {}
         for item in items or ():
             own = item if isinstance(item, dict) else {}
             named = (each.get(key) for each in (own, top) for key in ("skill", "skill_name"))
-            yield next((name for name in named if isinstance(name, str)), self._place.skill), item
+            yield next((name for name in named if isinstance(name, str)), self._skill), item
 
     def _case(self, number: int, about: str, item: Any) -> EvalCase:
         if not self._is_ours:
@@ -136,15 +144,14 @@ class _Reader:
         given = item.pop("id", None)
         label = safe_id(str(given)) if given is not None else _slug(item.get("name") or turns[0])
         written = item | {
-            "id": f"{self._place.label}/{label}",
+            "id": f"{self._label}/{label}",
             "name": one_line(clean_text(item.get("name") or turns[0]).text, 100),
             "skill": skill,
             "turns": turns,
             "load": short_forms.words(item.get("load", [])),
-            "files": short_forms.laid(item.get("files", {}), self._place.locate),
-            "expect": short_forms.expected(expect, self._place.locate),
-            "tags": list(dict.fromkeys(short_forms.words(item.get("tags", [])))),
-            "file": f"{self._place.file}#{number}",
+            "files": short_forms.laid(item.get("files", {}), partial(locate, file=self._file)),
+            "expect": short_forms.expected(expect, partial(locate, file=self._file)),
+            "file": f"{self._file}#{number}",
         }
         case = _converted(written)
         for path in (*case.files, *case.expect.files):
@@ -243,7 +250,6 @@ def _with_defaults(case: Any, defaults: Any) -> Any:
     merged = {key: part for key, part in defaults.items() if key != "limits"} | case
     if isinstance(files := defaults.get("files"), dict):
         merged["files"] = {**files, **(case.get("files") or {})}
-    merged["tags"] = [*short_forms.words(defaults.get("tags", [])), *short_forms.words(case.get("tags", []))]
     if "limits" in defaults and isinstance(case.get("expect"), dict):
         merged["expect"] = {"limits": defaults["limits"], **case["expect"]}
     return merged

@@ -20,13 +20,6 @@ Recording = Literal["", "record", "replay"]
 """Whether answers of providers are kept beside the cases, or come from there."""
 
 
-class Vote(Frozen, frozen=True, kw_only=True):
-    """What a grader said once."""
-
-    passed: bool
-    reason: str
-
-
 class CheckResult(Frozen, frozen=True, kw_only=True):
     """One expectation, held against what happened."""
 
@@ -36,8 +29,6 @@ class CheckResult(Frozen, frozen=True, kw_only=True):
     passed: bool
     evidence: str = ""
     """What was found; never empty where it failed."""
-    votes: tuple[Vote, ...] = ()
-    """Of a rubric's point."""
 
 
 class EvalResult(Frozen, frozen=True, kw_only=True):

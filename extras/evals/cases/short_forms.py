@@ -20,14 +20,14 @@ def expected(written: dict[str, Any], locate: Locate) -> dict[str, Any]:
         "skills": _skills,
         "calls": _calls,
         "answer": text,
-        "files": lambda files: _each(files, lambda file: _file(file, locate)),
-        "rubric": lambda rubric: rubric if isinstance(rubric, dict) else {"points": words(rubric)},
+        "files": lambda files: _each(files, _file),
+        "rubric": words,
     }
     made = {key: parts[key](part) if key in parts else part for key, part in written.items()}
     if "script" in made:
         scripts = made.pop("script")
-        each = scripts if isinstance(scripts, list) else [scripts]
-        made["scripts"] = [_script(script, locate) for script in each]
+        every = scripts if isinstance(scripts, list) else [scripts]
+        made["scripts"] = [_script(script, locate) for script in every]
     return made
 
 
@@ -87,21 +87,20 @@ def _call_list(written: Any) -> Any:
     return [{"tool": call} if isinstance(call, str) else call for call in written]
 
 
-def _file(written: Any, locate: Locate) -> Any:
+def _file(written: Any) -> Any:
     if isinstance(written, str):
         if written not in {"exists", "absent"}:
             raise EvalError("a file is expected as `exists`, `absent`, or by what it holds")
-        return {"exists": written == "exists"}
-    if isinstance(written, dict) and isinstance(same := written.get("equals_file"), str):
-        written = {**written, "equals_file": locate(same)}
+        return {} if written == "exists" else None
     return text(written) if isinstance(written, dict) else written
 
 
 def _script(written: Any, locate: Locate) -> Any:
     script = {"path": written} if isinstance(written, str) else written
-    if not isinstance(script, dict) or not isinstance(path := script.get("path"), str):
-        return script
-    return {**script, "path": locate(path), "args": words(script.get("args", []))}
+    match script:
+        case {"path": str(path), **more} if more.keys() <= {"args"}:
+            return [locate(path), *words(more.get("args", []))]
+    raise EvalError("a script is a path, or has the keys path and args")
 
 
 def _laid(written: Any, locate: Locate) -> Any:

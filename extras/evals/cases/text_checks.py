@@ -48,7 +48,7 @@ def check_text(expected: ExpectedText, text: str, of: str, kind: CheckKind) -> I
     if expected.equals is not None:
         wanted = _plain(expected.equals)
         same = wanted.casefold() == text.casefold() if expected.ignore_case else wanted == text
-        evidence = around(text, -1) if same else difference(wanted, text)
+        evidence = around(text, -1) if same else _difference(wanted, text)
         yield result(kind, f"{of} is {quote(wanted)}.", passed=same, evidence=evidence)
     if expected.json_schema is not None:
         faults = _schema_faults(expected.json_schema, text)
@@ -56,7 +56,7 @@ def check_text(expected: ExpectedText, text: str, of: str, kind: CheckKind) -> I
         yield result(kind, f"{of} is JSON that fits its schema.", passed=not faults, evidence=evidence)
 
 
-def difference(expected: str, found: str) -> str:
+def _difference(expected: str, found: str) -> str:
     """Show where two texts differ, as the lines of a diff (`-` expected, `+` found)."""
     lines = difflib.unified_diff(expected.split("\n"), found.split("\n"), n=1, lineterm="")
     return "\n".join(list(lines)[2:14])

@@ -149,7 +149,7 @@ def evaluate(
 
 def _new_head(settings: Settings, chosen: dict[str, Any]) -> "RunHead":
     """Read the cases that the options ask for; where there are none, say how to begin, and exit with 2."""
-    from skills_agent.evals.cases.errors import NoCasesError
+    from skills_agent.evals.cases.errors import NO_CASES, EvalError
     from skills_agent.evals.run_headers import new_head
     from skills_agent.graph.services import usual_model
 
@@ -165,7 +165,9 @@ def _new_head(settings: Settings, chosen: dict[str, Any]) -> "RunHead":
             grader=chosen["grader"] or "",
             recording="record" if chosen["record"] else "replay" if chosen["replay"] else "",
         )
-    except NoCasesError as error:
+    except EvalError as error:
+        if error.code != NO_CASES:
+            raise
         click.echo(_FIRST_CASE, err=True)
         raise click.UsageError(str(error).rstrip()) from error
     if head.grader in head.models:

@@ -15,15 +15,14 @@ from skills_agent.evals.cases.call_checks import check_calls, fits, pair
 from skills_agent.evals.cases.case import (
     ArgsMatch,
     CallMode,
-    CaseLimits,
+    Command,
     EvalCase,
     Expected,
     ExpectedCall,
     ExpectedCalls,
-    ExpectedFile,
     ExpectedSkills,
     ExpectedText,
-    ScriptCheck,
+    Metric,
     SkillsMode,
 )
 from skills_agent.evals.cases.checks import check
@@ -66,7 +65,6 @@ def test_skills_are_chosen_as_expected(
     expect = Expected(skills=ExpectedSkills(mode=mode, names=tuple(names.split())))
     (result,) = checked(expect, workspace, loading(*chosen.split()))
     assert result.passed is passes
-    assert result.evidence == f"It chose {', '.join(chosen.split()) or 'none'}."
 
 
 def test_a_skill_that_the_case_loads_does_not_count(workspace: Path) -> None:
@@ -81,33 +79,32 @@ def test_of_a_trigger_case_only_the_skills_count(workspace: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "text", "evidence", "passes"),
+    ("metric", "limit", "passes"),
     [
-        ({"calls": 1}, "It takes at most 1 calls.", "It took 2.", False),
-        ({"calls": 2}, "It takes at most 2 calls.", "It took 2.", True),
-        ({"model_calls": 2}, "It takes at most 2 model calls.", "It took 3.", False),
-        ({"tokens": 1_500}, "It takes at most 1,500 tokens.", "It took 1,600.", False),
-        ({"seconds": 2.5}, "It takes at most 2.5 seconds.", "It took 3.", False),
+        ("calls", 1, False),
+        ("calls", 2, True),
+        ("model_calls", 2, False),
+        ("tokens", 1_500, False),
+        ("tokens", 1_600, True),
+        ("seconds", 2.5, False),
     ],
 )
-def test_a_limit_is_told_with_what_was_taken(
-    workspace: Path, limits: dict[str, Any], text: str, evidence: str, passes: bool
-) -> None:
+def test_what_a_run_takes_is_limited(workspace: Path, metric: Metric, limit: float, passes: bool) -> None:
     spent = Spent(seconds=3.0, model_calls=3, input_tokens=1_000, output_tokens=600)
     trajectory = Trajectory(calls=(MadeCall(tool="a"), MadeCall(tool="b", status="refused")))
-    (result,) = checked(Expected(limits=CaseLimits(**limits)), workspace, trajectory, spent=spent)
-    assert (result.kind, result.text, result.evidence, result.passed) == ("limits", text, evidence, passes)
+    (result,) = checked(Expected(limits={metric: limit}), workspace, trajectory, spent=spent)
+    assert result.passed is passes
 
 
 def test_a_script_of_the_case_judges_the_workspace(workspace: Path) -> None:
-    script = ScriptCheck(path="/place/of/check.py", args=("a",))
+    script = ("/place/of/check.py", "a")
 
-    def run(given_script: ScriptCheck, place: Path) -> tuple[bool, str]:
+    def run(given_script: Command, place: Path) -> tuple[bool, str]:
         assert (given_script, place) == (script, workspace)
         return False, "line 3 is wrong\n" + "x" * 1_000
 
     (result,) = checked(Expected(scripts=(script,)), workspace, run_script=run)
-    assert (result.kind, result.text, result.passed) == ("script", "The script check.py exits with 0.", False)
+    assert not result.passed
     assert result.evidence.startswith("line 3 is wrong")
     assert len(result.evidence) == 500
 
@@ -326,7 +323,7 @@ def test_a_reference_of_a_schema_fetches_nothing(monkeypatch: pytest.MonkeyPatch
 
 
 def files(workspace: Path, path: str, **fields: Any) -> list[CheckResult]:
-    return list(check_files({path: ExpectedFile(**fields)}, workspace))
+    return list(check_files({path: ExpectedText(**fields)}, workspace))
 
 
 def passes(workspace: Path, path: str, **fields: Any) -> bool:
@@ -372,24 +369,14 @@ def test_a_path_names_files_as_a_shell_does(place: Path, path: str, there: bool)
 
 def test_what_is_there_and_what_is_not_is_told(place: Path) -> None:
     assert files(place, "*.txt")[0].evidence == "In the workspace there is .agent, a.csv, out."
-    assert files(place, "a.csv", exists=False)[0].evidence == "There is a.csv."
-    assert passes(place, "no.csv", exists=False)
-    assert not passes(place, "out", exists=False)
+    absent = {path: check_files({path: None}, place) for path in ("a.csv", "out", "no.csv")}
+    assert [path for path, (found,) in absent.items() if found.passed] == ["no.csv"]
 
 
 def test_one_file_that_fits_is_enough_and_the_best_is_told(place: Path) -> None:
     assert passes(place, "**/*.csv", contains=("n,2",))
     results = files(place, "**/*.csv", contains=("n,2", "n,3"))
     assert [each.passed for each in results] == [True, True, False]
-
-
-def test_a_file_has_the_bytes_of_one_of_the_case(place: Path, tmp_path: Path) -> None:
-    (other := tmp_path / "expected.csv").write_text("n,1\n")
-    assert passes(place, "a.csv", equals_file=str(other))
-    result = files(place, "out/b.csv", equals_file=str(other))[1]
-    assert not result.passed
-    assert {"-n,1", "+n,2"} <= {*result.evidence.splitlines()}
-    assert "cannot be read" in files(place, "a.csv", equals_file=str(tmp_path / "no"))[1].evidence
 
 
 def test_no_link_and_no_fifo_of_a_workspace_counts(place: Path, tmp_path: Path) -> None:

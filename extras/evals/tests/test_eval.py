@@ -198,7 +198,6 @@ def test_a_rubric_is_graded_where_a_grader_is_chosen(evals: CommandLine) -> None
     assert graded.code == 1
     (check,) = graded.value["cases"][0]["runs"]["with"][0]["checks"]
     assert check["evidence"] == "0 of 3 votes say that it holds. rude"
-    assert len(check["votes"]) == 3
 
 
 def test_the_threads_of_cases_are_none_to_go_on_with(evals: CommandLine) -> None:

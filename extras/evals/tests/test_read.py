@@ -13,64 +13,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_agent.evals.cases.case import (
-    CaseLimits,
     EvalSet,
-    ExpectedCall,
     ExpectedCalls,
-    ExpectedFile,
     ExpectedSkills,
     ExpectedText,
     LaidFile,
-    Rubric,
-    ScriptCheck,
 )
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.finding import find_files
 from skills_agent.evals.cases.read import read_all, read_set
 
 ROOT = Path(__file__).resolve().parents[3]
-WHOLE = """\
-version: 1
-skill: csv-report
-defaults: {repeat: 2, seconds: 30, tags: [fast], files: {common.txt: shared}, limits: {calls: 9}}
-cases:
-  - id: totals
-    name: Totals per region
-    request: Sum the amount per region in orders.csv
-    files:
-      orders.csv: "a,b\\n1,2\\n"
-      data/big.csv: {from: files/big.csv}
-    load: [other]
-    repeat: 3
-    tags: csv
-    note: For people.
-    replies:
-      - tool_calls: [{name: run_script, args: {path: scripts/profile.py, args: ["7"], limit: 7, on: true}}]
-      - Done
-    expect:
-      skills: {only: [csv-report]}
-      calls:
-        mode: subset
-        calls: [run_script, {tool: run_script, args: {skill: csv-report, n: 5, t: "5"}, match: exact}]
-        order: [[load_skill, run_script]]
-        forbidden: [write_*]
-      limits: {calls: 4, tokens: 20000, seconds: 2.5}
-      answer: {contains: [356, 2025-01-01, 12.50, true], not_regex: "(?i)error", ignore_case: true}
-      files:
-        report.md: {contains: Total, equals_file: files/expected.md}
-        x.tmp: absent
-        y.txt: exists
-      script: {path: checks/x.py, args: [1, a], seconds: 5}
-      rubric: {points: [It is short.], votes: 5}
-  - turns: [First, Second]
-    expect: {skills: none, calls: none, answer: text, script: [checks/x.py], rubric: It is kind.}
-should_trigger:
-  - What is in sales.csv?
-should_not_trigger:
-  - How many words has a.md?
-  - {request: Write a decision record, skills: [decision-record], id: adr}
-  - {request: Hello, skills: none}
-"""
 
 
 @pytest.fixture
@@ -78,7 +31,7 @@ def file(tmp_path: Path) -> Path:
     folder = tmp_path / ".agent" / "evals"
     (folder / "files").mkdir(parents=True)
     (folder / "checks").mkdir()
-    for name in ("files/big.csv", "files/expected.md", "checks/x.py"):
+    for name in ("files/big.csv", "checks/x.py"):
         (folder / name).write_text("x")
     return folder / "orders.yaml"
 
@@ -101,51 +54,40 @@ def read_json(skill: Path, value: object, name: str = "evals.json") -> EvalSet:
     return read(skill / "evals" / name, json.dumps(value))
 
 
-def test_every_key_of_the_form(file: Path) -> None:
-    cases = read(file, WHOLE).cases
-    folder = file.parent
-    first, second, yes, no, other, hello = cases
-    assert (first.id, first.name, first.skill) == ("orders/totals", "Totals per region", "csv-report")
-    assert first.turns == ("Sum the amount per region in orders.csv",)
-    assert first.files == {
-        "common.txt": LaidFile(text="shared"),
-        "orders.csv": LaidFile(text="a,b\n1,2\n"),
-        "data/big.csv": LaidFile(source=str(folder / "files" / "big.csv")),
-    }
-    assert (first.load, first.repeat, first.seconds, first.tags) == (("other",), 3, 30, ("fast", "csv"))
-    args = {"path": "scripts/profile.py", "args": ["7"], "limit": 7, "on": True}
-    assert first.replies == ({"tool_calls": [{"name": "run_script", "args": args}]}, "Done")
-    expect = first.expect
-    assert expect.skills == ExpectedSkills(mode="only", names=("csv-report",))
-    exact = ExpectedCall(tool="run_script", args={"skill": "csv-report", "n": 5, "t": "5"}, match="exact")
-    assert expect.calls == ExpectedCalls(
-        mode="subset",
-        calls=(ExpectedCall(tool="run_script"), exact),
-        order=((ExpectedCall(tool="load_skill"), ExpectedCall(tool="run_script")),),
-        forbidden=(ExpectedCall(tool="write_*"),),
-    )
-    assert expect.limits == CaseLimits(calls=4, tokens=20_000, seconds=2.5)
-    assert expect.answer == ExpectedText(
-        contains=("356", "2025-01-01", "12.50", "true"), not_regex=("(?i)error",), ignore_case=True
-    )
-    assert expect.files == {
-        "report.md": ExpectedFile(contains=("Total",), equals_file=str(folder / "files" / "expected.md")),
-        "x.tmp": ExpectedFile(exists=False),
-        "y.txt": ExpectedFile(),
-    }
-    assert expect.scripts == (ScriptCheck(path=str(folder / "checks" / "x.py"), args=("1", "a"), seconds=5),)
-    assert expect.rubric == Rubric(points=("It is short.",), votes=5)
-    assert first.file == f"{file}#1"
+FORMS = """\
+defaults: {repeat: 2, limits: {calls: 9}}
+cases:
+  - request: r
+    repeat: 3
+    files: {data/big.csv: {from: files/big.csv}}
+    expect:
+      limits: {calls: 4}
+      answer: {contains: [356, 2025-01-01, 12.50, true]}
+      files: {report.md: {contains: Total}, x.tmp: absent, y.txt: exists}
+      script: {path: checks/x.py, args: [1, a]}
+  - turns: [First, Second]
+    expect: {skills: none, calls: none, answer: text, script: [checks/x.py], rubric: It is kind.}
+skill: adder
+should_trigger: [yes]
+should_not_trigger: [{request: no, skills: [poet]}]
+"""
+
+
+def test_short_forms_are_written_out(file: Path) -> None:
+    first, second, third, fourth = read(file, FORMS).cases
+    script = str(file.parent / "checks" / "x.py")
+    assert (first.repeat, first.expect.limits, second.repeat) == (3, {"calls": 4}, 2)
+    assert first.files == {"data/big.csv": LaidFile(source=str(file.parent / "files" / "big.csv"))}
+    assert first.expect.answer == ExpectedText(contains=("356", "2025-01-01", "12.50", "true"))
+    there = {"report.md": ExpectedText(contains=("Total",)), "y.txt": ExpectedText()}
+    assert first.expect.files == {**there, "x.tmp": None}
+    assert (first.expect.scripts, second.expect.scripts) == (((script, "1", "a"),), ((script,),))
     assert second.turns == ("First", "Second")
     assert second.expect.skills == ExpectedSkills(mode="none")
     assert second.expect.calls == ExpectedCalls(calls=(), mode="strict")
-    assert second.expect.limits == CaseLimits(calls=9)
-    assert (yes.kind, yes.expect.skills) == ("trigger", ExpectedSkills(names=("csv-report",)))
-    assert no.expect.skills == ExpectedSkills(mode="none", names=("csv-report",))
-    assert other.id == "orders/adr"
-    assert other.expect.skills == ExpectedSkills(mode="only", names=("decision-record",))
-    assert hello.expect.skills == ExpectedSkills(mode="none")
-    assert (yes.tags, no.tags) == (("fast", "trigger"), ("fast", "near-miss"))
+    assert (second.expect.limits, second.expect.rubric) == ({"calls": 9}, ("It is kind.",))
+    assert (third.kind, third.expect.skills) == ("trigger", ExpectedSkills(names=("adder",)))
+    assert fourth.expect.skills == ExpectedSkills(mode="only", names=("poet",))
 
 
 CASE = "cases:\n- id: a\n  request: x\n  expect:\n    answer: y\n"
@@ -158,7 +100,7 @@ CASE = "cases:\n- id: a\n  request: x\n  expect:\n    answer: y\n"
         (f"{CASE}    files:\n      a.md:\n        contian: x\n", "did you mean `contains`?"),
         (
             f"{CASE}    limits: {{calls: many}}\n",
-            "Expected `int | null`, got `str` - at `$.expect.limits.calls`",
+            "Expected `float`, got `str` - at `$.expect.limits[...]`",
         ),
         (f"{CASE}  repeat: 0\n", ">= 1"),
         ("version: 2\ncases: []\n", "its version is not 1"),
@@ -241,7 +183,7 @@ def test_the_form_of_skill_creator(skill: Path) -> None:
     (case,) = read_json(skill, {"skill_name": "csv-tools", "evals": [item]}).cases
     assert (case.id, case.skill, case.kind) == ("csv-tools/1", "csv-tools", "task")
     assert case.turns == ("Sum data/sales.csv.",)
-    assert case.expect.rubric == Rubric(points=("The sum of b is 2", "The script was used"))
+    assert case.expect.rubric == ("The sum of b is 2", "The script was used")
     assert case.note == "The sums"
     assert case.files == {"data/sales.csv": LaidFile(source=str(skill / "evals" / "files" / "sales.csv"))}
 
@@ -251,7 +193,7 @@ def test_a_bare_list_names_skill_and_behaviour(skill: Path) -> None:
     joke = {"question": "Tell a joke", "expected_skill": None, "expected_behavior": ["Tells one"]}
     first, second = read_json(skill, [{**asked, "expected_behavior": ["Names the sum"]}, joke]).cases
     assert first.expect.skills == ExpectedSkills(names=("csv-tools",))
-    assert first.expect.rubric == Rubric(points=("Names the sum",))
+    assert first.expect.rubric == ("Names the sum",)
     assert second.expect.skills == ExpectedSkills(mode="none", names=("csv-tools",))
 
 

@@ -17,11 +17,9 @@ from extras.evals.tests.cases import ADDER, case
 from skills_agent.evals.cases.case import (
     EvalCase,
     Expected,
-    ExpectedFile,
     ExpectedSkills,
     ExpectedText,
     LaidFile,
-    ScriptCheck,
 )
 from skills_agent.evals.cases.result import EvalResult, RunHead
 from skills_agent.evals.cases.run_folder import RunFolder
@@ -105,7 +103,7 @@ def test_what_a_skill_of_the_case_requires_is_no_choice_of_the_model(setup: Setu
 def test_a_file_that_is_written_is_looked_at_and_then_gone(setup: Setup) -> None:
     one = case(
         replies=(calls(call("write_file", path="out/x.md", content="hello")), "Done."),
-        expect=Expected(files={"out/*.md": ExpectedFile(contains=("hello",))}),
+        expect=Expected(files={"out/*.md": ExpectedText(contains=("hello",))}),
     )
     result = run(setup, one)
     assert result.outcome == "passed"
@@ -132,8 +130,10 @@ def test_what_goes_wrong_is_an_outcome_that_says_why(
 
 
 @needs_bwrap
-def test_a_command_with_a_host_needs_the_network(setup: Setup) -> None:
-    settings = replace(setup.settings, enable_run_command="on")
+@pytest.mark.parametrize("asked", [{"run", "network"}, {"run"}])
+def test_a_command_with_a_host_needs_the_network(setup: Setup, asked: set[str]) -> None:
+    """Also where the operator asks nobody about the network."""
+    settings = replace(setup.settings, enable_run_command="on", require_approval_for=frozenset(asked))
     fetch = calls(call("run_command", command="curl https://example.com", network=["example.com"]))
     result = run(replace(setup, settings=settings), case(replies=(fetch, "Done.")))
     assert (result.outcome, result.error.rpartition(" --yes ")[2]) == ("refused", "run,network")
@@ -159,7 +159,7 @@ def test_no_check_outside_of_the_folder_of_the_case_is_run(setup: Setup, tmp_pat
     (script := tmp_path / "other.py").write_text("")
     (tmp_path / "cases").mkdir()
     one = case(file=str(tmp_path / "cases" / "c.yaml"), replies=("x",))
-    result = run(setup, structs.replace(one, expect=Expected(scripts=(ScriptCheck(path=str(script)),))))
+    result = run(setup, structs.replace(one, expect=Expected(scripts=((str(script),),))))
     assert result.outcome == "failed"
     assert "not in the folder" in result.checks[0].evidence
 
@@ -274,7 +274,7 @@ def test_a_program_of_the_case_judges_the_workspace_in_the_sandbox(setup: Setup,
     bad.write_text("print('too short'); exit(3)\n")
     wrote = (calls(call("write_file", path="x.md", content="hello")), "Done.")
     for script, outcome in ((good, "passed"), (bad, "failed")):
-        expect = Expected(scripts=(ScriptCheck(path=str(script)),))
+        expect = Expected(scripts=((str(script),),))
         result = run(setup, case(replies=wrote, expect=expect))
         assert result.outcome == outcome
     assert "too short" in result.checks[0].evidence
@@ -285,7 +285,7 @@ def test_a_program_of_the_case_is_not_run_without_a_sandbox_unless_somebody_says
 ) -> None:
     (script := tmp_path / "ran.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     plain = replace(setup, settings=replace(setup.settings, sandbox="off"))
-    one = case(replies=("Done.",), expect=Expected(scripts=(ScriptCheck(path=str(script)),)))
+    one = case(replies=("Done.",), expect=Expected(scripts=((str(script),),)))
     result = run(plain, one)
     assert result.outcome == "refused"
     assert "ran.py" in result.error
@@ -349,7 +349,10 @@ print(os.environ.get("TOKEN"), sorted(os.listdir("..")))
     (skills / "adder" / "scripts" / "add.py").write_text(look)
     ran = calls(call("run_script", skill="adder", path="scripts/add.py"))
     monkeypatch.setenv("TOKEN", "hunter2-hunter2")
-    given: Any = {"script_secrets": {"adder": ("TOKEN",)}, "script_folders": {"adder": (str(home),)}}
+    given: Any = {
+        "script_secrets": {"adder@configured": ("TOKEN",)},
+        "script_folders": {"adder@configured": (str(home),)},
+    }
     result = run(
         replace(setup, settings=replace(setup.settings, **given)),
         case(load=("adder",), replies=(ran, "Done.")),
