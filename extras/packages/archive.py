@@ -1,4 +1,4 @@
-"""From an archive to an offer: unpack it into a folder of this process alone, or not at all.
+"""From an archive to its skills: unpack it into a folder of this process alone, or not at all.
 
 Layouts: SKILL.md at the root (well-known sites), one folder (`.skill` files, uploads to claude.ai), or skills
 anywhere (archives of repositories). An archive in an archive is a file like any other. Two programs may read
@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from skills_agent.packages.entries import ArchiveEntry, Kind, refused_entry, write_entries
-from skills_agent.packages.errors import OfferError, PackageError
-from skills_agent.packages.offer import Offer, Selection
+from skills_agent.packages.errors import PackageError, not_offered
+from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.packages.staging import stage
 from skills_agent.skills.posix import flags
 from skills_agent.skills.text import cut
@@ -46,7 +46,7 @@ _DAMAGED: Final = (
 """What the readers of the standard library raise for what is none of their format."""
 
 
-def offer_of_archive(file: Path, wanted: Selection, resolved: str = "") -> Offer:
+def from_archive(file: Path, wanted: Selection, resolved: str = "") -> tuple[OfferedSkill, ...]:
     """Offer the skills of an archive on this machine; `resolved` is the URL that it was fetched from.
 
     Raises PackageError.
@@ -59,14 +59,14 @@ def offer_of_archive(file: Path, wanted: Selection, resolved: str = "") -> Offer
             faults = write_entries(_entries(archive, wanted), tree, package, wanted.limits)
         for path, reason in faults.items():
             raise refused_entry(package, path, reason)
-        return Offer(wanted.address, stage(tree, wanted), resolved)
+        return stage(tree, wanted, resolved)
     except PackageError:
         raise
     except OSError as error:
-        raise OfferError(package, error.strerror or str(error)) from error
+        raise not_offered(package, error.strerror or str(error)) from error
     except _DAMAGED as error:
         reason = cut(visible_line(str(error)), 200).rstrip(".")
-        raise OfferError(package, f"the archive is damaged: {reason or type(error).__name__}") from error
+        raise not_offered(package, f"the archive is damaged: {reason or type(error).__name__}") from error
     finally:
         remove_tree(tree)
 
@@ -80,7 +80,7 @@ def _private_copy(file: Path, wanted: Selection) -> Iterator[IO[bytes]]:
         tempfile.TemporaryFile(dir=wanted.into) as copy,
     ):
         if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
-            raise OfferError(package, "it is no file")
+            raise not_offered(package, "it is no file")
         entries = 0
         while piece := source.read(_PIECE):
             copy.write(piece)
@@ -88,9 +88,9 @@ def _private_copy(file: Path, wanted: Selection) -> Iterator[IO[bytes]]:
             entries += piece.count(_IN_DIRECTORY)
             if copy.tell() > limits.max_bytes:
                 most = f"{limits.max_bytes:,} bytes"
-                raise OfferError(package, f"the archive has more than {most}")
+                raise not_offered(package, f"the archive has more than {most}")
             if entries > 2 * limits.max_files:
-                raise OfferError(package, f"it has more than {2 * limits.max_files:,} entries")
+                raise not_offered(package, f"it has more than {2 * limits.max_files:,} entries")
         copy.seek(0)
         yield copy
 
@@ -100,7 +100,7 @@ def _entries(archive: IO[bytes], wanted: Selection) -> Iterator[ArchiveEntry]:
     head = archive.read(4)
     archive.seek(0)
     if not head.startswith(ARCHIVE_HEADS):
-        raise OfferError(wanted.address.text, "it is no archive: zip and tar.gz are read")
+        raise not_offered(wanted.address.text, "it is no archive: zip and tar.gz are read")
     return _tar_entries(archive, wanted) if head.startswith(b"\x1f\x8b") else _zip_entries(archive)
 
 
@@ -134,7 +134,7 @@ def _tar_entries(file: IO[bytes], wanted: Selection) -> Iterator[ArchiveEntry]:
         for piece in _pieces(gzip.GzipFile(fileobj=file)):
             plain.write(piece)
             if plain.tell() > limits.max_bytes + _PER_ENTRY * 2 * limits.max_files:
-                raise OfferError(wanted.address.text, f"it unpacks to more than {limits.max_bytes:,} bytes")
+                raise not_offered(wanted.address.text, f"it unpacks to more than {limits.max_bytes:,} bytes")
         plain.seek(0)
         with tarfile.open(fileobj=plain, mode="r:") as archive:
             for info in archive:
@@ -152,7 +152,7 @@ def _tar_entries(file: IO[bytes], wanted: Selection) -> Iterator[ArchiveEntry]:
             # The library takes a damaged header for the end.
             plain.seek(archive.offset)
             if any(piece.strip(b"\0") for piece in _pieces(plain)):
-                raise OfferError(
+                raise not_offered(
                     wanted.address.text, "the archive is damaged, or has something behind its end"
                 )
 

@@ -37,47 +37,46 @@ class Backup(NamedTuple):
     """The copy: a skill's folder, which can be installed by this path."""
 
 
-class Backups:
-    """The backups of one folder of skills."""
+def backups_folder(state: Path, folder: Path) -> Path:
+    """Return where the backups of one folder of skills are, in the state folder of the user."""
+    return state / "backups" / key_of(folder)
 
-    def __init__(self, state: Path, folder: Path) -> None:
-        """Name the state folder of the user, and the folder of skills."""
-        self._place = state / "backups" / key_of(folder)
 
-    def keep(self, place: Path, digest: str, locked: LockedSkill | None, at: datetime) -> Backup:
-        """Copy a skill's folder as it is, links as links. Raises OSError; then there is no backup.
+def keep_backup(backups: Path, place: Path, digest: str, locked: LockedSkill | None, at: datetime) -> Backup:
+    """Copy a skill's folder as it is, links as links. Raises OSError; then there is no backup.
 
-        One program at a time does this for a folder of skills (`Target.exclusive`).
-        """
-        above = self._place / place.name
-        make_own(self._place)
-        above.mkdir(mode=0o700, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=above))
-        try:
-            _copy(place, draft / place.name)
-            facts = {"digest": digest, "at": f"{at:%Y-%m-%dT%H:%M:%SZ}", "locked": locked}
-            (draft / _FACTS).write_bytes(msgspec.json.encode(facts))
-            draft.rename(above / f"{at:%Y%m%dT%H%M%S%f}-{draft.name.removeprefix(_DRAFT)}")
-        except BaseException:
-            remove_tree(draft)
-            raise
-        sync(above)
-        for left in above.glob(f"{_DRAFT}*"):  # by a program that was killed
-            remove_tree(left)
-        newest, *others = self.of(place.name)
-        equal = [old for old in others if (old.digest, old.locked) == (newest.digest, newest.locked)]
-        for old in (*equal, *[other for other in others if other not in equal][KEPT - 1 :]):
-            # Nobody reads it any more, wherever this is killed.
-            remove_tree(old.folder.parent.rename(above / f"{_DRAFT}{old.folder.parent.name}"))
-        return newest
+    One program at a time does this for a folder of skills (`Target.exclusive`).
+    """
+    above = backups / place.name
+    make_own(backups)
+    above.mkdir(mode=0o700, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=above))
+    try:
+        _copy(place, draft / place.name)
+        facts = {"digest": digest, "at": f"{at:%Y-%m-%dT%H:%M:%SZ}", "locked": locked}
+        (draft / _FACTS).write_bytes(msgspec.json.encode(facts))
+        draft.rename(above / f"{at:%Y%m%dT%H%M%S%f}-{draft.name.removeprefix(_DRAFT)}")
+    except BaseException:
+        remove_tree(draft)
+        raise
+    sync(above)
+    for left in above.glob(f"{_DRAFT}*"):  # by a program that was killed
+        remove_tree(left)
+    newest, *others = backups_of(backups, place.name)
+    equal = [old for old in others if (old.digest, old.locked) == (newest.digest, newest.locked)]
+    for old in (*equal, *[other for other in others if other not in equal][KEPT - 1 :]):
+        # Nobody reads it any more, wherever this is killed.
+        remove_tree(old.folder.parent.rename(above / f"{_DRAFT}{old.folder.parent.name}"))
+    return newest
 
-    def of(self, name: str) -> list[Backup]:
-        """Return the backups of one skill, the newest first. Raises OSError."""
-        above = self._place / name
-        if not (above.exists() and is_own(self._place)):
-            return []
-        kept = sorted(above.iterdir(), key=attrgetter("name"), reverse=True)
-        return [_read(each, name) for each in kept if not each.name.startswith(_DRAFT)]
+
+def backups_of(backups: Path, name: str) -> list[Backup]:
+    """Return the backups of one skill, the newest first. Raises OSError."""
+    above = backups / name
+    if not (above.exists() and is_own(backups)):
+        return []
+    kept = sorted(above.iterdir(), key=attrgetter("name"), reverse=True)
+    return [_read(each, name) for each in kept if not each.name.startswith(_DRAFT)]
 
 
 def _read(kept: Path, name: str) -> Backup:

@@ -13,7 +13,7 @@ from skills_agent.skills.sources.walk import SKILL_FILE
 MAX_BYTES: Final = 512_000
 MAX_LINES: Final = 4_000
 """Of a text on one side: comparing takes the square of it."""
-_SHOWN: Final = 12
+SHOWN: Final = 12
 """Digits of a digest that people compare."""
 _NOUNS: Final = {"": "a file", "exec": "a file that may be run", "link": "a link"}
 
@@ -60,7 +60,7 @@ def _file(path: str, old: Path, was: str, new: Path, now: str) -> Iterator[FileD
     elif kind_now == "link":
         yield FileDifference(path, kind, said=f"a link to {new.readlink()}")
     else:
-        digests = [f"sha256 {digest[:_SHOWN]}" for digest in (digest_was, digest_now) if digest]
+        digests = [f"sha256 {digest[:SHOWN]}" for digest in (digest_was, digest_now) if digest]
         size = f" ({new.stat().st_size:,} bytes)" if now else ""
         yield FileDifference(path, kind, said=" -> ".join(digests) + size)
 

@@ -16,9 +16,9 @@ from time import monotonic
 from typing import Final
 
 from skills_agent.packages.address import Address
-from skills_agent.packages.archive import offer_of_archive
-from skills_agent.packages.errors import OfferError
-from skills_agent.packages.offer import Offer, Selection
+from skills_agent.packages.archive import from_archive
+from skills_agent.packages.errors import PackageError, not_offered
+from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.skills.errors import NetworkError
 from skills_agent.skills.network.addresses import (
     NOWHERE,
@@ -45,25 +45,25 @@ class Site:
     """What may be asked while one address is fetched."""
 
     def __init__(self, address: Address) -> None:
-        """Take the host of an address, if a person typed it. Raises OfferError."""
+        """Take the host of an address, if a person typed it. Raises PackageError."""
         self._package = address.text
         self._end = monotonic() + SECONDS
         is_host = address.is_typed and address.place.startswith(("https://", "http://"))
         self._typed = self._parsed(address.place) if is_host else None
 
-    def refused(self, reason: str) -> OfferError:
+    def refused(self, reason: str) -> PackageError:
         """Return the error that says why nothing comes of this address."""
-        return OfferError(self._package, reason)
+        return not_offered(self._package, reason)
 
     def read(self, url: str, max_bytes: int) -> tuple[str, bytes] | None:
-        """Return where a URL leads in the end, and what that gives; None for nothing. Raises OfferError."""
+        """Return where a URL leads in the end, and what that gives; None for nothing. Raises PackageError."""
         with self._answer(url) as (place, answer):
             if answer.status in _GONE:
                 return None
             return str(place), b"".join(self._checked(place, answer, max_bytes))
 
     def save(self, url: str, file: Path, max_bytes: int) -> str:
-        """Write what a URL gives into a new file, and return its SHA-256. Raises OfferError."""
+        """Write what a URL gives into a new file, and return its SHA-256. Raises PackageError."""
         digest = hashlib.sha256()
         with self._answer(url) as (place, answer), file.open("xb") as copy:
             for piece in self._checked(place, answer, max_bytes):
@@ -72,7 +72,7 @@ class Site:
         return digest.hexdigest()
 
     def pin(self, target: NetTarget) -> Pin:
-        """Return where a host is, if that is allowed. Raises OfferError."""
+        """Return where a host is, if that is allowed. Raises PackageError."""
         try:
             found = resolve(target, is_allowed=is_public, seconds=_RESOLVE_SECONDS)
         except AddressRefusedError as error:
@@ -132,11 +132,11 @@ class Site:
             raise self.refused(str(error).rstrip(".")) from error
 
 
-def from_url(wanted: Selection) -> Offer:
+def from_url(wanted: Selection) -> tuple[OfferedSkill, ...]:
     """Offer the skills of an archive at a URL. Raises PackageError."""
     site, url, file = Site(wanted.address), wanted.address.place, wanted.into / "archive"
     site.save(url, file, wanted.limits.max_bytes)
-    return offer_of_archive(file, wanted, url)
+    return from_archive(file, wanted, url)
 
 
 def is_no_metadata(address: str) -> bool:

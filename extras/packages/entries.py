@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from skills_agent.packages.errors import EntryError, OfferError
+from skills_agent.packages.errors import EntryError, not_offered
 from skills_agent.packages.manifest import PASSED_OVER
 from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.text import cut
@@ -66,13 +66,13 @@ def write_entries(
     """Write entries into an empty folder, and return why others are not written, by path.
 
     Links come last, so that nothing is written by way of one. Of two entries of one name, and of a file below
-    a file, the later is not written. Raises OSError, and OfferError for too many or too large ones.
+    a file, the later is not written. Raises OSError, and PackageError for too many or too large ones.
     """
     faults: dict[str, str] = {}
     left, folder = limits.max_bytes, folder.resolve()
     for number, entry in enumerate(_links_last(entries)):
         if number >= 2 * limits.max_files:
-            raise OfferError(package, f"it has more than {2 * limits.max_files:,} entries")
+            raise not_offered(package, f"it has more than {2 * limits.max_files:,} entries")
         path = entry.path.rstrip("/") if entry.kind == "folder" else entry.path
         fault = entry.fault or _unwritable(path, entry)
         if not fault and entry.kind != "folder" and PASSED_OVER.isdisjoint(path.split("/")):
@@ -84,7 +84,7 @@ def write_entries(
             faults[path] = fault
         if left < 0:
             most = f"{limits.max_bytes:,} bytes"
-            raise OfferError(package, f"it unpacks to more than {most}")
+            raise not_offered(package, f"it unpacks to more than {most}")
     return faults
 
 

@@ -2,7 +2,7 @@
 
 SkillError
 └── PackageError             package-error         a lock, a signature, a folder of skills
-    ├── OfferError           offer                 a place that cannot be reached, or has no such skill
+    │                        offer                 a place that cannot be reached, or has no such skill
     └── EntryError           entry                 one file of a package that is refused
 """
 
@@ -13,12 +13,9 @@ class PackageError(SkillError):
     code = "package-error"
 
 
-class OfferError(DetailedError, PackageError):
-    """A place that cannot be reached, or does not have what was asked for."""
-
-    sentence = "Nothing is installed from {address}: {reason}."
-    address: str
-    reason: str
+def not_offered(address: str, reason: str) -> PackageError:
+    """Return the error of a place that cannot be reached, or does not have what was asked for."""
+    return PackageError(f"Nothing is installed from {address}: {reason}.", code="offer")
 
 
 class EntryError(DetailedError, PackageError):

@@ -18,8 +18,8 @@ from typing import IO, Final, NamedTuple
 
 from skills_agent.packages.address import Address
 from skills_agent.packages.entries import ArchiveEntry, Kind, write_entries
-from skills_agent.packages.errors import OfferError
-from skills_agent.packages.offer import Offer, Selection
+from skills_agent.packages.errors import not_offered
+from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.packages.origins import check_host
 from skills_agent.packages.staging import stage
 from skills_agent.skills.network.addresses import Pin
@@ -82,11 +82,11 @@ _MEANS: Final = (
 """What `git` says, and what that means. The first is said where the limit ended the program that writes."""
 
 
-def from_git(wanted: Selection) -> Offer:
+def from_git(wanted: Selection) -> tuple[OfferedSkill, ...]:
     """Offer the skills of a repository, at one commit. Raises PackageError."""
     address, limits = wanted.address, wanted.limits
     if wanted.resolved and not _COMMIT.fullmatch(wanted.resolved):
-        raise OfferError(address.text, f"{cut(visible_line(wanted.resolved), 80)} is no commit")
+        raise not_offered(address.text, f"{cut(visible_line(wanted.resolved), 80)} is no commit")
     git = Git(address, wanted.into / "git", check_host(address))
     git.run("init", "--bare", "--quiet", "--template=", ".")
     # A name of 40 digits is a commit to git, whatever a branch of that name means.
@@ -99,7 +99,7 @@ def from_git(wanted: Selection) -> Offer:
     files = _of_skills([_listed(line) for line in listing.split(b"\0") if line])
     if len(files) > limits.max_files or sum(file.size for file in files) > limits.max_bytes:
         bound = f"{limits.max_files:,} files or {limits.max_bytes:,} bytes"
-        raise OfferError(address.text, f"its skills have more than {bound}: name a folder in it")
+        raise not_offered(address.text, f"its skills have more than {bound}: name a folder in it")
     tree = wanted.into / "tree"
     try:
         (tree / address.path if files else tree).mkdir(parents=True)
@@ -111,19 +111,19 @@ def from_git(wanted: Selection) -> Offer:
             blobs.seek(0)
             unwritten = write_entries(_entries(files, blobs), tree, address.text, limits)
     except OSError as error:
-        raise OfferError(address.text, error.strerror or str(error)) from error
-    return Offer(address, stage(tree, wanted, unwritten), commit)
+        raise not_offered(address.text, error.strerror or str(error)) from error
+    return stage(tree, wanted, commit, unwritten)
 
 
 class Git:
     """`git`, with a bare repository of ours."""
 
     def __init__(self, address: Address, folder: Path, pin: Pin | None) -> None:
-        """Name a folder to be made, and the one place where it is asked. Raises OfferError without `git`."""
+        """Name a folder to be made, and the one place that is asked. Raises PackageError without `git`."""
         program, elsewhere = find_program("git", os.environ.get("PATH"), Path.cwd())
         if program is None:
             reason = elsewhere or "it is not installed"
-            raise OfferError(address.text, f"the program git is needed for that, and {reason.rstrip('.')}")
+            raise not_offered(address.text, f"the program git is needed for that, and {reason.rstrip('.')}")
         folder.mkdir()
         self._package = address.text
         self._folder = folder
@@ -147,7 +147,7 @@ class Git:
         given: IO[bytes] | None = None,
         output: IO[bytes] | None = None,
     ) -> bytes:
-        """Return what a command prints, or write it to `output`. Raises OfferError.
+        """Return what a command prints, or write it to `output`. Raises PackageError.
 
         No file that it writes is larger than `most` bytes.
         """
@@ -164,17 +164,17 @@ class Git:
             try:
                 code = process.wait(max(self._end - monotonic(), 0))
             except subprocess.TimeoutExpired as error:
-                raise OfferError(self._package, f"it takes longer than {SECONDS:g} seconds") from error
+                raise not_offered(self._package, f"it takes longer than {SECONDS:g} seconds") from error
             finally:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)  # and what it started
                     process.wait()
             if code == -signal.SIGXFSZ:
-                raise OfferError(self._package, "it has more files than can be looked at")
+                raise not_offered(self._package, "it has more files than can be looked at")
             if code:
                 errors.seek(0)
                 said = errors.read(_MAX_ERROR).decode(errors="replace")
-                raise OfferError(self._package, _sentence(said).format(most=most))
+                raise not_offered(self._package, _sentence(said).format(most=most))
             printed.seek(0)
             return printed.read()
 

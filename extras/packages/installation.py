@@ -9,13 +9,13 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec import structs
 
-from skills_agent.packages.address import portable
-from skills_agent.packages.backups import Backup
+from skills_agent.packages.address import Address, portable
+from skills_agent.packages.backups import Backup, backups_of, keep_backup
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.journal import Put
 from skills_agent.packages.lock import LockedSkill, read_lock
 from skills_agent.packages.manifest import manifest_digest
-from skills_agent.packages.offer import Offer, OfferedSkill
+from skills_agent.packages.offer import OfferedSkill
 from skills_agent.packages.signatures import SignatureCheck, Signatures, said
 from skills_agent.packages.staging import files_of, metadata_of
 from skills_agent.packages.target import Target
@@ -64,24 +64,22 @@ class Change(NamedTuple):
 
 def plan(
     target: Target,
-    offers: Iterable[Offer],
+    skills: Iterable[OfferedSkill],
     at: datetime,
     signatures: Signatures | None = None,
     *,
     required: bool = False,
 ) -> tuple[Change, ...]:
-    """Return what installing the offers would change, by name, and who signed it; None: nobody looks.
+    """Return what installing skills would change, by name, and who signed it; None: nobody looks.
 
     Raises PackageError, also for a signature that does not count, and without a good one if it is `required`.
     """
     lock = read_lock(target.folder)
     changes: dict[str, Change] = {}
-    for offer in offers:
-        for skill in offer.skills:
-            check = checked(skill, signatures, required=required)
-            change = change_to(target, skill, lock.get(skill.name))
-            after = _entry(target, offer, change._replace(signature=check), at)
-            changes[skill.name] = change._replace(after=after, signature=check)
+    for skill in skills:
+        check = checked(skill, signatures, required=required)
+        change = change_to(target, skill, lock.get(skill.name))._replace(signature=check)
+        changes[skill.name] = change._replace(after=_entry(target, change, at))
     return tuple(changes[name] for name in sorted(changes))
 
 
@@ -118,7 +116,7 @@ def plan_rollback(target: Target, name: str, version: str, draft: Path) -> Chang
     if not is_spec_name(name):
         raise PackageError(f"{visible_line(name)} is no name of a skill.")
     found, before = target.found(name), read_lock(target.folder).get(name)
-    backups = [each for each in target.backups.of(name) if _DIGEST.fullmatch(each.digest)]
+    backups = [each for each in backups_of(target.backups, name) if _DIGEST.fullmatch(each.digest)]
     wanted = [
         backup for backup in backups if backup.digest != found and backup.digest.startswith(version.lower())
     ]
@@ -165,9 +163,10 @@ def install(
         todo = [change for change in changes if change.kind != "same"]
         if not todo and after == lock:
             return ()
-        keep = target.backups.keep
         backups = [
-            keep(target.folder / each.name, each.found, each.before, at) for each in todo if each.found
+            keep_backup(target.backups, target.folder / each.name, each.found, each.before, at)
+            for each in todo
+            if each.found
         ]
         put = {each.name: Put(each.skill.digest if each.skill else "", each.found) for each in todo}
         folders = {each.name: each.skill.folder for each in todo if each.skill}
@@ -175,13 +174,13 @@ def install(
     return tuple(backups)
 
 
-def _entry(target: Target, offer: Offer, change: Change, at: datetime) -> LockedSkill:
+def _entry(target: Target, change: Change, at: datetime) -> LockedSkill:
     skill, before = change.put, change.before
     locked = LockedSkill(
         name=skill.name,
-        source=portable(offer.address, target.folder),
+        source=portable(skill.address, target.folder),
         path=skill.path,
-        resolved=offer.resolved_of(skill),
+        resolved=skill.resolved,
         digest=skill.digest,
         version=skill.version,
         signer=change.signature.signer if change.signature is not None else "",
@@ -204,4 +203,5 @@ def _copied(backup: Backup, draft: Path, target: Target) -> OfferedSkill:
         raise PackageError(f"The backup of {backup.name} cannot be copied: {error}.") from error
     if digest_of(digests) != backup.digest:
         raise PackageError(f"The backup of {backup.name} was changed since; look at {backup.folder}.")
-    return OfferedSkill(backup.name, copy, backup.digest, files_of(digests), metadata=metadata)
+    address = Address(str(copy), "folder", str(copy))
+    return OfferedSkill(address, backup.name, copy, backup.digest, files_of(digests), metadata=metadata)

@@ -38,38 +38,36 @@ class Decision(msgspec.Struct, frozen=True):
     """SHA-256 of the new skills.lock in the draft; empty where that stays as it is."""
 
 
-class InstallJournal:
-    """The decision about one folder of skills."""
+def journal_of(state: Path, folder: Path) -> Path:
+    """Return the file in this user's state folder that has the decision about a folder of skills."""
+    return state / "installing" / f"{key_of(folder)}.json"
 
-    def __init__(self, state: Path, folder: Path) -> None:
-        """Name the folder that this user's decisions are kept in, and a folder of skills."""
-        self._folder = folder
-        self._file = state / "installing" / f"{key_of(folder)}.json"
-        self._draft = self._file.with_suffix(".new")
 
-    def read(self) -> Decision | None:
-        """Return what was decided and is not done yet. Raises OSError and PackageError."""
-        try:
-            raw = self._file.read_bytes()
-            return msgspec.json.decode(raw, type=Decision) if is_own(self._file.parent) else None
-        except FileNotFoundError:
-            return None
-        except msgspec.DecodeError as error:
-            raise PackageError(
-                f"Cannot install into {self._folder}: {self._file}, which says what is half done there, "
-                "cannot be read; remove it."
-            ) from error
+def read_decision(file: Path) -> Decision | None:
+    """Return what was decided and is not done yet. Raises OSError and PackageError."""
+    try:
+        raw = file.read_bytes()
+        return msgspec.json.decode(raw, type=Decision) if is_own(file.parent) else None
+    except FileNotFoundError:
+        return None
+    except msgspec.DecodeError as error:
+        raise PackageError(
+            f"Nothing can be installed: {file}, which says what is half done, cannot be read; remove it."
+        ) from error
 
-    def write(self, decision: Decision) -> None:
-        """Keep a decision: from here on it will be done. Raises OSError, and then nothing is decided."""
-        make_own(self._file.parent)
-        self._draft.write_bytes(msgspec.json.encode(decision))
-        self._draft.replace(self._file)
 
-    def clear(self) -> None:
-        """Note that all is done, or that nothing was decided."""
-        self._file.unlink(missing_ok=True)
-        self._draft.unlink(missing_ok=True)
+def write_decision(file: Path, decision: Decision) -> None:
+    """Keep a decision: from here on it will be done. Raises OSError, and then nothing is decided."""
+    make_own(file.parent)
+    draft = file.with_suffix(".new")
+    draft.write_bytes(msgspec.json.encode(decision))
+    draft.replace(file)
+
+
+def clear_decision(file: Path) -> None:
+    """Note that all is done, or that nothing was decided."""
+    file.unlink(missing_ok=True)
+    file.with_suffix(".new").unlink(missing_ok=True)
 
 
 def key_of(folder: Path) -> str:

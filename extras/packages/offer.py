@@ -1,4 +1,4 @@
-"""What a place of skills holds, as copies that nobody else writes: these are shown, and these installed."""
+"""What a place of skills offers, as copies that nobody else writes: these are shown, and these installed."""
 
 from collections.abc import Callable, Iterable, Mapping, Sized
 from pathlib import Path
@@ -11,8 +11,9 @@ from skills_agent.skills.skill import SkillMetadata
 
 
 class OfferedSkill(NamedTuple):
-    """A skill of an offer."""
+    """A skill of a place, as it is now."""
 
+    address: Address
     name: str
     """That of its frontmatter, or of its folder: letters, digits and hyphens, by the specification."""
     folder: Path
@@ -24,14 +25,19 @@ class OfferedSkill(NamedTuple):
     path: str = ""
     """Its folder in the place."""
     resolved: str = ""
-    """As `Offer.resolved`, where each skill of a place has its own."""
+    """What to fetch for exactly this skill: a commit, the URL of an archive; empty for a folder."""
     metadata: SkillMetadata | None = None
     """What the copy's SKILL.md says; its paths are those of the copy."""
 
     @property
     def version(self) -> str:
         """Return what its frontmatter says; empty for none."""
-        return (self.metadata.version or "") if self.metadata else ""
+        return version_of(self.metadata)
+
+
+def version_of(skill: SkillMetadata | None) -> str:
+    """Return the version that a frontmatter says; empty for none."""
+    return (skill.version or "") if skill else ""
 
 
 Listed = Mapping[str, SkillMetadata | None]
@@ -39,20 +45,6 @@ Listed = Mapping[str, SkillMetadata | None]
 
 Choose = Callable[[frozenset[str], Listed], frozenset[str]]
 """Returns which skills are wanted, of the names that were asked for and what a place has; none: all."""
-
-
-class Offer(NamedTuple):
-    """The skills of one place, as they are now."""
-
-    address: Address
-    skills: tuple[OfferedSkill, ...]
-    """By name."""
-    resolved: str = ""
-    """What the address means now: a commit, the URL of an archive."""
-
-    def resolved_of(self, skill: OfferedSkill) -> str:
-        """Return what to fetch for exactly this skill."""
-        return skill.resolved or self.resolved
 
 
 class Selection(NamedTuple):
@@ -66,8 +58,8 @@ class Selection(NamedTuple):
     limits: ContentLimits = ContentLimits()
     """Of each skill, and of an archive."""
     resolved: str = ""
-    """Fetch exactly this, which an `Offer.resolved` of the address was: of a repository the commit, whatever
-    the ref means by now; of an index the URL. A source that has it no more raises OfferError."""
+    """Fetch exactly this, as `OfferedSkill.resolved` said it: of a repository the commit, whatever the ref
+    means by now; of an index the URL. A source that has it no more raises PackageError."""
     choose: Choose | None = None
     """Asked once it is known what the place has, and before anything is copied; what it raises ends it."""
     skip: Callable[[PackageError], None] | None = None
@@ -85,7 +77,3 @@ class Selection(NamedTuple):
         if self.choose is None:
             return self
         return self._replace(names=self.choose(self.names, listed), choose=None)
-
-
-Fetch = Callable[[Selection], Offer]
-"""Reaches a place, and copies what is wanted. Raises PackageError."""

@@ -25,7 +25,7 @@ _HOSTS: Final = "hosts"
 def check_host(address: Address) -> Pin | None:
     """Return where git may ask for a repository; None: wherever the address that was typed leads.
 
-    Raises OfferError for an address that nobody typed and that is no public one.
+    Raises PackageError for an address that nobody typed and that is no public one.
     """
     if address.is_typed:
         return None
@@ -38,7 +38,7 @@ def check_host(address: Address) -> Pin | None:
 def parse_locked(text: str, base: Path, hosts: Collection[str] | None) -> Address:
     """Take apart the address of a lock: typed, if its host was (`hosts`; None: the lock is a person's own).
 
-    Raises OfferError.
+    Raises PackageError.
     """
     address = parse_address(text, base)
     is_typed = hosts is None or address.is_near or _host_of(address) in hosts

@@ -5,16 +5,16 @@ and nothing else: a skill has one digest, wherever it comes from. (Anthropic's `
 `evals/`.) Entries are stored and not deflated: what zlib makes of a text differs between its versions.
 """
 
-import hashlib
 import os
 import stat
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import IO, Final, Literal, NamedTuple
+from typing import IO, Final
 
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.manifest import MANIFEST_FILE, Manifest, read_manifest
+from skills_agent.packages.offer import version_of
 from skills_agent.packages.staging import copy_skill, files_of, metadata_of
 from skills_agent.skills.format.lint import lint
 from skills_agent.skills.format.rules import NAME_RULE, is_spec_name
@@ -34,24 +34,11 @@ _FIRST_TIME: Final = (1980, 1, 1, 0, 0, 0)
 _UNIX: Final = 3
 
 
-class Packed(NamedTuple):
-    """An archive that was written, and the skill in it."""
-
-    file: Path
-    sha256: str
-    size: int
-    name: str
-    digest: str
-    """Of the skill, as whoever installs it finds it."""
-    files: int
-    signature: Literal["kept", "lost", "none"]
-    """Whether the manifest carries one that its folder had; lost is that of other files."""
-
-
-def pack(folder: Path, file: Path, limits: ContentLimits = ContentLimits()) -> Packed:  # noqa: B008 - immutable
-    """Write an archive of a skill, in place of what is there. Raises PackageError, SnapshotError and OSError.
+def pack(folder: Path, file: Path) -> Manifest:
+    """Write an archive of a skill, in place of what is there, and return the manifest in it.
 
     A skill with errors of `skills lint` is refused. It is copied first: a change meanwhile is in no archive.
+    Raises PackageError, SnapshotError and OSError.
     """
     folder = folder.resolve()
     if not file.name.endswith(ENDINGS):
@@ -65,24 +52,19 @@ def pack(folder: Path, file: Path, limits: ContentLimits = ContentLimits()) -> P
         raise not_packed(folder.name, f"skills lint finds errors: {error.message.rstrip('.')}")
     if not is_spec_name(folder.name):  # other validators take letters of other scripts
         raise not_packed(folder.name, f"it could not be installed: its name has to be {NAME_RULE}")
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    limits, draft = ContentLimits(), file.with_name(f".{file.name}.{os.getpid()}")
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place, folder.name)
         digests = copy_skill(folder, copy, folder.name, limits)
-        before = read_manifest(copy)
-        manifest = _manifest(copy, digests, before)
+        manifest = _manifest(copy, digests)
         (copy / MANIFEST_FILE).write_bytes(manifest.content())
         try:
-            with draft.open("xb+") as archive:
+            with draft.open("xb") as archive:
                 _write_zip(archive, copy, limits)
-                archive.seek(0)
-                digest, size = hashlib.file_digest(archive, "sha256").hexdigest(), archive.tell()
             draft.replace(file)
         finally:
             draft.unlink(missing_ok=True)
-    had = before is not None and before.signature
-    signature: Literal["kept", "lost", "none"] = "kept" if manifest.signature else "lost" if had else "none"
-    return Packed(file, digest, size, manifest.name, manifest.digest, len(digests), signature)
+    return manifest
 
 
 def not_packed(what: str, reason: str) -> PackageError:
@@ -90,14 +72,13 @@ def not_packed(what: str, reason: str) -> PackageError:
     return PackageError(f"{what} is not packed: {reason}.")
 
 
-def manifest_of(folder: Path, limits: ContentLimits) -> Manifest:
+def manifest_of(folder: Path) -> Manifest:
     """Return the manifest of a skill's folder as it is, with the signature that is in it if it still fits.
 
     Raises PackageError and SnapshotError.
     """
     _check_skill(folder)
-    digests = list(read_digests(folder, list_contents(folder, limits)))
-    return _manifest(folder, digests, read_manifest(folder))
+    return _manifest(folder, list(read_digests(folder, list_contents(folder, ContentLimits()))))
 
 
 def _check_skill(folder: Path) -> None:
@@ -105,12 +86,12 @@ def _check_skill(folder: Path) -> None:
         raise not_packed(str(folder), f"it has no {SKILL_FILE}; name the folder of a skill")
 
 
-def _manifest(folder: Path, digests: list[MemberDigest], before: Manifest | None) -> Manifest:
-    metadata, digest = metadata_of(folder), digest_of(digests)
+def _manifest(folder: Path, digests: list[MemberDigest]) -> Manifest:
+    metadata, digest, before = metadata_of(folder), digest_of(digests), read_manifest(folder)
     return Manifest(
         version=1,
         name=metadata.name if metadata is not None else folder.name,
-        skill_version=(metadata.version or "") if metadata is not None else "",
+        skill_version=version_of(metadata),
         digest=digest,
         files=files_of(digests),
         signature=before.signature if before is not None and before.digest == digest else "",

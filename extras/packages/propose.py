@@ -32,6 +32,7 @@ from skills_agent.packages.errors import PackageError
 from skills_agent.packages.installation import Change
 from skills_agent.packages.journal import make_own
 from skills_agent.packages.lock import Proposed
+from skills_agent.packages.offer import version_of
 from skills_agent.packages.proposal import (
     MAX_BYTES,
     ProposeSkillArguments,
@@ -240,7 +241,7 @@ class ProposeSkill:
             skill for skill in self.services.library.shared.refresh().skills if skill.name != change.name
         ]
         metadata = change.put.metadata
-        versions = {skill.name: skill.version or "" for skill in skills}
+        versions = {skill.name: version_of(skill) for skill in skills}
         requires = required_of(metadata.requires if metadata else (), {}, versions, ())
         return review(change, target.folder, {skill.name: skill.source for skill in skills}, requires)
 

@@ -2,9 +2,8 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
-from skills_agent.packages.offer import Listed
+from skills_agent.packages.offer import Listed, version_of
 from skills_agent.skills.format.requirements import Requirement, meets, requirement_of, version_text
-from skills_agent.skills.skill import SkillMetadata
 
 Versions = Mapping[str, str]
 """Of skills by name; empty for one that says none."""
@@ -17,7 +16,7 @@ def with_required(names: Collection[str], offered: Listed, here: Versions) -> fr
         skill = offered.get(waiting.pop())
         for name, specifier in map(_requirement, skill.requires if skill else ()):
             is_here = name in here and meets(here[name], specifier)
-            is_offered = name in offered and meets(_version(offered[name]), specifier)
+            is_offered = name in offered and meets(version_of(offered[name]), specifier)
             if name not in wanted and is_offered and not is_here:
                 wanted.add(name)
                 waiting.append(name)
@@ -32,10 +31,6 @@ def required_of(
     What is `asked` for is no surprise; whatever else is offered was added for a requirement.
     """
     return tuple(_stands(each, offered, here, asked) for each in map(_requirement, requires))
-
-
-def _version(skill: SkillMetadata | None) -> str:
-    return (skill.version or "") if skill else ""
 
 
 def _requirement(text: str) -> Requirement:

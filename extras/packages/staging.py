@@ -1,4 +1,4 @@
-"""From a tree of files to an offer: find the skills in it, and copy each as it is, or not at all."""
+"""From a tree of files to its skills: find the skills in it, and copy each as it is, or not at all."""
 
 import os
 from collections.abc import Collection, Iterator, Mapping
@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
 from skills_agent.packages.entries import check_names, name_fault, refused_entry
-from skills_agent.packages.errors import EntryError, OfferError, PackageError
+from skills_agent.packages.errors import EntryError, PackageError, not_offered
 from skills_agent.packages.manifest import (
     MANIFEST_FILE,
     read_manifest,
@@ -49,9 +49,9 @@ _SHOWN: Final = 120
 
 
 def stage(
-    tree: Path, wanted: Selection, unwritten: Mapping[str, str] | None = None
+    tree: Path, wanted: Selection, resolved: str = "", unwritten: Mapping[str, str] | None = None
 ) -> tuple[OfferedSkill, ...]:
-    """Copy the wanted skills of a tree into the folder of the offer, by name. Raises PackageError.
+    """Copy the wanted skills of a tree into the folder that is given for them, by name. Raises PackageError.
 
     One that cannot be installed keeps out no other, as in discovery (`Selection.skip`), unless it was named.
     A skill in the folder of another one is a part of that. Of two with one name, the same files are one.
@@ -70,18 +70,19 @@ def stage(
     listed = {each.name: each.reading.metadata for each in sorted(found, key=attrgetter("name"))}
     named, wanted = wanted, wanted.among(listed)
     if missing := sorted(wanted.names - listed.keys()):
-        raise OfferError(package, f"there is no {missing[0]} in it{_other_names(missing[0], listed)}")
+        raise not_offered(package, f"there is no {missing[0]} in it{_other_names(missing[0], listed)}")
     copies: list[OfferedSkill] = []
     reasons: list[PackageError] = []
     for name, places in groupby(sorted(found, key=attrgetter("name", "folder")), key=attrgetter("name")):
         if not wanted.names or name in wanted.names:
             try:
-                copies.append(_only(name, [place.folder for place in places], tree, wanted))
+                only = _only(name, [place.folder for place in places], tree, wanted)
+                copies.append(only._replace(resolved=resolved))
             except PackageError as error:
                 reasons.append(error)
     named.pass_over(reasons, copies)
     if not copies:
-        raise OfferError(package, "it has no skill: no folder with a SKILL.md")
+        raise not_offered(package, "it has no skill: no folder with a SKILL.md")
     return tuple(copies)
 
 
@@ -162,7 +163,7 @@ def _other_names(missing: str, names: Collection[str]) -> str:
 def _skills_in(tree: Path, wanted: Selection, unwritten: Mapping[str, str]) -> Iterator[_StagedSkill]:
     folder = tree / wanted.address.path
     if not folder.is_dir():
-        raise OfferError(wanted.address.text, f"there is no folder {wanted.address.path} in it")
+        raise not_offered(wanted.address.text, f"there is no folder {wanted.address.path} in it")
     source = DirectorySource(folder, _LABEL, trusted=False, within=folder)
     seen, _ = Discovery([source], Strictness(), None).scan()
     tops: set[str] = set()
@@ -216,7 +217,7 @@ def _only(name: str, folders: list[Path], tree: Path, wanted: Selection) -> Offe
     if other := next((each for each in others if each.digest != first.digest), None):
         places = f"{first.path or '.'} and {other.path or '.'}"
         reason = f"{places} in it are both named {name}: name one by its path"
-        raise OfferError(wanted.address.text, reason)
+        raise not_offered(wanted.address.text, reason)
     return first
 
 
@@ -233,10 +234,10 @@ def _copied(folder: Path, tree: Path, wanted: Selection, target: Path) -> Offere
         entry = "/".join(filter(None, (visible_line(path), inner))) or "."
         raise EntryError(package, cut(entry, 2 * _SHOWN), error.reason) from error
     except OSError as error:
-        raise OfferError(package, error.strerror or str(error)) from error
+        raise not_offered(package, error.strerror or str(error)) from error
     if metadata is None or (is_spec_name(metadata.name) and metadata.name != target.name):
-        raise OfferError(package, f"{path} was changed while it was copied")
-    return OfferedSkill(target.name, target, digest, files, path, metadata=metadata)
+        raise not_offered(package, f"{path} was changed while it was copied")
+    return OfferedSkill(wanted.address, target.name, target, digest, files, path, metadata=metadata)
 
 
 def _relative(place: Path, tree: Path) -> str:

@@ -1,14 +1,15 @@
 """From a lock to what it names: each skill as its source has it now, or as it was when it was locked."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.lock import LockedSkill
-from skills_agent.packages.offer import Offer, Selection
+from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.packages.origins import parse_locked
 from skills_agent.packages.target import Target
 
@@ -16,22 +17,18 @@ _SHOWN: Final = 12
 """Digits of a digest that people compare."""
 
 
-class Fetched(NamedTuple):
-    """A locked skill, and what its source has of it."""
-
-    locked: LockedSkill
-    offer: Offer | None = None
-    """With this skill alone; None where it could not be fetched."""
-    reason: str = ""
-    """Why not."""
-
-
 def fetch_skills(
-    skills: Iterable[LockedSkill], target: Target, into: Path, hosts: Collection[str] | None, *, pinned: bool
-) -> tuple[Fetched, ...]:
+    skills: Iterable[LockedSkill],
+    target: Target,
+    into: Path,
+    hosts: Collection[str] | None,
+    lose: Callable[[LockedSkill, str], None],
+    *,
+    pinned: bool,
+) -> list[OfferedSkill]:
     """Fetch skills of a lock, by name, but those that were proposed: they have no source.
 
-    What cannot be fetched says why, and keeps out no other.
+    `lose` is told which cannot be fetched, and why; if it raises nothing, that keeps out no other.
 
     `into` is an empty folder of this process alone, and `hosts` as in `parse_locked`. If they are `pinned`,
     nothing is resolved anew: the commit or URL of the lock is asked for, and other bytes are none.
@@ -40,38 +37,33 @@ def fetch_skills(
     def key(skill: LockedSkill) -> tuple[str, str]:
         return skill.source, skill.resolved if pinned else ""
 
-    fetched: list[Fetched] = []
-    sourced = sorted((each for each in skills if each.proposed is None), key=key)
+    def fetched(group: Sequence[LockedSkill], resolved: str, place: Path) -> Iterator[OfferedSkill]:
+        (place / "all").mkdir(parents=True)
+        names = frozenset(skill.name for skill in group)
+        try:
+            address = parse_locked(group[0].source, target.folder, hosts)
+            found = fetch(Selection(address, place / "all", names, target.limits, resolved))
+        except PackageError as error:
+            if len(group) == 1:
+                lose(group[0], str(error).rstrip("."))
+                return
+            for locked in group:  # one may be gone, and the others there
+                yield from fetched([locked], resolved, place / locked.name)
+            return
+        for skill in found:
+            locked = next(locked for locked in group if locked.name == skill.name)
+            if pinned and skill.digest != locked.digest:
+                lose(locked, _other(locked, skill.digest))
+            else:
+                yield skill
+
+    every: list[OfferedSkill] = []
+    sourced = sorted((skill for skill in skills if skill.proposed is None), key=key)
     for number, ((_, resolved), group) in enumerate(groupby(sourced, key)):
-        fetched += _fetched(list(group), resolved, target, into / str(number), hosts)
-    if pinned:
-        fetched = list(map(_pinned, fetched))
-    return tuple(sorted(fetched, key=lambda each: each.locked.name))
+        every += fetched(list(group), resolved, into / str(number))
+    return sorted(every, key=attrgetter("name"))
 
 
-def _fetched(
-    group: list[LockedSkill], resolved: str, target: Target, into: Path, hosts: Collection[str] | None
-) -> list[Fetched]:
-    place = into / "all"
-    place.mkdir(parents=True)
-    names = frozenset(each.name for each in group)
-    try:
-        address = parse_locked(group[0].source, target.folder, hosts)
-        offer = fetch(Selection(address, place, names, target.limits, resolved))
-    except PackageError as error:
-        if len(group) == 1:
-            return [Fetched(group[0], reason=str(error).rstrip("."))]
-        # One may be gone, and the others there.
-        return [one for each in group for one in _fetched([each], resolved, target, into / each.name, hosts)]
-    by_name = {skill.name: skill for skill in offer.skills}
-    return [Fetched(each, offer._replace(skills=(by_name[each.name],))) for each in group]
-
-
-def _pinned(fetched: Fetched) -> Fetched:
-    locked = fetched.locked
-    if fetched.offer is None or (now := fetched.offer.skills[0].digest) == locked.digest:
-        return fetched
-    reason = (
-        f"{locked.source} has other files now: {now[:_SHOWN]}, and the lock says {locked.digest[:_SHOWN]}"
-    )
-    return Fetched(locked, reason=f"{reason}; skills update takes what is there now")
+def _other(locked: LockedSkill, digest: str) -> str:
+    both = f"{digest[:_SHOWN]}, and the lock says {locked.digest[:_SHOWN]}"
+    return f"{locked.source} has other files now: {both}; skills update takes what is there now"

@@ -21,9 +21,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from skills_agent.packages.backups import Backups
+from skills_agent.packages.backups import backups_folder
 from skills_agent.packages.errors import PackageError
-from skills_agent.packages.journal import Decision, InstallJournal, Put
+from skills_agent.packages.journal import (
+    Decision,
+    Put,
+    clear_decision,
+    journal_of,
+    read_decision,
+    write_decision,
+)
 from skills_agent.packages.lock import LOCK_FILE, Lock, lock_text
 from skills_agent.packages.swap import exchange
 from skills_agent.skills import posix
@@ -54,9 +61,9 @@ class Target:
         """
         self.folder = folder
         self.limits = limits
-        self.backups = Backups(state, folder)
+        self.backups = backups_folder(state, folder)
         self._work = folder / INSTALLING
-        self._journal = InstallJournal(state, folder)
+        self._journal = journal_of(state, folder)
 
     def found(self, name: str) -> str:
         """Return the digest of a skill's folder as it is now; empty where nothing is there.
@@ -143,9 +150,9 @@ class Target:
             put=todo,
             lock=hashlib.sha256(written).hexdigest() if written else "",
         )
-        self._journal.write(decision)
+        write_decision(self._journal, decision)
         self._finish(decision)
-        self._journal.clear()
+        clear_decision(self._journal)
 
     def _make_work(self) -> Path:
         with suppress(FileExistsError):
@@ -157,9 +164,9 @@ class Target:
         return self._work
 
     def _recover(self) -> None:
-        if decision := self._journal.read():
+        if decision := read_decision(self._journal):
             self._finish(decision)
-        self._journal.clear()
+        clear_decision(self._journal)
         if _is_folder(self._work):
             for place in sorted(self._work.glob(f"{_DRAFT}*")):
                 if _is_left(place):

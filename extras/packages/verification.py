@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from skills_agent.packages.difference import SHOWN, FileDifference
 from skills_agent.packages.errors import EntryError, PackageError
 from skills_agent.packages.lock import Lock, LockedSkill
 from skills_agent.packages.manifest import (
@@ -28,17 +29,6 @@ _OPEN: Final = stat.S_IWOTH | stat.S_ISUID | stat.S_ISGID
 """Modes that no installed file has: others may write it, or it runs as its owner."""
 
 
-class Difference(NamedTuple):
-    """One file that is not as the lock says."""
-
-    path: str
-    kind: Literal["changed", "added", "removed", "mode"]
-    """`mode`: the same bytes, but executable, a link, or open to others to write where it was not."""
-    locked: str
-    """What the lock has of it; empty for nothing."""
-    found: str
-
-
 class Check(NamedTuple):
     """One skill of the lock, compared with what is there."""
 
@@ -48,7 +38,8 @@ class Check(NamedTuple):
     """Of what is there; empty for nothing, or for what cannot be measured."""
     reason: str = ""
     """Why it cannot be measured."""
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[FileDifference, ...] = ()
+    """What each file has instead of what the lock says; a mode is also one that is open to others."""
 
 
 def verify(target: Target, lock: Lock, names: Iterable[str] = ()) -> tuple[Check, ...]:
@@ -89,7 +80,7 @@ def _check(target: Target, locked: LockedSkill) -> Check:
     return Check(locked, "same" if is_same else "changed", digest, differences=tuple(differences))
 
 
-def _manifest(place: Path, locked: LockedSkill) -> Iterator[Difference]:
+def _manifest(place: Path, locked: LockedSkill) -> Iterator[FileDifference]:
     """Yield where the manifest of an installed skill is not as the lock says: no digest covers it."""
     if locked.manifest:
         yield from _files({MANIFEST_FILE: locked.manifest}, {MANIFEST_FILE: manifest_digest(place)})
@@ -98,27 +89,33 @@ def _manifest(place: Path, locked: LockedSkill) -> Iterator[Difference]:
         if (manifest := read_manifest(place)) is not None:
             manifest.check(locked.name, locked.digest, locked.files, place / MANIFEST_FILE)
     except EntryError as error:
-        yield Difference(MANIFEST_FILE, "changed", "", error.reason)
+        yield FileDifference(MANIFEST_FILE, "changed", said=error.reason)
 
 
-def _files(locked: Mapping[str, str], found: Mapping[str, str]) -> Iterator[Difference]:
+def _files(locked: Mapping[str, str], found: Mapping[str, str]) -> Iterator[FileDifference]:
     for path in locked.keys() | found.keys():
         before, now = locked.get(path, ""), found.get(path, "")
         if not before:
-            yield Difference(path, "added", before, now)
+            yield FileDifference(path, "added", said=_short(now))
         elif not now:
-            yield Difference(path, "removed", before, now)
+            yield FileDifference(path, "removed", said=_short(before))
         elif before != now:
             is_mode = before.partition(" ")[0] == now.partition(" ")[0]
-            yield Difference(path, "mode" if is_mode else "changed", before, now)
+            said = f"{_short(before)} -> {_short(now)}"
+            yield FileDifference(path, "mode" if is_mode else "changed", said=said)
 
 
-def _beside(place: Path, members: Iterable[Member], skipped: Iterable[str]) -> Iterator[Difference]:
+def _beside(place: Path, members: Iterable[Member], skipped: Iterable[str]) -> Iterator[FileDifference]:
     """Yield what no digest covers: links that lead out, what is no file, and modes open to others."""
     for path in skipped:
         file = place / path
         found = f"a link to {file.readlink()}" if file.is_symlink() else "no file and no folder"
-        yield Difference(path, "added", "", found)
+        yield FileDifference(path, "added", said=found)
     for path, kind, status, _ in members:
         if status.st_mode & _OPEN and kind != "link":
-            yield Difference(path, "mode", "0644 or 0755", f"{stat.S_IMODE(status.st_mode):04o}")
+            yield FileDifference(path, "mode", said=f"0644 or 0755 -> {stat.S_IMODE(status.st_mode):04o}")
+
+
+def _short(value: str) -> str:
+    digest, blank, kind = value.partition(" ")
+    return f"{digest[:SHOWN]}{blank}{kind}" if len(digest) == 64 else value

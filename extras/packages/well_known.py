@@ -12,10 +12,10 @@ from urllib.parse import urljoin
 
 import msgspec
 
-from skills_agent.packages.archive import ARCHIVE_HEADS, offer_of_archive
+from skills_agent.packages.archive import ARCHIVE_HEADS, from_archive
 from skills_agent.packages.download import Site
 from skills_agent.packages.errors import PackageError
-from skills_agent.packages.offer import Offer, OfferedSkill, Selection
+from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.packages.staging import stage
 from skills_agent.skills.errors import list_names
 from skills_agent.skills.format.rules import is_spec_name
@@ -41,20 +41,12 @@ class _IndexEntry(msgspec.Struct, frozen=True):
     digest: Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
 
 
-class _Index(msgspec.Struct, frozen=True):
-    schema: Literal["https://schemas.agentskills.io/discovery/0.2.0/schema.json"] = msgspec.field(
-        name="$schema"
-    )
-    skills: Annotated[list[Any], msgspec.Meta(max_length=MAX_ENTRIES)]
-
-
-def from_well_known(wanted: Selection) -> Offer:
+def from_well_known(wanted: Selection) -> tuple[OfferedSkill, ...]:
     """Offer the skills that a site lists. Raises PackageError."""
     site = Site(wanted.address)
     if pinned := _PINNED.fullmatch(wanted.resolved):
         name = next(iter(wanted.names)) if len(wanted.names) == 1 else ""
-        skill = _fetched(site, wanted, name, pinned["url"], pinned["digest"], 0)
-        return Offer(wanted.address, (skill,))
+        return (_fetched(site, wanted, name, pinned["url"], pinned["digest"], 0),)
     url, entries = _index(site, wanted)
     names = wanted.among(dict.fromkeys(sorted(entries))).names or entries.keys()
     if missing := sorted(names - entries.keys()):
@@ -71,7 +63,7 @@ def from_well_known(wanted: Selection) -> Offer:
         except PackageError as error:
             reasons.append(error)
     wanted.pass_over(reasons, skills)
-    return Offer(wanted.address, tuple(skills))
+    return tuple(skills)
 
 
 def _index(site: Site, wanted: Selection) -> tuple[str, dict[str, _IndexEntry]]:
@@ -83,14 +75,17 @@ def _index(site: Site, wanted: Selection) -> tuple[str, dict[str, _IndexEntry]]:
         raise site.refused(f"there is no list of skills: nothing is at {place}")
     url, body = found
     try:
-        listed = msgspec.json.decode(body, type=_Index).skills
+        listed = msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise site.refused(f"{url} lists no skills as it is known here ({_shown(error)})") from error
+    skills = listed.get("skills")
+    if listed.get("$schema") != SCHEMA or not isinstance(skills, list) or len(skills) > MAX_ENTRIES:
+        raise site.refused(f"{url} lists no skills as it is known here ({SCHEMA}, at most {MAX_ENTRIES:,})")
     entries: dict[str, _IndexEntry] = {}
     faults: list[str] = []
-    for each in listed:
+    for skill in skills:
         try:
-            entry = msgspec.convert(each, _IndexEntry)
+            entry = msgspec.convert(skill, _IndexEntry)
         except msgspec.ValidationError as error:
             faults.append(f"{url} has an entry that cannot be read ({_shown(error)})")
             continue
@@ -118,7 +113,7 @@ def _fetched(site: Site, wanted: Selection, name: str, url: str, digest: str, nu
     with file.open("rb") as opened:
         is_archive = opened.read(4).startswith(ARCHIVE_HEADS)
     if is_archive:
-        first, *others = offer_of_archive(file, inner).skills
+        first, *others = from_archive(file, inner)
     else:
         folder = into / "tree" / (name or "skill")
         folder.mkdir(parents=True)

@@ -1,7 +1,6 @@
 """skills-agent skills install: fetch skills, show what that would change, and do just that."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -19,12 +18,13 @@ from skills_agent.packages.commands.shared import (
     skills_here,
     target_of,
     to,
+    with_options,
 )
-from skills_agent.packages.errors import OfferError, PackageError
+from skills_agent.packages.errors import PackageError, not_offered
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.installation import ChangeKind, change_to, checked, plan
-from skills_agent.packages.lock import read_expected_lock
-from skills_agent.packages.offer import Listed, Selection
+from skills_agent.packages.lock import LockedSkill, read_expected_lock
+from skills_agent.packages.offer import Listed, Selection, version_of
 from skills_agent.packages.origins import note_typed
 from skills_agent.packages.required import with_required
 from skills_agent.packages.settings import PackageSettings
@@ -58,6 +58,7 @@ from skills_agent.skills.text import count
 @to
 @options.workspace
 @options.as_json
+@with_options
 def install(
     *,
     source: str | None,
@@ -66,7 +67,7 @@ def install(
     locked: bool,
     place: str,
     workspace: Path | None,
-    **said: Any,
+    what: Options,
 ) -> None:
     """Install skills from SOURCE: a folder, an archive, a repository (owner/repo@ref) or a URL.
 
@@ -79,12 +80,11 @@ def install(
     if locked == bool(source):
         raise click.UsageError("Name a SOURCE, or say --locked.")
     settings = Settings.load(workspace)
-    target, what = target_of(settings, place), Options(**said)
+    target = target_of(settings, place)
     if source is None:
-        _install_locked(settings, target, place, what._replace(force=False))
+        _install_locked(settings, target, place, what)
         return
     address = parse_address(source, Path.cwd())
-    here = {skill.name: skill.version or "" for skill in skills_here(settings, target)}
     asked, passed_over = set[str](), list[str]()
 
     def choose(names: frozenset[str], listed: Listed) -> frozenset[str]:
@@ -95,20 +95,23 @@ def install(
                 "Say which: --skill NAME (repeatable), or --all."
             )
         asked.update(names or listed)
-        return with_required(names, listed, here) if names else names
+        if not names:
+            return names
+        here = {skill.name: version_of(skill) for skill in skills_here(settings, target)}
+        return with_required(names, listed, here)
 
     def skip(reason: PackageError) -> None:
-        passed_over.append(reason.reason if isinstance(reason, OfferError) else str(reason).rstrip("."))
+        passed_over.append(str(reason).rstrip("."))
         click.echo(f"warning: passed over: {line_of(passed_over[-1])}", err=True)
 
     with draft_of(target, dry=what.dry) as draft:
         into = draft / "0"
         into.mkdir()
         wanted = Selection(address, into, frozenset(names), target.limits, choose=choose, skip=skip)
-        offer = fetch(wanted)
+        skills = fetch(wanted)
         note_typed(user_state_folder(settings), [address])
         signatures, required = signatures_of(settings), PackageSettings.of(settings).require_signature
-        changes = plan(target, [offer], now(), signatures, required=required)
+        changes = plan(target, skills, now(), signatures, required=required)
         carry_out(settings, target, draft, changes, what._replace(asked=asked), passed_over=passed_over)
 
 
@@ -118,26 +121,20 @@ def _install_locked(settings: Settings, target: Target, place: str, what: Option
     lock = read_expected_lock(target.folder)
     drifted = [each.locked for each in verify(target, lock) if each.state != "same"]
     signatures, required = signatures_of(settings), PackageSettings.of(settings).require_signature
+
+    def lose(locked: LockedSkill, reason: str) -> None:
+        raise not_offered(locked.source, f"{locked.name}: {reason}")
+
     with draft_of(target, dry=what.dry) as draft:
-        fetched = fetch_skills(
-            drifted,
-            target,
-            draft,
-            hosts_of(settings, place),
-            pinned=True,
-        )
-        changes = []
-        for each in fetched:
-            if each.offer is None:
-                raise OfferError(each.locked.source, f"{each.locked.name}: {each.reason}")
-            skill = each.offer.skills[0]
+        hosts, changes = hosts_of(settings, place), []
+        for skill in fetch_skills(drifted, target, draft, hosts, lose, pinned=True):
             check = checked(skill, signatures, required=required)
-            change = change_to(target, skill, each.locked)
+            change = change_to(target, skill, lock[skill.name])
             kind: ChangeKind = "update" if change.found else "new"  # also where only its manifest is another
             changes.append(change._replace(kind=kind, signature=check))
         if changes or what.as_json:
             carry_out(settings, target, draft, changes, what._replace(force=True))
-    proposed = [each for each in drifted if each.proposed is not None]
+    proposed = [locked for locked in drifted if locked.proposed is not None]
     for locked in proposed:
         print_error(
             f"{locked.name} is not as skills.lock says, and was {locked.origin}: there is nothing to fetch. "

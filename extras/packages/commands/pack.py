@@ -1,5 +1,6 @@
 """skills-agent skills pack: make an archive of a skill that anybody can make again, or sign it."""
 
+import hashlib
 from pathlib import Path
 
 import click
@@ -8,9 +9,10 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json
 from skills_agent.graph.settings import Settings
 from skills_agent.packages.commands.sign import sign
+from skills_agent.packages.manifest import read_manifest
 from skills_agent.packages.packing import not_packed
 from skills_agent.packages.packing import pack as pack_folder
-from skills_agent.skills.library.contents import ContentLimits, SnapshotError
+from skills_agent.skills.library.contents import SnapshotError
 from skills_agent.skills.text import count
 
 
@@ -74,16 +76,19 @@ def pack(
 def _pack(folder: Path, file: Path | None, *, as_json: bool) -> None:
     file = file or Path(f"{folder.resolve().name}.skill")
     try:
-        packed = pack_folder(folder, file, ContentLimits())
+        signed, manifest = read_manifest(folder), pack_folder(folder, file)
+        raw = file.read_bytes()
     except SnapshotError as error:
         raise not_packed(error.folder.name, error.reason) from error
     except OSError as error:
         raise not_packed(str(file), error.strerror or str(error)) from error
+    sha256, signature = hashlib.sha256(raw).hexdigest(), "none"
+    if signed and signed.signature:
+        signature = "kept" if manifest.signature else "lost"
     if as_json:
-        print_json({**packed._asdict(), "file": str(packed.file)})
+        facts = {"name": manifest.name, "digest": manifest.digest, "files": len(manifest.files)}
+        print_json({"file": str(file), "sha256": sha256, "size": len(raw), **facts, "signature": signature})
         return
-    more = {"kept": ", signed", "lost": ", without the signature of other files", "none": ""}[
-        packed.signature
-    ]
-    echo(f"{packed.name}  {packed.digest}  {count(packed.files, 'file')}{more}")
-    echo(f"{packed.sha256}  {line_of(str(packed.file))}")
+    more = {"kept": ", signed", "lost": ", without the signature of other files", "none": ""}[signature]
+    echo(f"{manifest.name}  {manifest.digest}  {count(len(manifest.files), 'file')}{more}")
+    echo(f"{sha256}  {line_of(str(file))}")

@@ -1,12 +1,13 @@
 """What the commands about installed skills share: which folder, and to show, to ask and to do."""
 
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 from msgspec import structs
@@ -16,6 +17,7 @@ from skills_agent.graph.settings import Settings, make_registry
 from skills_agent.graph.user_folders import user_state_folder
 from skills_agent.packages.commands.review import print_reviews
 from skills_agent.packages.installation import Change, install
+from skills_agent.packages.offer import version_of
 from skills_agent.packages.origins import typed_hosts
 from skills_agent.packages.required import required_of
 from skills_agent.packages.review import Review, review
@@ -86,6 +88,16 @@ class Options(NamedTuple):
     """Skills that were named; whatever else is offered was added for a requirement."""
 
 
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command as `what` the options that say how to do it."""
+
+    @wraps(command)
+    def run(*, yes: bool, dry: bool = False, force: bool = False, as_json: bool, **more: Any) -> None:
+        command(what=Options(yes, dry, force, as_json), **more)
+
+    return run
+
+
 def carry_out(
     settings: Settings, target: Target, draft: Path, changes: Sequence[Change], what: Options, **more: object
 ) -> list[Change]:
@@ -110,7 +122,7 @@ def _reviews(
     settings: Settings, target: Target, changes: Sequence[Change], what: Options
 ) -> Iterator[Review]:
     skills = skills_here(settings, target)
-    here = {skill.name: skill.version or "" for skill in skills}
+    here = {skill.name: version_of(skill) for skill in skills}
     offered = {change.name: change.after.version for change in changes if change.after}
     known = {
         skill.name: "installed" if Path(skill.path).is_relative_to(target.folder) else skill.source

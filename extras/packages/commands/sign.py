@@ -13,7 +13,7 @@ from skills_agent.packages.errors import PackageError
 from skills_agent.packages.manifest import MANIFEST_FILE, statement
 from skills_agent.packages.packing import manifest_of
 from skills_agent.packages.signatures import signatures_of
-from skills_agent.skills.library.contents import ContentLimits, SnapshotError
+from skills_agent.skills.library.contents import SnapshotError
 
 
 def sign(settings: Settings, folders: Sequence[Path], key: Path | None, *, as_json: bool) -> None:
@@ -22,7 +22,7 @@ def sign(settings: Settings, folders: Sequence[Path], key: Path | None, *, as_js
     signatures, signed = signatures_of(settings), []
     for folder in folders:
         try:
-            manifest = manifest_of(folder.resolve(), ContentLimits())
+            manifest = manifest_of(folder.resolve())
             signature = signatures.sign(statement(manifest.name, manifest.digest), key)
             _write(folder / MANIFEST_FILE, structs.replace(manifest, signature=signature).content())
         except (OSError, SnapshotError) as error:

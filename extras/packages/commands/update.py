@@ -17,10 +17,11 @@ from skills_agent.packages.commands.shared import (
     now,
     target_of,
     to,
+    with_options,
 )
-from skills_agent.packages.errors import OfferError, PackageError
+from skills_agent.packages.errors import PackageError, not_offered
 from skills_agent.packages.installation import plan
-from skills_agent.packages.lock import read_lock
+from skills_agent.packages.lock import LockedSkill, read_lock
 from skills_agent.packages.settings import PackageSettings
 from skills_agent.packages.signatures import signatures_of
 from skills_agent.packages.syncing import fetch_skills
@@ -47,10 +48,16 @@ from skills_agent.packages.target import Target
 @to
 @options.workspace
 @options.as_json
+@with_options
 def update(
-    *, names: tuple[str, ...], dry: bool, rollback: bool, version: str, yes: bool, place: str,
-    workspace: Path | None, as_json: bool,
-) -> None:  # fmt: skip
+    *,
+    names: tuple[str, ...],
+    rollback: bool,
+    version: str,
+    place: str,
+    workspace: Path | None,
+    what: Options,
+) -> None:
     """Install what the sources of installed skills have now, by default of all; the same as `install` does.
 
     Skills that were changed here are left alone: `skills install --locked` puts them back. --rollback lists
@@ -58,14 +65,14 @@ def update(
     """
     if version and not rollback:
         raise click.UsageError("--version goes with --rollback")
-    if rollback and (dry or len(names) != 1):
+    if rollback and (what.dry or len(names) != 1):
         raise click.UsageError("--rollback is for one NAME, without --check")
     settings = Settings.load(workspace)
     target = target_of(settings, place)
     if rollback:
-        put_back(settings, target, names[0], version, Options(yes, force=True, as_json=as_json))
+        put_back(settings, target, names[0], version, what._replace(force=True))
     else:
-        _update(settings, target, names, hosts_of(settings, place), Options(yes, dry, as_json=as_json))
+        _update(settings, target, names, hosts_of(settings, place), what)
 
 
 def _update(
@@ -75,20 +82,23 @@ def _update(
     if unknown := next((each for each in names if each not in lock), ""):
         raise PackageError(f"skills.lock does not have {line_of(unknown)}.")
     wanted = [lock[name] for name in sorted(set(names) or lock)]
+    lost: list[LockedSkill] = []
+
+    def lose(locked: LockedSkill, reason: str) -> None:
+        lost.append(locked)
+        print_error(f"{locked.name}: {reason}")
+
     with draft_of(target, dry=what.dry) as draft:
-        fetched = fetch_skills(wanted, target, draft, hosts, pinned=False)
-        lost = [each for each in fetched if each.offer is None]
-        for each in lost:
-            print_error(f"{each.locked.name}: {each.reason}")
+        skills = fetch_skills(wanted, target, draft, hosts, lose, pinned=False)
         if lost and (names or len(lost) == len(wanted)):
-            raise OfferError(lost[0].locked.source, "see above" if len(lost) > 1 else "it cannot be fetched")
+            raise not_offered(lost[0].source, "see above" if len(lost) > 1 else "it cannot be fetched")
         if not what.as_json:
             for locked in wanted:
                 if locked.proposed is not None:
                     echo(f"{locked.name}  {line_of(locked.origin)}, nothing to fetch")
         changes = plan(
             target,
-            (each.offer for each in fetched if each.offer is not None),
+            skills,
             now(),
             signatures_of(settings),
             required=PackageSettings.of(settings).require_signature,
@@ -97,6 +107,6 @@ def _update(
             if change.obstacle and change.kind == "update":
                 print_error(f"{change.name} is left as it is: it was changed since it was installed")
         changes = tuple(each for each in changes if not each.obstacle)
-        todo = carry_out(settings, target, draft, changes, what, lost=[each.locked.name for each in lost])
+        todo = carry_out(settings, target, draft, changes, what, lost=[locked.name for locked in lost])
     if what.dry and (todo or lost):
         raise click.exceptions.Exit(1)

@@ -13,11 +13,9 @@ from skills_agent.packages.errors import PackageError
 from skills_agent.packages.lock import LOCK_FILE, read_expected_lock
 from skills_agent.packages.settings import PackageSettings
 from skills_agent.packages.signatures import SignatureCheck, Signatures, said, signatures_of
-from skills_agent.packages.verification import Check, Difference, not_locked
+from skills_agent.packages.verification import Check, not_locked
 from skills_agent.packages.verification import verify as compare
 from skills_agent.skills.text import count
-
-_SHORT = 12
 
 
 @click.command(
@@ -87,18 +85,8 @@ def _lines(check: Check, signed: SignatureCheck | None) -> Iterator[str]:
         yield f"  {line_of(check.reason)}"
     if signed is not None:
         yield f"  {line_of(said(signed))}"
-    for difference in check.differences:
-        yield f"  {_difference(difference)}"
-
-
-def _difference(each: Difference) -> str:
-    values = filter(None, (_short(each.locked), _short(each.found)))
-    return f"{each.kind:<8} {line_of(each.path)}  {line_of(' -> '.join(values))}"
-
-
-def _short(value: str) -> str:
-    digest, blank, kind = value.partition(" ")
-    return f"{digest[:_SHORT]}{blank}{kind}" if len(digest) == 64 else value
+    for file in check.differences:
+        yield f"  {file.kind:<8} {line_of(file.path)}  {line_of(file.said)}"
 
 
 def _summary(checks: tuple[Check, ...], folder: Path) -> str:
@@ -118,7 +106,7 @@ def _record(check: Check) -> dict[str, object]:
         "locked": check.locked.digest,
         "digest": check.digest,
         "reason": check.reason,
-        "differences": [difference._asdict() for difference in check.differences],
+        "differences": [{"path": it.path, "kind": it.kind, "said": it.said} for it in check.differences],
     }
 
 

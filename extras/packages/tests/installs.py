@@ -63,8 +63,8 @@ class Installs:
             into = draft / "0"
             into.mkdir()
             address = parse_address(str(self.shared), draft)
-            offer = fetch(Selection(address, into, frozenset(names), self.target.limits))
-            install(self.target, draft, plan(self.target, [offer], AT), AT, force=force)
+            skills = fetch(Selection(address, into, frozenset(names), self.target.limits))
+            install(self.target, draft, plan(self.target, skills, AT), AT, force=force)
 
     def uninstall(self, *names: str) -> None:
         """Remove skills."""

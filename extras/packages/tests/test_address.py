@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.packages.address import parse_address, portable
-from skills_agent.packages.errors import OfferError
+from skills_agent.packages.errors import PackageError
 
 GITHUB = "https://github.com/owner/repo.git"
 
@@ -73,7 +73,7 @@ def test_a_folder_is_meant_before_a_repository_of_that_name(base: Path) -> None:
      "owner/" + "x" * 3000, "owner/repo#../x", "git+https://host/x.git@v1#../up", "name>=", "Name"],
 )  # fmt: skip
 def test_what_is_no_address_is_refused_with_a_sentence(base: Path, text: str) -> None:
-    with pytest.raises(OfferError) as refused:
+    with pytest.raises(PackageError) as refused:
         parse_address(text, base)
     assert str(refused.value).endswith(".")
     assert str(refused.value).isprintable()
@@ -87,7 +87,7 @@ def test_what_is_no_address_is_refused_with_a_sentence(base: Path, text: str) ->
      "ssh://u:s3cret@host/x.git"],
 )  # fmt: skip
 def test_a_password_is_refused_and_never_shown(base: Path, text: str) -> None:
-    with pytest.raises(OfferError) as refused:
+    with pytest.raises(PackageError) as refused:
         parse_address(text, base)
     assert "s3cret" not in str(refused.value)
 
@@ -107,7 +107,7 @@ ANY = st.one_of(
 def test_any_text_is_an_address_or_is_refused(text: str) -> None:
     try:
         address = parse_address(text, Path("/nowhere"))
-    except OfferError:
+    except PackageError:
         return
     assert not address.ref.startswith("-")
     assert ".." not in address.path.split("/")
@@ -120,7 +120,7 @@ def test_what_a_lock_has_means_the_same_again(text: str) -> None:
     base, folder = Path("/usr"), Path("/usr/bin")  # which exist: `/proc` may be drawn
     try:
         address = parse_address(text, base)
-    except OfferError:
+    except PackageError:
         return
     kept = portable(address, folder)
     again = parse_address(kept, folder)

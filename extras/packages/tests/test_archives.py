@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.packages.address import Address
-from skills_agent.packages.archive import offer_of_archive
-from skills_agent.packages.errors import EntryError, OfferError, PackageError
-from skills_agent.packages.offer import Offer, Selection
+from skills_agent.packages.archive import from_archive
+from skills_agent.packages.errors import EntryError, PackageError
+from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.skills.library.contents import ContentLimits
 from tests.git_server import SKILL as TEXT
 
@@ -63,20 +63,16 @@ def tarred(*entries: tuple[str, bytes, int], **fields: Any) -> bytes:
 FORMS: dict[str, Callable[..., bytes]] = {"zip": zipped, "tar": tarred}
 
 
-def offered(raw: bytes, place: Path, limits: ContentLimits = LIMITS) -> Offer:
+def offered(raw: bytes, place: Path, limits: ContentLimits = LIMITS) -> tuple[OfferedSkill, ...]:
     file, into = place / "package.zip", place / "into"
     file.write_bytes(raw)
     into.mkdir()
-    return offer_of_archive(
-        file, Selection(Address("package.zip", "archive", str(file)), into, limits=limits)
-    )
+    return from_archive(file, Selection(Address("package.zip", "archive", str(file)), into, limits=limits))
 
 
-def files_of(offer: Offer) -> dict[str, bytes]:
+def files_of(skills: tuple[OfferedSkill, ...]) -> dict[str, bytes]:
     return {
-        f"{each.name}/{path}": (each.folder / path).read_bytes()
-        for each in offer.skills
-        for path in each.files
+        f"{each.name}/{path}": (each.folder / path).read_bytes() for each in skills for path in each.files
     }
 
 
@@ -250,7 +246,7 @@ def test_modes_are_two_and_no_bit_more(form: str, tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         entries = [(f"greet/d/{name}", b"x", stat.S_IFREG | mode) for name, mode in modes.items()]
-        [installed] = offered(FORMS[form](MAIN, *entries), tmp_path).skills
+        [installed] = offered(FORMS[form](MAIN, *entries), tmp_path)
     finally:
         os.umask(old)
     found = {each.name: stat.S_IMODE(each.stat().st_mode) for each in (installed.folder / "d").iterdir()}
@@ -260,7 +256,7 @@ def test_modes_are_two_and_no_bit_more(form: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_link_within_a_skill_stays_one(form: str, tmp_path: Path) -> None:
-    [installed] = offered(FORMS[form](MAIN, ("greet/docs/l", b"../SKILL.md", LINK)), tmp_path).skills
+    [installed] = offered(FORMS[form](MAIN, ("greet/docs/l", b"../SKILL.md", LINK)), tmp_path)
     assert (installed.folder / "docs/l").is_symlink()
     assert (installed.folder / "docs/l").read_bytes() == SKILL
     assert installed.files["docs/l"].endswith(" link")
@@ -272,8 +268,8 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     into.mkdir()
     wanted = Selection(Address("x.zip", "archive", ""), into)
     for place, reason in (("pipe.zip", "it is no file"), ("", "directory"), ("none.zip", "No such file")):
-        with pytest.raises(OfferError, match=reason):
-            offer_of_archive(tmp_path / place, wanted)
+        with pytest.raises(PackageError, match=reason):
+            from_archive(tmp_path / place, wanted)
 
 
 def test_an_archive_over_the_limit_is_refused_before_it_is_read(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ import pytest
 
 from extras.packages.tests.installs import SKILL, plain_zip
 from skills_agent.packages.address import parse_address
-from skills_agent.packages.errors import OfferError
+from skills_agent.packages.errors import PackageError
 from skills_agent.packages.fetch import fetch
-from skills_agent.packages.offer import Offer, Selection
+from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.skills.library.contents import ContentLimits
 from tests.raw_servers import Answers, RawServer, certify
 
@@ -39,7 +39,7 @@ def of_pages(pages: dict[str, bytes]) -> Answers:
 Serve = Callable[[Answers], RawServer]
 
 
-def ask(url: str, tmp_path: Path, limits: ContentLimits | None = None) -> Offer:
+def ask(url: str, tmp_path: Path, limits: ContentLimits | None = None) -> tuple[OfferedSkill, ...]:
     into = tmp_path / "into"
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir()
@@ -49,15 +49,15 @@ def ask(url: str, tmp_path: Path, limits: ContentLimits | None = None) -> Offer:
 def test_an_archive_is_offered_with_where_it_was(serve: Serve, tmp_path: Path) -> None:
     server = serve(of_pages({"/a/x.zip": answer(ARCHIVE)}))
     offer = ask(f"{server.url}/a/x.zip", tmp_path)
-    assert [each.name for each in offer.skills] == ["greet"]
-    assert offer.resolved == f"{server.url}/a/x.zip"
+    assert [each.name for each in offer] == ["greet"]
+    assert offer[0].resolved == f"{server.url}/a/x.zip"
 
 
 def test_nothing_is_unpacked_on_the_way(serve: Serve, tmp_path: Path) -> None:
     """Some servers say of a .tar.gz that its encoding is gzip; a bomb is never more than its bytes."""
     bomb = gzip.compress(b"\0" * 50_000_000)
     server = serve(of_pages({"/x.tar.gz": answer(bomb, "Content-Encoding: gzip")}))
-    with pytest.raises(OfferError):
+    with pytest.raises(PackageError):
         ask(f"{server.url}/x.tar.gz", tmp_path)
     assert b"Accept-Encoding: identity" in server.requests[0]
     assert not list((tmp_path / "into").glob("skills/*"))
@@ -66,7 +66,7 @@ def test_nothing_is_unpacked_on_the_way(serve: Serve, tmp_path: Path) -> None:
 def test_a_download_without_end_is_cut_off(serve: Serve, tmp_path: Path) -> None:
     head = b"HTTP/1.1 200 OK\r\n\r\nPK\x03\x04"
     server = serve(lambda _: itertools.chain([head], itertools.repeat(b"y" * 65_536)))
-    with pytest.raises(OfferError, match="has more than 1,000,000 bytes"):
+    with pytest.raises(PackageError, match="has more than 1,000,000 bytes"):
         ask(f"{server.url}/x.zip", tmp_path, ContentLimits(max_bytes=1_000_000))
 
 
@@ -80,7 +80,7 @@ def test_no_redirect_leads_to_this_machine_or_another_scheme(
     serve: Serve, tmp_path: Path, place: str
 ) -> None:
     server = serve(lambda _: answer(b"", f"Location: {place.format(port=server.port)}", status="302 X"))
-    with pytest.raises(OfferError) as refused:
+    with pytest.raises(PackageError) as refused:
         ask(f"{server.url}/x.zip", tmp_path)
     assert "cannot be reached" not in str(refused.value)  # nothing was asked
     assert len(server.requests) == 1
@@ -89,16 +89,16 @@ def test_no_redirect_leads_to_this_machine_or_another_scheme(
 def test_redirects_on_the_host_that_was_typed_are_followed_and_end(serve: Serve, tmp_path: Path) -> None:
     moved = answer(b"", "Location: /new/x.zip", status="301 X")
     server = serve(of_pages({"/x.zip": moved, "/new/x.zip": answer(ARCHIVE)}))
-    assert ask(f"{server.url}/x.zip", tmp_path).resolved == f"{server.url}/x.zip"
+    assert ask(f"{server.url}/x.zip", tmp_path)[0].resolved == f"{server.url}/x.zip"
     server = serve(lambda _: answer(b"", "Location: /x.zip", status="301 X"))
-    with pytest.raises(OfferError, match="redirects more than 5 times"):
+    with pytest.raises(PackageError, match="redirects more than 5 times"):
         ask(f"{server.url}/x.zip", tmp_path)
 
 
 def test_errors_of_a_server_are_said(serve: Serve, tmp_path: Path) -> None:
     for status in ("404 Not Found", "500 X", "204 X"):
         server = serve(lambda _, status=status: answer(b"PK", status=status))  # type: ignore[misc]
-        with pytest.raises(OfferError, match=f"answers with HTTP {status[:3]}"):
+        with pytest.raises(PackageError, match=f"answers with HTTP {status[:3]}"):
             ask(f"{server.url}/x.zip", tmp_path)
 
 
@@ -106,7 +106,7 @@ def test_errors_of_a_server_are_said(serve: Serve, tmp_path: Path) -> None:
     "host", ["169.254.169.254", "[fd00:ec2::254]", "[fe80::1]", "168.63.129.16", "0.0.0.0"]
 )
 def test_the_metadata_of_a_cloud_is_out_of_reach_for_whoever_types_it(tmp_path: Path, host: str) -> None:
-    with pytest.raises(OfferError, match="is no public address"):
+    with pytest.raises(PackageError, match="is no public address"):
         ask(f"http://{host}/x.zip", tmp_path)
 
 
@@ -122,7 +122,7 @@ def test_a_server_that_dribbles_is_given_up(
             yield b"y"
 
     server = serve(dribble)
-    with pytest.raises(OfferError, match="it takes too long"):
+    with pytest.raises(PackageError, match="it takes too long"):
         ask(f"{server.url}/x.zip", tmp_path)
     end.set()
 
@@ -135,7 +135,7 @@ def test_a_certificate_counts(tmp_path: Path) -> None:
     server.socket = context.wrap_socket(server.socket, server_side=True)
     Thread(target=partial(server.serve_forever, 0.02), daemon=True).start()
     try:
-        with pytest.raises(OfferError, match="certificate verify failed"):
+        with pytest.raises(PackageError, match="certificate verify failed"):
             ask(f"https://127.0.0.1:{server.server_port}/x.zip", tmp_path)
     finally:
         server.shutdown()

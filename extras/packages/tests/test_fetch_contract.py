@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from skills_agent.packages.address import parse_address, portable
-from skills_agent.packages.errors import OfferError, PackageError
+from skills_agent.packages.errors import PackageError
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.lock import LockedSkill
 from skills_agent.packages.manifest import MANIFEST_FILE, Manifest
-from skills_agent.packages.offer import Listed, Offer, OfferedSkill, Selection
+from skills_agent.packages.offer import Listed, OfferedSkill, Selection
 from skills_agent.packages.syncing import fetch_skills
 from skills_agent.packages.target import Target
 from skills_agent.packages.well_known import SCHEMA
@@ -77,22 +77,24 @@ class Shelf:
             "url": f"{self.site.url}/x.zip", "well-known": self.site.url,
         }  # fmt: skip
 
-    def ask(self, *names: str, limits: ContentLimits | None = None) -> Offer:
+    def ask(self, *names: str, limits: ContentLimits | None = None) -> tuple[OfferedSkill, ...]:
         self.asked += 1
         into = self.root / f"into-{self.asked}"
         into.mkdir()
         address = parse_address(self.addresses[self.kind], self.root)
         return fetch(Selection(address, into, frozenset(names), limits or ContentLimits()))
 
-    def ask_locked(self, offer: Offer, skill: OfferedSkill) -> OfferedSkill:
+    def ask_locked(self, skill: OfferedSkill) -> OfferedSkill:
         self.asked += 1
-        source, resolved = portable(offer.address, self.root), offer.resolved_of(skill)
-        locked = LockedSkill(name=skill.name, source=source, resolved=resolved, digest=skill.digest)
+        source = portable(skill.address, self.root)
+        locked = LockedSkill(name=skill.name, source=source, resolved=skill.resolved, digest=skill.digest)
         target, into = Target(self.root, self.root / "state"), self.root / f"into-{self.asked}"
-        [fetched] = fetch_skills([locked], target, into, None, pinned=True)
-        if fetched.offer is None:
-            raise OfferError(source, fetched.reason)
-        return fetched.offer.skills[0]
+
+        def lose(_: LockedSkill, reason: str) -> None:
+            raise PackageError(reason)
+
+        [fetched] = fetch_skills([locked], target, into, None, lose, pinned=True)
+        return fetched
 
     def _put_folder(self, skills: Skills) -> None:
         os.system(f"rm -rf {self.root}/shared")
@@ -138,10 +140,10 @@ def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
 
 def test_the_same_skill_has_the_same_digest_from_everywhere(shelf: Shelf) -> None:
     shelf.put(SKILLS)
-    greet = next(each for each in shelf.ask().skills if each.name == "greet")
+    greet = next(each for each in shelf.ask() if each.name == "greet")
     shelf.kind = "folder"
     shelf.put(SKILLS)
-    [other] = shelf.ask("greet").skills
+    [other] = shelf.ask("greet")
     assert (greet.digest, greet.files) == (other.digest, other.files)
     assert greet.files["scripts/run.sh"].endswith(" exec")
     assert greet.metadata is not None
@@ -150,9 +152,9 @@ def test_the_same_skill_has_the_same_digest_from_everywhere(shelf: Shelf) -> Non
 
 def test_names_choose_and_what_is_missing_is_said_with_what_there_is(shelf: Shelf) -> None:
     shelf.put(SKILLS)
-    [only] = shelf.ask("greet").skills
+    [only] = shelf.ask("greet")
     assert only.name == "greet"
-    with pytest.raises(OfferError, match=r"missing|no other one") as refused:
+    with pytest.raises(PackageError, match=r"missing|no other one") as refused:
         shelf.ask("missing")
     assert "greet" in str(refused.value)
 
@@ -170,17 +172,16 @@ def test_whoever_chooses_is_asked_what_there_is(shelf: Shelf) -> None:
     into.mkdir()
     offer = fetch(Selection(address, into, choose=choose))
     assert asked == [["greet", "wave"]]
-    assert [each.name for each in offer.skills] == ["wave"]
+    assert [each.name for each in offer] == ["wave"]
 
 
 def test_what_is_locked_is_fetched_again_or_refused_and_never_something_else(shelf: Shelf) -> None:
     shelf.put(SKILLS)
-    offer = shelf.ask("greet")
-    [greet] = offer.skills
-    assert shelf.ask_locked(offer, greet).digest == greet.digest
+    [greet] = shelf.ask("greet")
+    assert shelf.ask_locked(greet).digest == greet.digest
     shelf.put({"greet": skill("greet", "Evil."), "wave": skill("wave")})
     try:
-        digest = shelf.ask_locked(offer, greet).digest
+        digest = shelf.ask_locked(greet).digest
     except PackageError:
         assert shelf.kind != "git"
     else:
@@ -189,11 +190,11 @@ def test_what_is_locked_is_fetched_again_or_refused_and_never_something_else(she
 
 def test_a_manifest_goes_along_and_has_to_fit(shelf: Shelf, tmp_path: Path) -> None:
     shelf.put(SKILLS)
-    greet = next(each for each in shelf.ask().skills if each.name == "greet")
+    greet = next(each for each in shelf.ask() if each.name == "greet")
     manifest = Manifest(version=1, name="greet", digest=greet.digest, files=greet.files, signature="x\n")
     text = manifest.content().decode()
     shelf.put({"greet": {**SKILLS["greet"], MANIFEST_FILE: text}})
-    [signed] = shelf.ask("greet").skills
+    [signed] = shelf.ask("greet")
     assert signed.digest == greet.digest
     assert (signed.folder / MANIFEST_FILE).read_text() == text
     shelf.put({"greet": {**skill("greet", "Other."), MANIFEST_FILE: text}})
@@ -229,7 +230,7 @@ def test_links_that_lead_back_to_themselves_are_refused(shelf: Shelf) -> None:
 def test_links_of_one_skill_that_come_to_an_end_stay(shelf: Shelf) -> None:
     links = {"a/x": "../scripts", "b/y": "../references", "c/z": "../SKILL.md", "nowhere": "missing"}
     shelf.put({"greet": {**skill("greet"), **{path: ("120000", to) for path, to in links.items()}}})
-    [greet] = shelf.ask().skills
+    [greet] = shelf.ask()
     assert {path for path, digest in greet.files.items() if digest.endswith(" link")} == links.keys()
 
 
@@ -237,7 +238,7 @@ def test_a_title_as_a_name_gives_way_to_the_folders(shelf: Shelf) -> None:
     if shelf.kind == "well-known":
         pytest.skip("its index has the name")
     shelf.put({"greet": {"SKILL.md": SKILL.format(name="Greet Me", text="x")}})
-    assert [each.name for each in shelf.ask().skills] == ["greet"]
+    assert [each.name for each in shelf.ask()] == ["greet"]
 
 
 def test_limits_hold(shelf: Shelf) -> None:

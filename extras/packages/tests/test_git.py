@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from skills_agent.packages.address import Address, parse_address
-from skills_agent.packages.errors import EntryError, OfferError, PackageError
+from skills_agent.packages.errors import EntryError, PackageError
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.git import Git
-from skills_agent.packages.offer import Offer, Selection
+from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.network.addresses import Pin
 from skills_agent.skills.network.hosts import NetTarget
@@ -38,7 +38,7 @@ class Asking:
         resolved: str = "",
         limits: ContentLimits = LIMITS,
         skip: Callable[[PackageError], None] | None = None,
-    ) -> Offer:
+    ) -> tuple[OfferedSkill, ...]:
         self.number += 1
         into = self.place / f"into-{self.number}"
         into.mkdir()
@@ -75,22 +75,22 @@ def test_each_kind_of_ref_means_its_commit(repository: Repository, ask: Asking, 
     repository.git("tag", "-a", "annotated", "-m", "x")
     repository.git("branch", "release/1")
     repository.skill(text="Newer.")
-    offer = ask(f"{repository.address}@{ref.format(commit=commit)}")
-    assert offer.resolved == commit
-    assert "Say hello." in (offer.skills[0].folder / "SKILL.md").read_text()
+    [skill] = ask(f"{repository.address}@{ref.format(commit=commit)}")
+    assert skill.resolved == commit
+    assert "Say hello." in (skill.folder / "SKILL.md").read_text()
 
 
 def test_a_branch_named_like_a_commit_is_not_taken_for_it(repository: Repository, ask: Asking) -> None:
     commit = repository.skill()
     other = repository.skill(text="Evil.")
     repository.git("update-ref", f"refs/heads/{commit}", other)
-    assert ask(f"{repository.address}@{commit}").resolved == commit
+    assert ask(f"{repository.address}@{commit}")[0].resolved == commit
 
 
 @pytest.mark.parametrize("ref", ["v9", "greet", "0123abc"])
 def test_a_ref_that_is_not_there_is_told_from_a_skill(repository: Repository, ask: Asking, ref: str) -> None:
     repository.skill()
-    with pytest.raises(OfferError, match=f"no such branch, tag or commit.*--skill NAME.*{ref}"):
+    with pytest.raises(PackageError, match=f"no such branch, tag or commit.*--skill NAME.*{ref}"):
         ask(f"{repository.address}@{ref}")
 
 
@@ -99,7 +99,7 @@ def test_a_ref_that_is_not_there_is_told_from_a_skill(repository: Repository, as
 )
 def test_what_a_lock_says_is_a_commit_or_nothing(repository: Repository, ask: Asking, resolved: str) -> None:
     repository.skill()
-    with pytest.raises(OfferError, match="is no commit"):
+    with pytest.raises(PackageError, match="is no commit"):
         ask(repository.address, resolved=resolved)
 
 
@@ -116,14 +116,14 @@ def test_a_credential_helper_of_the_user_is_asked(
     with serving_git(tmp_path / "repositories", context) as site:
         site.authorization = f"Basic {base64.b64encode(b'me:s3cret').decode()}"
         address = f"git+{site.url}/acme/skills.git"
-        with pytest.raises(OfferError, match="certificate"):
+        with pytest.raises(PackageError, match="certificate"):
             ask(address)
         monkeypatch.setenv("GIT_SSL_CAINFO", str(tmp_path / "ca.pem"))
-        with pytest.raises(OfferError, match="asks for credentials"):
+        with pytest.raises(PackageError, match="asks for credentials"):
             ask(address)
         helper = "!f() { echo username=me; echo password=s3cret; }; f"
         (tmp_path / "home" / ".gitconfig").write_text(f'[credential "{site.url}"]\nhelper = "{helper}"\n')
-        assert ask(address).resolved == commit
+        assert ask(address)[0].resolved == commit
 
 
 def test_git_asks_where_a_name_was_when_it_was_checked(
@@ -150,7 +150,7 @@ def test_ssh_does_too_and_holds_the_key_against_the_name(
     git = Git(
         Address(url, "git", url), ask.place / "git", Pin(NetTarget("moved.invalid", port), ("192.0.2.1",))
     )
-    with pytest.raises(OfferError):
+    with pytest.raises(PackageError):
         git.run("ls-remote", "--", url)
     arguments = (ask.place / "arguments").read_text().splitlines()
     assert {"-oHostName=192.0.2.1", f"-oHostKeyAlias={key}"} <= set(arguments)
@@ -160,7 +160,7 @@ def test_no_redirect_is_followed(repository: Repository, site: GitSite, ask: Ask
     repository.skill()
     with serving_git(tmp_path / "repositories") as other:
         site.leads_to = other.url
-        with pytest.raises(OfferError, match="it leads elsewhere now"):
+        with pytest.raises(PackageError, match="it leads elsewhere now"):
             ask(f"git+{site.url}/acme/skills.git")
         assert not other.requests
 
@@ -174,7 +174,7 @@ def test_git_of_a_project_is_never_what_fetches(
     (tmp_path / "project/tools/git").chmod(0o755)
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setenv("PATH", entry.format(here=tmp_path / "project"))
-    with pytest.raises(OfferError, match="git is only in"):
+    with pytest.raises(PackageError, match="git is only in"):
         ask(repository.address)
     assert not (tmp_path / "ran").exists()
 
@@ -187,7 +187,7 @@ def test_ssh_says_why_and_asks_nothing(ask: Asking, tmp_path: Path, monkeypatch:
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     for address in ("ssh://git@host.invalid/x.git", "git@host.invalid:x/y"):
-        with pytest.raises(OfferError, match=r"git says: ssh: .*refused") as refused:
+        with pytest.raises(PackageError, match=r"git says: ssh: .*refused") as refused:
             ask(address)
         assert str(refused.value).isprintable()
         assert "-oBatchMode=yes" in (tmp_path / "arguments").read_text()
@@ -226,7 +226,7 @@ def test_no_hook_or_filter_runs_and_no_attribute_counts(
     )
     for variable in ("GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND", "GIT_EXEC_PATH", "GIT_DIR", "GIT_WORK_TREE"):
         monkeypatch.setenv(variable, str(program))
-    [skill] = ask(repository.address).skills
+    [skill] = ask(repository.address)
     assert not marker.exists()
     assert sorted(skill.files) == [".gitattributes", "SKILL.md", "notes.md"]
     assert (skill.folder / "SKILL.md").read_text() == f"{GREET}$Id$ $Format:%H$\n"
@@ -239,7 +239,7 @@ def test_no_hook_or_filter_runs_and_no_attribute_counts(
 def test_submodules_are_refused_where_a_skill_has_them(repository: Repository, ask: Asking) -> None:
     commit = repository.commit({"greet/SKILL.md": GREET})
     repository.commit({"greet/SKILL.md": GREET, "vendor": ("160000", commit)})
-    assert ask(repository.address).skills
+    assert ask(repository.address)
     repository.commit({"greet/SKILL.md": GREET, "greet/vendor": ("160000", commit)})
     with pytest.raises(EntryError, match="greet/vendor: it is a submodule"):
         ask(repository.address)
@@ -256,7 +256,7 @@ def test_what_git_cannot_give_of_one_skill_keeps_out_no_other(repository: Reposi
         }
     )
     said: list[PackageError] = []
-    [greet] = ask(repository.address, skip=said.append).skills
+    [greet] = ask(repository.address, skip=said.append)
     assert greet.name == "greet"
     assert sorted(str(each).split(" is refused for ")[1].split(":")[0] for each in said) == [
         "skills/con/SKILL.md",
@@ -270,15 +270,15 @@ def test_what_git_cannot_give_of_one_skill_keeps_out_no_other(repository: Reposi
 def test_a_path_names_the_folder_to_look_in(repository: Repository, ask: Asking) -> None:
     other = {"b/wave/SKILL.md": SKILL.format(name="wave", text="x")}
     repository.commit({"a/greet/SKILL.md": GREET, "a/README.md": "x", **other})
-    assert [each.name for each in ask(f"{repository.address}#a").skills] == ["greet"]
-    assert [each.path for each in ask(f"{repository.address}@main#b/wave").skills] == ["b/wave"]
-    with pytest.raises(OfferError, match="there is no folder c"):
+    assert [each.name for each in ask(f"{repository.address}#a")] == ["greet"]
+    assert [each.path for each in ask(f"{repository.address}@main#b/wave")] == ["b/wave"]
+    with pytest.raises(PackageError, match="there is no folder c"):
         ask(f"{repository.address}@main#c")
 
 
 def test_a_pack_without_end_is_cut_off(repository: Repository, ask: Asking) -> None:
     repository.commit({"greet/SKILL.md": GREET, "greet/a.bin": os.urandom(8_000_000)})
-    with pytest.raises(OfferError, match="sends more than 1,000,000 bytes"):
+    with pytest.raises(PackageError, match="sends more than 1,000,000 bytes"):
         ask(repository.address, limits=ContentLimits(max_bytes=1_000_000))
 
 
@@ -286,7 +286,7 @@ def test_a_server_that_never_answers_is_given_up(ask: Asking, monkeypatch: pytes
     monkeypatch.setattr("skills_agent.packages.git.SECONDS", 0.3)
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
-        pytest.raises(OfferError, match=r"it takes longer than 0\.3 seconds"),
+        pytest.raises(PackageError, match=r"it takes longer than 0\.3 seconds"),
     ):
         ask(f"http://127.0.0.1:{silent.getsockname()[1]}/x.git")
 
@@ -299,5 +299,5 @@ def test_trees_that_multiply_are_cut_off(repository: Repository, ask: Asking) ->
         thing, kind, mode = repository.git("mktree", given=lines.encode()), "tree", "040000"
     commit = repository.git("commit-tree", thing, "-m", "bomb")
     repository.git("update-ref", "refs/heads/main", commit)
-    with pytest.raises(OfferError, match="more files than can be looked at"):
+    with pytest.raises(PackageError, match="more files than can be looked at"):
         ask(repository.address)

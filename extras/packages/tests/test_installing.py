@@ -60,7 +60,7 @@ def test_one_bad_skill_keeps_out_no_other(tmp_path: Path, spoiled: str) -> None:
         into = tmp_path / f"into-{len(list(tmp_path.iterdir()))}"
         into.mkdir()
         wanted = Selection(parse_address("./shared", tmp_path), into, frozenset(names), skip=skip)
-        return [each.name for each in fetch(wanted).skills]
+        return [each.name for each in fetch(wanted)]
 
     assert ask() == ["aloha", "wave"]
     assert len(said) == 1
@@ -80,5 +80,5 @@ def test_an_index_at_the_top_takes_no_skill_below_it_with_it(tmp_path: Path) -> 
     (tmp_path / "into").mkdir()
     address = parse_address("./shared", tmp_path)
     offer = fetch(Selection(address, tmp_path / "into", skip=said.append))
-    assert [each.name for each in offer.skills] == ["wave"]
+    assert [each.name for each in offer] == ["wave"]
     assert "SKILL.md" in str(said[0])

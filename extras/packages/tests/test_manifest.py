@@ -17,13 +17,13 @@ from skills_agent.packages.manifest import (
     parse_manifest,
     read_manifest,
 )
-from skills_agent.packages.offer import Offer, Selection
+from skills_agent.packages.offer import OfferedSkill, Selection
 
 DIGEST = "a" * 64
 PLAIN: dict[str, Any] = {"version": 1, "name": "greet", "digest": DIGEST, "files": {"SKILL.md": DIGEST}}
 
 
-def offered(place: Path, source: str) -> Offer:
+def offered(place: Path, source: str) -> tuple[OfferedSkill, ...]:
     (place / "into").mkdir()
     return fetch(Selection(parse_address(str(place / source), place), place / "into"))
 
@@ -34,7 +34,7 @@ def manifest_of(place: Path, **changes: Any) -> bytes:
     (place / "plain" / "SKILL.md").write_bytes(SKILL)
     into = place / "first"
     into.mkdir()
-    [skill] = fetch(Selection(parse_address(str(place / "plain"), place), into)).skills
+    [skill] = fetch(Selection(parse_address(str(place / "plain"), place), into))
     fields: dict[str, Any] = {"version": 1, "name": "greet", "digest": skill.digest, "files": skill.files}
     return Manifest(**(fields | changes)).content()
 
@@ -48,7 +48,7 @@ def packed(place: Path, manifest: bytes) -> str:
 
 def test_an_installed_copy_keeps_it(tmp_path: Path) -> None:
     manifest = manifest_of(tmp_path, skill_version="1.2", signature="text")
-    [skill] = offered(tmp_path, packed(tmp_path, manifest)).skills
+    [skill] = offered(tmp_path, packed(tmp_path, manifest))
     assert (skill.folder / MANIFEST_FILE).read_bytes() == manifest
     assert MANIFEST_FILE not in skill.files
     read = read_manifest(skill.folder)

@@ -13,10 +13,10 @@ from skills_agent.graph.services import Host, Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.user_folders import trust_file_of, user_state_folder
 from skills_agent.nodes.judge import Judge
-from skills_agent.packages import propose
-from skills_agent.packages.backups import Backups
+from skills_agent.packages import installation, propose
+from skills_agent.packages import target as targets
+from skills_agent.packages.backups import backups_of
 from skills_agent.packages.errors import PackageError
-from skills_agent.packages.journal import InstallJournal
 from skills_agent.packages.lock import LockedSkill, lock_text, read_lock
 from skills_agent.packages.proposal import ProposeSkillArguments, draft
 from skills_agent.packages.proposal import done as proposal_done
@@ -264,7 +264,7 @@ def test_an_edit_shows_the_difference_and_keeps_the_other_files(
     assert first
     assert "To undo it: skills-agent skills update rain-report --rollback" in result(agent)
     target = Target(skills_dir, user_state_folder(agent.settings))
-    assert [each.digest for each in target.backups.of("rain-report")] == [first.digest]
+    assert [each.digest for each in backups_of(target.backups, "rain-report")] == [first.digest]
 
 
 def _trust(skills_dir: Path, *, list_: str = "", more: str = "") -> None:
@@ -383,7 +383,12 @@ def test_a_skill_that_changes_between_the_answer_and_the_call_is_left_alone(
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [(propose, "install_proposed"), (Target, "commit"), (InstallJournal, "write"), (Backups, "keep")],
+    [
+        (propose, "install_proposed"),
+        (Target, "commit"),
+        (targets, "write_decision"),
+        (installation, "keep_backup"),
+    ],
 )
 @pytest.mark.variants
 def test_a_process_that_ends_in_the_middle_installs_it_once(
@@ -409,10 +414,10 @@ def test_a_process_that_ends_in_the_middle_installs_it_once(
     again = make_agent([proposal(), "Done.", proposal(files=edited()), "Done."], checkpointer=saver, **ON)
     again.run(None)
     assert not again.state.interrupts
-    done = "rain-report is installed" if kind is Backups else "an attempt before this one did it"
+    done = "rain-report is installed" if kind is installation else "an attempt before this one did it"
     assert done in result(again)
     assert "Bergen first." in (skills_dir / "rain-report" / "SKILL.md").read_text()
-    backups = Target(skills_dir, user_state_folder(agent.settings)).backups.of("rain-report")
+    backups = backups_of(Target(skills_dir, user_state_folder(agent.settings)).backups, "rain-report")
     assert len(backups) == 1
 
 

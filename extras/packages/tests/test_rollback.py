@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from skills_agent.packages.backups import backups_of
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.installation import install, plan_rollback
 from skills_agent.packages.lock import Proposed, read_lock
@@ -78,7 +79,7 @@ def test_the_last_version_comes_back_and_the_next_time_the_one_before(cli: Comma
     proposed = read_lock(folder)["rain-report"].proposed
     assert proposed
     assert proposed.thread == "b"
-    oldest = target_of(cli).backups.of("rain-report")[-1].digest[:12]
+    oldest = backups_of(target_of(cli).backups, "rain-report")[-1].digest[:12]
     assert oldest in rollback(cli, "--version", oldest)
     assert text_of(folder) == "zero"
 
@@ -97,7 +98,7 @@ def test_what_was_installed_and_removed_comes_back_with_what_the_lock_had(
 
 def test_a_backup_that_somebody_changed_is_not_put_back(cli: CommandLine, folder: Path) -> None:
     publish(cli, "one", "two")
-    [backup] = target_of(cli).backups.of("rain-report")
+    [backup] = backups_of(target_of(cli).backups, "rain-report")
     (backup.folder / "SKILL.md").write_text("evil")
     done = cli.run("skills", "update", "--rollback", "rain-report", "--yes")
     assert (done.code, "was changed since; look at" in done.err) == (1, True)

@@ -16,7 +16,6 @@ from skills_agent.packages.errors import PackageError
 from skills_agent.packages.manifest import MANIFEST_FILE, statement
 from skills_agent.packages.packing import manifest_of
 from skills_agent.packages.signatures import Signatures
-from skills_agent.skills.library.contents import ContentLimits
 from tests.agents import write_skill
 
 pytestmark = needs_keygen
@@ -181,7 +180,7 @@ class Decisions:
             signers,
             write_skill(place / "skills", "greet", "Greets. Use for greetings."),
         )
-        self.manifest = manifest_of(self.folder, ContentLimits())
+        self.manifest = manifest_of(self.folder)
         self.sign()
 
     def sign(self, name: str = "greet", digest: str = "", key: str = "alice") -> None:

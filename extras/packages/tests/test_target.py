@@ -9,11 +9,11 @@ import pytest
 
 from extras.packages.tests.installs import AT, Installs
 from skills_agent.packages.address import parse_address
-from skills_agent.packages.backups import KEPT
+from skills_agent.packages.backups import KEPT, backups_of
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.installation import install, plan
-from skills_agent.packages.journal import Decision, InstallJournal, Put
+from skills_agent.packages.journal import Decision, Put, journal_of, write_decision
 from skills_agent.packages.lock import LOCK_FILE, parse_lock, read_lock
 from skills_agent.packages.offer import Selection
 from skills_agent.packages.target import Target
@@ -36,7 +36,7 @@ def test_an_update_replaces_the_whole_folder_and_keeps_what_was_there(installs: 
     assert installs.versions() == {"greet": "two"}
     assert len(list((installs.folder / "greet" / "scripts").iterdir())) == 2
     installs.assert_settled()
-    [backup] = installs.target.backups.of("greet")
+    [backup] = backups_of(installs.target.backups, "greet")
     assert (backup.folder / "scripts" / "4.sh").read_text() == "echo one\n"
     assert backup.locked is not None
     assert backup.locked.digest == backup.digest
@@ -47,8 +47,8 @@ def test_a_copy_that_changes_after_it_was_shown_is_not_installed(installs: Insta
     with installs.target.draft() as draft:
         (draft / "0").mkdir()
         offer = fetch(Selection(address, draft / "0", frozenset(), installs.target.limits))
-        changes = plan(installs.target, [offer], AT)
-        (offer.skills[0].folder / "SKILL.md").write_text("another")
+        changes = plan(installs.target, offer, AT)
+        (offer[0].folder / "SKILL.md").write_text("another")
         with pytest.raises(PackageError, match="was changed while it was shown"):
             install(installs.target, draft, changes, AT)
     assert installs.versions() == {}
@@ -63,7 +63,7 @@ def test_a_link_in_the_place_of_a_skill_is_put_aside_and_not_what_it_leads_to(in
     installs.install(force=True)
     assert not (installs.folder / "greet").is_symlink()
     assert (elsewhere / "SKILL.md").exists()
-    [backup] = installs.target.backups.of("greet")
+    [backup] = backups_of(installs.target.backups, "greet")
     assert backup.folder.is_symlink()
 
 
@@ -81,7 +81,7 @@ def test_backups_are_bounded_and_the_oldest_go(installs: Installs) -> None:
     for number in range(KEPT + 3):
         installs.write("greet", f"version-{number}")
         installs.install()
-    assert len(installs.target.backups.of("greet")) == KEPT
+    assert len(backups_of(installs.target.backups, "greet")) == KEPT
 
 
 def test_what_was_not_installed_is_not_removed(installs: Installs) -> None:
@@ -166,10 +166,11 @@ def test_a_decision_about_another_draft_of_that_name_is_forgotten(installs: Inst
     draft = bring(installs, "draft-x", {})
     digest = Target(draft / "new", installs.state).found("evil")
     other = draft.lstat().st_ino + 1
-    InstallJournal(installs.state, installs.folder).write(
+    write_decision(
+        journal_of(installs.state, installs.folder),
         Decision(
             "draft-x", other, {"evil": Put(digest, ""), "greet": Put("", installs.target.found("greet"))}, ""
-        )
+        ),
     )
     installs.target.settle()
     assert installs.versions() == {"greet": "one"}

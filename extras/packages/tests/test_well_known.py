@@ -11,9 +11,9 @@ import pytest
 
 from extras.packages.tests.installs import plain_zip
 from skills_agent.packages.address import parse_address
-from skills_agent.packages.errors import OfferError, PackageError
+from skills_agent.packages.errors import PackageError
 from skills_agent.packages.fetch import fetch
-from skills_agent.packages.offer import Offer, Selection
+from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.packages.well_known import MAX_ENTRIES, SCHEMA
 from tests.git_server import SKILL
 from tests.web_server import WebFolder, serving
@@ -46,7 +46,9 @@ class Site:
     def lists(self, *skills: dict[str, Any], **more: Any) -> None:
         self.put(f"{NEW}/index.json", {"$schema": SCHEMA, "skills": list(skills), **more})
 
-    def ask(self, path: str = "", *names: str, resolved: str = "", skip: Skip | None = None) -> Offer:
+    def ask(
+        self, path: str = "", *names: str, resolved: str = "", skip: Skip | None = None
+    ) -> tuple[OfferedSkill, ...]:
         into = self.root.parent / "into"
         shutil.rmtree(into, ignore_errors=True)
         into.mkdir()
@@ -82,23 +84,23 @@ def test_a_skill_md_and_an_archive_are_offered_with_what_they_were_resolved_to(s
     site.lists(entry(), wave)
     site.put(f"{NEW}/greet.md", GREET)
     site.put("files/wave.zip", archive)
-    greet, waved = site.ask().skills
+    greet, waved = site.ask()
     assert greet.resolved == f"{site.web.url}/{NEW}/greet.md#sha256={sha(GREET)}"
     assert waved.resolved == f"{site.web.url}/files/wave.zip#sha256={sha(archive)}"
     site.web.requests.clear()
-    assert [each.name for each in site.ask("", "wave").skills] == ["wave"]
+    assert [each.name for each in site.ask("", "wave")] == ["wave"]
     assert not [each for each in site.web.requests if "greet" in each]
 
 
 def test_what_was_resolved_is_fetched_without_the_list(site: Site) -> None:
     site.lists(entry())
     site.put(f"{NEW}/greet.md", GREET)
-    [first] = site.ask().skills
+    [first] = site.ask()
     site.lists()
-    [again] = site.ask("", "greet", resolved=first.resolved).skills
+    [again] = site.ask("", "greet", resolved=first.resolved)
     assert again == first._replace(folder=again.folder)
     site.put(f"{NEW}/greet.md", GREET + b"evil")
-    with pytest.raises(OfferError, match="is not what its digest says"):
+    with pytest.raises(PackageError, match="is not what its digest says"):
         site.ask("", "greet", resolved=first.resolved)
 
 
@@ -125,7 +127,7 @@ def test_what_was_resolved_is_fetched_without_the_list(site: Site) -> None:
 def test_an_entry_that_does_not_fit_is_refused(site: Site, change: dict[str, Any], reason: str) -> None:
     site.put(f"{NEW}/greet.md", GREET)
     site.lists(entry(**change))
-    with pytest.raises(OfferError, match=reason) as refused:
+    with pytest.raises(PackageError, match=reason) as refused:
         site.ask()
     assert str(refused.value).isprintable()
 
@@ -134,9 +136,9 @@ def test_an_entry_that_does_not_fit_keeps_out_no_other(site: Site) -> None:
     site.put(f"{NEW}/greet.md", GREET)
     site.lists(entry(), {"name": 3}, entry(name="-x"), entry(name="wave"), entry(name="lost", url="gone.md"))
     said: list[PackageError] = []
-    assert [each.name for each in site.ask(skip=said.append).skills] == ["greet"]
+    assert [each.name for each in site.ask(skip=said.append)] == ["greet"]
     assert len(said) == 4
-    assert [each.name for each in site.ask("", "greet").skills] == ["greet"]
+    assert [each.name for each in site.ask("", "greet")] == ["greet"]
 
 
 def test_an_unknown_format_is_not_read(site: Site) -> None:
@@ -145,7 +147,7 @@ def test_an_unknown_format_is_not_read(site: Site) -> None:
         f"{NEW}/index.json",
         {"$schema": "https://schemas.agentskills.io/discovery/9/x\u202e", "skills": [entry()]},
     )
-    with pytest.raises(OfferError, match="lists no skills as it is known here") as refused:
+    with pytest.raises(PackageError, match="lists no skills as it is known here") as refused:
         site.ask()
     assert str(refused.value).isprintable()
 
@@ -153,22 +155,22 @@ def test_an_unknown_format_is_not_read(site: Site) -> None:
 @pytest.mark.parametrize("index", [b"<html>", b"[" * 100_000, b"[]", b"{}", b'{"skills": {}}', b"\xff"])
 def test_what_is_no_list_is_said(site: Site, index: bytes) -> None:
     site.put(f"{NEW}/index.json", index)
-    with pytest.raises(OfferError, match="lists no skills"):
+    with pytest.raises(PackageError, match="lists no skills"):
         site.ask()
 
 
 def test_lists_are_bounded(site: Site) -> None:
     site.lists(*({**entry(), "name": f"s{number}"} for number in range(101)))
-    with pytest.raises(OfferError, match="name those that you want"):
+    with pytest.raises(PackageError, match="name those that you want"):
         site.ask()
     site.lists(*([entry()] * (MAX_ENTRIES + 1)))
-    with pytest.raises(OfferError, match="length <= 2000"):
+    with pytest.raises(PackageError, match="at most 2,000"):
         site.ask()
     site.lists(entry(), entry())
-    with pytest.raises(OfferError, match="lists greet twice"):
+    with pytest.raises(PackageError, match="lists greet twice"):
         site.ask()
     site.put(f"{NEW}/index.json", b" " * 5_000_000)
-    with pytest.raises(OfferError, match="has more than 4,000,000 bytes"):
+    with pytest.raises(PackageError, match="has more than 4,000,000 bytes"):
         site.ask()
 
 
@@ -177,7 +179,7 @@ def test_a_path_is_asked_at_that_path_alone(site: Site) -> None:
     site.put(f"{NEW}/greet.md", GREET)
     site.put(f"team/{NEW}/index.json", {"$schema": SCHEMA, "skills": [entry()]})
     site.put(f"team/{NEW}/greet.md", GREET)
-    assert f"/team/{NEW}/greet.md" in site.ask("/team").skills[0].resolved
-    assert site.ask(f"/team/{NEW}/index.json").skills
-    with pytest.raises(OfferError, match="there is no list of skills"):
+    assert f"/team/{NEW}/greet.md" in site.ask("/team")[0].resolved
+    assert site.ask(f"/team/{NEW}/index.json")
+    with pytest.raises(PackageError, match="there is no list of skills"):
         site.ask("/other")
