@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from skills_agent.skills.confined import is_in
 from skills_agent.skills.scripts.run_folders import BLOCK_BYTES, DiskUse
 from skills_agent.skills.scripts.runner import Stop
 
@@ -23,9 +24,11 @@ class Growth:
 
     def __init__(self, folders: Iterable[Path], moment: int, limit: DiskUse) -> None:
         """Begin; `moment` as in `files_since`. The limit is for all folders together."""
-        self._folders, self._moment, self._limit = _outermost(folders), moment, limit
-        by_device = {os.stat(folder).st_dev: folder for folder in self._folders}  # noqa: PTH116
-        self._starts = [(each, os.statvfs(each)) for each in by_device.values()]
+        real = sorted(set(map(os.path.realpath, folders)))
+        self._folders = [each for each in real if not any(each != top and is_in(each, top) for top in real)]
+        self._moment, self._limit = moment, limit
+        self._by_device = {os.stat(folder).st_dev: folder for folder in real}  # noqa: PTH116
+        self._starts = [(each, os.statvfs(each)) for each in self._by_device.values()]
         self._next_look = limit
 
     def exceeded(self, family: Callable[[], Iterable[int]]) -> Stop | None:
@@ -67,28 +70,27 @@ class Growth:
                 with os.scandir(path) as entries:
                     for entry in entries:
                         status = entry.stat(follow_symlinks=False)
-                        if status.st_ctime_ns >= self._moment:
+                        if self._is_of_run(status):
                             yield status
-                        if stat.S_ISDIR(status.st_mode):
+                        # What is mounted there, as /proc, lost nothing of what is watched.
+                        if stat.S_ISDIR(status.st_mode) and status.st_dev in self._by_device:
                             folders.append(entry.path)
             except FileNotFoundError:
                 continue
             except OSError:  # its mode, or a path too long for the system
-                if _may_have_changed(path, self._moment):
+                if self._may_hide(path):
                     yield None
 
+    def _is_of_run(self, status: os.stat_result) -> bool:
+        """Return whether something changed since, where others do not write: on `/` all programs do."""
+        is_own = os.sep not in self._folders or status.st_uid == os.geteuid()
+        return is_own and status.st_ctime_ns >= self._moment
 
-def _outermost(folders: Iterable[Path]) -> list[str]:
-    """Return the folders without those that are in another one, links resolved."""
-    real = sorted({os.path.realpath(folder) for folder in folders})
-    return [each for each in real if not any(each.startswith(f"{top.rstrip('/')}/") for top in real)]
-
-
-def _may_have_changed(path: str, moment: int) -> bool:
-    try:
-        return os.lstat(path).st_ctime_ns >= moment
-    except OSError as error:
-        return not isinstance(error, FileNotFoundError)
+    def _may_hide(self, path: str) -> bool:
+        try:
+            return self._is_of_run(os.lstat(path))
+        except OSError as error:
+            return not isinstance(error, FileNotFoundError)
 
 
 def _over(written: DiskUse, limit: DiskUse) -> Stop | None:
