@@ -11,7 +11,7 @@ The core imports no extra. Imports no LangGraph: every command starts here.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from skills_agent.skills.errors import SkillsAgentError
@@ -33,7 +33,9 @@ class Command(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Extra:
-    """What one extra brings, each as `module:name`: it is imported when it is first asked for.
+    """What one extra brings, each as `module:name`, or as a module that has the names of the protocol.
+
+    It is imported when it is first asked for.
 
     What `build_graph` takes as a parameter has the same name here.
     """
@@ -52,7 +54,7 @@ class Extra:
     database: str = ""
     """Threads, journal and locks in PostgreSQL (`Postgres` in graph/threads/opened.py)."""
     runner: str = ""
-    """The sandbox: a class of runners (`Sandbox` in skills/scripts/choice.py)."""
+    """The sandbox (`Sandbox` in skills/scripts/choice.py)."""
     lines: str = ""
     """What reads command lines (`CommandLines` in skills/policy/command_lines.py)."""
     needs: str = ""
@@ -101,9 +103,8 @@ def first(name: str, otherwise: Any = None) -> Any:
 
 
 def _imported(extra: str, target: str) -> Any:
-    module, _, name = target.partition(":")
     try:
-        return getattr(import_module(module), name)
+        return resolve_name(target)
     except (ImportError, AttributeError) as error:
         text = f"The extra {extra} is installed and cannot be used: {error}. Install it again, or remove it."
         raise SkillsAgentError(text, code="extra") from error

@@ -6,7 +6,7 @@ from skills_agent.graph.hooks import Command, Extra
 
 EXTRA: Final = Extra(
     name="needs",
-    needs="skills_agent.needs.hook:NEEDS",
+    needs="skills_agent.needs.hook",
     commands={
         "skills needs": Command(
             "skills_agent.needs.commands.needs:needs",

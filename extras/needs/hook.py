@@ -1,37 +1,36 @@
-"""The hook `needs`. Each part is imported when it is asked for: most skills need nothing of the machine."""
+"""The hook `needs`: the names are those of `NeedsHook`.
+
+Each part is imported when it is asked for: most skills need nothing of the machine.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.machine import Machine
 from skills_agent.skills.skill import Need
 
 
-class _NeedsOfExtra:
-    """The names are those of `NeedsHook`."""
+def gather(folder: Path, skill_file: str, plugin: Path | None, learned: Sequence[Need]) -> tuple[Need, ...]:
+    """Return what the skill in a folder of a snapshot needs; what its failed runs taught comes first."""
+    from skills_agent.needs.declared import merged  # noqa: PLC0415
+    from skills_agent.needs.gather import gather as gathered  # noqa: PLC0415
 
-    def gather(
-        self, folder: Path, skill_file: str, plugin: Path | None, learned: Sequence[Need]
-    ) -> tuple[Need, ...]:
-        from skills_agent.needs.declared import merged  # noqa: PLC0415
-        from skills_agent.needs.gather import gather  # noqa: PLC0415
-
-        shown = gather(folder, skill_file, plugin)
-        return merged([*learned, *shown]) if learned else shown
-
-    def gather_now(self, folder: Path, skill_file: str = "SKILL.md") -> tuple[Need, ...]:
-        from skills_agent.needs.gather import gather_now  # noqa: PLC0415
-
-        return gather_now(folder, skill_file)
-
-    def machine(
-        self, settings: Settings, unreachable: Callable[[], Mapping[str, str]], *, is_elsewhere: bool
-    ) -> Machine:
-        from skills_agent.needs.machine import Elsewhere, machine_here  # noqa: PLC0415
-
-        return Elsewhere() if is_elsewhere else machine_here(settings, unreachable)
+    shown = gathered(folder, skill_file, plugin)
+    return merged([*learned, *shown]) if learned else shown
 
 
-NEEDS: Final = _NeedsOfExtra()
+def gather_now(folder: Path, skill_file: str = "SKILL.md") -> tuple[Need, ...]:
+    """Return what the skill in a folder needs as it is now."""
+    from skills_agent.needs.gather import gather_now as gathered  # noqa: PLC0415
+
+    return gathered(folder, skill_file)
+
+
+def machine(
+    settings: Settings, unreachable: Callable[[], Mapping[str, str]], *, is_elsewhere: bool
+) -> Machine:
+    """Return what needs are held against."""
+    from skills_agent.needs.machine import Elsewhere, machine_here  # noqa: PLC0415
+
+    return Elsewhere() if is_elsewhere else machine_here(settings, unreachable)

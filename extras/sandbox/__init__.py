@@ -7,5 +7,5 @@ from skills_agent.graph.hooks import Extra
 EXTRA: Final = Extra(
     name="sandbox",
     settings="skills_agent.sandbox.settings:SandboxSettings",
-    runner="skills_agent.sandbox.choice:SANDBOX",
+    runner="skills_agent.sandbox.choice",
 )

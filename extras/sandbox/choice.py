@@ -1,51 +1,50 @@
-"""The sandbox, as the core asks for it: which runner a setting means here, and what is left to look at."""
+"""The sandbox, as the core asks for it: the names are those of `Sandbox`."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from skills_agent.graph.setting_values import HasExtras
 from skills_agent.sandbox.bwrap import BwrapRunner, probe
 from skills_agent.sandbox.settings import SandboxSettings
-from skills_agent.sandbox.unfinished import pending_looks
+from skills_agent.sandbox.unfinished import UnfinishedRuns
 from skills_agent.sandbox.watched import WatchedRunner
 from skills_agent.skills.scripts.choice import Isolation, OwnRunner, Wish, plain_isolation
 from skills_agent.skills.scripts.controlled import NOT_CHOSEN
 from skills_agent.skills.scripts.environment import AS_ROOT_IN_SANDBOX, is_root
-from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRequest, ScriptResult
+from skills_agent.skills.scripts.runner import CONTROLLED, SANDBOXED, ScriptRequest, ScriptResult
 
 
-class BwrapSandbox:
-    """Bubblewrap, or plain control; what runs did is looked at in both. The names are those of `Sandbox`."""
-
-    def runner(
-        self, wish: Wish, *, settings: HasExtras | None = None, closed: Collection[Path] = (), **control: Any
-    ) -> OwnRunner:
-        plain = WatchedRunner(**control)
-        if wish == "off":
-            return plain
-        network = SandboxSettings.of(settings).network if settings else ()
-        sandboxed = BwrapRunner(network=network, closed=closed, **control)
-        return sandboxed if wish == "require" else AutoRunner(sandboxed, plain)
-
-    def isolation(self, wish: Wish, path: str | None = None, workspace: Path | None = None) -> Isolation:
-        if wish == "off":
-            return plain_isolation(NOT_CHOSEN)
-        tried = probe(path, workspace)
-        if tried.program:
-            note = f". {AS_ROOT_IN_SANDBOX}" if is_root() else ""
-            return Isolation(SANDBOXED, f"{tried.program} works{note}")
-        if wish == "require" or not tried.is_certain:
-            return Isolation(None, tried.reason)
-        return plain_isolation(tried.reason)
-
-    def pending_looks(self, records: Path) -> int:
-        return pending_looks(records)
+def runner(
+    wish: Wish, *, settings: HasExtras | None = None, closed: Collection[Path] = (), **control: Any
+) -> OwnRunner:
+    """Return the runner for a setting: bubblewrap, or plain control; what runs did is looked at in both."""
+    plain = WatchedRunner(**control)
+    if wish == "off":
+        return plain
+    network = SandboxSettings.of(settings).network if settings else ()
+    sandboxed = BwrapRunner(network=network, closed=closed, **control)
+    return sandboxed if wish == "require" else AutoRunner(sandboxed, plain)
 
 
-SANDBOX: Final = BwrapSandbox()
+def isolation(wish: Wish, path: str | None = None, workspace: Path | None = None) -> Isolation:
+    """Return what a setting means here. Runs the sandbox once."""
+    if wish == "off":
+        return plain_isolation(NOT_CHOSEN)
+    tried = probe(path, workspace)
+    if tried.program:
+        note = f". {AS_ROOT_IN_SANDBOX}" if is_root() else ""
+        return Isolation(SANDBOXED, f"{tried.program} works{note}")
+    if wish == "require" or not tried.is_certain:
+        return Isolation(None, tried.reason)
+    return plain_isolation(tried.reason)
+
+
+def pending_looks(records: Path) -> int:
+    """Return how many runs were cut off with their agent, while nobody has looked at what they made."""
+    return sum(UnfinishedRuns(lambda: records, level).pending() for level in (CONTROLLED, SANDBOXED))
 
 
 @dataclass(frozen=True)

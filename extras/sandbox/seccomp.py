@@ -148,13 +148,9 @@ LOAD, IS, AT_LEAST, HAS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT = 0, 4, 16
 
 
-class Opcode(NamedTuple):
-    """One instruction: after a comparison, how many are skipped where it holds, and where not."""
-
-    code: int
-    value: int
-    skipped: int = 0
-    skipped_else: int = 0
+def _opcode(code: int, value: int, skipped: int = 0, skipped_else: int = 0) -> bytes:
+    """Return one instruction: after a comparison, how many are skipped where it holds, and where not."""
+    return struct.pack("<HBBI", code, skipped, skipped_else, value)
 
 
 @cache
@@ -165,40 +161,38 @@ def seccomp_program(machine: str) -> bytes:
     column = 1 + list(ARCHITECTURES).index(machine)
     numbers = {words[0]: words[column] for words in map(str.split, CALLS.split(","))}
     steps = [
-        *(Opcode(LOAD, ARCHITECTURE_AT), Opcode(IS, ARCHITECTURES[machine], 1), Opcode(RETURN, KILL)),
-        *(Opcode(LOAD, NUMBER_AT), Opcode(AT_LEAST, X32, 0, 1), Opcode(RETURN, ERROR | ENOSYS)),
+        *(_opcode(LOAD, ARCHITECTURE_AT), _opcode(IS, ARCHITECTURES[machine], 1), _opcode(RETURN, KILL)),
+        *(_opcode(LOAD, NUMBER_AT), _opcode(AT_LEAST, X32, 0, 1), _opcode(RETURN, ERROR | ENOSYS)),
     ]
     for rule in RULES:
         steps += _steps(rule, [int(numbers[call]) for call in rule.calls if numbers[call] != "-"])
-    steps.append(Opcode(RETURN, ALLOW))
-    return b"".join(
-        struct.pack("<HBBI", step.code, step.skipped, step.skipped_else, step.value) for step in steps
-    )
+    steps.append(_opcode(RETURN, ALLOW))
+    return b"".join(steps)
 
 
-def _steps(rule: DeniedCalls, numbers: list[int]) -> list[Opcode]:
+def _steps(rule: DeniedCalls, numbers: list[int]) -> list[bytes]:
     """Return the part for a rule: what does not match leaves it at its end, with the number loaded."""
     if not numbers:
         return []
-    steps = [Opcode(RETURN, ERROR | rule.error)]
+    steps = [_opcode(RETURN, ERROR | rule.error)]
     if rule.conditions:
-        steps += [Opcode(LOAD, NUMBER_AT)]
+        steps += [_opcode(LOAD, NUMBER_AT)]
     for condition in reversed(rule.conditions):
         steps = [*_comparison(condition, len(steps) - 1), *steps]
     return [*_one_of(numbers, len(steps)), *steps]
 
 
-def _comparison(condition: Condition, to_end: int) -> Iterator[Opcode]:
-    yield Opcode(LOAD, ARGUMENTS_AT + 8 * condition.argument + 4 * condition.upper)
+def _comparison(condition: Condition, to_end: int) -> Iterator[bytes]:
+    yield _opcode(LOAD, ARGUMENTS_AT + 8 * condition.argument + 4 * condition.upper)
     if condition.kind == "has":
-        yield Opcode(HAS, condition.values[0], 0, to_end)
+        yield _opcode(HAS, condition.values[0], 0, to_end)
     elif condition.kind == "is":
         yield from _one_of(condition.values, to_end)
     else:
         for left, value in zip(range(len(condition.values) - 1, -1, -1), condition.values, strict=True):
-            yield Opcode(IS, value, left + to_end)
+            yield _opcode(IS, value, left + to_end)
 
 
-def _one_of(values: tuple[int, ...] | list[int], to_end: int) -> list[Opcode]:
+def _one_of(values: tuple[int, ...] | list[int], to_end: int) -> list[bytes]:
     last = len(values) - 1
-    return [Opcode(IS, value, last - at, to_end if at == last else 0) for at, value in enumerate(values)]
+    return [_opcode(IS, value, last - at, to_end if at == last else 0) for at, value in enumerate(values)]

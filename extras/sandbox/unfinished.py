@@ -19,7 +19,6 @@ from skills_agent.sandbox.protected_files import Findings, ProtectedFile
 from skills_agent.sandbox.watch import Watch
 from skills_agent.skills import posix
 from skills_agent.skills.errors import SkillsAgentError
-from skills_agent.skills.scripts.runner import CONTROLLED, SANDBOXED
 
 logger = logging.getLogger(__name__)
 
@@ -100,11 +99,6 @@ class UnfinishedRuns:
         if self._folder is None:
             raise LookupError
         return self._folder()
-
-
-def pending_looks(records: Path) -> int:
-    """Return how many runs were cut off with their agent, while nobody has looked at what they made."""
-    return sum(UnfinishedRuns(lambda: records, level).pending() for level in (CONTROLLED, SANDBOXED))
 
 
 def _read(text: bytes, beat: int) -> CutOff:

@@ -7,5 +7,5 @@ from skills_agent.graph.hooks import Extra
 EXTRA: Final = Extra(
     name="server",
     settings="skills_agent.server.settings:ServerSettings",
-    database="skills_agent.server.postgres:PostgreSQL",
+    database="skills_agent.server.postgres",
 )

@@ -1,4 +1,4 @@
-"""Threads of the command line in PostgreSQL, and what the core asks PostgreSQL for."""
+"""Threads of the command line in PostgreSQL, and what the core asks it for: the names of `Postgres`."""
 
 import logging
 import re
@@ -13,7 +13,7 @@ from skills_agent.graph.serialisation import strict
 from skills_agent.graph.threads.errors import DatabaseError
 from skills_agent.graph.threads.opened import Database
 from skills_agent.server.postgres_journal import PostgresJournal, has_psycopg, make_once
-from skills_agent.server.postgres_locks import PostgresLocks, conninfo_of
+from skills_agent.server.postgres_locks import PostgresLocks
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _CONNECT_SECONDS: Final = 10
 _MAX_CONNECTIONS: Final = 4
+is_usable = has_psycopg
+journal = PostgresJournal
+locks = PostgresLocks
 _SECRETS: Final = frozenset({"password", "sslpassword", "oauth_client_secret"})
 
 
@@ -115,14 +118,3 @@ def _cause(error: Exception, dsn: str) -> str:
             text = text.replace(str(secret), "***")
     hint = " A password can come from PGPASSWORD or ~/.pgpass." if "password" in text else ""
     return f"{text}{hint}"
-
-
-class PostgreSQL:
-    """Threads, journal and locks in PostgreSQL: the hook `database`."""
-
-    open = staticmethod(open_postgres)
-    without_password = staticmethod(without_password)
-    is_usable = staticmethod(has_psycopg)
-    conninfo_of = staticmethod(conninfo_of)
-    journal = PostgresJournal
-    locks = PostgresLocks

@@ -8,5 +8,5 @@ EXTRA: Final = Extra(
     name="shell",
     tools="skills_agent.shell.tools:shell_tools",
     events="skills_agent.shell.events:EVENTS",
-    lines="skills_agent.shell.lines:LINES",
+    lines="skills_agent.shell.lines",
 )

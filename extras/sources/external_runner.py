@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from threading import BoundedSemaphore
-from typing import ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from skills_agent.skills.errors import InterpreterMissingError, ScriptError
 from skills_agent.skills.scripts.environment import FIXED, secrets_of
@@ -38,17 +38,11 @@ PATIENCE: Final = 10
 """Seconds beyond the script's own limit that a backend may take."""
 
 
-class CommandOutput(Protocol):
-    """The answer of a backend."""
-
-    @property
-    def output(self) -> str: ...
-
-
 class CommandBackend(Protocol):
     """Something that carries out a shell command."""
 
-    def execute(self, command: str, *, timeout: int | None = None) -> CommandOutput: ...
+    def execute(self, command: str, *, timeout: int | None = None) -> Any:
+        """Return an answer with the text that came of it (ExecuteResponse): `output`."""
 
 
 @dataclass(eq=False)
@@ -200,7 +194,7 @@ rm -rf "$own" {stdin if stdin != "/dev/null" else ""}
         return path
 
     def _execute(self, command: str, timeout: float = 60) -> str:
-        return self.backend.execute(command, timeout=int(timeout) + 1).output
+        return str(self.backend.execute(command, timeout=int(timeout) + 1).output)
 
 
 def _packed(folder: Path) -> bytes:

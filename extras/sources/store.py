@@ -10,11 +10,12 @@ import base64
 import binascii
 import errno
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final
 from zlib import crc32
+
+from langgraph.store.base import BaseStore, Item
 
 from skills_agent.skills.errors import PublishError, SourceAddressError
 from skills_agent.skills.sources.directory import DirectorySource
@@ -33,41 +34,12 @@ _PAGE: Final = 500
 """Items of one search: so many that the skills of one user are one answer, which nobody can change midway."""
 
 
-class StoredItem(Protocol):
-    """An item as a store gives it."""
-
-    namespace: Namespace
-    key: str
-    value: dict[str, Any]
-    updated_at: datetime
-
-
-class SkillStore(Protocol):
-    """What is called of a store: the last two methods by `publish` alone."""
-
-    def search(
-        self, namespace_prefix: Namespace, /, *, limit: int = 10, offset: int = 0
-    ) -> Sequence[StoredItem]:
-        """Return items of the namespace and those beneath it."""
-
-    def get(self, namespace: Namespace, key: str) -> StoredItem | None:
-        """Return one item."""
-
-    def put(
-        self, namespace: Namespace, key: str, value: dict[str, Any], index: Literal[False] | None = None
-    ) -> None:
-        """Store one item."""
-
-    def delete(self, namespace: Namespace, key: str) -> None:
-        """Remove one item."""
-
-
 class StoreSource(FetchedSource):
     """The skills of one namespace of a store. Nobody vouches for them unless told: users wrote them."""
 
     def __init__(
         self,
-        store: SkillStore,
+        store: BaseStore,
         namespace: Namespace,
         label: str = "user",
         *,
@@ -109,7 +81,7 @@ class StoreSource(FetchedSource):
         except ValueError as error:
             raise OSError(errno.EINVAL, str(error), key) from error
 
-    def _relative(self, item: StoredItem) -> str | None:
+    def _relative(self, item: Item) -> str | None:
         folders = item.namespace[len(self._namespace) :]
         if not folders:
             return item.key.removeprefix("/")
@@ -118,12 +90,12 @@ class StoreSource(FetchedSource):
         return None if item.key.startswith("/") else "/".join((*folders, item.key))
 
 
-def source_of_user(store: SkillStore, user_id: str, label: str) -> StoreSource:
+def source_of_user(store: BaseStore, user_id: str, label: str) -> StoreSource:
     """Return a caller's own skills in a store. Raises SourceAddressError for a user id that cannot be one."""
     return StoreSource(store, user_namespace(user_id), label=label)
 
 
-def publish(store: SkillStore, namespace: Namespace, folder: Path) -> tuple[str, ...]:
+def publish(store: BaseStore, namespace: Namespace, folder: Path) -> tuple[str, ...]:
     """Put a skill folder into a store, in place of what was there of it; return the keys.
 
     SKILL.md is written last of the new files, so that nobody finds a skill before its scripts. Skills in
@@ -185,7 +157,7 @@ def content_of(value: Mapping[str, Any]) -> bytes:
         raise ValueError("its content is no base64") from error
 
 
-def _items(store: SkillStore, namespace: Namespace, most: int) -> Iterator[StoredItem]:
+def _items(store: BaseStore, namespace: Namespace, most: int) -> Iterator[Item]:
     """Yield the items of a namespace, and no others: there were stores whose `a` matched `ab` too."""
     for offset in range(0, most, _PAGE):
         limit = min(_PAGE, most - offset)

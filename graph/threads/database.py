@@ -119,7 +119,7 @@ def open_database(settings: Settings, *, create: bool = True) -> Iterator[Databa
     path = state_folder(settings) / FILE
     opening: AbstractContextManager[Database]
     if settings.database:
-        opening = postgres().open(settings.database)
+        opening = postgres().open_postgres(settings.database)
     elif create or path.is_file():
         opening = _open_file(make_state_folder(settings) / FILE, to_write=create)
     else:

@@ -25,7 +25,7 @@ class Database(NamedTuple):
 class Postgres(Protocol):
     """What an extra brings to keep threads in PostgreSQL."""
 
-    def open(self, dsn: str, /) -> AbstractContextManager[Database]:
+    def open_postgres(self, dsn: str, /) -> AbstractContextManager[Database]:
         """Open the threads, making the tables where there are none. Raises DatabaseError."""
 
     def without_password(self, dsn: str, /) -> str:

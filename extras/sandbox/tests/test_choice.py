@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.sandbox import bwrap
+from skills_agent.sandbox import bwrap, choice
 from skills_agent.sandbox.bwrap import probe
-from skills_agent.sandbox.choice import SANDBOX
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts import environment
 from skills_agent.skills.scripts.choice import Isolation, OwnRunner, Wish
@@ -41,7 +40,7 @@ def broken(tmp_path: Path) -> str:
 
 
 def runner_for(sandbox: Wish, request: ScriptRequest, path: str) -> OwnRunner:
-    return SANDBOX.runner(sandbox, workspace=request.workdir, environment={"PATH": path})
+    return choice.runner(sandbox, workspace=request.workdir, environment={"PATH": path})
 
 
 def test_a_sandbox_that_works_is_used(request_here: ScriptRequest) -> None:
@@ -99,19 +98,19 @@ def test_a_sandbox_that_nobody_could_try_is_not_one_that_does_not_work(
         for ask in (runner.run, runner.preflight):
             with pytest.raises(ScriptError, match=f"not known, for bubblewrap {told}"):
                 ask(request_here)
-        assert SANDBOX.isolation(sandbox, broken).level is None
+        assert choice.isolation(sandbox, broken).level is None
     program.write_text(refusal)
-    assert "No permissions" in SANDBOX.isolation(sandbox, broken).reason
+    assert "No permissions" in choice.isolation(sandbox, broken).reason
 
 
 @pytest.mark.parametrize(
     ("sandbox", "level"), [("auto", "controlled"), ("require", None), ("off", "controlled")]
 )
 def test_a_doctor_can_say_what_a_setting_comes_to(sandbox: Wish, level: str | None, broken: str) -> None:
-    found = SANDBOX.isolation(sandbox, broken)
+    found = choice.isolation(sandbox, broken)
     assert found.level == level
     assert ("No permissions" in found.reason) is (sandbox != "off")
-    assert SANDBOX.isolation("require", "/nowhere") == Isolation(
+    assert choice.isolation("require", "/nowhere") == Isolation(
         None, "bubblewrap is not installed (bwrap is not in PATH)"
     )
 
@@ -121,12 +120,12 @@ def test_root_is_warned_once_a_process_where_no_sandbox_holds_scripts(
     request_here: ScriptRequest, caplog: pytest.LogCaptureFixture
 ) -> None:
     environment.warn_of_root.cache_clear()
-    if SANDBOX.isolation("auto", SYSTEM).level == "bwrap":
+    if choice.isolation("auto", SYSTEM).level == "bwrap":
         runner_for("auto", request_here, SYSTEM).preflight(request_here)
         assert not [each for each in caplog.records if each.name.endswith("environment")]
-        assert "those in the workspace alone" in SANDBOX.isolation("auto", SYSTEM).reason
+        assert "those in the workspace alone" in choice.isolation("auto", SYSTEM).reason
     for _ in range(2):
         runner_for("off", request_here, SYSTEM).run(request_here)
     (record,) = (each for each in caplog.records if each.name.endswith("environment"))
     assert "they can change every file of this machine" in record.message
-    assert "they can change every file of this machine" in SANDBOX.isolation("off", SYSTEM).reason
+    assert "they can change every file of this machine" in choice.isolation("off", SYSTEM).reason

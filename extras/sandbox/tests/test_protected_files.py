@@ -14,7 +14,7 @@ import pytest
 
 import skills_agent.skills as domain
 from extras.sandbox.tests.test_hostile_scripts import NOBODY, PATH, Host, agents, host, link_code, sandboxed
-from skills_agent.sandbox.choice import SANDBOX
+from skills_agent.sandbox import choice
 from skills_agent.sandbox.protected_files import ProtectedFiles
 from skills_agent.sandbox.watch import Watch
 from skills_agent.sandbox.watched import WatchedRunner
@@ -433,9 +433,9 @@ def test_what_a_script_made_while_its_agent_was_killed_is_put_aside_at_the_next_
     repository: Host,
 ) -> None:
     killed_in_a_run(repository)
-    assert [SANDBOX.pending_looks(repository.records) for _ in range(2)] == [1, 1]
+    assert [choice.pending_looks(repository.records) for _ in range(2)] == [1, 1]
     result = repository.run("echo fine")
-    assert SANDBOX.pending_looks(repository.records) == 0
+    assert choice.pending_looks(repository.records) == 0
     assert is_safe(repository)
     assert not (repository.work / ".envrc").exists()
     assert not (repository.work / "src/.git").exists()
@@ -461,7 +461,7 @@ def test_a_run_that_goes_on_is_not_taken_for_one_that_was_cut_off(repository: Ho
     body = "mkdir n; echo evil > n/.envrc; touch made; until [ -e go-on ]; do sleep 0.05; done; echo done"
     with repository.started(body, timeout=PATIENCE) as agent:
         until((repository.work / "made").exists)
-        assert SANDBOX.pending_looks(repository.records) == 0
+        assert choice.pending_looks(repository.records) == 0
         other = repository.run("echo fine")
         assert not any("cut off" in notice for notice in other["notices"])
         (repository.work / "go-on").touch()

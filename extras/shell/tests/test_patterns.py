@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.shell.lines import LINES
+from skills_agent.shell import lines
 from skills_agent.skills.policy.patterns import Call, Grammar, any_permits
 
-GRAMMAR = Grammar(lines=LINES)
+GRAMMAR = Grammar(lines=lines)
 WORDS = st.text(alphabet="git stau-x'\"\\;|&<>()$`\n\t#!{}=~*?[]", max_size=24)
 TRICKS = [
     "git status; rm -rf x", "git status;rm -rf x", "git status && rm x", "git status || rm x",

@@ -3,14 +3,14 @@
 import re
 from pathlib import Path
 
+from skills_agent.shell import lines
 from skills_agent.shell.git_commands import WRITES
-from skills_agent.shell.lines import LINES
 from skills_agent.shell.reading import WRITING_OPTIONS
 from skills_agent.skills.policy.command_patterns import ANY
 from skills_agent.skills.policy.patterns import Entry, Grammar
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
-GRAMMAR = Grammar(lines=LINES)
+GRAMMAR = Grammar(lines=lines)
 
 
 def test_the_patterns_of_the_docs_are_understood_and_reading_ones_write_nothing() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.shell.lines import LINES
+from skills_agent.shell import lines
 from skills_agent.shell.reading import READING
 from skills_agent.skills.policy.patterns import Call, Grammar, Places
 
@@ -23,10 +23,10 @@ def work(tmp_path: Path) -> Path:
 
 def risk(work: Path, command: str, closed: str = "", **args: object) -> str:
     shut = (str(work / closed),) if closed else ()
-    grammar = Grammar(places=Places(str(work), f"/usr/bin:{work}/venv/bin", closed=shut), lines=LINES)
+    grammar = Grammar(places=Places(str(work), f"/usr/bin:{work}/venv/bin", closed=shut), lines=lines)
     call = grammar.call("run_command", {"command": command, **args})
     places = call.places._replace(start=str(work), readable=(str(work.parent / "skill"),))
-    return Call(call.spec, call.args, places=places, lines=LINES).risk
+    return Call(call.spec, call.args, places=places, lines=lines).risk
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_call_of_a_skill_is_asked_about_as_its_packages_may_have_programs_of_t
 
 
 def test_a_script_and_a_call_of_an_unknown_place_keep_their_risk(work: Path) -> None:
-    grammar = Grammar(places=Places(str(work)), lines=LINES)
+    grammar = Grammar(places=Places(str(work)), lines=lines)
     assert grammar.call("run_command", {"command": "ls"}).risk == "run"
     assert grammar.call("run_script", {"skill": "x", "path": "ls"}).risk == "run"
     assert grammar.call("read_file", {"path": "x"}).risk == "read"
