@@ -169,7 +169,7 @@ def _nodes(services: Services) -> dict[str, tuple[Callable[..., Any], Callable[[
     return {
         "discover": (
             discover,
-            lambda: partial(discover, registry=it.registry, requests=it.requests, running=running),
+            lambda: partial(discover, library=it.library, requests=it.requests, running=running),
         ),
         "summarize": (summarize, lambda: partial(summarize, requests=it.requests)),
         "select": (

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import Runtime
 
 from skills_agent.graph.audit.log import RunLog
@@ -131,9 +130,9 @@ class Services:
         registry = make_registry(self.settings, self.host.sources, self.host.embeddings, servers)
         return Library(registry, first("own_skills"))
 
-    def registry(self, runtime: Runtime[Context] | ToolRuntime[Any, Any], *, look: bool = False) -> Registry:
+    def registry(self, runtime: Runtime[Context]) -> Registry:
         """Return the registry of the caller."""
-        return self.library.of(caller_of(runtime), runtime.store, look=look)
+        return self.library.of(caller_of(runtime), runtime.store)
 
     @once
     def models(self) -> Models:

@@ -1,17 +1,36 @@
-"""The nodes of the graph, one file each, and the few files that two of them share."""
+"""The nodes of the graph, one file each, the few files that two of them share, and whom they tell."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
-from langgraph.prebuilt import ToolRuntime
+from langchain_core.messages import ToolCall
 from langgraph.runtime import Runtime
 
 from skills_agent.skills.library.registry import Registry
 from skills_agent.state.context import Context
+from skills_agent.state.schema import CallRequest
+
+RegistryOf = Callable[[Runtime[Context]], Registry]
+"""Returns the registry of the skills that a request may see: the shared ones and the caller's own."""
 
 
-class RegistryOf(Protocol):
-    """Returns the registry of the skills that a request may see: the shared ones and the caller's own."""
+class Observer(Protocol):
+    """Hears of what no update of a node says, so that there is a record whatever becomes of the process."""
 
-    def __call__(self, runtime: Runtime[Context] | ToolRuntime[Any, Any], *, look: bool = False) -> Registry:
-        """Return the registry. With `look`, the caller's own skills are looked for in the store again."""
-        ...
+    def awaits(self, model: str) -> Callable[[int], None]:
+        """Return what notes that the calling node still waits for a model, and for how many seconds."""
+
+    def withdrawn(self, state: Any, message_id: str, reason: str, wait: float | None) -> None:
+        """Note that a reply is not used, of which a part may have been shown.
+
+        `wait` is in seconds, None where it is not asked for again.
+        """
+
+    def starts(self, request: CallRequest, *, is_lasting: bool) -> None:
+        """Note that a call is about to run; `is_lasting` where its thread outlives the process."""
+
+    def answered(self, request: CallRequest, question: str, *, again: bool, message: str) -> None:
+        """Note what a person said about a call whose outcome is unknown."""
+
+    def doubted(self, call: ToolCall, reason: str) -> None:
+        """Note that something was not believed that a client can write."""

@@ -33,7 +33,8 @@ def act(request: CallRequest, runtime: Runtime[Context], *, at: Acting) -> Steps
     """Run one allowed call through LangGraph's ToolNode.
 
     It waits for tools because some exist only as coroutines, as those of MCP servers do. A tool that fails
-    becomes a tool message of status error. Raises ApprovalNeededError and CallRunsError.
+    becomes a tool message of status error. Raises ApprovalNeededError, and SkillsAgentError
+    for a call that still runs.
     """
     state, info = at.state_now(), runtime.execution_info
     judge = Judge.of(at.policy, state, runtime)

@@ -2,19 +2,20 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from langchain_core.messages import AnyMessage
 from langgraph.runtime import Runtime
-from pydantic import AfterValidator, Field, create_model
 
 from skills_agent.nodes.approval_facts import describe_question
 from skills_agent.nodes.effects import JournalEntry
 from skills_agent.nodes.granted import contents_of
 from skills_agent.nodes.interrupts import (
     Answer,
+    Approve,
     Reject,
     action_request,
+    answers,
     make_question,
     put_question,
     unknown_text,
@@ -24,27 +25,12 @@ from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.verdicts import denied, facts_of
 from skills_agent.skills.policy.approval_text import Content, code
-from skills_agent.skills.policy.grants import Scope, grant_fault
+from skills_agent.skills.policy.grants import grant_fault
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.state.context import Context
 from skills_agent.state.records import GrantRecord, VerdictRecord
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import LOAD_SKILL, refusal
-
-
-class GrantWish(Answer):
-    """For which later calls an approval holds, too."""
-
-    scope: Scope
-    pattern: str | None = None
-    """An entry as in `allowed-tools`, with the scope `pattern`."""
-
-
-class Approve(Answer):
-    """Run it as asked."""
-
-    type: Literal["approve"]
-    grant: GrantWish | None = None
 
 
 class Action(Answer):
@@ -77,7 +63,8 @@ def approve(state: AgentState, runtime: Runtime[Context], *, policy: Policy) -> 
         call_id: verdict for call_id, verdict in state["verdicts"].items() if verdict["decision"] == "ask"
     }
     request = make_question([_asked(each, judge) for each in questions.values()], fixed=[LOAD_SKILL])
-    answer = put_question(request, _schema([*questions.values()], judge))
+    check = partial(_check_grants, [*questions.values()], judge)
+    answer = put_question(request, answers(PersonDecision, len(questions), check))
     verdicts = dict(state["verdicts"])
     messages: list[AnyMessage] = []
     grants: dict[str, GrantRecord] = {}
@@ -103,15 +90,6 @@ def _asked(question: VerdictRecord, judge: Judge) -> dict[str, Any]:
         more.append(Content("Measured before this question:", measured))
     description = describe_question(call, facts_of(question), judge.policy, unknown, more)
     return action_request(call, description)
-
-
-def _schema(questions: Sequence[VerdictRecord], judge: Judge) -> type[Any]:
-    decisions = Annotated[
-        list[Annotated[PersonDecision, Field(discriminator="type")]],
-        Field(min_length=len(questions), max_length=len(questions)),
-        AfterValidator(partial(_check_grants, questions, judge)),
-    ]
-    return create_model("HITLResponse", __base__=Answer, decisions=(decisions, ...))
 
 
 def _check_grants(

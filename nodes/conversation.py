@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from itertools import takewhile
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from langchain_core.messages import (
     AIMessage,
@@ -40,19 +40,9 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """What OpenAI takes for the name of who speaks; others do not read it."""
 
 
-class Parted(NamedTuple):
-    """A transcript without the system messages that it begins with."""
-
-    system: str
-    """Their text."""
-    messages: list[AnyMessage]
-
-
-def part_system(messages: Sequence[AnyMessage]) -> Parted:
-    """Return the text of the system messages at the beginning, and the messages after them."""
-    leading = [*takewhile(_is_system, messages)]
-    texts = (str(each.text).strip() for each in leading)
-    return Parted("\n\n".join(filter(None, texts)), list(messages[len(leading) :]))
+def leading_system(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """Return the system messages that a transcript begins with."""
+    return [*takewhile(_is_system, messages)]
 
 
 def conversation(messages: Sequence[AnyMessage], own_name: str = "") -> list[AnyMessage]:

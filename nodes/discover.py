@@ -9,16 +9,16 @@ from langchain_core.messages import AnyMessage, RemoveMessage, ToolMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.effects import tool_messages
 from skills_agent.nodes.interrupts import answer_unknown
 from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.model_call import ModelRequests
 from skills_agent.skills.errors import SkillError, SkillUnreadableError
+from skills_agent.skills.library.callers import Library
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
-from skills_agent.state.context import Context
+from skills_agent.state.context import Context, caller_of
 from skills_agent.state.records import (
     CatalogRecord,
     ChangedSkill,
@@ -60,7 +60,7 @@ def discover(
     state: AgentState,
     runtime: Runtime[Context],
     *,
-    registry: RegistryOf,
+    library: Library,
     requests: ModelRequests,
     running: Invocations,
 ) -> AgentUpdate:
@@ -79,7 +79,7 @@ def discover(
     before = state.get("catalog") or None
     record, unloading = _NO_CATALOG, None
     if context.enable_skills:
-        skills = registry(runtime, look=True)
+        skills = library.of(caller_of(runtime), runtime.store, look=True)
         catalog = skills.refresh()
         record = _catalog_record(state, catalog, skills, requests)
         unloading = unload_command(messages, catalog)

@@ -19,7 +19,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Command
 
 from skills_agent.nodes.cancellation import Cancellation
-from skills_agent.skills.errors import DetailedError, SkillError, SkillsAgentError
+from skills_agent.skills.errors import SkillError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import SkillRef
 
@@ -35,16 +35,6 @@ _THREAD: Final = ""
 """Call id of the entry that says that a journal knows a thread: no call has an empty one."""
 
 _SERDE = JsonPlusSerializer()
-
-
-class CallRunsError(DetailedError, SkillsAgentError):
-    """A call is to run again whose first run has not returned: its run was cancelled. Nothing was run."""
-
-    sentence = (
-        "{tool} still runs: its run was cancelled, and it has not returned yet. It is not started a second "
-        "time beside itself. Go on when it has returned; its result is kept."
-    )
-    tool: str
 
 
 def effect_of(tool: str, args: Mapping[str, Any], place: SkillRef | None, registry: Registry) -> str:

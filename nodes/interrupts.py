@@ -1,16 +1,26 @@
 """The form of a question to a person and of its answer."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeVar, cast
 
 from langchain_core.messages import ToolMessage
 from langgraph.config import get_config
 from langgraph.types import interrupt
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 
 from skills_agent.nodes.effects import JournalEntry
 from skills_agent.skills.policy.approval_text import escape_markdown, is_whole
+from skills_agent.skills.policy.grants import Scope
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.verdict import AnswerRefusedError, UnanswerableError
 
@@ -170,11 +180,36 @@ class Answer(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class GrantWish(Answer):
+    """For which later calls an approval holds, too."""
+
+    scope: Scope
+    pattern: str | None = None
+    """An entry as in `allowed-tools`, with the scope `pattern`."""
+
+
+class Approve(Answer):
+    """Run it as asked."""
+
+    type: Literal["approve"]
+    grant: GrantWish | None = None
+
+
 class Reject(Answer):
     """Do not run it; the message goes to the model."""
 
     type: Literal["reject"]
     message: str = ""
+
+
+def answers(kinds: Any, number: int, check: Callable[[list[Any]], list[Any]]) -> type[Any]:
+    """Return the class of an answer with so many decisions of some kinds; `check` may raise ValueError."""
+    decisions = Annotated[
+        list[Annotated[kinds, Field(discriminator="type")]],
+        Field(min_length=number, max_length=number),
+        AfterValidator(check),
+    ]
+    return create_model("HITLResponse", __base__=Answer, decisions=(decisions, ...))
 
 
 def answer_unknown(call_id: str, entry: JournalEntry, decision: str) -> ToolMessage:

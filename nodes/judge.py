@@ -8,7 +8,7 @@ from typing import Final
 from skills_agent.nodes.effects import effect_of
 from skills_agent.nodes.granted import opened, serving
 from skills_agent.nodes.no_tool import repetition, why_no_tool, why_unloaded
-from skills_agent.nodes.script_programs import missing_programs, program_of
+from skills_agent.nodes.script_programs import level_of, missing_programs
 from skills_agent.nodes.step import Step, words_of_script
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.network.hosts import HostPattern
@@ -177,7 +177,7 @@ class Judge(Step):
 
     def facts(self, call: Call) -> Facts:
         """Return what a person is told who is asked. Raises SkillError for a call that cannot run."""
-        level, untrusted = program_of(self, call).level, self.untrusted(call)
+        level, untrusted = level_of(self, call), self.untrusted(call)
         own = self.loaded.get(call.skill or "")
         others = [name for name in untrusted if own is None or name != own["name"]]
         paths = (

@@ -18,7 +18,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
-from skills_agent.nodes import RegistryOf, prompt
+from skills_agent.nodes import Observer, RegistryOf, prompt
 from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.conversation import as_template_takes, with_words
 from skills_agent.nodes.no_answer import no_answer
@@ -29,7 +29,6 @@ from skills_agent.nodes.reply import (
     MAX_TRIES,
     PAUSE,
     Reply,
-    ReplyObserver,
     ReplyWatch,
     as_arrived,
     is_paused,
@@ -139,7 +138,7 @@ class ModelRequests:
     """Characters of descriptions."""
     left_out: Callable[[Catalog, Context], frozenset[str]]
     """Skills that no prompt shows."""
-    observer: ReplyObserver
+    observer: Observer
     provider_tools: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     """Tools that are bound, and run by the model's provider."""
     system_prompt: Callable[[AgentState], str] = lambda _: ""

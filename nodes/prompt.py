@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall, tool_call
 
-from skills_agent.nodes.conversation import conversation, part_system, with_notes
+from skills_agent.nodes.conversation import conversation, leading_system, with_notes
 from skills_agent.skills.format.instructions import cut, fill_in
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.listing import CatalogListing, shortened
@@ -122,8 +122,9 @@ def render_within(
     the last one. `own_name` is the agent's, in the messages that are its own. `operators` is what the
     operator adds to its instructions.
     """
-    callers, rest = part_system(messages)
-    system = "\n\n".join(filter(None, (operators, callers)))
+    leading = leading_system(messages)
+    rest = messages[len(leading) :]
+    system = "\n\n".join(filter(None, (operators, *(str(each.text).strip() for each in leading))))
     # Parted as it is stored: in the order of the calls, another message may be the last of the summary.
     history = history_of(rest, state.get("summary"))
     transcript = _sendable(in_call_order(history.messages))

@@ -9,7 +9,7 @@ import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -35,14 +35,6 @@ _NEAR: Final = 40
 """Characters of what cannot be parsed that are shown."""
 
 
-class RawCall(NamedTuple):
-    """A tool call as the model wrote it."""
-
-    name: str
-    id: str | None
-    arguments: str
-
-
 class Reply(NamedTuple):
     """A model's message, and the model calls that it took."""
 
@@ -50,16 +42,6 @@ class Reply(NamedTuple):
     calls: int = 1
     usage: UsageMetadata | None = None
     """Tokens of all of them, also of what was not used; None: those of the message."""
-
-
-class ReplyObserver(Protocol):
-    """Hears of long waits, and of replies that are not used: a part of them may have been shown."""
-
-    def awaits(self, model: str) -> Callable[[int], None]:
-        """Return what notes that the calling node still waits for a model, and for how many seconds."""
-
-    def withdrawn(self, state: Any, message_id: str, reason: str, wait: float | None) -> None:
-        """Note that a reply is withdrawn; `wait` is in seconds, None where it is not asked for again."""
 
 
 @dataclass
@@ -157,15 +139,14 @@ class ReplyWatch(BaseCallbackHandler):
         if run.message_id:
             self._failed.append(run.message_id)
 
-    def calls(self) -> list[RawCall]:
+    def calls(self) -> list[ToolCallChunk]:
         """Return the calls that came in pieces, put together as LangChain does it."""
         runs = [
             [AIMessageChunk(content="", tool_call_chunks=[piece]) for piece in run.pieces]
             for run in self._runs.values()
             if run.pieces
         ]
-        calls = [chunk for run in runs for chunk in add_ai_message_chunks(*run).tool_call_chunks]
-        return [RawCall(call["name"] or "", call["id"], call["args"] or "") for call in calls]
+        return [chunk for run in runs for chunk in add_ai_message_chunks(*run).tool_call_chunks]
 
     def _run(self, run_id: UUID) -> _ModelRun:
         return self._runs.setdefault(run_id, _ModelRun())
@@ -191,7 +172,7 @@ def strict_arguments(text: str) -> dict[str, Any]:
     return parsed
 
 
-def with_strict_calls(message: AIMessage, raw: Sequence[RawCall]) -> AIMessage:
+def with_strict_calls(message: AIMessage, raw: Sequence[ToolCallChunk]) -> AIMessage:
     """Return a message in which a call whose text is no strict JSON counts as unreadable.
 
     `raw` are the calls as they were written, as far as that is known.
@@ -200,15 +181,17 @@ def with_strict_calls(message: AIMessage, raw: Sequence[RawCall]) -> AIMessage:
         return message
     left, valid, invalid = list(raw), list[ToolCall](), list(message.invalid_tool_calls)
     for call in message.tool_calls:
-        written = next((each for each in left if (each.name, each.id) == (call["name"], call["id"])), None)
+        name, call_id = call["name"], call["id"]
+        written = next((each for each in left if ((each["name"] or ""), each["id"]) == (name, call_id)), None)
         if written is None:  # The provider gave an object, not a text.
             valid.append(call)
             continue
         left.remove(written)
+        text = written["args"] or ""
         try:
-            valid.append({**call, "args": strict_arguments(written.arguments)})
+            valid.append({**call, "args": strict_arguments(text)})
         except ValueError as error:
-            invalid.append(_unreadable(call, written.arguments, str(error)))
+            invalid.append(_unreadable(call, text, str(error)))
     return message.model_copy(update={"tool_calls": valid, "invalid_tool_calls": invalid})
 
 

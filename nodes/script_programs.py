@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import NamedTuple
 
 from skills_agent.nodes.step import Step
 from skills_agent.nodes.verdicts import denied, with_facts
@@ -10,32 +9,26 @@ from skills_agent.skills.errors import PackagesMissingError, SkillError
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.scripts.request import of_skill, script_request
 from skills_agent.skills.scripts.runner import ScriptRequest
+from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import count
 from skills_agent.state.records import VerdictRecord
 
 
-class Program(NamedTuple):
-    """What a call would run."""
+def level_of(step: Step, call: Call) -> str:
+    """Return how isolated the program of a call would be; empty where it runs none.
 
-    level: str = ""
-    """How isolated it would be; empty where it is none."""
-    fault: str = ""
-    """Why it surely fails with the packages that are here."""
-
-
-def program_of(step: Step, call: Call) -> Program:
-    """Return the program of a call. Raises SkillError for one that cannot run, and that no package helps."""
-    request, skill, means, fault = _request(step, call), step.skill_of(call), step.policy.means, ""
+    Raises SkillError for one that cannot run, and that no package helps.
+    """
+    request, skill, means = _request(step, call), step.skill_of(call), step.policy.means
     if request is None:
-        return Program()
+        return ""
     if skill and call.spec.counts_as == "script":
         try:
             request = means.machine.equip(request, step.registry.needs(skill))
-        except PackagesMissingError as error:
+        except PackagesMissingError:
             if not _lacking(step, call):
-                raise
-            fault = str(error)  # the question offers to install them
-    return Program(means.runner.preflight(replace(request, hosts=call.hosts)), fault)
+                raise  # else the question offers to install them
+    return means.runner.preflight(replace(request, hosts=call.hosts))
 
 
 def _request(step: Step, call: Call) -> ScriptRequest | None:
@@ -84,10 +77,21 @@ def with_packages(record: VerdictRecord, call: Call, step: Step) -> VerdictRecor
     try:
         prepared = step.policy.means.machine.prepare(step.registry.needs(skill), kinds)
     except SkillError as error:
-        if fault := program_of(step, call).fault:
+        if fault := _fault(step, call, skill):
             return denied(record, "error", {"fault": f"{fault} {error}"})
         return with_facts(record, {"no_packages": str(error)})
     facts = {"installs": [count(prepared.number, "package"), skill.name]}
     if prepared.notes:
         facts["left_out"] = [" ".join(prepared.notes)]
     return VerdictRecord(**{**with_facts(record, facts), "install": prepared.install})
+
+
+def _fault(step: Step, call: Call, skill: SkillRef) -> str:
+    """Return why a script surely fails with the packages that are here; empty where it may not."""
+    request = _request(step, call)
+    try:
+        if request and call.spec.counts_as == "script":
+            step.policy.means.machine.equip(request, step.registry.needs(skill))
+    except PackagesMissingError as error:
+        return str(error)
+    return ""

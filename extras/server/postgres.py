@@ -12,18 +12,19 @@ from skills_agent.graph.langgraph_inside import has_current_tables
 from skills_agent.graph.serialisation import strict
 from skills_agent.graph.threads.errors import DatabaseError
 from skills_agent.graph.threads.opened import Database
-from skills_agent.server.postgres_journal import PostgresJournal, has_psycopg, make_once
-from skills_agent.server.postgres_locks import PostgresLocks
+from skills_agent.server.postgres_journal import PostgresJournal, is_usable, make_once
+from skills_agent.server.postgres_locks import PostgresLocks, conninfo_of
 
 if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.rows import DictRow
 
-_CONNECT_SECONDS: Final = 10
-_MAX_CONNECTIONS: Final = 4
-is_usable = has_psycopg
+__all__ = ["conninfo_of", "is_usable", "journal", "locks", "open_postgres", "without_password"]
+
 journal = PostgresJournal
 locks = PostgresLocks
+_CONNECT_SECONDS: Final = 10
+_MAX_CONNECTIONS: Final = 4
 _SECRETS: Final = frozenset({"password", "sslpassword", "oauth_client_secret"})
 
 

@@ -116,7 +116,7 @@ class PostgresJournal(SearchedJournal):
             return cursor.fetchall() if cursor.description else []
 
 
-def has_psycopg() -> bool:
+def is_usable() -> bool:
     """Return whether PostgreSQL can be used, with a warning in the log where its package is missing."""
     if not find_spec("psycopg"):
         logger.warning(

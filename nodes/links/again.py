@@ -3,19 +3,19 @@
 import logging
 from contextlib import suppress
 from dataclasses import replace
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final
 
 from langchain_core.messages import ToolMessage
-from pydantic import Field
 
 from skills_agent.nodes.approval_facts import describe_question
 from skills_agent.nodes.effects import JournalEntry
 from skills_agent.nodes.interrupts import (
     UNKNOWN,
-    Answer,
+    Approve,
     Reject,
     action_request,
     answer_unknown,
+    answers,
     make_question,
     put_question,
     with_words,
@@ -32,18 +32,6 @@ logger = logging.getLogger(__name__)
 _LONGEST_FINDING: Final = 10_000
 """Characters of what a tool says of a call that was cut off."""
 _BY_A_PERSON: Final = "A person had it run again"
-
-
-class RunAgain(Answer):
-    """Run a call again whose outcome is unknown."""
-
-    type: Literal["approve"]
-
-
-class OutcomeUnknownResponse(Answer):
-    """What a person says about a call whose outcome is unknown."""
-
-    decisions: tuple[Annotated[RunAgain | Reject, Field(discriminator="type")]]
 
 
 def again(attempt: Attempt, rest: Rest) -> Steps[Any]:
@@ -69,7 +57,7 @@ def again(attempt: Attempt, rest: Rest) -> Steps[Any]:
         raise ApprovalNeededError(attempt.name, entry.description)
     else:
         decision = _ask(attempt, entry)
-        message, is_repeated = getattr(decision, "message", ""), isinstance(decision, RunAgain)
+        message, is_repeated = getattr(decision, "message", ""), isinstance(decision, Approve)
         at.observer.answered(attempt.request, entry.description, again=is_repeated, message=message)
         if not is_repeated:
             said = with_words("A person decided not to run it again", message)
@@ -80,7 +68,7 @@ def again(attempt: Attempt, rest: Rest) -> Steps[Any]:
     return (yield from rest(attempt))
 
 
-def _ask(attempt: Attempt, entry: JournalEntry) -> RunAgain | Reject:
+def _ask(attempt: Attempt, entry: JournalEntry) -> Approve | Reject:
     # What the tool itself asked in this attempt, and what was asked about earlier ones, comes before.
     attempt.at.skip_answers(entry.attempt)
     facts: Facts = {}
@@ -91,7 +79,17 @@ def _ask(attempt: Attempt, entry: JournalEntry) -> RunAgain | Reject:
         call, {**facts, "again": True}, attempt.at.policy, unknown=entry.description
     )
     request = {**action_request(call, description), UNKNOWN: entry.as_json}
-    return put_question(make_question([request], fixed=[attempt.name]), OutcomeUnknownResponse).decisions[0]
+    schema = answers(Approve | Reject, 1, _check_alone)
+    decision: Approve | Reject = put_question(
+        make_question([request], fixed=[attempt.name]), schema
+    ).decisions[0]
+    return decision
+
+
+def _check_alone(decisions: list[Approve | Reject]) -> list[Approve | Reject]:
+    if any(isinstance(each, Approve) and each.grant for each in decisions):
+        raise ValueError("an approval of a call that was cut off holds for one attempt: leave out grant")
+    return decisions
 
 
 def _is_answered(attempt: Attempt, entry: JournalEntry) -> bool:

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from langchain_core.messages import AnyMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 
+from skills_agent.nodes import Observer
 from skills_agent.nodes.effects import Invocation, JournalEntry, tool_messages
 from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.judge import Judge
@@ -44,19 +45,6 @@ class NotRun(Exception):  # noqa: N818 - how a link ends the chain, and no fault
         self.messages: list[AnyMessage] = [message] if message else []
 
 
-class CallObserver(Protocol):
-    """Gets a call before it does anything, so that there is a record whatever becomes of the process."""
-
-    def starts(self, request: CallRequest, *, is_lasting: bool) -> None:
-        """Note that a call is about to run; `is_lasting` where its thread outlives the process."""
-
-    def answered(self, request: CallRequest, question: str, *, again: bool, message: str) -> None:
-        """Note what a person said about a call whose outcome is unknown."""
-
-    def doubted(self, call: ToolCall, reason: str) -> None:
-        """Note that something was not believed that a client can write."""
-
-
 @dataclass(frozen=True)
 class Acting:
     """What the links work with."""
@@ -71,7 +59,7 @@ class Acting:
     """Names of these. The agent's own tools bound what they return themselves."""
     stored_size: Callable[[Any], int | None]
     """Returns the bytes of a value as it is stored; None for one that cannot be stored, or read again."""
-    observer: CallObserver
+    observer: Observer
     state_now: Callable[[], AgentState]
     skip_answers: Callable[[int], None]
     """Makes the next question of this task its n-th, counted from 0; answers to earlier ones go by."""

@@ -3,9 +3,10 @@
 from dataclasses import replace
 from typing import Any, Final
 
-from skills_agent.nodes.effects import CallRunsError, Invocation, JournalEntry, tool_messages
+from skills_agent.nodes.effects import Invocation, JournalEntry, tool_messages
 from skills_agent.nodes.links.attempt import Attempt, Rest, with_note
 from skills_agent.nodes.two_paths import Steps
+from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.state.transcript import alike_calls
 
 _STILL_RUNS: Final = (
@@ -13,11 +14,16 @@ _STILL_RUNS: Final = (
     "Go on without it, or call it when that one has returned."
 )
 
+_RUNS: Final = (
+    "{} still runs: its run was cancelled, and it has not returned yet. It is not started a second time "
+    "beside itself. Go on when it has returned; its result is kept."
+)
+
 
 def recalled(attempt: Attempt, rest: Rest) -> Steps[Any]:
     """Take what the journal has of the effect: a result in its place, or that its outcome is unknown.
 
-    Raises CallRunsError where the call itself still runs, in a run that was cancelled.
+    Raises SkillsAgentError where the call itself still runs, in a run that was cancelled.
     """
     invocation, running = attempt.invocation, attempt.at.running
     if invocation is None:
@@ -36,7 +42,7 @@ def recalled(attempt: Attempt, rest: Rest) -> Steps[Any]:
             raise attempt.refused(_STILL_RUNS)
         if entry and entry.is_unknown and entry.attempt_key in effects:
             if entry.call_id == attempt.id:
-                raise CallRunsError(attempt.name)
+                raise SkillsAgentError(_RUNS.format(attempt.name), code="call-runs")
             raise attempt.refused(_STILL_RUNS)
         if entry and entry.status != "paused":
             # What a turn has ended with runs again only where somebody went back to an earlier step.

@@ -4,6 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from skills_agent.graph.hooks import first
+from skills_agent.graph.needs import NeedsHook
+from skills_agent.graph.threads.opened import Postgres
+from skills_agent.skills.policy.command_lines import CommandLines
+from skills_agent.skills.scripts.choice import Sandbox
 from tests.graph.cli.command_line import CommandLine
 
 EXTRA = """\
@@ -66,3 +71,15 @@ def test_an_extra_that_cannot_be_imported_is_one_line(cli: CommandLine, tmp_path
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("error: The extra weather is installed and cannot be used: No module named")
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "protocol"),
+    [("runner", Sandbox), ("lines", CommandLines), ("needs", NeedsHook), ("database", Postgres)],
+)
+def test_a_module_that_an_extra_brings_has_the_names_of_its_protocol(name: str, protocol: type) -> None:
+    brought = first(name)
+    if brought is None:
+        pytest.skip("the extra is not installed")
+    names = {*dir(protocol), *vars(protocol).get("__annotations__", ())}
+    assert {each for each in names if each[0] != "_"} <= {*dir(brought)}

@@ -20,7 +20,7 @@ from langgraph.graph import END, START, StateGraph
 
 from skills_agent.graph import ThreadBusyError, build_graph
 from skills_agent.nodes import cancellation
-from skills_agent.nodes.effects import CallRunsError
+from skills_agent.skills.errors import SkillsAgentError
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 from tests.stubborn import processes_with, stubborn_script
@@ -363,7 +363,7 @@ async def test_a_tool_that_does_not_return_is_unknown_and_never_started_beside_i
 ) -> None:
     await give_up(slow_agent, slow, monkeypatch)
     async with asyncio.timeout(QUICKLY):  # The tool itself is not waited for.
-        with pytest.raises(CallRunsError):
+        with pytest.raises(SkillsAgentError, match="still runs"):
             await slow_agent.graph.ainvoke(None, slow_agent.config)
     await let_return(slow_agent, slow)
     result = await slow_agent.graph.ainvoke(None, slow_agent.config)
