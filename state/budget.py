@@ -6,7 +6,6 @@ Imports no LangGraph: the settings have these limits, too.
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
@@ -52,22 +51,9 @@ STEPS_OF_A_ROUND = 8
 
 
 def counts_of_turn(state: Mapping[str, Any]) -> Counts:
-    """Return what this turn spent so far; zeros before the first update.
-
-    A client can write the channel `usage`: what the transcript shows counts at least.
-    """
+    """Return what this turn spent so far; zeros before the first update."""
     usage = (state.get("usage") or {}).get("this_turn", {})
-    turn = [*takewhile(lambda each: each.type != "human", reversed(state.get("messages") or ()))]
-    results = [
-        each.name
-        for each in turn
-        if each.type == "tool" and each.name != "load_skill" and not (each.id or "").startswith("refused-")
-    ]
-    replies = sum(each.type == "ai" and not each.additional_kwargs.get("skills_agent") for each in turn)
-    seen = {"model_calls": replies, "tool_calls": len(results), "script_runs": results.count("run_script")}
-    return cast(
-        "Counts", {name: max(usage.get(name, 0), seen.get(name, 0)) for name in Counts.__annotations__}
-    )
+    return cast("Counts", {**dict.fromkeys(Counts.__annotations__, 0), **usage})
 
 
 def spent_on_calls(limits: Limits, tool_calls: int, script_runs: int) -> str | None:

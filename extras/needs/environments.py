@@ -9,10 +9,9 @@ where a skill needs something else, a person is asked again.
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Final, NamedTuple, get_args
@@ -36,6 +35,7 @@ from skills_agent.skills.trees import remove_tree
 COMPLETE: Final = "complete"
 """The file that an environment gets when all of it is there."""
 KINDS: Final[tuple[PackageKind, ...]] = get_args(PackageKind)
+_MAKERS: Final = {"python": python_packages, "node": node_packages}
 
 
 class WantedEnvironment(NamedTuple):
@@ -78,24 +78,13 @@ def _wanted_of_node(needs: Sequence[Need], more: Iterable[str]) -> WantedEnviron
 
 
 @dataclass(frozen=True, kw_only=True)
-class Environments:
+class Environments(PackageTools):
     """The environments beneath one folder of a user, and which needs each of them is approved for."""
-
-    folder: Path
-    """Nobody else may write in it."""
-    environment: Mapping[str, str]
-    """Of the agent: it says where packages come from, and how uv and npm are found."""
-    workspace: Path | None = None
-    """No program is taken from it, and no setting of uv."""
 
     @property
     def approvals(self) -> Path:
         """Return the folder of what persons approved."""
         return self.folder / "approved"
-
-    @cached_property
-    def _tools(self) -> PackageTools:
-        return PackageTools(folder=self.folder, environment=self.environment, workspace=self.workspace)
 
     def of(self, needs: Iterable[Need], kind: PackageKind) -> Path | None:
         """Return the environment that a person approved for exactly these needs; None without one."""
@@ -114,11 +103,7 @@ class Environments:
         seconds: float = RESOLVE_SECONDS,
     ) -> Resolved:
         """Return the list that meets these requirements. Raises InstallError."""
-        if kind == "node":
-            text = node_packages.resolve(self._tools, requirements, seconds=seconds)
-        else:
-            text = python_packages.resolve(self._tools, requirements, seconds=seconds)
-        return Resolved(kind, text)
+        return Resolved(kind, _MAKERS[kind].resolve(self, requirements, seconds=seconds))
 
     def install(self, resolved: Resolved) -> Path:
         """Return the environment with exactly these packages; it is made if it is not there.
@@ -130,10 +115,7 @@ class Environments:
             if (place / COMPLETE).is_file():
                 return place
             remove_tree(place)
-            if resolved.kind == "node":
-                node_packages.install(self._tools, resolved.text, place)
-            else:
-                python_packages.install(self._tools, resolved.text, place)
+            _MAKERS[resolved.kind].install(self, resolved.text, place)
             (place / COMPLETE).touch()
         return place
 

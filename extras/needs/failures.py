@@ -10,8 +10,8 @@ from msgspec import structs
 from skills_agent.needs.declared import need_of
 from skills_agent.needs.instructions import packages_installed
 from skills_agent.needs.known_names import DISTRIBUTIONS, is_known
-from skills_agent.needs.machine_state import OwnMachine, install_command, own_module
-from skills_agent.skills.machine import Diagnosis
+from skills_agent.needs.machine_state import install_command, own_module
+from skills_agent.skills.machine import Diagnosis, Machine
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from skills_agent.skills.skill import LEARNED, Need, SkillRef
 
@@ -35,7 +35,7 @@ def diagnosed(
     result: ScriptResult,
     request: ScriptRequest,
     skill: SkillRef | None,
-    machine: OwnMachine | None,
+    machine: Machine | None,
     loaded: Iterable[str],
 ) -> Diagnosis:
     """Return a result with what brings what a failed run lacked; `machine` is None where it ran elsewhere.
@@ -83,7 +83,7 @@ def _brings(request: ScriptRequest) -> str:
     return f"A person can bring what {request.skill} needs: {command}"
 
 
-def _programs(text: str, machine: OwnMachine) -> Iterator[str]:
+def _programs(text: str, machine: Machine) -> Iterator[str]:
     """Say what brings the program that an output misses."""
     names = [next(filter(None, match.groups())) for match in _NO_PROGRAM.finditer(text)][-1:]
     needs = [need for name in names if (need := need_of("program", name, LEARNED))]

@@ -1,43 +1,20 @@
-"""Which of a skill's needs this machine does not meet now, and what would bring them."""
+"""What is installed on this machine, and how people are told of what is not."""
 
 import shlex
 import site
-import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.machinery import PathFinder
 from importlib.metadata import DistributionFinder, MetadataPathFinder
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from skills_agent.needs.environments import KINDS, Environments, wanted
-from skills_agent.needs.imports import certain_sources, imports_of
-from skills_agent.needs.known_names import DISTRIBUTIONS, FROM_NPM, FROM_PYPI, PROGRAMS, is_known
-from skills_agent.needs.packages import PackageKind
-from skills_agent.needs.python_packages import packages_in
-from skills_agent.skills.errors import PackagesMissingError
 from skills_agent.skills.machine import Missing
-from skills_agent.skills.scripts.environment import FIXED, inherited_variables, secrets_of
-from skills_agent.skills.scripts.interpreter import (
-    OWN_PYTHON,
-    OWN_VERSION,
-    is_met,
-    python_meeting,
-    python_required,
-)
-from skills_agent.skills.scripts.programs import find_program, global_modules
-from skills_agent.skills.scripts.runner import NODE_MODULES, ScriptRequest
-from skills_agent.skills.skill import Need, NeedKind, SkillRef
-from skills_agent.skills.text import one_line
+from skills_agent.skills.scripts.interpreter import is_met
+from skills_agent.skills.skill import Need, NeedKind
 
-OWN_VARIABLES: Final = frozenset({*FIXED, "HOME", "TMPDIR", "PATH", "LANG"})
-"""What every script gets."""
 CONFIGURED: Final = "configured"
 """Label of the folders that settings or a command line name."""
-MAX_FAULT: Final = 200
-"""Characters of why a server cannot be reached."""
 MAX_NAMED: Final = 8
 """Names in a sentence."""
 NOUNS: Final[Mapping[NeedKind, tuple[str, str]]] = {
@@ -48,171 +25,6 @@ NOUNS: Final[Mapping[NeedKind, tuple[str, str]]] = {
     "server": ("MCP server", "MCP servers"),
 }
 """What is looked for here, as people call one and several. Of the rest, only its author can tell."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class OwnMachine:
-    """This machine, as the scripts of skills find it."""
-
-    environment: Mapping[str, str]
-    """Of the agent."""
-    workspace: Path | None = None
-    """Programs are not looked for in it."""
-    secrets: Mapping[str, Collection[str]]
-    """Variables that the operator grants, by skill."""
-    servers: Collection[str] = ()
-    """Names of the MCP servers that are configured."""
-    unreachable: Callable[[], Mapping[str, str]] = dict
-    """Returns which of these cannot be reached as far as is known now, and why."""
-    environments: Environments | None = None
-    """What a person approved for needs of Python packages."""
-
-    def missing(
-        self, needs: Sequence[Need], skill: SkillRef, *, trusted: bool, folders: Sequence[str] | None = None
-    ) -> list[Missing]:
-        """Return the needs that are not met, in their order.
-
-        `trusted`: somebody vouches for the skill's source. `folders` are those with the Python packages of
-        its scripts, by default those of the environment that is approved for it, else of the agent's Python.
-        """
-        places = self._folders(self.environment_of(needs, "python")) if folders is None else tuple(folders)
-        modules = self._module_folders(self.environment_of(needs, "node"))
-        request = ScriptRequest(skill.name, None, (), None, Path(), source=skill.source, trusted=trusted)
-        granted = secrets_of(self.secrets, request, self.environment)
-        given = {*inherited_variables(self.environment), *granted, *OWN_VARIABLES}
-        return [each for need in needs for each in self._of(need, places, modules, given)]
-
-    def _of(
-        self, need: Need, folders: Sequence[str], modules: Sequence[Path], given: Collection[str]
-    ) -> Iterator[Missing]:
-        match need.kind:
-            case "python":
-                yield from _package(need, folders)
-            case "program" if need.name == "python":
-                if not python_meeting([need.specifier], self.environment.get("PATH"), self.workspace):
-                    yield Missing(need, f"{OWN_VERSION} is here")
-            case "program" if not any(map(self._has_program, (need.name, *need.instead))):
-                yield Missing(need)
-            case "node" if not any((folder / need.name).is_dir() for folder in modules):
-                yield Missing(need)
-            case "variable" if need.name not in given:
-                is_set = bool(self.environment.get(need.name))
-                yield Missing(need, "set, and not given to this skill" if is_set else "")
-            case "server" if not self._is_configured(need.name):
-                yield Missing(need)
-            case "server" if fault := self.unreachable().get(need.name.lower()):
-                yield Missing(need, one_line(f"configured, but {fault.rstrip('.')}", MAX_FAULT))
-
-    def _is_configured(self, server: str) -> bool:
-        return server.lower() in {name.lower() for name in self.servers}
-
-    def environment_of(self, needs: Iterable[Need], kind: PackageKind) -> Path | None:
-        """Return the environment of packages that a person approved for these needs; None without one."""
-        return self.environments.of(needs, kind) if self.environments else None
-
-    def lacking(self, needs: Sequence[Need], missing: Sequence[Missing]) -> tuple[PackageKind, ...]:
-        """Return the kinds of packages that are missing, and that a person may have installed now."""
-        if self.environments is None:
-            return ()
-        absent = {each.need for each in missing}
-        kinds: list[PackageKind] = []
-        for kind in KINDS:
-            asked = wanted(needs, kind)
-            named = {need for need in needs if need.kind == kind and not need.optional}
-            known = named - {*asked.guesses, *asked.elsewhere}
-            if asked.requirements and absent & known and self.environment_of(needs, kind) is None:
-                kinds.append(kind)
-        return tuple(kinds)
-
-    def equip(self, request: ScriptRequest, needs: Sequence[Need]) -> ScriptRequest:
-        """Return the request for a script with the Python and the packages that are approved for its skill.
-
-        Raises PackagesMissingError for a Python script that cannot do without a module that is nowhere: a
-        person need not be asked about it, nor wait for its traceback.
-        """
-        environment, node = self.environment_of(needs, "python"), self.environment_of(needs, "node")
-        request = replace(request, packages=environment, node_packages=node)
-        script, root, modules = request.script, request.root, list[str]()
-        if script is None or root is None:
-            return request
-        if script.suffix == ".py":
-            if not environment:
-                request = replace(request, python=self._python(script, needs))
-            modules = self._absent(request, root, certain_sources(script, root))
-        if modules:
-            command = install_command(request.skill, request.source, request.skill_place)
-            raise PackagesMissingError(request.title, modules, request.skill, command)
-        return request
-
-    def _python(self, script: Path, needs: Sequence[Need]) -> str:
-        """Return the Python that a script needs in place of the agent's; empty where that will do."""
-        specifiers = [need.specifier for need in needs if (need.kind, need.name) == ("program", "python")]
-        specifiers.append(python_required(script))
-        chosen = python_meeting(specifiers, self.environment.get("PATH"), self.workspace)
-        return "" if chosen in {None, OWN_PYTHON} else str(chosen)
-
-    def _absent(self, request: ScriptRequest, root: Path, sources: Mapping[Path, str]) -> list[str]:
-        folders = site_folders(request.python) if request.python else self._folders(request.packages)
-        imports = [each.module for text in sources.values() for each in imports_of(text) if each.is_certain]
-        absent = [name for name in dict.fromkeys(imports) if not PathFinder.find_spec(name, list(folders))]
-        if any("sys.path" in text for text in sources.values()):  # it looks for modules elsewhere
-            absent = [each for each in absent if each in DISTRIBUTIONS]
-        if not request.packages and not request.python:  # a package in development: only its finder knows
-            absent = [each for each in absent if each not in sys.modules and find_spec(each) is None]
-        # What is beside the script may be a module to it.
-        return [each for each in absent if not own_module(root, each)]
-
-    def _module_folders(self, environment: Path | None) -> list[Path]:
-        """Return the folders that a script of a skill with this environment gets packages of Node from."""
-        own = [environment / NODE_MODULES] if environment else []
-        return [*own, *global_modules(self.environment.get("PATH"), self.workspace)]
-
-    @staticmethod
-    def _folders(environment: Path | None) -> tuple[str, ...]:
-        return (str(packages_in(environment)),) if environment else package_folders()
-
-    def remedies(self, missing: Iterable[Missing], skill: SkillRef) -> list[str]:
-        """Return what a person can do about it: commands, as few as there can be, then settings."""
-        by_kind: dict[NeedKind, list[Need]] = {}
-        for each in missing:
-            by_kind.setdefault(each.need.kind, []).append(each.need)
-        remedies = []
-        if packages := [*by_kind.get("python", []), *by_kind.get("node", [])]:
-            command = install_command(skill.name, skill.source, Path(skill.path).parent)
-            known = [need for need in packages if need.optional and is_known(need)]
-            more = [f"--with {'npm:' * (need.kind == 'node')}{need.name}" for need in known]
-            remedies.append(" ".join([command, *more]))
-        programs = {need.name: need.specifier for need in by_kind.get("program", [])}
-        if version := programs.pop("python", ""):
-            remedies.append(f"install Python {version}, so that PATH has it as python3.N")
-        remedies += self._installers(list(programs))
-        if names := [need.name for need in by_kind.get("variable", [])]:
-            grant = f"{skill.name} = [{', '.join(map(repr, names))}]".replace("'", '"')
-            remedies.append(f"set {', '.join(names)}, and the setting script_secrets: {grant}")
-        servers = [need.name for need in by_kind.get("server", [])]
-        if names := [name for name in servers if not self._is_configured(name)]:
-            remedies.append(f"an MCP server {' and '.join(names)} in the setting mcp_servers")
-        if len(names) < len(servers):
-            remedies.append("skills-agent doctor, which says how each MCP server stands")
-        return remedies
-
-    def _installers(self, programs: Sequence[str]) -> Iterator[str]:
-        """Yield one command for each way of installing that these programs need on this machine."""
-        column = 1 if sys.platform == "darwin" or not self._has_program("apt-get") else 0
-        start = [["sudo", "apt-get", "install"], ["brew", "install"]][column]
-        packages = {name: PROGRAMS[name][column] for name in programs if name in PROGRAMS}
-        if system := sorted(filter(None, set(packages.values()))):
-            yield shlex.join([*start, *system])
-        rest = [name for name in programs if not packages.get(name)]
-        if pypi := sorted({"uv" if name == "uvx" else name for name in rest if name in FROM_PYPI}):
-            yield shlex.join(["pip", "install", *pypi])
-        if npm := sorted(name for name in rest if name in FROM_NPM):
-            yield shlex.join(["npm", "install", "-g", *npm])
-        if others := [name for name in rest if name not in FROM_PYPI | FROM_NPM]:
-            yield f"install {' and '.join(others)} as its makers say"
-
-    def _has_program(self, name: str) -> bool:
-        return find_program(name, self.environment.get("PATH"), self.workspace).path is not None
 
 
 def install_command(skill: str, source: str, folder: Path | None) -> str:
@@ -256,7 +68,8 @@ def _list(texts: Sequence[str]) -> str:
     return ", ".join(texts[:MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _package(need: Need, folders: Sequence[str]) -> Iterator[Missing]:
+def package_missing(need: Need, folders: Sequence[str]) -> Iterator[Missing]:
+    """Yield the need of a Python package that is not met in these folders, if it is not."""
     if need.marker and not _is_meant(need.marker):
         return
     if need.module and PathFinder.find_spec(need.module, list(folders)):

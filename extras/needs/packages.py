@@ -88,9 +88,9 @@ class PackageTools:
     folder: Path
     """They are started in it: nobody else may write there."""
     environment: Mapping[str, str]
-    """Of the agent."""
+    """Of the agent: it says where packages come from, and how uv and npm are found."""
     workspace: Path | None = None
-    """No program is taken from it."""
+    """No program is taken from it, and no setting of uv."""
 
     def find(self, name: str) -> str | None:
         """Return where a program is; None where it is not installed."""

@@ -15,13 +15,12 @@ from langgraph_sdk import Auth
 
 from skills_agent.graph.langgraph_inside import RESERVED
 from skills_agent.graph.settings import Settings, SettingsError
-from skills_agent.server.users import find_user
+from skills_agent.server.users import OPERATOR, find_user
 from skills_agent.skills.sources.namespaces import user_namespace
 
 logger = logging.getLogger(__name__)
 auth = Auth()
 
-OPERATOR: Final = "operator"
 CLOSED_NAMESPACES: Final = ("skills-agent", "skills")
 """What is the agent's own in the store: what earlier builds kept there, and skills of users."""
 _SHARED: Final = {"shared": "everyone"}
@@ -47,7 +46,7 @@ async def authenticate(authorization: str | None) -> Auth.types.MinimalUserDict:
         raise _refusal(text, 401) from error
     if scheme.lower() != "bearer" or user is None:
         raise _refusal("Send a token of this server: `Authorization: Bearer <token>`.", 401)
-    return {"identity": user.identity, "permissions": [OPERATOR] if user.is_operator else []}
+    return user
 
 
 @auth.on

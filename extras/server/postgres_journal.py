@@ -23,15 +23,10 @@ CREATE TABLE {_TABLE} (
     thread TEXT NOT NULL, call_id TEXT NOT NULL, tool TEXT NOT NULL, digest TEXT NOT NULL, run TEXT NOT NULL,
     checkpoint_id TEXT NOT NULL, started TEXT NOT NULL, attempt INTEGER NOT NULL, status TEXT NOT NULL,
     output_kind TEXT, outputs BYTEA, answers INTEGER NOT NULL, settled BOOLEAN NOT NULL,
-    call_key TEXT NOT NULL DEFAULT '',
+    call_key TEXT NOT NULL,
     PRIMARY KEY (thread, call_id)
 )
 """
-_UPGRADE: Final = f"ALTER TABLE {_TABLE} ADD COLUMN call_key TEXT NOT NULL DEFAULT ''"
-_NEWEST_COLUMN: Final = (
-    "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = 'call_key' "
-    "AND NOT attisdropped"
-)
 _NAMES: Final = ", ".join(FIELDS)
 _PUT: Final = (
     f"INSERT INTO {_TABLE} ({_NAMES}) VALUES ({', '.join(['%s'] * len(FIELDS))}) "  # noqa: S608 - names of our own
@@ -107,7 +102,7 @@ class PostgresJournal(SearchedJournal):
             arguments: dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
             connection = Connection[Any].connect(self.dsn, connect_timeout=_CONNECT_SECONDS, **arguments)
             weakref.finalize(self, connection.close)
-            make_once(connection, _has_columns, _make_table)
+            make_table(connection, _TABLE, _CREATE)
             self._open = connection
         with self._open.transaction(), self._open.cursor() as cursor:
             guard(cursor)
@@ -131,7 +126,7 @@ def make_once(
     has: "Callable[[Connection[Any]], bool]",
     make: "Callable[[Connection[Any]], object]",
 ) -> None:
-    """Make tables, or bring them up to date, one process at a time.
+    """Make tables, one process at a time.
 
     LangGraph's setup() fails where two processes call it at the same time: both make the same table.
     """
@@ -149,12 +144,11 @@ def make_once(
             time.sleep(_RETRY_SECONDS)
 
 
-def _has_columns(connection: "Connection[Any]") -> bool:
-    row = connection.execute(_NEWEST_COLUMN, [_TABLE]).fetchone()
-    return row is not None
+def make_table(connection: "Connection[Any]", name: str, create: str) -> None:
+    """Make a table of ours where it is missing."""
 
+    def is_there(connection: "Connection[Any]") -> bool:
+        row = connection.execute("SELECT to_regclass(%s)", [name]).fetchone()
+        return row is not None and row[0] is not None
 
-def _make_table(connection: "Connection[Any]") -> None:
-    row = connection.execute("SELECT to_regclass(%s)", [_TABLE]).fetchone()
-    is_there = row is not None and row[0] is not None
-    connection.execute((_UPGRADE if is_there else _CREATE).encode())
+    make_once(connection, is_there, lambda made: made.execute(create.encode()))

@@ -12,7 +12,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from skills_agent.graph.threads.errors import LostLockError, ThreadBusyError
 from skills_agent.graph.threads.locks import Release, ThreadKey
 from skills_agent.nodes.effects import Journal, JournalEntry
-from skills_agent.server.postgres_journal import PostgresJournal, make_once
+from skills_agent.server.postgres_journal import PostgresJournal, make_table
 
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
@@ -91,7 +91,7 @@ class PostgresLocks:
             self._connection = Connection.connect(self._conninfo, autocommit=True)
             # A crash of the server loses tokens together with all the locks; each is another number.
             self._connection.execute("SET synchronous_commit = off")
-            make_once(self._connection, _has_tokens, lambda made: made.execute(_CREATE.encode()))
+            make_table(self._connection, _LOCK_TABLE, _CREATE)
         connection, number = self._connection, int.from_bytes(key.digest[:8], "big", signed=True)
         row = connection.execute("SELECT pg_try_advisory_lock(%s)", [number]).fetchone()
         if row is None or not row[0]:
@@ -160,8 +160,3 @@ class PostgresLock:
             raise LostLockError(self.thread, "somebody else has taken it since")
         if begins and not row[0]:
             raise LostLockError(self.thread, "the connection that held it broke")
-
-
-def _has_tokens(connection: "Connection[Any]") -> bool:
-    row = connection.execute("SELECT to_regclass(%s)", [_LOCK_TABLE]).fetchone()
-    return row is not None and row[0] is not None

@@ -6,10 +6,11 @@ import tomllib
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
+from langgraph_sdk import Auth
 
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.server.settings import ServerSettings
@@ -18,17 +19,12 @@ from skills_agent.skills.policy.trust import read_own_file
 if TYPE_CHECKING:
     import jwt
 
+OPERATOR: Final = "operator"
+"""What an operator of the server may be, beside a user."""
 OPERATOR_SCOPE: Final = "skills-agent:operator"
 """The scope that makes the user of a JWT an operator."""
 _ALGORITHMS: Final = ("RS256", "ES256")
 _REQUIRED_CLAIMS: Final = ("exp", "aud", "iss", "sub")
-
-
-class User(NamedTuple):
-    """Who sends a request, and whether the operator trusts them as themselves."""
-
-    identity: str
-    is_operator: bool = False
 
 
 class _UserToken(msgspec.Struct, forbid_unknown_fields=True):
@@ -36,7 +32,7 @@ class _UserToken(msgspec.Struct, forbid_unknown_fields=True):
     operator: bool = False
 
 
-def find_user(token: str, settings: Settings) -> User | None:
+def find_user(token: str, settings: Settings) -> Auth.types.MinimalUserDict | None:
     """Return whose token it is; None where nobody's.
 
     Raises SettingsError where the settings name no users, or name them in a way that cannot be used.
@@ -51,11 +47,15 @@ def find_user(token: str, settings: Settings) -> User | None:
     return user or (_of_issuer(token, own) if own.jwt_issuer else None)
 
 
-def _of_file(token: str, tokens: dict[str, _UserToken]) -> User | None:
+def _user(identity: str, *, is_operator: bool) -> Auth.types.MinimalUserDict:
+    return {"identity": identity, "permissions": [OPERATOR] if is_operator else []}
+
+
+def _of_file(token: str, tokens: dict[str, _UserToken]) -> Auth.types.MinimalUserDict | None:
     digest = sha256(token.encode(errors="replace")).hexdigest()
     # Every hash is compared: the time tells nobody which one it was.
     matches = [name for name, each in tokens.items() if hmac.compare_digest(each.sha256, digest)]
-    return User(matches[0], tokens[matches[0]].operator) if matches else None
+    return _user(matches[0], is_operator=tokens[matches[0]].operator) if matches else None
 
 
 def _read(path: Path, workspace: Path) -> dict[str, _UserToken]:
@@ -77,7 +77,7 @@ def _read(path: Path, workspace: Path) -> dict[str, _UserToken]:
     return users
 
 
-def _of_issuer(token: str, own: ServerSettings) -> User | None:
+def _of_issuer(token: str, own: ServerSettings) -> Auth.types.MinimalUserDict | None:
     try:
         import jwt  # noqa: PLC0415
     except ImportError as error:
@@ -101,7 +101,7 @@ def _of_issuer(token: str, own: ServerSettings) -> User | None:
     except jwt.PyJWTError:
         return None
     scopes = str(claims.get("scope", "")).split()
-    return User(claims["sub"], OPERATOR_SCOPE in scopes) if claims["sub"].strip() else None
+    return _user(claims["sub"], is_operator=OPERATOR_SCOPE in scopes) if claims["sub"].strip() else None
 
 
 @cache

@@ -1,7 +1,5 @@
 """The tool of this extra: `fetch_url`, which reads a page of the web."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import AfterValidator
@@ -10,7 +8,6 @@ from skills_agent.graph.tools.content import Lines, Start, excerpt
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.of_extras import ExtraTools
 from skills_agent.graph.user_folders import process_environment
-from skills_agent.skills.network.addresses import IsAllowed, is_public
 from skills_agent.skills.network.hosts import UrlError, parse_url
 from skills_agent.web.pages import Page, fetch
 
@@ -34,25 +31,18 @@ PageUrl = Annotated[str, AfterValidator(_readable_url)]
 
 
 def tools_of(_services: "Services") -> ExtraTools:
-    """Return the tool. A proxy that the environment names leads to the web."""
-    return ExtraTools([declare(FetchTool(process_environment()).fetch_url)])
+    """Return the tool."""
+    return ExtraTools([declare(fetch_url)])
 
 
-@dataclass(frozen=True)
-class FetchTool:
-    """What fetch_url does."""
-
-    environment: Mapping[str, str]
-    """It may name a proxy."""
-    is_allowed: IsAllowed = is_public
-    """For tests, as in `fetch`."""
-
-    def fetch_url(self, url: PageUrl, start: Start = None, lines: Lines = None) -> str:
-        """Get a web page by its http address."""
-        return _shown(fetch(url, environment=self.environment, is_allowed=self.is_allowed), start, lines)
+def fetch_url(url: PageUrl, start: Start = None, lines: Lines = None) -> str:
+    """Get a web page by its http address."""
+    # A proxy that the environment names leads to the web.
+    return page_text(fetch(url, environment=process_environment()), start, lines)
 
 
-def _shown(page: Page, start: int | None, lines: int | None) -> str:
+def page_text(page: Page, start: int | None, lines: int | None) -> str:
+    """Return a page as the model reads it: its facts, then a part of its text."""
     if page.leads_to:
         return f"[HTTP {page.status}: {page.url} leads to another host: {page.leads_to}]"
     facts = [f"HTTP {page.status}", page.url, page.kind or "no media type", f"{page.size:,} bytes"]

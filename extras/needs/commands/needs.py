@@ -15,7 +15,7 @@ from skills_agent.skills.text import count
 
 if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick
     from skills_agent.needs.environments import Environments
-    from skills_agent.needs.machine_state import OwnMachine
+    from skills_agent.needs.machine import ThisMachine
     from skills_agent.needs.packages import PackageKind
     from skills_agent.skills.skill import Need, SkillMetadata
 
@@ -72,13 +72,13 @@ def needs(
     _show(metadata, needed, machine, as_json=as_json)
 
 
-def _show(skill: "SkillMetadata", needed: "Sequence[Need]", machine: "OwnMachine", *, as_json: bool) -> None:
+def _show(skill: "SkillMetadata", needed: "Sequence[Need]", machine: "ThisMachine", *, as_json: bool) -> None:
     from skills_agent.needs.machine_state import NOUNS
 
     missing = machine.missing(needed, skill.ref, trusted=skill.trusted)
     remedies = machine.remedies(missing, skill.ref)
     absent = {each.need: each for each in missing}
-    environment, node = (machine.environment_of(needed, kind) for kind in ("python", "node"))
+    environment, node = (machine.environments.of(needed, kind) for kind in ("python", "node"))
     if as_json:
         rows = [{**structs.asdict(need), "is_missing": need in absent} for need in needed]
         places = [str(place) if place else None for place in (environment, node)]

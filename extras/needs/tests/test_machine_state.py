@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.needs.machine_state import OwnMachine
+from skills_agent.needs.environments import Environments
+from skills_agent.needs.machine import ThisMachine
 from skills_agent.skills.machine import Missing
 from skills_agent.skills.skill import Need, SkillRef
 
@@ -29,9 +30,12 @@ def machine(
     variables: Mapping[str, str] | None = None,
     secrets: Mapping[str, Collection[str]] | None = None,
     servers: Collection[str] = (),
-) -> OwnMachine:
+) -> ThisMachine:
     environment = {"PATH": str(folder), **(variables or {})}
-    return OwnMachine(environment=environment, secrets=secrets or {}, servers=servers)
+    environments = Environments(folder=folder / "environments", environment=environment)
+    return ThisMachine(
+        environment=environment, secrets=secrets or {}, servers=servers, environments=environments
+    )
 
 
 def texts(missing: list[Missing]) -> list[str]:

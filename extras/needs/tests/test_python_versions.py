@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.needs.machine_state import OwnMachine
+from skills_agent.needs.environments import Environments
+from skills_agent.needs.machine import ThisMachine
 from skills_agent.skills.errors import PackagesMissingError
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.skill import Need, SkillRef
@@ -13,9 +14,11 @@ NEWEST = "python3.16"
 REF = SkillRef("s", "user", "/s/SKILL.md")
 
 
-def machine(programs: Path) -> OwnMachine:
+def machine(programs: Path) -> ThisMachine:
     programs.mkdir(exist_ok=True)
-    return OwnMachine(environment={"PATH": str(programs)}, secrets={})
+    environment = {"PATH": str(programs)}
+    environments = Environments(folder=programs / "environments", environment=environment)
+    return ThisMachine(environment=environment, secrets={}, environments=environments)
 
 
 def newest_python(programs: Path) -> str:

@@ -10,10 +10,11 @@ import pytest
 from langgraph_sdk import Auth
 
 from skills_agent.server import auth as server_auth
+from skills_agent.server.users import OPERATOR
 
 Who = tuple[str, list[str]]
 ALICE: Who = ("alice", [])
-ROOT: Who = ("root", [server_auth.OPERATOR])
+ROOT: Who = ("root", [OPERATOR])
 OWN = {"owner": "alice"}
 RULES: dict[str, Callable[..., Any]] = {
     "threads": server_auth.use_threads,
@@ -139,7 +140,7 @@ async def test_only_a_token_of_the_file_as_bearer_comes_in(
     monkeypatch.setenv("SKILLS_AGENT_SERVER_TOKENS", str(tokens))
     try:
         assert await server_auth.authenticate("Bearer alice") == {"identity": "alice", "permissions": []}
-        assert (await server_auth.authenticate("bearer root"))["permissions"] == [server_auth.OPERATOR]
+        assert (await server_auth.authenticate("bearer root"))["permissions"] == [OPERATOR]
         for header in (None, "", "alice", "Basic alice", "Bearer", "Bearer bob", "Bearer alice2"):
             with pytest.raises(Auth.exceptions.HTTPException) as refused:
                 await server_auth.authenticate(header)

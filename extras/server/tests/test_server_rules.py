@@ -6,6 +6,7 @@ import pytest
 from langgraph_sdk import Auth
 
 from skills_agent.server import auth as server_auth
+from skills_agent.server.users import OPERATOR
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,5 @@ async def test_studios_user_of_langgraph_dev_is_nobody(rule: Any, resource: Any,
 
 async def test_what_no_rule_is_for_is_refused() -> None:
     root: Any = Auth.types.StudioUser("root", is_authenticated=True)
-    ctx = Auth.types.AuthContext(
-        permissions=[server_auth.OPERATOR], user=root, resource="runs", action="read"
-    )
+    ctx = Auth.types.AuthContext(permissions=[OPERATOR], user=root, resource="runs", action="read")
     assert await server_auth.refuse(ctx=ctx, value={}) is False

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from skills_agent.graph.settings import Settings, SettingsError
-from skills_agent.server.users import User, find_user
+from skills_agent.server.users import OPERATOR, find_user
 
 ISSUER, AUDIENCE = "https://issuer.example/", "skills"
 RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -52,8 +52,8 @@ def settings(tokens: Path, tmp_path: Path) -> Settings:
 
 
 def test_a_token_names_its_user_and_only_that_token_does(settings: Settings) -> None:
-    assert find_user("of alice", settings) == User("alice")
-    assert find_user("of bob", settings) == User("bob@example.com", is_operator=True)
+    assert find_user("of alice", settings) == {"identity": "alice", "permissions": []}
+    assert find_user("of bob", settings) == {"identity": "bob@example.com", "permissions": [OPERATOR]}
     for token in ("", "of alic", "of alice ", digest_of("of alice"), "\udcff"):
         assert find_user(token, settings) is None
 
@@ -139,9 +139,10 @@ def test_a_token_file_can_be_json(settings: Settings, tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     path.write_text(json.dumps({"carol": {"sha256": digest_of("of carol")}}))
     path.chmod(0o600)
-    assert find_user(
-        "of carol", Settings(workspace=settings.workspace, extras={"server_tokens": path})
-    ) == User("carol")
+    assert find_user("of carol", Settings(workspace=settings.workspace, extras={"server_tokens": path})) == {
+        "identity": "carol",
+        "permissions": [],
+    }
 
 
 def test_a_workspace_cannot_name_the_users(settings: Settings, tmp_path: Path) -> None:
@@ -181,11 +182,14 @@ def signed(key: Any = RSA_KEY, algorithm: str | None = "RS256", kid: str = "r", 
 
 
 def test_a_jwt_of_the_issuer_names_its_subject(issuer: Settings) -> None:
-    assert find_user(signed(), issuer) == User("dave")
-    assert find_user(signed(EC_KEY, "ES256", "e"), issuer) == User("dave")
+    assert find_user(signed(), issuer) == {"identity": "dave", "permissions": []}
+    assert find_user(signed(EC_KEY, "ES256", "e"), issuer) == {"identity": "dave", "permissions": []}
     operator = signed(scope="openid skills-agent:operator")
-    assert find_user(operator, issuer) == User("dave", is_operator=True)
-    assert find_user(signed(scope="skills-agent:operators"), issuer) == User("dave")
+    assert find_user(operator, issuer) == {"identity": "dave", "permissions": [OPERATOR]}
+    assert find_user(signed(scope="skills-agent:operators"), issuer) == {
+        "identity": "dave",
+        "permissions": [],
+    }
 
 
 @pytest.mark.parametrize(

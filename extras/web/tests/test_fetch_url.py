@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.web.tools import FetchTool
+from skills_agent.web.pages import fetch
+from skills_agent.web.tools import page_text
 from tests.agents import call, calls
 from tests.kit import MakeAgent
 from tests.web_server import serving
@@ -67,8 +68,8 @@ def test_the_operator_can_leave_hosts_out(make_agent: MakeAgent) -> None:
 def test_a_page_has_its_facts_first_and_is_read_in_parts(tmp_path: Path) -> None:
     (tmp_path / "long.md").write_text("".join(f"line {number}\n" for number in range(1, 6)) + "x" * 5_000)
     with serving(tmp_path) as web:
-        fetch_url = FetchTool({}, is_allowed=lambda _: True).fetch_url
-        whole, part = fetch_url(f"{web.url}/long.md"), fetch_url(f"{web.url}/long.md", start=2, lines=2)
+        page = fetch(f"{web.url}/long.md", is_allowed=lambda _: True)
+        whole, part = page_text(page, None, None), page_text(page, 2, 2)
     assert whole.startswith("[HTTP 200, http://")
     assert max(map(len, whole.splitlines())) == 2_000
     assert part.endswith("\nline 2\nline 3\n[lines 2-3 of 8; go on with start=4]")
