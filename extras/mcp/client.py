@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from skills_agent.graph.tools.tool_table import ToolTable
     from skills_agent.nodes.cancellation import Cancellation
 
-RETRY_SECONDS: Final = 60.0
-"""Between two attempts to reach a server that could not be reached. No turn waits for a later one."""
 CLOSE_SECONDS: Final = 6.0
 """How long the end of the process waits for servers to end; what is left then is killed with it."""
 
@@ -52,11 +50,10 @@ class McpServers:
         """Gets the tools of a server each time they are listed, and says which of them it does not take."""
         self._lock = Lock()
         self._loop = _LoopThread()
-        self._links = {
-            name: _McpLink(Connection(name, server, environment, workspace, home))
-            for name, server in servers.items()
+        self._connections = {
+            name: Connection(name, server, environment, workspace, home) for name, server in servers.items()
         }
-        weakref.finalize(self, _close, self._loop, [link.connection for link in self._links.values()])
+        weakref.finalize(self, _close, self._loop, [*self._connections.values()])
 
     def connect(self) -> None:
         """Connect every server that is not, and list its tools where they may have changed.
@@ -67,27 +64,31 @@ class McpServers:
         now = time.monotonic()
         waits: list[tuple[Future[None], float]] = []
         with self._lock:
-            for name, link in self._links.items():
-                if link.is_due(now):
-                    is_awaited = link.attempt is None or (link.is_listed and not link.fault)
-                    link.wanted = link.wanted or now
-                    begun = link.wanted if link.attempt is None else now
-                    link.deadline = begun + self._servers[name].connect_timeout if is_awaited else now
-                    link.started = now
-                    link.attempt = self._loop.submit(self._list(name, link))
-                if link.attempt and not link.attempt.done() and link.deadline > now:
-                    waits.append((link.attempt, link.deadline))
+            for name, connection in self._connections.items():
+                if connection.is_due(now):
+                    is_awaited = connection.attempt is None or (connection.is_listed and not connection.fault)
+                    connection.wanted = connection.wanted or now
+                    begun = connection.wanted if connection.attempt is None else now
+                    connection.deadline = begun + self._servers[name].connect_timeout if is_awaited else now
+                    connection.started = now
+                    connection.attempt = self._loop.submit(self._list(name, connection))
+                if connection.attempt and not connection.attempt.done() and connection.deadline > now:
+                    waits.append((connection.attempt, connection.deadline))
         for attempt, deadline in waits:
             wait([attempt], max(deadline - time.monotonic(), 0))
 
     def states(self) -> list[ServerState]:
         """Return how each server stands now."""
         states = []
-        for name, link in self._links.items():
+        for name, connection in self._connections.items():
             server = self._servers[name]
-            fault = link.fault or ("" if link.is_listed or not link.attempt else self._silence(name))
+            fault = connection.fault or (
+                "" if connection.is_listed or not connection.attempt else self._silence(name)
+            )
             place = server.url or server.command
-            states.append(ServerState(name, place, link.tools, fault, link.faults, link.connection.is_open))
+            states.append(
+                ServerState(name, place, connection.tools, fault, connection.left_out, connection.is_open)
+            )
         return states
 
     def faults(self) -> dict[str, str]:
@@ -98,7 +99,7 @@ class McpServers:
         """Say why a tool of a server is not there, by the tool's name; empty where nothing is known of it."""
         match tool.split("__"):
             case ["mcp", name, _, *_]:
-                if name in self._links:
+                if name in self._connections:
                     return next(state.fault for state in self.states() if state.name == name)
                 return f"No MCP server {visible_line(cut(name, MAX_SHOWN))} is configured here."
         return ""
@@ -107,22 +108,22 @@ class McpServers:
         self, server: str, tool: str, arguments: Mapping[str, Any], seconds: float | None
     ) -> "Future[Any]":
         """Start a call; to cancel the future cancels it at the server. It raises McpServerError."""
-        return self._loop.submit(self._links[server].connection.call(tool, arguments, seconds))
+        return self._loop.submit(self._connections[server].call(tool, arguments, seconds))
 
     def ask(self, server: str, work: "Callable[[Any], Coroutine[Any, Any, Any]]") -> "Future[Any]":
         """Do something with the SDK's client of a server that changes nothing there; raises as `work` does.
 
         The future raises McpServerError, too: at once where the first connection has been waited for already.
         """
-        link, now = self._links[server], time.monotonic()
-        link.wanted = link.wanted or now
-        is_late = now - link.wanted >= self._servers[server].connect_timeout
-        if is_late and not link.connection.was_open:
-            self._loop.submit(link.connection.client()).add_done_callback(_look_away)
+        connection, now = self._connections[server], time.monotonic()
+        connection.wanted = connection.wanted or now
+        is_late = now - connection.wanted >= self._servers[server].connect_timeout
+        if is_late and not connection.was_open:
+            self._loop.submit(connection.client()).add_done_callback(_look_away)
             late: Future[Any] = Future()
             late.set_exception(McpServerError(server, self._silence(server).partition(": ")[2]))
             return late
-        return self._loop.submit(link.connection.ask(work))
+        return self._loop.submit(connection.ask(work))
 
     def sources(self) -> list[McpSource]:
         """Return the sources of servers that are asked for skills, by name; none is asked yet."""
@@ -161,23 +162,23 @@ class McpServers:
 
     def close(self) -> None:
         """Leave all servers."""
-        _close(self._loop, [link.connection for link in self._links.values()])
+        _close(self._loop, [*self._connections.values()])
 
     def _silence(self, name: str) -> str:
         seconds = self._servers[name].connect_timeout
         return f"MCP server {name}: no answer within {seconds:g} seconds; it is still waited for."
 
-    async def _list(self, name: str, link: "_McpLink") -> None:
+    async def _list(self, name: str, connection: Connection) -> None:
         try:
-            offers = await link.connection.offers()
+            offers = await connection.offers()
         except McpServerError as error:
-            link.fault = str(error)
+            connection.fault = str(error)
             return
         tools, faults = check_tools(name, offers, trust_hints=self._servers[name].trust_hints)
         refused = self.join(name, tools)
-        link.tools = len(tools) - len(refused)
-        link.faults = (*link.connection.faults, *faults, *refused)
-        link.fault, link.is_listed = "", True
+        connection.tools = len(tools) - len(refused)
+        connection.left_out = (*connection.faults, *faults, *refused)
+        connection.fault, connection.is_listed = "", True
 
 
 def make_servers(settings: Settings) -> McpServers:
@@ -185,27 +186,6 @@ def make_servers(settings: Settings) -> McpServers:
     # `McpSettings` says so: what is set is of its type.
     servers = cast("dict[str, McpServer]", settings.mcp_servers)
     return McpServers(servers, process_environment(), workspace=settings.workspace, home=settings.home)
-
-
-class _McpLink:
-    """A server's connection, and what became of the attempts to list its tools."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.attempt: Future[None] | None = None
-        self.started = self.deadline = 0.0
-        self.wanted = 0.0
-        """When it was first wanted: what waits for the first connection waits from then on."""
-        self.is_listed = False
-        self.tools = 0
-        self.fault = ""
-        self.faults: tuple[str, ...] = ()
-
-    def is_due(self, now: float) -> bool:
-        if self.is_listed and not self.connection.is_stale:
-            return False
-        is_soon = bool(self.fault) and now - self.started <= RETRY_SECONDS
-        return self.attempt is None or (self.attempt.done() and not is_soon)
 
 
 class _LoopThread:

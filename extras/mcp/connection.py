@@ -7,6 +7,7 @@ because its task groups have to be.
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS: Final = 60.0
 """For one attempt: `npx` may fetch a server first. A turn waits as long as `connect_timeout` says."""
+RETRY_SECONDS: Final = 60.0
+"""Between two attempts to reach a server that could not be reached. No turn waits for a later one."""
 MAX_PAGES: Final = 50
 MAX_OFFERS: Final = 2_000
 """Tools of one server that are looked at."""
@@ -65,6 +68,18 @@ class Connection:
         """Whether its tools may be others than those that it listed: it said so, or was started again."""
         self.faults: deque[str] = deque(maxlen=20)
         """Tools that are no tools by MCP's schema: found before the SDK refuses the whole list for one."""
+        self.attempt: Future[None] | None = None
+        """To connect it and list its tools, begun at `started` and waited for until `deadline`."""
+        self.started = self.deadline = 0.0
+        self.wanted = 0.0
+        """When it was first wanted: what waits for the first connection waits from then on."""
+        self.is_listed = False
+        self.tools = 0
+        """That are offered."""
+        self.fault = ""
+        """Why the last attempt failed."""
+        self.left_out: tuple[str, ...] = ()
+        """Why tools are not offered."""
 
         def streams() -> AbstractAsyncContextManager[tuple[Any, Any]]:
             if server.url:
@@ -77,6 +92,13 @@ class Connection:
     def is_open(self) -> bool:
         """Return whether the server is connected now."""
         return self._session is not None and not self._session.is_over
+
+    def is_due(self, now: float) -> bool:
+        """Return whether it is to be connected, or asked for its tools, again."""
+        if self.is_listed and not self.is_stale:
+            return False
+        is_soon = bool(self.fault) and now - self.started <= RETRY_SECONDS
+        return self.attempt is None or (self.attempt.done() and not is_soon)
 
     async def client(self) -> "Client":
         """Return the client of a connection that is open. Raises McpServerError."""

@@ -11,7 +11,13 @@ import binascii
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from mcp_types import CacheableResult, PaginatedRequestParams, PaginatedResult, Request, RequestParams
+from mcp_types import (
+    CacheableResult,
+    PaginatedRequestParams,
+    PaginatedResult,
+    ReadResourceRequestParams,
+    Request,
+)
 
 from skills_agent.mcp.entries import (
     EXTENSION,
@@ -47,12 +53,6 @@ class McpList(NamedTuple):
     """What of the list is not used, and why; sentences."""
     ttl: float
     """Seconds that the server lets it be kept."""
-
-
-class GetParams(RequestParams):
-    """Which skill is asked for, or which folder of one."""
-
-    uri: str
 
 
 class ListResult(PaginatedResult, CacheableResult):
@@ -106,7 +106,9 @@ async def get_skill(client: "Client", uri: str) -> McpEntry:
     """Return one skill as it is now. Raises McpEntryError, and as `list_skills` does."""
     _check_declared(client)
     async with asyncio.timeout(LIST_SECONDS):
-        asked = Request[GetParams, str](method="skills/get", params=GetParams(uri=uri))
+        asked = Request[ReadResourceRequestParams, str](
+            method="skills/get", params=ReadResourceRequestParams(uri=uri)
+        )
         result = await client.session.send_request(asked, GetResult)
     entry = read_entry(result.skill)
     if entry.uri != uri:

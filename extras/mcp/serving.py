@@ -27,14 +27,13 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from skills_agent.mcp.entries import EXTENSION
 from skills_agent.mcp.published import PublishedSkill, Publisher
-from skills_agent.mcp.requests import GetParams, GetResult, ListResult
+from skills_agent.mcp.requests import GetResult, ListResult
 from skills_agent.skills.text import one_line
 
 _PAGE: Final = 100
 """Skills of one answer."""
 _TTL: Final = 5_000
 """Milliseconds that a list may be kept: skills change while somebody writes them."""
-_FOLDER_TYPE: Final = "inode/directory"
 
 Skills = Mapping[str, PublishedSkill]
 """What is published now, by URI."""
@@ -48,11 +47,10 @@ def skills_server(publisher: Publisher, version: str) -> Server[Any]:
         on_list_resources=partial(_list_resources, publisher),
         on_read_resource=partial(_read, publisher),
     )
-    server.extensions[EXTENSION] = {"directoryRead": True}
+    server.extensions[EXTENSION] = {}
     methods: dict[str, tuple[type[Any], Callable[[Skills, Any], Any]]] = {
         "skills/list": (PaginatedRequestParams, _list),
-        "skills/get": (GetParams, _get),
-        "resources/directory/read": (GetParams, _list_folder),
+        "skills/get": (ReadResourceRequestParams, _get),
     }
     for method, (params, handler) in methods.items():
         server.add_request_handler(method, params, _for_new_clients(publisher, handler))
@@ -76,27 +74,11 @@ def _list(skills: Skills, params: PaginatedRequestParams) -> ListResult:
     return ListResult(skills=entries, next_cursor=following, ttl_ms=_TTL, cache_scope="private")
 
 
-def _get(skills: Skills, params: GetParams) -> GetResult:
+def _get(skills: Skills, params: ReadResourceRequestParams) -> GetResult:
     skill = skills.get(params.uri)
     if skill is None:
         raise MCPError(code=INVALID_PARAMS, message=f"There is no skill {one_line(params.uri, 200)}.")
     return GetResult(skill=skill.entry.as_json(), ttl_ms=_TTL, cache_scope="private")
-
-
-def _list_folder(skills: Skills, params: GetParams) -> ListResourcesResult:
-    """List what lies in a folder of a skill, and not what lies deeper."""
-    base = f"{params.uri}/"
-    found: dict[str, Resource] = {}
-    for skill in skills.values():
-        for path, file in skill.entry.files.items():
-            if file.uri.startswith(base):
-                name, slash, _ = file.uri.removeprefix(base).partition("/")
-                kind = _FOLDER_TYPE if slash else _type(path)
-                found[name] = Resource(uri=f"{base}{name}", name=name, mime_type=kind)
-    if not found:
-        raise MCPError(code=INVALID_PARAMS, message=f"There is no folder {one_line(params.uri, 200)}.")
-    children = [found[name] for name in sorted(found)]
-    return ListResourcesResult(resources=children, ttl_ms=_TTL, cache_scope="private")
 
 
 async def _list_resources(

@@ -13,9 +13,10 @@ import os
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future, wait
+from operator import attrgetter
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import yaml
 
@@ -52,16 +53,6 @@ _MAX_KEPT_BYTES: Final = 16 * 1024 * 1024
 """Of all SKILL.md files that stay in memory."""
 
 
-class _ServedSkill(NamedTuple):
-    """A skill of the list."""
-
-    entry: McpEntry
-    head: bytes
-    """Its frontmatter, fences and all."""
-    stamp: tuple[int, ...]
-    """Differs for another frontmatter, and for other files."""
-
-
 class McpSource:
     """The skills of one server. Nobody vouches for them."""
 
@@ -86,7 +77,7 @@ class McpSource:
         self._due = 0.0
         """When the server is to be asked again."""
         self._look: Scan | None = None
-        self._skills: Mapping[str, _ServedSkill] = {}
+        self._skills: Mapping[str, McpEntry] = {}
         """By URI, as the server was last seen."""
         self._latest_whole: tuple[float, Scan] | None = None
         self._read: dict[tuple[int, ...], bytes] = {}
@@ -102,15 +93,15 @@ class McpSource:
 
     def head(self, path: str) -> bytes:
         """Return the frontmatter of a skill as the server lists it: nothing is fetched for a catalog."""
-        return self._listed(path).head
+        return _head_of(self._listed(path))
 
     def read(self, path: str, limit: int) -> bytes:
         return self._skill_file(self._listed(path))[:limit]
 
     def fetch(self, path: str) -> Iterator[SkillFile]:
-        listed = self._listed(path)
-        yield SkillFile(SKILL_FILE, self._skill_file(listed))
-        for relative, content in self._fetched(listed.entry, _files_reader(listed.entry)).items():
+        entry = self._listed(path)
+        yield SkillFile(SKILL_FILE, self._skill_file(entry))
+        for relative, content in self._fetched(entry, _files_reader(entry)).items():
             yield SkillFile(relative, content)
 
     def root(self, path: str) -> Path | None:
@@ -124,7 +115,7 @@ class McpSource:
     def claims(self, path: str) -> bool:
         return "://" in path and path.endswith(f"/{SKILL_FILE}")
 
-    def _listed(self, path: str) -> _ServedSkill:
+    def _listed(self, path: str) -> McpEntry:
         if self._look is None:
             self.scan()
         listed = self._skills.get(path)
@@ -132,12 +123,13 @@ class McpSource:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return listed
 
-    def _skill_file(self, listed: _ServedSkill) -> bytes:
-        if (known := self._read.get(listed.stamp)) is not None:
+    def _skill_file(self, entry: McpEntry) -> bytes:
+        stamp = _stamp_of(entry)
+        if (known := self._read.get(stamp)) is not None:
             return known
-        content: bytes = self._fetched(listed.entry, _skill_file_reader(listed.entry))
+        content: bytes = self._fetched(entry, _skill_file_reader(entry))
         if len(content) + sum(map(len, list(self._read.values()))) <= _MAX_KEPT_BYTES:
-            self._read[listed.stamp] = content
+            self._read[stamp] = content
         return content
 
     def _fetched(self, entry: McpEntry, work: Work[Result]) -> Result:
@@ -200,23 +192,20 @@ class McpSource:
 
     def _arrange(self, listed: "McpList") -> Scan:
         faults = list(listed.faults)
-        skills = {}
-        for entry in listed.entries:
+        found: list[SkillEntry] = []
+        for entry in sorted(listed.entries, key=attrgetter("uri")):
             try:
-                head = _head_of(entry)
+                stamp = _stamp_of(entry)
             except (yaml.YAMLError, RecursionError):
                 faults.append(f"{one_line(entry.uri, 200)} cannot be used: its frontmatter is no YAML.")
             else:
-                skills[entry.uri] = _ServedSkill(entry, head, _stamp_of(entry, head))
-        found = tuple(
-            SkillEntry(uri, each.entry.name, each.stamp, each.entry.skill_file.size)
-            for uri, each in sorted(skills.items())
-        )
-        stamps = {skill.stamp for skill in skills.values()}
+                found.append(SkillEntry(entry.uri, entry.name, stamp, entry.skill_file.size))
+        stamps = {skill.stamp for skill in found}
         self._read = {stamp: content for stamp, content in self._read.items() if stamp in stamps}
         reports = tuple(self._diagnostic("mcp-entry", visible_line(fault)) for fault in faults)
-        self._skills = skills
-        return Scan(found, reports)
+        usable = {skill.path for skill in found}
+        self._skills = {entry.uri: entry for entry in listed.entries if entry.uri in usable}
+        return Scan(tuple(found), reports)
 
     def _cause(self, error: SkillsAgentError) -> str:
         text = _phrase(error)
@@ -227,12 +216,14 @@ class McpSource:
 
 
 def _head_of(entry: McpEntry) -> bytes:
+    """Return the frontmatter, fences and all."""
     fields = yaml.safe_dump(dict(entry.frontmatter), allow_unicode=True, sort_keys=False, width=1_000_000)
     return f"---\n{fields}---\n".encode()
 
 
-def _stamp_of(entry: McpEntry, head: bytes) -> tuple[int, ...]:
-    digest = hashlib.sha256(head + entry.digest.encode()).digest()
+def _stamp_of(entry: McpEntry) -> tuple[int, ...]:
+    """Return what differs for another frontmatter, and for other files."""
+    digest = hashlib.sha256(_head_of(entry) + entry.digest.encode()).digest()
     return (int.from_bytes(digest[:8]), int.from_bytes(digest[8:16]))
 
 

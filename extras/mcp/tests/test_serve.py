@@ -31,7 +31,13 @@ pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.extension import advertise
-from mcp_types import CacheableResult, PaginatedRequestParams, PaginatedResult, Request, RequestParams
+from mcp_types import (
+    CacheableResult,
+    PaginatedRequestParams,
+    PaginatedResult,
+    ReadResourceRequestParams,
+    Request,
+)
 
 from skills_agent.mcp.requests import get_skill, list_skills, read_files
 
@@ -42,10 +48,6 @@ HEADERS = {
     "Mcp-Protocol-Version": "2026-07-28",
     "Mcp-Method": "skills/list",
 }
-
-
-class GetParams(RequestParams):
-    uri: str
 
 
 class AnyRequest(Request[Any, str]):
@@ -99,7 +101,7 @@ async def client_of(url: str) -> AsyncIterator[Client]:
 
 async def asked(client: Client, method: str, **params: Any) -> dict[str, Any]:
     """Ask for a method of the extension."""
-    kind = GetParams if "uri" in params else PaginatedRequestParams
+    kind = ReadResourceRequestParams if "uri" in params else PaginatedRequestParams
     request = AnyRequest(method=method, params=kind(**params))
     result = await client.session.send_request(request, AnyResult)
     return result.model_dump(by_alias=True, mode="json")
@@ -142,14 +144,6 @@ async def test_mcps_own_client_lists_gets_and_verifies_every_file(served: str) -
             "data.bin": bytes(range(256)),
         }
         assert notes.frontmatter == {"name": "notes", "description": "Takes notes."}
-        shallow = await asked(client, "resources/directory/read", uri="skill://notes")
-        assert [(each["name"], each["mimeType"]) for each in shallow["resources"]] == [
-            ("SKILL.md", "text/markdown"),
-            ("data.bin", "application/octet-stream"),
-            ("inner", "inode/directory"),
-            ("odd%20name%20%231%25%3F.md", "text/markdown"),
-            ("scripts", "inode/directory"),
-        ]
 
 
 OUTSIDE = [
@@ -179,7 +173,7 @@ async def test_no_request_leads_out_of_what_is_published_or_tells_a_path(cli: Co
     with serving(cli) as (url, process):
         async with client_of(url) as client:
             for uri in (*OUTSIDE, f"skill://{folder}/notes/SKILL.md", f"file://{folder}/notes/SKILL.md"):
-                for method in ("resources/read", "skills/get", "resources/directory/read"):
+                for method in ("resources/read", "skills/get"):
                     with pytest.raises(MCPError) as refused:
                         await asked(client, method, uri=uri)
                     assert refused.value.code == -32602, (method, uri[:80], refused.value)
