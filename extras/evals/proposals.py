@@ -16,6 +16,7 @@ from time import monotonic
 from typing import Final
 
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.runtime import RunControl
 from msgspec import structs
 
 from skills_agent.evals.cases.comparing import SHARES
@@ -27,7 +28,7 @@ from skills_agent.evals.cases.summarise import summarise
 from skills_agent.evals.cases.summary import Summary
 from skills_agent.evals.report.figures import delta_text, failures, reason, share
 from skills_agent.evals.running import SCRIPTED, Setup
-from skills_agent.evals.runs import Stop, run_all
+from skills_agent.evals.runs import run_all
 from skills_agent.evals.skill_folders import EvaluatedSource, sources_of
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.settings import Settings
@@ -73,7 +74,7 @@ def measure_draft(
         return ""
     few = tuple(structs.replace(case, repeat=1) for case in mine[:MAX_CASES])
     head = RunHead(id="", at=datetime.now(UTC).isoformat(timespec="seconds"), models=(model,), cases=few)
-    stop, done = Stop(), Event()
+    stop, done = RunControl(), Event()
     Thread(
         target=_stop_in_time, args=(seconds, stop, done, is_over), name="proposal-evals", daemon=True
     ).start()
@@ -102,7 +103,7 @@ def measure_draft(
     return "\n".join(said)
 
 
-def _run(head: RunHead, setup: Setup, stop: Stop) -> tuple[RunHead, Sequence[EvalResult]]:
+def _run(head: RunHead, setup: Setup, stop: RunControl) -> tuple[RunHead, Sequence[EvalResult]]:
     with TemporaryDirectory(prefix="skills-agent-proposal-") as place:
         folder = RunFolder.create(Path(place).resolve(), head)
         partly = run_all(folder, setup, jobs=_JOBS, stop=stop, tokens=TOKENS)
@@ -116,7 +117,7 @@ def _sources(settings: Settings, skills: Path | None) -> Sequence[Source]:
     return [*usual, *map(EvaluatedSource, own)]
 
 
-def _stop_in_time(seconds: float, stop: Stop, done: Event, is_over: Callable[[], bool]) -> None:
+def _stop_in_time(seconds: float, stop: RunControl, done: Event, is_over: Callable[[], bool]) -> None:
     """End all runs when their time is over, or nobody waits any more."""
     end = monotonic() + seconds
     while not done.wait(_POLL):

@@ -92,9 +92,9 @@ class Setup:
 
 
 def run_case(
-    case: EvalCase, model: str, arm: Arm, repeat: int, setup: Setup, control: RunControl | None = None
+    case: EvalCase, model: str, arm: Arm, repeat: int, setup: Setup, stop: RunControl | None = None
 ) -> EvalResult:
-    """Run a case once and check what came of it; `control` ends it early, as a signal does.
+    """Run a case once and check what came of it; `stop` ends it early, as a signal does.
 
     What goes wrong with the agent, its model or the case is an outcome, not an error.
     """
@@ -103,12 +103,12 @@ def run_case(
         case = _without_its_skill(case)
     with fresh_place() as place:
         try:
-            lay(case.files, place / "work", root_of(case))
+            lay(case, place / "work")
             with _agent(case, result, place, setup) as (agent, services):
                 words = safe_id(f"{setup.run}-{case.id}-{model}-{arm}-{repeat + 1}")
                 thread = f"{EVAL_THREADS}{words}"[:56] + f"-{secrets.token_hex(3)}"
                 result = structs.replace(result, thread=thread)
-                result = _worked(case, result, agent, services, control or RunControl())
+                result = _worked(case, result, agent, services, stop or RunControl())
                 if result.outcome == "passed":
                     result = _judged(case, result, services, setup)
         except Exception as failure:  # noqa: BLE001 - one case must not end the run of two hundred others
@@ -147,13 +147,13 @@ def _with_checks(result: EvalResult, checks: tuple[CheckResult, ...]) -> EvalRes
 
 
 def _worked(
-    case: EvalCase, result: EvalResult, agent: CompiledAgent, services: Services, control: RunControl
+    case: EvalCase, result: EvalResult, agent: CompiledAgent, services: Services, stop: RunControl
 ) -> EvalResult:
     """Let the agent work, and return what is known when it has ended: `passed` until checks say otherwise."""
     workspace, is_choice = services.settings.workspace, case.kind == "trigger"
     before, began = digests_of(workspace), monotonic()
-    config = config_of(result.thread, {"eval": case.id})
-    failure = _within(case.seconds, control, partial(_take_turns, agent, case, config, control))
+    config, control = config_of(result.thread, {"eval": case.id}), RunControl()
+    failure = _within(case.seconds, stop, control, partial(_take_turns, agent, case, config, control))
     snapshot = agent.get_state(config)
     files = {path: sha for path, sha in digests_of(workspace).items() if before.get(path) != sha}
     result = structs.replace(
@@ -309,8 +309,10 @@ def _choose_only(agent: CompiledAgent, said: AgentInput, config: RunnableConfig,
         _invoke(agent, None, config, control)
 
 
-def _within(seconds: float, control: RunControl, work: Callable[[], None]) -> Exception | None:
-    """Do the work, and end it after a time, or soon after `control` is drained. Return why it failed.
+def _within(
+    seconds: float, stop: RunControl, control: RunControl, work: Callable[[], None]
+) -> Exception | None:
+    """Do the work; drain its `control` after a time, or when `stop` is drained. Return why it failed.
 
     It is done in a thread of its own: a model call cannot be ended, and is left when it is not over then.
     """
@@ -327,7 +329,9 @@ def _within(seconds: float, control: RunControl, work: Callable[[], None]) -> Ex
     end = monotonic() + seconds
     while thread.is_alive() and not control.drain_requested:
         thread.join(min(_LOOK_SECONDS, max(end - monotonic(), 0.0)))
-        if thread.is_alive() and monotonic() >= end:
+        if stop.drain_requested:
+            control.request_drain()
+        elif thread.is_alive() and monotonic() >= end:
             control.request_drain(_LATE)
     thread.join(_GRACE_SECONDS)
     return next(iter(failures), None)

@@ -1,9 +1,7 @@
 """Run many eval cases: side by side, and so that a killed run can go on."""
 
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from langgraph.runtime import RunControl
@@ -44,50 +42,20 @@ def tasks_of(head: RunHead) -> Iterator[RunTask]:
             yield from (RunTask(case, model, arm, repeat) for model in head.models for arm in arms)
 
 
-class Stop(RunControl):
-    """Ends all that runs; what is done is kept. A signal drains it as the control of one invocation."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._controls: set[RunControl] = set()
-        self._lock = threading.Lock()
-
-    def request_drain(self, reason: str = "stop") -> None:
-        """End what runs, and begin nothing more."""
-        with self._lock:
-            super().request_drain(reason)
-            for control in self._controls:
-                control.request_drain(reason)
-
-    @contextmanager
-    def control(self) -> Iterator[RunControl]:
-        """Yield the control of one more run."""
-        control = RunControl()
-        with self._lock:
-            self._controls.add(control)
-            if self.drain_reason is not None:
-                control.request_drain(self.drain_reason)
-        try:
-            yield control
-        finally:
-            with self._lock:
-                self._controls.discard(control)
-
-
 def run_all(
     folder: RunFolder,
     setup: Setup,
     *,
     jobs: int,
-    stop: Stop,
+    stop: RunControl,
     tokens: int | None = None,
     done: Collection[EvalResult] = (),
     tell: Callable[[EvalResult], None] = lambda _: None,
 ) -> str:
     """Run what has no result yet; keep each result as it comes, and tell of it. Return why it ended early.
 
-    No case begins when so many `tokens` are spent. A run that was stopped in the middle is not kept: it
-    begins anew when the run goes on.
+    `stop` ends all that runs: what is done is kept, and what was stopped in the middle begins anew when the
+    run goes on. No case begins when so many `tokens` are spent.
     """
     waiting = iter(_waiting(folder.head, done))
     spent = Spent()
@@ -113,10 +81,9 @@ def run_all(
     return partial if next(waiting, None) is not None else ""
 
 
-def _run_one(task: RunTask, setup: Setup, stop: Stop) -> EvalResult | None:
+def _run_one(task: RunTask, setup: Setup, stop: RunControl) -> EvalResult | None:
     """Run a case once; None where it was stopped in the middle."""
-    with stop.control() as control:
-        result = run_case(*task, setup, control)
+    result = run_case(*task, setup, stop)
     if not stop.drain_requested:
         return result
     if result.thread:  # It begins anew, in another thread, when the run goes on.

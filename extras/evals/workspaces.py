@@ -5,13 +5,14 @@ A case file may have come from somebody else: what it lays is from its own folde
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from skills_agent.evals.cases.case import LaidFile
+from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.errors import EvalError
+from skills_agent.evals.cases.eval_folder import root_of
 from skills_agent.skills.confined import make_folder_beneath, parts_of, read_beneath
 from skills_agent.skills.trees import remove_tree, walk
 from skills_agent.skills.visible import visible_line
@@ -32,16 +33,16 @@ def fresh_place() -> Iterator[Path]:
         remove_tree(folder)
 
 
-def lay(files: Mapping[str, LaidFile], workspace: Path, root: Path | None = None) -> None:
-    """Lay the files of a case into its workspace; what is copied is beneath `root`, links resolved.
+def lay(case: EvalCase, workspace: Path) -> None:
+    """Lay the files of a case into its workspace; what is copied is beneath its folder, links resolved.
 
-    Without a root, which only a program leaves out, a link leads no further than the folder that is copied.
+    Of a case of no file, which a program made, a link leads no further than the folder that is copied.
     Raises EvalError for what leads out, is no file, or is too much.
     """
     left = MAX_BYTES
-    for path, file in files.items():
+    for path in (*case.files, *case.copies):
         try:
-            for place, content, is_program in _contents(path, file, root, left):
+            for place, content, is_program in _contents(case, path, left):
                 left -= len(content)
                 mode = 0o700 if is_program else 0o600
                 with os.fdopen(created(workspace, place, mode, os.O_TRUNC), "wb") as copy:
@@ -64,13 +65,13 @@ def created(root: Path, path: str, mode: int, flags: int) -> int:
         os.close(folder)
 
 
-def _contents(path: str, file: LaidFile, root: Path | None, limit: int) -> Iterator[tuple[str, bytes, bool]]:
+def _contents(case: EvalCase, path: str, limit: int) -> Iterator[tuple[str, bytes, bool]]:
     """Yield where each file is laid, what it holds, and whether it is a program."""
-    if file.source is None:
-        yield path, (file.text or "").encode(), False
+    if path in case.files:
+        yield path, case.files[path].encode(), False
         return
-    source = Path(file.source)
-    top = root or (source if source.is_dir() else source.parent)
+    source = Path(case.copies[path])
+    top = root_of(case) or (source if source.is_dir() else source.parent)
     for each in _files_of(source):
         content = read_beneath(top, os.path.relpath(each, top), limit + 1)
         limit -= len(content)

@@ -34,15 +34,6 @@ class Frozen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What all records of evals are: immutable, written without what has its default."""
 
 
-class LaidFile(Frozen, frozen=True, kw_only=True):
-    """One file that lies in the fresh workspace before the first turn: one of the two is given."""
-
-    text: str | None = None
-    """What it holds."""
-    source: str | None = None
-    """The absolute path that it is copied from, a file or a folder."""
-
-
 class ExpectedCall(Frozen, frozen=True, kw_only=True):
     """A call of a tool; `*` in the name stands for any characters."""
 
@@ -119,8 +110,10 @@ class EvalCase(Frozen, frozen=True, kw_only=True):
     """What the person says, one after the other; one at least."""
     load: Names = ()
     """Skills that the person loads with the first turn."""
-    files: dict[str, LaidFile] = msgspec.field(default_factory=dict)
-    """By path in the workspace, with `/`; nothing leads out of it."""
+    files: dict[str, str] = msgspec.field(default_factory=dict)
+    """What lies in the workspace before the first turn, by path with `/`; nothing leads out of it."""
+    copies: dict[str, str] = msgspec.field(default_factory=dict)
+    """The same of files and folders that are copied from an absolute path."""
     expect: Expected
     replies: tuple[Any, ...] = ()
     """What the model `scripted` answers: texts, or `{"content", "tool_calls": [{"name", "args"}]}`."""

@@ -1,18 +1,14 @@
-"""Which skills were chosen for which requests: precision, recall, and near misses."""
+"""Which skills were chosen for which requests: precision and recall."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 from skills_agent.evals.cases.case import EvalCase, ExpectedSkills
 from skills_agent.evals.cases.result import EvalResult
 from skills_agent.evals.cases.scored import choice, chosen
 from skills_agent.evals.cases.statistics import wilson
-from skills_agent.evals.cases.summary import Interval, NearMiss, Triggering
-from skills_agent.skills.text import one_line
+from skills_agent.evals.cases.summary import Interval, Triggering
 
-MAX_REQUEST: Final = 300
-"""Characters of a request that are shown."""
 Asked = Sequence[tuple[EvalCase, ExpectedSkills, Sequence[EvalResult]]]
 
 
@@ -69,23 +65,3 @@ def triggering(asked: Asked) -> Iterator[Triggering]:
             recall=wilson(hit, hit + lost) if hit + lost else None,
             f1=2 * hit / (2 * hit + lost + taken) if hit + lost + taken else None,
         )
-
-
-def near_misses(asked: Asked) -> list[NearMiss]:
-    """Return the requests for which others were chosen, the most often first."""
-    return sorted(_near_misses(asked), key=lambda miss: (-miss.rate, miss.case))
-
-
-def _near_misses(asked: Asked) -> Iterator[NearMiss]:
-    for case, expected, results in asked:
-        made = [one for one in results if chosen(one, case) is not None]
-        wrong = [one for one in made if not choice(one, case)]
-        if wrong:
-            times = Counter(name for one in wrong for name in chosen(one, case) or ())
-            yield NearMiss(
-                case=case.id,
-                request=one_line(case.turns[0], MAX_REQUEST),
-                expected=() if expected.mode == "none" else expected.names,
-                chosen=tuple(name for name, _ in times.most_common()),
-                rate=len(wrong) / len(made),
-            )

@@ -1,9 +1,9 @@
 """Which skill a request goes to, by names and descriptions: what a model sees before it loads one."""
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from skills_agent.skills.search.words import SearchIndex, SearchText
+from skills_agent.skills.search.match import Match
+from skills_agent.skills.search.words import SearchIndex
 
 _ENOUGH: Final = 0.5
 """A match of descriptions from here on is taken: by nine of ten requests whose authors label the best match,
@@ -11,28 +11,17 @@ and by one of five that no skill is for."""
 _WORDS: Final = 3
 
 
-class Choice(NamedTuple):
-    """Which skill a request goes to, and by which words."""
-
-    name: str
-    """Empty: none."""
-    why: str
-
-
-def choose(requests: Sequence[str], descriptions: Mapping[str, str]) -> list[Choice]:
-    """Return the best match for each request, where it matches well enough to be taken.
+def best(index: SearchIndex, request: str) -> Match | None:
+    """Return the best match for a request; None where none matches well enough to be taken.
 
     It is chosen as the offline model does, by words, but without instructions, which no prompt shows.
     """
-    names = sorted(descriptions)
-    index = SearchIndex(SearchText(name, descriptions[name]) for name in names)
-    choices = []
-    for request in requests:
-        match = next(iter(index.search(request, 1)), None)
-        if match is None or not (match.fit >= _ENOUGH or index.fits(request, match)):
-            choices.append(Choice("", "no description has enough of its words"))
-            continue
-        terms = sorted(index.terms(request, match.position), key=lambda term: -term.rarity)
-        words = [" ".join(term.words) for term in terms if term.fields and len(term.words) == 1]
-        choices.append(Choice(names[match.position], ", ".join(words[:_WORDS])))
-    return choices
+    match = next(iter(index.search(request, 1)), None)
+    return match if match and (match.fit >= _ENOUGH or index.fits(request, match)) else None
+
+
+def words_of(index: SearchIndex, request: str, match: Match) -> str:
+    """Return the rarest words of a request that a match is for."""
+    terms = sorted(index.terms(request, match.position), key=lambda term: -term.rarity)
+    words = [" ".join(term.words) for term in terms if term.fields and len(term.words) == 1]
+    return ", ".join(words[:_WORDS])

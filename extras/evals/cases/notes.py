@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from skills_agent.evals.cases.comparing import MIN_CASES, same_cases
+from skills_agent.evals.cases.comparing import same_cases
 from skills_agent.evals.cases.excerpts import listed
 from skills_agent.evals.cases.scored import BROKEN_OFF, ScoredRun
 from skills_agent.skills.text import count
@@ -26,15 +26,12 @@ def notes_of(run: ScoredRun) -> Iterator[str]:
             "in no share of passed cases. A grader decides about rubrics."
         )
     if "without" in run.head.arms:
-        yield "With and without are compared by what came out, not by skills that are chosen and calls."
         alone = [case.id for case in run.cases.values() if case.kind == "trigger" or not case.skill]
         if alone:
             yield (
                 f"Without the skill did not run: {count(len(alone), 'case')} ({listed(alone, 5)}), "
                 "which ask for a choice or name no skill."
             )
-    if 0 < len(run.cases) < MIN_CASES:
-        yield f"With {count(len(run.cases), 'case')} no difference can be shown: {MIN_CASES} are the least."
 
 
 def notes_before(now: ScoredRun, before: ScoredRun) -> Iterator[str]:

@@ -149,12 +149,12 @@ class _Reader:
             "skill": skill,
             "turns": turns,
             "load": short_forms.words(item.get("load", [])),
-            "files": short_forms.laid(item.get("files", {}), partial(locate, file=self._file)),
+            **short_forms.laid(item.get("files", {}), partial(locate, file=self._file)),
             "expect": short_forms.expected(expect, partial(locate, file=self._file)),
             "file": f"{self._file}#{number}",
         }
         case = _converted(written)
-        for path in (*case.files, *case.expect.files):
+        for path in (*case.files, *case.copies, *case.expect.files):
             check_laid(path)
         _check_expected(case)
         return case
@@ -247,11 +247,9 @@ def _with_defaults(case: Any, defaults: Any) -> Any:
     """Return a case with what holds for every case of its file that does not say otherwise."""
     if not isinstance(case, dict) or not isinstance(defaults, dict):
         return case
-    merged = {key: part for key, part in defaults.items() if key != "limits"} | case
+    merged = {**defaults, **case}
     if isinstance(files := defaults.get("files"), dict):
         merged["files"] = {**files, **(case.get("files") or {})}
-    if "limits" in defaults and isinstance(case.get("expect"), dict):
-        merged["expect"] = {"limits": defaults["limits"], **case["expect"]}
     return merged
 
 

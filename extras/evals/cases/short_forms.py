@@ -31,9 +31,24 @@ def expected(written: dict[str, Any], locate: Locate) -> dict[str, Any]:
     return made
 
 
-def laid(files: Any, locate: Locate) -> Any:
-    """Return the files to lay: a text is what one holds, `from` where it is copied from. Raises EvalError."""
-    return _each(files, lambda file: _laid(file, locate))
+def laid(written: Any, locate: Locate) -> dict[str, Any]:
+    """Return files to lay as `files`, by what they hold, and as `copies`, by where they are copied from.
+
+    Raises EvalError.
+    """
+    files: dict[str, Any] = {}
+    copies: dict[str, str] = {}
+    for path, file in written.items() if isinstance(written, dict) else ():
+        match file:
+            case {"from": source, **more} if not more:
+                copies[path] = locate(str(source))
+            case {"text": content, **more} if not more:
+                files[path] = content
+            case dict():
+                raise EvalError("a file to lay has either `text` or `from`")
+            case _:
+                files[path] = _word(file)
+    return {"files": files if isinstance(written, dict) else written, "copies": copies}
 
 
 def text(written: Any) -> Any:
@@ -101,11 +116,3 @@ def _script(written: Any, locate: Locate) -> Any:
         case {"path": str(path), **more} if more.keys() <= {"args"}:
             return [locate(path), *words(more.get("args", []))]
     raise EvalError("a script is a path, or has the keys path and args")
-
-
-def _laid(written: Any, locate: Locate) -> Any:
-    if not isinstance(written, dict):
-        return {"text": _word(written)}
-    if len(written) != 1:
-        raise EvalError("a file to lay has either `text` or `from`")
-    return {"source": locate(str(written["from"]))} if "from" in written else written

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 from typing import Final
 
-from skills_agent.evals.cases.choices import accuracy_of, asked_of, near_misses, triggering
+from skills_agent.evals.cases.choices import accuracy_of, asked_of, triggering
 from skills_agent.evals.cases.comparing import adjusted, compare_arms, compare_runs
 from skills_agent.evals.cases.notes import notes_before, notes_of
 from skills_agent.evals.cases.result import Arm, EvalResult, Outcome, RunHead
 from skills_agent.evals.cases.scored import ScoredRun
 from skills_agent.evals.cases.statistics import pass_every, wilson
-from skills_agent.evals.cases.summary import ArmSummary, CaseRow, Interval, Spread, Summary
+from skills_agent.evals.cases.summary import ArmSummary, CaseRow, Interval, Summary
 
 _NOTHING: Final = Interval(value=0.0, low=0.0, high=1.0, n=0)
 
@@ -53,15 +53,10 @@ def _arm(run: ScoredRun, model: str, arm: Arm) -> ArmSummary:
         all_passed=fmean(every) if every else 0.0,
         accuracy=accuracy_of(asked),
         choices=tuple(triggering(asked)),
-        near_misses=tuple(near_misses(asked)),
-        tokens=_spread([one.spent.tokens for one in ended]),
-        calls=_spread([len(one.trajectory.calls) for one in ended]),
-        seconds=_spread([one.spent.seconds for one in ended]),
+        tokens=median([one.spent.tokens for one in ended]),
+        calls=median([len(one.trajectory.calls) for one in ended]),
+        seconds=median([one.spent.seconds for one in ended]),
     )
-
-
-def _spread(values: Sequence[float]) -> Spread:
-    return Spread(median=median(values), least=min(values), most=max(values))
 
 
 def _rows(run: ScoredRun, earlier: ScoredRun | None) -> Iterator[CaseRow]:

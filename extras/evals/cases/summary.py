@@ -18,14 +18,6 @@ class Interval(Frozen, frozen=True, kw_only=True):
     """Cases that it is of."""
 
 
-class Spread(Frozen, frozen=True, kw_only=True):
-    """Median, least and most of runs."""
-
-    median: float
-    least: float
-    most: float
-
-
 class Triggering(Frozen, frozen=True, kw_only=True):
     """How often one skill is chosen when it should be."""
 
@@ -43,18 +35,6 @@ class Triggering(Frozen, frozen=True, kw_only=True):
     f1: float | None
 
 
-class NearMiss(Frozen, frozen=True, kw_only=True):
-    """A request whose skill was not chosen, or that got one it should not have."""
-
-    case: str
-    request: str
-    expected: tuple[str, ...]
-    """Empty: none."""
-    chosen: tuple[str, ...]
-    rate: float
-    """Share of the runs in which it went wrong."""
-
-
 class ArmSummary(Frozen, frozen=True, kw_only=True):
     """One model in one arm."""
 
@@ -70,13 +50,12 @@ class ArmSummary(Frozen, frozen=True, kw_only=True):
     """Share of the cases of which every run passes (pass^k)."""
     accuracy: Interval | None = None
     """Share of the requests for which the right skills were chosen. None: no case says which skills it
-    expects, or it is the arm that goes without one; then there are no choices and no near misses, either."""
+    expects, or it is the arm that goes without one; then there are no choices, either."""
     choices: tuple[Triggering, ...] = ()
-    near_misses: tuple[NearMiss, ...] = ()
-    tokens: Spread
-    """This and what follows: of the runs that no error ended."""
-    calls: Spread
-    seconds: Spread
+    tokens: float
+    """This and what follows: the median of the runs that no error ended."""
+    calls: float
+    seconds: float
 
 
 class Delta(Frozen, frozen=True, kw_only=True):

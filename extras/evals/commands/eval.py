@@ -14,11 +14,12 @@ from skills_agent.graph.settings import Settings
 from skills_agent.skills.policy.risk import Risk
 
 if TYPE_CHECKING:
+    from langgraph.runtime import RunControl
+
     from skills_agent.evals.cases.result import EvalResult, RunHead
     from skills_agent.evals.cases.run_folder import RunFolder
     from skills_agent.evals.cases.summary import Summary
     from skills_agent.evals.running import Setup
-    from skills_agent.evals.runs import Stop
 
 _FIRST_CASE: Final = """\
 
@@ -106,11 +107,12 @@ def evaluate(
     Each case runs in a fresh workspace, and is a thread: `skills-agent threads show`. Exits with 0 where all
     cases pass (with --fail-under: where these hold), else with 1.
     """
+    from langgraph.runtime import RunControl
+
     from skills_agent.evals.cases.run_folder import RunFolder
     from skills_agent.evals.cases.summarise import summarise
     from skills_agent.evals.cases.thresholds import missed, parse_threshold
     from skills_agent.evals.report.figures import failures
-    from skills_agent.evals.runs import Stop
     from skills_agent.evals.setups import make_setup
     from skills_agent.graph.threads.database import open_database
 
@@ -121,7 +123,7 @@ def evaluate(
     before = _run_before(settings.workspace, baseline, head.id) if baseline else None
     words = ["--yes", ",".join(sorted(yes))] if yes else []
     again = shell_command("eval", "--resume", head.id, *words, workspace=settings.workspace)
-    stop, partial = Stop(), ""
+    stop, partial = RunControl(), ""
     if head.partial:
         with open_database(settings) as database, draining(stop, again):
             setup = make_setup(settings, head, database, yes, anew=is_new)  # a missing key leaves no run
@@ -202,7 +204,7 @@ def _run_before(workspace: Path, run: str, now: str) -> "RunFolder":
     raise click.UsageError("no run here ran to its end yet: there is nothing to compare with")
 
 
-def _run(folder: "RunFolder", setup: "Setup", stop: "Stop", budget: int | None, *, quiet: bool) -> str:
+def _run(folder: "RunFolder", setup: "Setup", stop: "RunControl", budget: int | None, *, quiet: bool) -> str:
     """Run what has no result yet, and say on stderr what came of each; return why it ended early."""
     from skills_agent.evals.runs import missing, run_all
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from skills_agent.evals.cases.choosing import choose
+from skills_agent.evals.cases.choosing import best, words_of
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.finding import find_files
 from skills_agent.evals.cases.read import read_set
@@ -16,6 +16,7 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.search.words import SearchIndex, SearchText
 from skills_agent.skills.skill import SkillMetadata
 from skills_agent.skills.text import count
 
@@ -59,16 +60,16 @@ def triggers(
             "`should_not_trigger` in its evals/evals.yaml, or give --requests"
         )
     descriptions = {each.name: each.described for each in catalog.skills if each.model_invocable}
-    requests = [
-        {
-            "query": query,
-            "should_trigger": asked[query],
-            "chosen": choice.name,
-            "why": choice.why,
-            "right": (choice.name == skill.name) is asked[query],
-        }
-        for query, choice in zip(asked, choose(list(asked), descriptions), strict=True)
-    ]
+    names = sorted(descriptions)
+    index = SearchIndex(SearchText(name, descriptions[name]) for name in names)
+    requests = []
+    for query, wanted in asked.items():
+        match = best(index, query)
+        chosen = names[match.position] if match else ""
+        why = words_of(index, query, match) if match else "no description has enough of its words"
+        is_right = (chosen == skill.name) is wanted
+        told = {"query": query, "should_trigger": wanted, "chosen": chosen, "why": why, "right": is_right}
+        requests.append(told)
     if as_json:
         said = {"name": skill.name, "skills": sorted(descriptions), "requests": requests}
         print_json({**said, "skipped": skipped})

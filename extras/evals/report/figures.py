@@ -4,7 +4,7 @@ from typing import Final
 
 from skills_agent.evals.cases.comparing import ARMS, SHARES
 from skills_agent.evals.cases.result import EvalResult
-from skills_agent.evals.cases.summary import Delta, Interval, Spread, Summary
+from skills_agent.evals.cases.summary import Delta, Interval, Summary
 from skills_agent.skills.text import count, one_line
 
 GOOD: Final = frozenset({"passed", "ungraded"})
@@ -22,13 +22,6 @@ def share(interval: Interval | None) -> str:
 def percent(value: float) -> str:
     """Return a share as people read it; what is not all is never 100 %, and what is something never 0 %."""
     return f"{min(99.0, max(1.0, 100 * value)) if 0 < value < 1 else 100 * value:.0f} %"
-
-
-def spread(values: Spread) -> str:
-    """Return a median with its range."""
-    if values.least == values.most:
-        return number(values.median)
-    return f"{number(values.median)} ({number(values.least)} to {number(values.most)})"
 
 
 def number(value: float) -> str:

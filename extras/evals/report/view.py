@@ -14,16 +14,11 @@ from skills_agent.evals.report.figures import (
     compared,
     delta_text,
     failures,
-    percent,
+    number,
     share,
-    spread,
 )
-from skills_agent.skills.text import count, one_line
+from skills_agent.skills.text import count
 
-_NO_SKILL: Final = "(none)"
-"""Where no skill is expected, or none was chosen."""
-_SHORT: Final = 240
-"""Characters of a request."""
 _MOST: Final = 40
 """Cases that a note names."""
 
@@ -142,7 +137,7 @@ def _tables(summary: Summary) -> Iterator[Figures]:
 
 def _arm_row(arm: ArmSummary) -> tuple[str, ...]:
     cases = f"{arm.cases} x {arm.runs // arm.cases}" if arm.cases and arm.runs > arm.cases else str(arm.cases)
-    amounts = map(spread, (arm.calls, arm.tokens, arm.seconds))
+    amounts = map(number, (arm.calls, arm.tokens, arm.seconds))
     return (arm.model, arm.arm, cases, share(arm.passed), *amounts)
 
 
@@ -158,7 +153,7 @@ def _choices(arm: ArmSummary, accuracy: Interval) -> Iterator[Figures]:
         [
             (
                 row.skill,
-                *(f"{number}" for number in (row.right, row.missed, row.wrong)),
+                *(str(times) for times in (row.right, row.missed, row.wrong)),
                 share(row.precision),
                 share(row.recall),
                 "-" if row.f1 is None else f"{row.f1:.2f}",
@@ -166,17 +161,3 @@ def _choices(arm: ArmSummary, accuracy: Interval) -> Iterator[Figures]:
             for row in arm.choices
         ],
     )
-    if arm.near_misses:
-        yield Figures(
-            "Requests that went wrong",
-            ("chosen", "expected", "of its runs", "request"),
-            [
-                (
-                    ", ".join(miss.chosen) or _NO_SKILL,
-                    ", ".join(miss.expected) or _NO_SKILL,
-                    percent(miss.rate),
-                    one_line(miss.request, _SHORT),
-                )
-                for miss in arm.near_misses
-            ],
-        )

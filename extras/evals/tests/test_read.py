@@ -17,7 +17,6 @@ from skills_agent.evals.cases.case import (
     ExpectedCalls,
     ExpectedSkills,
     ExpectedText,
-    LaidFile,
 )
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.finding import find_files
@@ -55,7 +54,7 @@ def read_json(skill: Path, value: object, name: str = "evals.json") -> EvalSet:
 
 
 FORMS = """\
-defaults: {repeat: 2, limits: {calls: 9}}
+defaults: {repeat: 2}
 cases:
   - request: r
     repeat: 3
@@ -77,7 +76,7 @@ def test_short_forms_are_written_out(file: Path) -> None:
     first, second, third, fourth = read(file, FORMS).cases
     script = str(file.parent / "checks" / "x.py")
     assert (first.repeat, first.expect.limits, second.repeat) == (3, {"calls": 4}, 2)
-    assert first.files == {"data/big.csv": LaidFile(source=str(file.parent / "files" / "big.csv"))}
+    assert first.copies == {"data/big.csv": str(file.parent / "files" / "big.csv")}
     assert first.expect.answer == ExpectedText(contains=("356", "2025-01-01", "12.50", "true"))
     there = {"report.md": ExpectedText(contains=("Total",)), "y.txt": ExpectedText()}
     assert first.expect.files == {**there, "x.tmp": None}
@@ -85,7 +84,7 @@ def test_short_forms_are_written_out(file: Path) -> None:
     assert second.turns == ("First", "Second")
     assert second.expect.skills == ExpectedSkills(mode="none")
     assert second.expect.calls == ExpectedCalls(calls=(), mode="strict")
-    assert (second.expect.limits, second.expect.rubric) == ({"calls": 9}, ("It is kind.",))
+    assert second.expect.rubric == ("It is kind.",)
     assert (third.kind, third.expect.skills) == ("trigger", ExpectedSkills(names=("adder",)))
     assert fourth.expect.skills == ExpectedSkills(mode="only", names=("poet",))
 
@@ -185,7 +184,7 @@ def test_the_form_of_skill_creator(skill: Path) -> None:
     assert case.turns == ("Sum data/sales.csv.",)
     assert case.expect.rubric == ("The sum of b is 2", "The script was used")
     assert case.note == "The sums"
-    assert case.files == {"data/sales.csv": LaidFile(source=str(skill / "evals" / "files" / "sales.csv"))}
+    assert case.copies == {"data/sales.csv": str(skill / "evals" / "files" / "sales.csv")}
 
 
 def test_a_bare_list_names_skill_and_behaviour(skill: Path) -> None:

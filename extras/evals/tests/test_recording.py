@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from msgspec import structs
 
 from extras.evals.tests.cases import case, make_setup
-from skills_agent.evals.cases.case import EvalCase, Expected, ExpectedText, LaidFile
+from skills_agent.evals.cases.case import EvalCase, Expected, ExpectedText
 from skills_agent.evals.cases.result import EvalResult
 from skills_agent.evals.recording import Recordings, names_here, plain_request, recording_of
 from skills_agent.evals.running import Setup, run_case
@@ -26,7 +26,7 @@ MODEL = "openai:loopback"
 def one(tmp_path: Path) -> EvalCase:
     return case(
         turns=("Write hello into a file.",),
-        files={"n.txt": LaidFile(text="1 2")},
+        files={"n.txt": "1 2"},
         file=f"{tmp_path / 'skills' / 'adder' / 'evals' / 'evals.json'}#1",
         expect=Expected(answer=ExpectedText(contains=("wrote it",))),
     )

@@ -10,6 +10,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.runtime import RunControl
 from msgspec import structs
 from pydantic import Field
 
@@ -19,12 +20,11 @@ from skills_agent.evals.cases.case import (
     Expected,
     ExpectedSkills,
     ExpectedText,
-    LaidFile,
 )
 from skills_agent.evals.cases.result import EvalResult, RunHead
 from skills_agent.evals.cases.run_folder import RunFolder
 from skills_agent.evals.running import Setup, run_case
-from skills_agent.evals.runs import Stop, missing, run_all
+from skills_agent.evals.runs import missing, run_all
 from skills_agent.evals.skill_folders import catalog_folders, sources_of
 from skills_agent.graph import build_graph
 from skills_agent.graph.kept_folders import homes_of
@@ -42,7 +42,7 @@ def run(setup: Setup, one: EvalCase, arm: Any = "with") -> EvalResult:
 def test_a_case_is_a_thread_with_a_workspace_of_its_own(setup: Setup) -> None:
     one = case(
         turns=("What is the total of the numbers in n.txt?",),
-        files={"n.txt": LaidFile(text="1 2 3")},
+        files={"n.txt": "1 2 3"},
         expect=Expected(answer=ExpectedText(contains=("total 6",)), skills=ExpectedSkills(names=("adder",))),
     )
     result = run(setup, one)
@@ -145,13 +145,13 @@ def test_no_link_beside_a_case_leads_a_file_out_of_its_folder(setup: Setup, tmp_
     (files / "link.txt").symlink_to(tmp_path / "secret.txt")
     (files / "good.txt").write_text("good")
     for source in (files, files / "link.txt"):
-        laid = {"in": LaidFile(source=str(source))}
-        result = run(setup, case(files=laid, file=f"{tmp_path / 'cases' / 'c.yaml'}#3", replies=("x",)))
+        laid = {"in": str(source)}
+        result = run(setup, case(copies=laid, file=f"{tmp_path / 'cases' / 'c.yaml'}#3", replies=("x",)))
         assert result.outcome == "error"
         assert "link.txt" in result.error
     (files / "link.txt").unlink()
-    laid = {"in": LaidFile(source=str(files))}
-    result = run(setup, case(files=laid, file=f"{tmp_path / 'cases' / 'c.yaml'}#1", replies=("x",)))
+    laid = {"in": str(files)}
+    result = run(setup, case(copies=laid, file=f"{tmp_path / 'cases' / 'c.yaml'}#1", replies=("x",)))
     assert (result.outcome, result.error) == ("ungraded", "")
 
 
@@ -252,7 +252,7 @@ def test_what_a_script_keeps_in_a_case_is_gone_with_it(setup: Setup, skills: Pat
 
 @pytest.mark.parametrize("path", ["../x", "/x", "a/../../x"])
 def test_no_file_is_laid_outside_of_the_workspace(setup: Setup, path: str) -> None:
-    result = run(setup, case(files={path: LaidFile(text="x")}))
+    result = run(setup, case(files={path: "x"}))
     assert result.outcome == "error"
     assert "leads out" in result.error
 
@@ -261,7 +261,7 @@ def test_no_file_is_laid_outside_of_the_workspace(setup: Setup, path: str) -> No
 @pytest.mark.slow
 def test_a_case_that_takes_too_long_is_given_up_with_its_script(setup: Setup, skills: Path) -> None:
     (skills / "adder" / "scripts" / "add.py").write_text("import time; time.sleep(60)\n")
-    one = case(turns=("total of the numbers in n.txt",), files={"n.txt": LaidFile(text="1")}, seconds=2.0)
+    one = case(turns=("total of the numbers in n.txt",), files={"n.txt": "1"}, seconds=2.0)
     result = run(setup, one)
     assert (result.outcome, result.error) == ("timeout", "It was given up after 2 seconds.")
     assert result.spent.seconds < 20
@@ -308,7 +308,7 @@ def head(*cases: EvalCase, **fields: Any) -> RunHead:
 def test_a_run_goes_on_where_it_was_and_counts_nothing_twice(setup: Setup) -> None:
     cases = [case(id=f"c{number}", kind="trigger", turns=(f"add numbers {number}",)) for number in range(4)]
     folder = RunFolder.create(setup.settings.workspace, head(*cases))
-    stop, told = Stop(), list[EvalResult]()
+    stop, told = RunControl(), list[EvalResult]()
 
     def tell(result: EvalResult) -> None:
         told.append(result)
@@ -320,7 +320,7 @@ def test_a_run_goes_on_where_it_was_and_counts_nothing_twice(setup: Setup) -> No
     assert [each.case for each in folder.results()] == ["c0", "c1"]
     assert missing(folder.head, folder.results()) == 2
     done = folder.results()
-    assert run_all(folder, setup, jobs=2, stop=Stop(), done=done) == ""
+    assert run_all(folder, setup, jobs=2, stop=RunControl(), done=done) == ""
     assert sorted(each.case for each in folder.results()) == ["c0", "c1", "c2", "c3"]
     assert missing(folder.head, folder.results()) == 0
 
@@ -328,7 +328,7 @@ def test_a_run_goes_on_where_it_was_and_counts_nothing_twice(setup: Setup) -> No
 def test_a_budget_ends_a_run_before_the_next_case(setup: Setup) -> None:
     cases = [case(id=f"c{number}", kind="trigger", turns=("add numbers",)) for number in range(4)]
     folder = RunFolder.create(setup.settings.workspace, head(*cases))
-    partial = run_all(folder, setup, jobs=1, stop=Stop(), tokens=1)
+    partial = run_all(folder, setup, jobs=1, stop=RunControl(), tokens=1)
     assert partial == "its budget of 1 tokens is spent"
     assert len(folder.results()) == 1
 
