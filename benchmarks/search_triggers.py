@@ -21,9 +21,9 @@ from statistics import fmean
 from typing import NamedTuple
 
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.search.match import Match
+from skills_agent.skills.search.match import Match, SearchText
 from skills_agent.skills.search.vectors import FusedIndex, Vectors
-from skills_agent.skills.search.words import ENOUGH, SearchIndex, SearchText
+from skills_agent.skills.search.words import ENOUGH, SearchIndex
 from skills_agent.skills.sources import DirectorySource
 
 PROJECT = Path(__file__).resolve().parent.parent

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from skills_agent.graph.hooks import first
 from skills_agent.graph.settings import Settings
-from skills_agent.skills.machine import Machine, Needs, UnknownMachine
+from skills_agent.skills.machine import Machine, Needs
 from skills_agent.skills.skill import Need
 
 
@@ -34,7 +34,7 @@ def machine_of(
     scripts on what is not known here.
     """
     brought = needs_hook()
-    return brought.machine(settings, unreachable, is_elsewhere=is_elsewhere) if brought else UnknownMachine()
+    return brought.machine(settings, unreachable, is_elsewhere=is_elsewhere) if brought else Machine()
 
 
 def gather_now(folder: Path, skill_file: str) -> tuple[Need, ...]:

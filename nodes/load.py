@@ -8,9 +8,8 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.policy import Policy
-from skills_agent.nodes.prompt import bounded_instructions
 from skills_agent.skills.errors import SkillError
-from skills_agent.skills.format.instructions import shows_commands
+from skills_agent.skills.format.instructions import bounded_instructions, shows_commands
 from skills_agent.skills.library.admission import NotAdmittedError
 from skills_agent.skills.library.contents import summarize
 from skills_agent.skills.library.registry import Registry

@@ -13,10 +13,10 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langchain_core.messages.tool import ToolCall, tool_call
 
 from skills_agent.nodes.conversation import conversation, leading_system, with_notes
-from skills_agent.skills.format.instructions import cut, fill_in
+from skills_agent.skills.format.instructions import fill_in
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.listing import CatalogListing, shortened
-from skills_agent.skills.skill import Skill, SkillMetadata
+from skills_agent.skills.skill import SkillMetadata
 from skills_agent.skills.text import count, escape_markup, one_line
 from skills_agent.state.budget import Limits, counts_of_turn
 from skills_agent.state.history import History, fit, history_of, tokens_in, tokens_of
@@ -278,12 +278,6 @@ def catalog_text(listing: CatalogListing) -> str:
 
 def _catalog_line(skill: SkillMetadata, description: str | None) -> str:
     return escape_markup(f"- {skill.name}: {description}" if description else f"- {skill.name}")
-
-
-def bounded_instructions(skill: Skill, max_lines: int) -> str:
-    """Return the instructions of a skill as they are kept when it is loaded: at most so many lines."""
-    excerpt = cut(skill.instructions, max_lines, skill.metadata.name)
-    return f"{excerpt.text}\n\n{excerpt.note}" if excerpt.note else excerpt.text
 
 
 def content_tokens(skills: Mapping[str, LoadedSkill], messages: Sequence[AnyMessage]) -> dict[str, int]:

@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from langchain_core.messages import AnyMessage
@@ -12,16 +13,15 @@ from langgraph.runtime import Runtime
 
 from skills_agent.nodes.model_call import own_message
 from skills_agent.nodes.policy import Policy
-from skills_agent.nodes.prompt import bounded_instructions, content_tokens, instructions_of
+from skills_agent.nodes.prompt import content_tokens, instructions_of
 from skills_agent.skills.errors import SkillError
+from skills_agent.skills.format.instructions import bounded_instructions
 from skills_agent.skills.format.values import safe_name
 from skills_agent.skills.library.admission import (
+    LOAD_LIMIT,
     AdmissionControl,
     AdmittedSkills,
     Asker,
-    ContentBudget,
-    LimitReachedError,
-    LoadedAlreadyError,
     NotAdmittedError,
 )
 from skills_agent.skills.library.catalog import Catalog
@@ -122,12 +122,15 @@ def select(
     if policy.is_left_out(LOAD_SKILL, context):  # The names of others are not told either.
         messages += [refusal(request.call["id"] or "", LOAD_SKILL, SHUT) for request in requests]
     elif requests:
+        tokens = window(context)
         control = AdmissionControl(
             catalog,
-            active_skills(state.get("skills_loaded")),
+            content_tokens(active_skills(state.get("skills_loaded")), state.get("messages") or ()),
+            partial(_tokens_of, skills, max_body_lines),
             max_loaded=context.narrow(limits).max_loaded_skills,
             max_requests=MAX_SKILLS_A_STEP,
-            content=_content_budget(state, skills, window(context), max_body_lines),
+            max_tokens=int(CONTENT_SHARE * tokens),
+            window=tokens,
         )
         update["admissions"], refusals = _admit(requests, state, control)
         messages += refusals
@@ -180,7 +183,7 @@ def _admit(
         try:
             admitted = _admitted(request, ledger, control)
         except NotAdmittedError as error:
-            if isinstance(error, LimitReachedError):
+            if error.code == LOAD_LIMIT:
                 logger.warning("load limit reached", extra={"skill": request.call["args"]["name"]})
             refusals.append(refusal(request.call["id"] or "", LOAD_SKILL, str(error)))
             continue
@@ -196,25 +199,20 @@ def _admitted(
     args = request.call["args"]
     try:
         admitted = control.admit(args.get("name"), args.get("source"), request.asker)
-    except LoadedAlreadyError as error:
-        if not _is_other(request, error.ref, ledger):
+    except NotAdmittedError as error:
+        if error.loaded is None or not _is_other(request, error.loaded, ledger):
             raise
-        text = instructions_of(ledger[error.ref.name], request.arguments)
-        return control.admit_again(error.ref, tokens_in(text))
+        text = instructions_of(ledger[error.loaded.name], request.arguments)
+        return control.admit_again(error.loaded, tokens_in(text))
     if request.asker == "model":
         _refuse_replacing(admitted.refs, ledger)
     return admitted
 
 
-def _content_budget(state: AgentState, registry: Registry, window: int, max_body_lines: int) -> ContentBudget:
-    def tokens_of(ref: SkillRef) -> int:
-        with suppress(SkillError):  # `load` says so.
-            return tokens_in(bounded_instructions(registry.load(ref), max_body_lines))
-        return 0
-
-    active = active_skills(state.get("skills_loaded"))
-    of_loaded = content_tokens(active, state.get("messages") or ())
-    return ContentBudget(int(CONTENT_SHARE * window), window, of_loaded, tokens_of)
+def _tokens_of(registry: Registry, max_body_lines: int, ref: SkillRef) -> int:
+    with suppress(SkillError):  # `load` says so.
+        return tokens_in(bounded_instructions(registry.load(ref), max_body_lines))
+    return 0
 
 
 def _admission(request: SkillRequest, admitted: AdmittedSkills, order: int, state: AgentState) -> Admission:

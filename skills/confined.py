@@ -3,9 +3,8 @@
     OSError
     ├── FileNotFoundError, PermissionError, ...   as the operating system says
     └── ConfinedError (a SkillsAgentError, too): refused whatever the operating system would say
-        ├── OutsideRootError       absolute, `..`, NUL, or a link that leads out of the folder
-        ├── LinkOnTheWayError      a link, or what is no folder, where a folder belongs
-        └── NotRegularFileError    a folder, FIFO, socket or device
+        │                      a link, or what is no folder, on the way; a folder, FIFO, socket or device
+        └── OutsideRootError   absolute, `..`, NUL, or a link that leads out of the folder
 
 A check by path followed by an open leaks under a link-swap race: `resolve()` and `is_relative_to`
 gave the wrong file in 135 of 33,921 tries. So every part of a path is opened relative to the one before, and
@@ -38,7 +37,7 @@ _PIECE: Final = 1 << 20
 
 
 class ConfinedError(OSError, SkillsAgentError):
-    reason: str = "is refused"
+    reason: str = "is not a regular file"
 
     def __init__(self, path: str, reason: str = "") -> None:
         self.path, self.reason = path, reason or self.reason
@@ -51,14 +50,6 @@ class ConfinedError(OSError, SkillsAgentError):
 
 class OutsideRootError(ConfinedError):
     reason = "leads out of its folder"
-
-
-class LinkOnTheWayError(ConfinedError):
-    reason = "is reached by a link, or by what is no folder"
-
-
-class NotRegularFileError(ConfinedError):
-    reason = "is not a regular file"
 
 
 def parts_of(relative: str) -> tuple[str, ...]:
@@ -80,7 +71,7 @@ def open_beneath(root: Path, relative: str, *, follow: bool = True) -> int:
     Links are followed only to places beneath `root`, or not at all (`follow=False`). Never blocks: a FIFO
     is refused, not waited for.
 
-    Raises OutsideRootError, NotRegularFileError, or what the operating system says.
+    Raises OutsideRootError, ConfinedError for no regular file, or what the operating system says.
     """
     descriptor = _open(root, relative, follow=follow)
     try:
@@ -150,11 +141,13 @@ def sync_folder(descriptor: int) -> None:
 
 @contextmanager
 def refusing_links(path: Path) -> Iterator[None]:
-    """Say in one sentence that a path has a link on its way: raise LinkOnTheWayError for it."""
+    """Say in one sentence that a path has a link on its way: raise ConfinedError for it."""
     try:
         yield
     except OSError as error:
-        raise (LinkOnTheWayError(str(path)) if error.errno in _LINK_REFUSED else error) from error
+        if error.errno not in _LINK_REFUSED:
+            raise
+        raise ConfinedError(str(path), "is reached by a link, or by what is no folder") from error
 
 
 def read_beneath(root: Path, relative: str, limit: int, *, follow: bool = True) -> bytes:
@@ -207,17 +200,17 @@ def _has_no_link_beneath(root: Path, path: Path) -> bool:
 
 
 def _size_of_regular(descriptor: int, relative: str) -> int:
-    """Return the bytes of a file, 0 also where a file system does not say. Raises NotRegularFileError."""
+    """Return the bytes of a file, 0 also where a file system does not say. Raises ConfinedError."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
-        raise NotRegularFileError(relative)
+        raise ConfinedError(relative)
     return status.st_size
 
 
 def _open(root: Path, relative: str, *, follow: bool) -> int:
     parts = parts_of(relative)
     if not parts:
-        raise NotRegularFileError(relative)
+        raise ConfinedError(relative)
     try:
         try:
             return _open_at(os.fspath(root), parts, _FILE)
@@ -227,7 +220,7 @@ def _open(root: Path, relative: str, *, follow: bool) -> int:
         return _open_at(*_resolve(root, parts), _FILE)
     except OSError as error:
         if error.errno in {errno.ENXIO, errno.ENODEV}:  # a socket, or a device without a driver
-            raise NotRegularFileError(relative) from error
+            raise ConfinedError(relative) from error
         raise
 
 

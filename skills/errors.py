@@ -2,18 +2,12 @@
 
     SkillsAgentError               the root; threads, models, settings, audit ... have branches of their own
     └── SkillError                 a refusal of the domain
-        ├── UnknownSkillError      no skill of that name in the catalog
-        │   ├── SkillElsewhereError  of the source that was named, but of another
-        │   └── SkillSkippedError    it is there, and cannot be used
+        ├── UnknownSkillError      no usable skill of that name in the catalog
         ├── SkillUnreadableError   SKILL.md vanished or cannot be opened
-        ├── SkillUndecodableError  SKILL.md is not UTF-8 text
         ├── ResourceNotTextError   a binary file: named, never pasted
         ├── ScriptError            a script cannot be started
-        │   ├── InterpreterMissingError  nothing on this machine can run the script
         │   └── PackagesMissingError  it imports what is not installed here
-        ├── NetworkError           a host is not connected to (network/ has the branches)
-        ├── SourceAddressError     a URL or namespace that cannot hold skills
-        └── PublishError           a folder that cannot be put into a store
+        └── NetworkError           a host is not connected to (network/ has the branches)
 
 An error is a sentence, a `code` and facts. It has a class of its own where somebody catches it; else it is
 raised as the class of its branch, with its code: `SkillError("...", code="skill-too-large")`.
@@ -88,29 +82,24 @@ class SkillError(SkillsAgentError):
 class UnknownSkillError(DetailedError, SkillError):
     sentence = "There is no skill named {name!r}. Known skills: {known}."
     name: str
+    """Or `name@source`."""
     known: Sequence[str]
+    sources: Sequence[str] = ()
+    """Those that have a skill of this name, where another one was named."""
+    skipped: str = ""
+    """Why it cannot be used, where it is there."""
 
-
-class SkillElsewhereError(UnknownSkillError):
-    sentence = "Skill {skill} is there from {places}, and not from {source!r}: name one of these, or none."
-    skill: str
-    source: str
-    places: Sequence[str]
-
-
-class SkillSkippedError(UnknownSkillError):
-    sentence = "Skill {name!r} is there, and cannot be used: {reason}"
-    reason: str
+    def __str__(self) -> str:
+        if self.skipped:
+            return f"Skill {self.name!r} is there, and cannot be used: {self.skipped}"
+        if self.sources:
+            told = list_names(self.sources)
+            return f"There is no {self.name}. Skills of that name are of {told}: name one of these, or none."
+        return super().__str__()
 
 
 class SkillUnreadableError(DetailedError, SkillError):
     sentence = "Cannot read {path}: {cause}. Check that the file exists and is readable."
-    path: str
-    cause: str
-
-
-class SkillUndecodableError(DetailedError, SkillError):
-    sentence = "{path} is not UTF-8 text ({cause}). Save it as UTF-8."
     path: str
     cause: str
 
@@ -126,17 +115,6 @@ class ScriptError(SkillError):
     code = "script-error"
 
 
-class InterpreterMissingError(DetailedError, ScriptError):
-    sentence = "Cannot run {path}: it needs {needs}, which is not installed here."
-    path: str
-    needs: str
-    elsewhere: str = ""
-    """A sentence about where it is, though not taken from there."""
-
-    def __str__(self) -> str:
-        return f"{super().__str__()} {self.elsewhere}".rstrip()
-
-
 class PackagesMissingError(DetailedError, ScriptError):
     sentence = (
         "Cannot run {path}: it imports {modules}, which no package brings here. A person can bring what "
@@ -150,18 +128,3 @@ class PackagesMissingError(DetailedError, ScriptError):
 
 class NetworkError(SkillError):
     code = "network-error"
-
-
-class SourceAddressError(DetailedError, SkillError):
-    sentence = "{place!r} cannot be a source of skills: {cause}"
-    place: str
-    """An address."""
-    cause: str
-
-
-class PublishError(DetailedError, SkillError):
-    code = "skill-not-published"
-    sentence = "Cannot publish {place}: {cause}"
-    place: str
-    """A folder."""
-    cause: str

@@ -55,46 +55,59 @@ class KeptFolder(NamedTuple):
     """Raises OSError."""
 
 
-class Machine(Protocol):
-    """A machine, as the scripts of skills find it."""
+class Machine:
+    """A machine, as the scripts of skills find it. Nothing is known of this one: an extra brings another."""
 
-    def missing(self, needs: Sequence[Need], skill: SkillRef, *, trusted: bool) -> list[Missing]:
+    def missing(self, needs: Sequence[Need], skill: SkillRef, *, trusted: bool) -> list[Missing]:  # noqa: ARG002
         """Return the needs that are not met. `trusted`: somebody vouches for the skill's source."""
+        return []
 
     def sentence(self, missing: Sequence[Missing]) -> str:
         """Return what is missing, by kind, as a sentence lists it."""
+        return ", ".join(each.text for each in missing)
 
-    def remedies(self, missing: Iterable[Missing], skill: SkillRef) -> list[str]:
+    def remedies(self, missing: Iterable[Missing], skill: SkillRef) -> list[str]:  # noqa: ARG002
         """Return what a person can do about it."""
+        return []
 
-    def lacking(self, needs: Sequence[Need], missing: Sequence[Missing]) -> Collection[str]:
+    def lacking(self, needs: Sequence[Need], missing: Sequence[Missing]) -> Collection[str]:  # noqa: ARG002
         """Return the kinds of packages that are missing, and that a person may have installed now."""
+        return ()
 
-    def equip(self, request: ScriptRequest, needs: Sequence[Need]) -> ScriptRequest:
+    def equip(self, request: ScriptRequest, needs: Sequence[Need]) -> ScriptRequest:  # noqa: ARG002
         """Return the request for a script with what is approved for its skill.
 
         Raises PackagesMissingError for a script that cannot do without what is nowhere.
         """
+        return request
 
-    def prepare(self, needs: Sequence[Need], kinds: Collection[str]) -> Prepared:
+    def prepare(self, needs: Sequence[Need], kinds: Collection[str]) -> Prepared:  # noqa: ARG002
         """Resolve what a skill lacks; may ask the network. Raises SkillError."""
+        return Prepared({}, 0, ())
 
-    def listed(self, install: Mapping[str, str]) -> list[str]:
+    def listed(self, install: Mapping[str, str]) -> list[str]:  # noqa: ARG002
         """Return what is to be installed as a person reads it, a line for each package."""
+        return []
 
     def install(self, install: Mapping[str, str], needs: Sequence[Need], skill: SkillRef) -> None:
         """Install just that. Raises SkillError."""
 
     def diagnosed(
-        self, result: ScriptResult, request: ScriptRequest, skill: SkillRef | None, loaded: Iterable[str]
+        self,
+        result: ScriptResult,
+        request: ScriptRequest,  # noqa: ARG002
+        skill: SkillRef | None,  # noqa: ARG002
+        loaded: Iterable[str],  # noqa: ARG002
     ) -> Diagnosis:
         """Return a result with what brings what a failed run lacked.
 
         A command of no skill may be meant for one of the `loaded`.
         """
+        return Diagnosis(result)
 
     def kept(self) -> Iterable[KeptFolder]:
         """Return the packages that are kept."""
+        return ()
 
 
 class Needs(Protocol):
@@ -110,43 +123,3 @@ class Needs(Protocol):
 
     def gather_now(self, folder: Path, skill_file: str = "SKILL.md") -> tuple[Need, ...]:
         """Return what the skill in a folder needs as it is now."""
-
-
-class UnknownMachine:
-    """Stands for a machine that nothing is known of; the names are those of `Machine`."""
-
-    def missing(self, needs: Sequence[Need], skill: SkillRef, *, trusted: bool) -> list[Missing]:  # noqa: ARG002
-        return []
-
-    def sentence(self, missing: Sequence[Missing]) -> str:
-        return ", ".join(each.text for each in missing)
-
-    def remedies(self, missing: Iterable[Missing], skill: SkillRef) -> list[str]:  # noqa: ARG002
-        return []
-
-    def lacking(self, needs: Sequence[Need], missing: Sequence[Missing]) -> Collection[str]:  # noqa: ARG002
-        return ()
-
-    def equip(self, request: ScriptRequest, needs: Sequence[Need]) -> ScriptRequest:  # noqa: ARG002
-        return request
-
-    def prepare(self, needs: Sequence[Need], kinds: Collection[str]) -> Prepared:  # noqa: ARG002
-        return Prepared({}, 0, ())
-
-    def listed(self, install: Mapping[str, str]) -> list[str]:  # noqa: ARG002
-        return []
-
-    def install(self, install: Mapping[str, str], needs: Sequence[Need], skill: SkillRef) -> None:
-        """Install nothing."""
-
-    def diagnosed(
-        self,
-        result: ScriptResult,
-        request: ScriptRequest,  # noqa: ARG002
-        skill: SkillRef | None,  # noqa: ARG002
-        loaded: Iterable[str],  # noqa: ARG002
-    ) -> Diagnosis:
-        return Diagnosis(result)
-
-    def kept(self) -> Iterable[KeptFolder]:
-        return ()

@@ -13,7 +13,7 @@ from skills_agent.skills.scripts.choice import OwnRunner, Wish
 
 
 def runner_here(wish: Wish, **options: Any) -> OwnRunner:
-    """Return a runner of what is installed; `options` as `PlainControl.runner` takes them."""
+    """Return a runner of what is installed; `options` as `Sandbox.runner` takes them."""
     return sandbox_here().runner(wish, **options)
 
 

@@ -28,7 +28,7 @@ from skills_agent.needs.machine_state import (
 from skills_agent.needs.packages import InstallError, PackageKind
 from skills_agent.needs.python_packages import packages_in
 from skills_agent.skills.errors import PackagesMissingError
-from skills_agent.skills.machine import Diagnosis, KeptFolder, Missing, Prepared, UnknownMachine
+from skills_agent.skills.machine import Diagnosis, KeptFolder, Machine, Missing, Prepared
 from skills_agent.skills.scripts.environment import FIXED, inherited_variables, secrets_of
 from skills_agent.skills.scripts.interpreter import OWN_PYTHON, OWN_VERSION, python_meeting, python_required
 from skills_agent.skills.scripts.programs import find_program, global_modules
@@ -47,7 +47,7 @@ MAX_LIST: Final = 512 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class ThisMachine:
+class ThisMachine(Machine):
     """This machine, for the agent: what is missing is offered with a question, and approved with it.
 
     The network is asked before the question: a request for names of packages to the indexes of this user,
@@ -237,7 +237,7 @@ class ThisMachine:
         return kept_environments(self.environments)
 
 
-class Elsewhere(UnknownMachine):
+class Elsewhere(Machine):
     """Where a host's runner runs scripts: what a failed run says is read all the same."""
 
     def diagnosed(

@@ -29,8 +29,8 @@ from skills_agent.skills.network.addresses import (
     is_public,
     resolve,
 )
-from skills_agent.skills.network.get import MAX_REDIRECTS, FetchError, Response, Way, following, get
-from skills_agent.skills.network.hosts import NetTarget, Url, UrlError, parse_url
+from skills_agent.skills.network.get import MAX_REDIRECTS, Response, Way, following, get
+from skills_agent.skills.network.hosts import FetchError, NetTarget, Url, parse_url
 
 SECONDS: Final = 300.0
 """For everything that one address leads to."""
@@ -128,7 +128,7 @@ class Site:
     def _parsed(self, url: str) -> Url:
         try:
             return parse_url(url.partition("#")[0])
-        except UrlError as error:
+        except FetchError as error:
             raise self.refused(str(error).rstrip(".")) from error
 
 

@@ -23,7 +23,7 @@ from typing import Final
 from skills_agent.sandbox.forwarder import SOCKET
 from skills_agent.skills.errors import NetworkError
 from skills_agent.skills.network.addresses import IsAllowed, connect, is_public
-from skills_agent.skills.network.hosts import HostPattern, NetTarget, UrlError, split_authority
+from skills_agent.skills.network.hosts import FetchError, HostPattern, NetTarget, split_authority
 
 HEAD_SECONDS: Final = 20.0
 """For the request's head."""
@@ -147,9 +147,9 @@ async def _refuse(reason: str, client: StreamReader, back: StreamWriter) -> None
 def _target_of(head: bytes) -> NetTarget:
     match = _CONNECT.match(head)
     if match is None:
-        raise UrlError("A request", "it is no CONNECT: plain HTTP is closed, so ask for https")
+        raise FetchError("A request", "it is no CONNECT: plain HTTP is closed, so ask for https")
     try:
         host, port = split_authority(match[1].decode("ascii"))
     except ValueError as error:
-        raise UrlError("A target of CONNECT", "it is not host:port") from error
+        raise FetchError("A target of CONNECT", "it is not host:port") from error
     return NetTarget(host, port or 0)

@@ -19,7 +19,7 @@ from skills_agent.shell.command_line import command_request, explained
 from skills_agent.shell.shell import take_apart
 from skills_agent.skills.scripts.request import of_skill
 from skills_agent.skills.scripts.runner import ScriptRequest
-from skills_agent.skills.scripts.spelling import SkillFiles, read_spelling
+from skills_agent.skills.scripts.spelling import read_spelling
 from skills_agent.state.records import active_skills
 
 BACKGROUND_SECONDS: Final = 3600.0
@@ -95,9 +95,10 @@ def _hint(request: ScriptRequest, runtime: ThreadRuntime) -> str:
     resources = runtime.state.get("skill_resources") or {}
     for name, record in active_skills(runtime.state.get("skills_loaded")).items():
         paths = {resource["path"] for resource in resources.get(name, {}).get("files", [])}
-        files = SkillFiles((name, Path(record["path"]).parent.name), paths.__contains__, ())
-        for meant in (read_spelling(word.removeprefix("./"), (), files).path for word in words):
-            if meant in paths:
+        names = (name, Path(record["path"]).parent.name)
+        for word in words:
+            spelled = read_spelling(word.removeprefix("./"), (), names=names, is_file=paths.__contains__)
+            if (meant := spelled.path) in paths:
                 return (
                     f"{meant} is a file of the skill {name}, not of the workspace: use run_script, or "
                     f'run_command with skill="{name}" and "$SKILL_DIR/{meant}"'

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 from zlib import crc32
 
-from skills_agent.skills.confined import NotRegularFileError
+from skills_agent.skills.confined import ConfinedError
 from skills_agent.skills.sources.fetched import (
     MAX_FILE_BYTES,
     FetchedSource,
@@ -95,5 +95,5 @@ def _error(reason: str, path: str) -> OSError:
     if reason.endswith("permission_denied"):
         return OSError(errno.EACCES, os.strerror(errno.EACCES), path)
     if reason.endswith(("is_directory", "not_a_directory")):
-        return NotRegularFileError(path)
+        return ConfinedError(path)
     return OSError(errno.EIO, reason)

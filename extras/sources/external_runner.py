@@ -18,9 +18,9 @@ from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any, ClassVar, Final, Protocol
 
-from skills_agent.skills.errors import InterpreterMissingError, ScriptError
+from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.environment import FIXED, secrets_of
-from skills_agent.skills.scripts.interpreter import candidates_for, names_of
+from skills_agent.skills.scripts.interpreter import candidates_for, names_of, no_program
 from skills_agent.skills.scripts.output import Capture
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop, slot_of
 from skills_agent.skills.scripts.supervised import FLOOD_FACTOR
@@ -92,7 +92,7 @@ class ExternalRunner:
         if not fields:
             raise ScriptError(f"Cannot start {request.title} there: {output.strip()[:500] or 'no answer'}.")
         if fields[0] == "missing":
-            raise InterpreterMissingError(request.title, " or ".join(fields[1:]))
+            raise no_program(request.title, " or ".join(fields[1:]))
         code, *streams = (*fields, *[""] * 7)
         number = int(code)
         stdout, stderr = (self._stream(*streams[n : n + 3], secrets=secrets) for n in (0, 3))

@@ -20,7 +20,7 @@ from typing import IO, Any, Final, TypeVar
 from weakref import finalize
 from zlib import crc32
 
-from skills_agent.skills.errors import SourceAddressError
+from skills_agent.skills.errors import SkillError
 from skills_agent.skills.sources.fetched import (
     FetchedSource,
     ListedFile,
@@ -29,6 +29,7 @@ from skills_agent.skills.sources.fetched import (
     is_skill_file,
     raising_os_errors,
 )
+from skills_agent.skills.sources.namespaces import no_source
 
 Result = TypeVar("Result")
 _MAX_KEPT_BYTES: Final = 16 * 1024 * 1024
@@ -66,7 +67,7 @@ class RemoteSource(FetchedSource):
         """Name a URL, and what its file system is made with (keys, tokens, endpoints); asks nothing yet.
 
         A listing, or a file, is waited for `wait_seconds`; a listing stays fresh for `fresh_seconds`. Raises
-        SourceAddressError for a URL of no known kind or of this machine, as for one whose
+        SkillError for a URL of no known kind or of this machine, as for one whose
         package is not installed.
         """
         _check_url(url)
@@ -219,7 +220,7 @@ def _check_url(url: str) -> None:
     shown = _without_secrets(url)
     first, scheme, _ = url.partition("://")
     if not scheme or first in _LOCAL:
-        raise SourceAddressError(shown, "name a folder on this machine by its path, as a folder of skills.")
+        raise no_source(shown, "name a folder on this machine by its path, as a folder of skills.")
     try:
         from fsspec import get_filesystem_class  # noqa: PLC0415 - an extra
     except ImportError as error:
@@ -232,7 +233,7 @@ def _check_url(url: str) -> None:
         except ImportError as error:
             raise _extra_missing(shown, cause_of(error)) from error
         except ValueError as error:
-            raise SourceAddressError(shown, f"{protocol}:// is of no kind that fsspec knows.") from error
+            raise no_source(shown, f"{protocol}:// is of no kind that fsspec knows.") from error
 
 
 def _reach(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
@@ -308,5 +309,5 @@ def _listed(entry: Mapping[str, Any]) -> ListedFile:
     return ListedFile((str(entry["name"]),), size, stamp)
 
 
-def _extra_missing(shown: str, cause: str) -> SourceAddressError:
-    return SourceAddressError(shown, f"{cause}. Try pip install skills-agent[remote].")
+def _extra_missing(shown: str, cause: str) -> SkillError:
+    return no_source(shown, f"{cause}. Try pip install skills-agent[remote].")

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from langgraph.store.base import BaseStore, Item
 
-from skills_agent.skills.errors import PublishError, SourceAddressError
+from skills_agent.skills.errors import SkillError
 from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.sources.fetched import (
     MAX_FILE_BYTES,
@@ -30,6 +30,7 @@ from skills_agent.skills.sources.fetched import (
 )
 from skills_agent.skills.sources.namespaces import Namespace, checked_namespace, user_namespace
 
+_NOT_PUBLISHED: Final = "skill-not-published"
 _PAGE: Final = 500
 """Items of one search: so many that the skills of one user are one answer, which nobody can change midway."""
 
@@ -46,7 +47,7 @@ class StoreSource(FetchedSource):
         trusted: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Name a namespace; raises SourceAddressError for one that no store takes."""
+        """Name a namespace; raises SkillError for one that no store takes."""
         self._store = store
         self._namespace = checked_namespace(namespace)
         place = f"store:{'/'.join(self._namespace)}"
@@ -91,7 +92,7 @@ class StoreSource(FetchedSource):
 
 
 def source_of_user(store: BaseStore, user_id: str, label: str) -> StoreSource:
-    """Return a caller's own skills in a store. Raises SourceAddressError for a user id that cannot be one."""
+    """Return a caller's own skills in a store. Raises SkillError for a user id that cannot be one."""
     return StoreSource(store, user_namespace(user_id), label=label)
 
 
@@ -102,21 +103,19 @@ def publish(store: BaseStore, namespace: Namespace, folder: Path) -> tuple[str, 
     folders of the skill are left out: they are skills of their own.
 
     Raises:
-        PublishError: the folder is no skill, no store takes its namespace, or a file is too large.
+        SkillError: the folder is no skill, no store takes its namespace, or a file is too large.
     """
     source = DirectorySource(folder, "publish")
     root = source.folder
     skill = next((each.path for each in source.scan().skills if Path(each.path).parent == root), None)
     if skill is None:
-        raise PublishError(str(root), "it has no SKILL.md.")
-    try:
-        target = checked_namespace((*namespace, root.name))
-    except SourceAddressError as error:
-        raise PublishError(str(folder), error.cause) from error
+        raise SkillError(f"{root} is not published: it has no SKILL.md.", code=_NOT_PUBLISHED)
+    target = checked_namespace((*namespace, root.name))
     values: dict[str, dict[str, str]] = {}
     for file in source.fetch(skill):
         if len(file.content) > MAX_FILE_BYTES:
-            raise PublishError(str(root), f"{file.path} is over {MAX_FILE_BYTES:,} bytes.")
+            text = f"{root} is not published: {file.path} is over {MAX_FILE_BYTES:,} bytes."
+            raise SkillError(text, code=_NOT_PUBLISHED)
         values[file.path] = value_of(file.content)
     stale = [item.key for item in _items(store, target, MAX_FILES) if item.namespace == target]
     # The skill itself comes first from its source, and goes last into the store.

@@ -10,8 +10,8 @@ from time import monotonic
 from typing import Final, NamedTuple
 
 from skills_agent.skills.network.addresses import IsAllowed, is_public
-from skills_agent.skills.network.get import MAX_REDIRECTS, FetchError, Response, Way, following, get
-from skills_agent.skills.network.hosts import MAX_SHOWN, Url, parse_url
+from skills_agent.skills.network.get import MAX_REDIRECTS, Response, Way, following, get
+from skills_agent.skills.network.hosts import MAX_SHOWN, FetchError, Url, parse_url
 from skills_agent.skills.text import clean_text, normalize_line_ends, one_line
 from skills_agent.web import markdown
 
@@ -58,8 +58,8 @@ def fetch(
     """Return the page of a URL, by GET, without cookies and credentials.
 
     Redirects are followed on the same host, to no weaker scheme; one to another host is a result. HTTPS goes
-    through the proxy that `environment` names (agent_proxy.py). Raises UrlError, and as `get`
-    does. `is_allowed` is for tests.
+    through the proxy that `environment` names (agent_proxy.py). Raises as `parse_url` and `get`
+    do. `is_allowed` is for tests.
     """
     way = Way(environment or {}, is_allowed, monotonic() + seconds)
     place = parse_url(url)

@@ -8,7 +8,7 @@ from skills_agent.graph.tools.content import Lines, Start, excerpt
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.of_extras import ExtraTools
 from skills_agent.graph.user_folders import process_environment
-from skills_agent.skills.network.hosts import UrlError, parse_url
+from skills_agent.skills.network.hosts import FetchError, parse_url
 from skills_agent.web.pages import Page, fetch
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def _readable_url(text: str) -> str:
     """Refuse a URL before anybody is asked about it."""
     try:
         parse_url(text)
-    except UrlError as error:
+    except FetchError as error:
         raise ValueError(str(error)) from error
     return text
 

@@ -177,7 +177,7 @@ def without_repetitions(records: Iterable[Record]) -> Iterator[Record]:
 class RunLog:
     """The audit's folder. Nothing is made before the first event.
 
-    In the workspace, which may come from somebody else, no link is followed: LinkOnTheWayError, an OSError.
+    In the workspace, which may come from somebody else, no link is followed: ConfinedError, an OSError.
     """
 
     def __init__(self, folder: Path, workspace: Path | None = None) -> None:

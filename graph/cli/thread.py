@@ -34,7 +34,7 @@ from skills_agent.graph.threads.received import asked_attempts
 from skills_agent.graph.threads.thread import ThreadStatus, status_of
 from skills_agent.graph.user_folders import state_folder
 from skills_agent.nodes.interrupts import REFUSED
-from skills_agent.skills.errors import DetailedError, SkillsAgentError, SkillSkippedError, UnknownSkillError
+from skills_agent.skills.errors import DetailedError, SkillsAgentError, UnknownSkillError
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.policy.risk import Risk
 from skills_agent.skills.policy.verdict import AnswerRefusedError, ApprovalNeededError
@@ -216,9 +216,9 @@ def unknown_name(thread: OpenThread, text: str, commands: Sequence[str] = ()) ->
     catalog = thread.catalog
     try:
         catalog.find(match["name"])
-    except SkillSkippedError as error:
-        return str(error)
-    except UnknownSkillError:
+    except UnknownSkillError as error:
+        if error.skipped:
+            return str(error)
         names = [*commands, *(f"/{skill.name}" for skill in catalog.skills if skill.user_invocable)]
         near = " or ".join(get_close_matches(match[0], names))
         what = "command and no skill" if commands else "skill"

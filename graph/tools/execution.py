@@ -1,6 +1,6 @@
 """The tool run_script, and what every tool shares that runs programs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -11,12 +11,13 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 from skills_agent.graph.tools.equipment import Equipment
 from skills_agent.graph.tools.live_output import live_output
 from skills_agent.graph.tools.skills import ThreadRuntime, loaded_skill
+from skills_agent.skills.errors import NetworkError
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.network.hosts import HostPattern, HostPatternError
+from skills_agent.skills.network.hosts import HostPattern
 from skills_agent.skills.policy.protected import protected_in
 from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.request import as_arguments, script_request
-from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop, WrittenFile
 from skills_agent.skills.skill import Need, SkillRef
 from skills_agent.state.call_attempt import call_attempt
 from skills_agent.state.context import caller_of
@@ -24,7 +25,7 @@ from skills_agent.state.records import active_skills
 
 
 def patterns(texts: Sequence[str]) -> tuple[HostPattern, ...]:
-    """Return the hosts that a call names. Raises HostPatternError."""
+    """Return the hosts that a call names. Raises NetworkError."""
     return tuple(map(HostPattern.parse, texts))
 
 
@@ -32,7 +33,7 @@ def _hosts(texts: Sequence[str]) -> Sequence[str]:
     """Refuse what is no host before anybody is asked about it."""
     try:
         return tuple(map(str, patterns(texts)))
-    except HostPatternError as error:
+    except NetworkError as error:
         raise ValueError(str(error)) from error
 
 
@@ -160,10 +161,10 @@ class Programs:
             "stopped": result.stopped,
             "stdout_bytes": _size(result.stdout) + result.stdout_cut,
             "stderr_bytes": _size(result.stderr) + result.stderr_cut,
-            "written": [{"path": file.path, "size": file.size} for file in result.written],
+            "written": _files(result.written),
             "written_more": result.written_more,
             **({"kept": [file._asdict() for file in result.kept]} if result.kept else {}),
-            **({"lost": [file._asdict() for file in result.lost]} if result.lost else {}),
+            **({"lost": _files(result.lost)} if result.lost else {}),
             **({"notices": list(result.notices)} if result.notices else {}),
         }
         return RunOutput(describe(result), artifact)
@@ -203,6 +204,10 @@ class Programs:
             return "shutdown" if control and control.drain_requested else None
 
         return stop
+
+
+def _files(files: Iterable[WrittenFile]) -> list[dict[str, Any]]:
+    return [{"path": file.path, "size": file.size} for file in files]
 
 
 def _size(text: str) -> int:

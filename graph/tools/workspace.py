@@ -13,7 +13,6 @@ from langchain_core.tools import ToolException
 
 from skills_agent.skills.confined import (
     ConfinedError,
-    NotRegularFileError,
     OutsideRootError,
     make_folder_beneath,
     open_beneath,
@@ -190,7 +189,7 @@ def _mode_of(name: str, folder: int) -> int | None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError
     if not stat.S_ISREG(mode):
-        raise NotRegularFileError(name)
+        raise ConfinedError(name)
     return stat.S_IMODE(mode)
 
 

@@ -1,14 +1,10 @@
-"""Find and read the frontmatter of a SKILL.md: leniently, in bounded time, from its first bytes alone.
-
-Most real files hold nothing but `key: text` lines, lists of texts and mappings of texts. They are read here,
-in less than half the time of PyYAML and without its import; yaml_text.py reads all other text.
-"""
+"""Find and read the frontmatter of a SKILL.md: leniently, in bounded time, from its first bytes alone."""
 
 import codecs
 import re
 from typing import Final, NamedTuple
 
-from skills_agent.skills.format.parsed import NULL, Frontmatter, Value
+from skills_agent.skills.format.parsed import Frontmatter
 from skills_agent.skills.format.rules import Finding, FrontmatterError
 from skills_agent.skills.text import clean_text, is_clean, normalize_line_ends
 
@@ -26,12 +22,6 @@ _FENCED: Final = re.compile(r"(?ms)^(```+|~~~+).*?(?:^\1|\Z)")
 _BLANK_LINES: Final = re.compile(r"\n[ \t]*\n")
 _PARAGRAPH: Final = re.compile(r"(?![#>|`~<\-*+=]|!?\[|\d+[.)] )\S")
 """No heading, quotation, table, fence, list, markup, image or link alone."""
-_PLAIN_LINE: Final = re.compile(
-    r"(?:  - +|(?P<indent>  )?(?P<key>[A-Za-z_][A-Za-z0-9_-]{0,63}):(?: +|$))"
-    r"""(?:'(?P<single>[^'\\]*)'|"(?P<double>[^"\\]*)"|"""
-    r"(?P<text>[^\W_](?:[^:#]++|:(?=[^ ])|(?<=[^ ])#)*+))?"
-)
-"""`key: text`, at the margin or indented, or an indented `- text`; the text may stand in quotes."""
 
 
 class Split(NamedTuple):
@@ -109,54 +99,11 @@ def parse(frontmatter: bytes, first_line: int = 2) -> Frontmatter:
     if removed:
         message = f"Invisible characters were removed from the frontmatter ({removed})."
         findings.append(Finding("invisible-characters", message, first_line))
-    reading = read_plain(text, first_line)
-    if reading is None:
-        # Importing PyYAML takes as long as reading 500 plain files, which do not need it.
-        from skills_agent.skills.format.yaml_text import read_or_repair  # noqa: PLC0415
+    # Where an index knows all skills, nothing is read, and the import of PyYAML is not waited for.
+    from skills_agent.skills.format.yaml_text import read_or_repair  # noqa: PLC0415
 
-        reading = read_or_repair(text, first_line)
+    reading = read_or_repair(text, first_line)
     return reading._replace(findings=(*findings, *reading.findings)) if findings else reading
-
-
-def read_plain(text: str, first_line: int) -> Frontmatter | None:
-    """Read a text as YAML would, if it is of the plain form; None if it is not."""
-    if "\t" in text:
-        return None
-    fields: dict[str, Value] = {}
-    lines: dict[str, int] = {}
-    parent = ""
-    for number, line in enumerate(text.split("\n"), first_line):
-        if not line:
-            continue
-        match = _PLAIN_LINE.fullmatch(line.rstrip(" "))
-        if match is None:
-            return None
-        indent, key, single, double, plain = match.groups()
-        if key in NULL or plain in NULL:
-            return None
-        value = plain or (double if single is None else single)
-        if key is None or indent:
-            if not parent or not _add_below(fields, parent, key, value):
-                return None
-        elif key in fields:
-            return None
-        else:
-            fields[key], lines[key] = value, number
-            parent = key if value is None else ""
-    return Frontmatter(fields, lines)
-
-
-def _add_below(fields: dict[str, Value], parent: str, key: str | None, value: str | None) -> bool:
-    """Add to the list or mapping below a key; False where YAML has to read it."""
-    below = fields[parent] or ([] if key is None else {})
-    if isinstance(below, list) and key is None:
-        below.append(value)
-    elif isinstance(below, dict) and key is not None and key not in below and value is not None:
-        below[key] = value
-    else:
-        return False
-    fields[parent] = below
-    return True
 
 
 def _refusal(code: str, message: str) -> FrontmatterError:

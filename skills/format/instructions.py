@@ -5,6 +5,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from skills_agent.skills.skill import Skill
+
 _MAX_SECTIONS: Final = 20
 _LINE: Final = 200
 """Characters of a line, on the average of a whole skill: of 619 real ones none has more than 154."""
@@ -21,23 +23,16 @@ _SHELL_BLOCK: Final = re.compile(
 _FENCE: Final = re.compile(r"[ ]{0,3}(?P<fence>`{3,}|~{3,})")
 
 
-class Excerpt(NamedTuple):
-    """The part of instructions that goes into the prompt."""
+def bounded_instructions(skill: Skill, max_lines: int) -> str:
+    """Return at most `max_lines` lines of a skill's instructions, and what was left out and how to read it.
 
-    text: str
-    note: str = ""
-    """What was left out, and how to read it."""
-
-
-def cut(instructions: str, max_lines: int, skill: str) -> Excerpt:
-    """Return at most `max_lines` lines of a skill's instructions, up to the end of a section.
-
-    Fewer where they are very long. The end of a section counts only in the second half: a long section is
-    cut rather than left out.
+    They end with a section, where one ends in the second half: a long section is cut rather than left out.
+    Of very long lines there are fewer.
     """
+    instructions = skill.instructions
     lines, room = instructions.split("\n"), max_lines * _LINE
     if len(lines) <= max_lines and len(instructions) <= room:
-        return Excerpt(instructions)
+        return instructions
     headings = heading_lines(instructions)
     most = min(max_lines, instructions[:room].count("\n") + 1)
     ends = [heading.line for heading in headings if most // 2 <= heading.line <= most]
@@ -50,9 +45,10 @@ def cut(instructions: str, max_lines: int, skill: str) -> Excerpt:
         sections += f" and {len(rest) - _MAX_SECTIONS} more"
     note = (
         f"[Lines 1 to {shown} of {len(lines)} of these instructions{is_cut}. Read the rest when needed, with "
-        f'read_resource(skill="{skill}", path="SKILL.md", section=...).{sections}{"." if rest else ""}]'
+        f'read_resource(skill="{skill.metadata.name}", path="SKILL.md", section=...).'
+        f"{sections}{'.' if rest else ''}]"
     )
-    return Excerpt(text[:room].rstrip("\n"), note)
+    return "\n\n".join([text[:room].rstrip("\n"), note])
 
 
 def shows_commands(instructions: str) -> bool:

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from skills_agent.skills.confined import read_beneath
-from skills_agent.skills.errors import SkillUndecodableError
 from skills_agent.skills.format.frontmatter import body_start
 from skills_agent.skills.format.reading import read_body
 from skills_agent.skills.format.requirements import is_version
@@ -22,6 +21,7 @@ from skills_agent.skills.format.rules import (
     EXTENSIONS,
     MAX_NAME,
     Finding,
+    FrontmatterError,
     as_strict,
     check_for_authors,
     diagnostic,
@@ -109,22 +109,20 @@ def _check_body(source: DirectorySource, skill: SkillReading) -> Iterable[Findin
     path = skill.entry.path
     try:
         raw = source.read(path, skill.entry.size)
-        body = read_body(raw, path)
+        found: list[Finding] = []
+        instructions = read_body(raw, found)
         first_line = 1 + raw.count(b"\n", 0, body_start(raw))
         known = skill.metadata
         about = f"{known.description} {known.when_to_use or ''}" if known else ""
-        found = [
-            *body.findings,
-            *check_for_authors(about, body.text, first_line),
-            *_check_version(known),
-            *_missing_files(Path(path).parent, body.text, first_line),
-        ]
+        found += check_for_authors(about, instructions, first_line)
+        found += _check_version(known)
+        found += _missing_files(Path(path).parent, instructions, first_line)
         # The files are searched for these line by line; what a language needs in its prose is none there.
         return [finding for finding in found if finding.code != HIDDEN]
     except OSError as error:
         return [Finding("skill-unreadable", f"The file cannot be read: {error.strerror or error}.")]
-    except SkillUndecodableError as error:
-        return [Finding("skill-undecodable", f"Not UTF-8 text: {error.cause}.")]
+    except FrontmatterError as error:
+        return [error.finding]
 
 
 def _check_version(skill: SkillMetadata | None) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.skills.errors import SkillError, SkillUndecodableError
+from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.fields import read_fields
 from skills_agent.skills.format.frontmatter import (
     HEAD_BYTES,
@@ -53,13 +53,6 @@ class ReadMetadata(NamedTuple):
 
     metadata: SkillMetadata | None
     diagnostics: tuple[Diagnostic, ...]
-
-
-class Body(NamedTuple):
-    """The Markdown of a SKILL.md, cleaned, and what was odd."""
-
-    text: str
-    findings: tuple[Finding, ...]
 
 
 def read_metadata(head: bytes, place: SkillPath, *, block_angle_brackets: bool = False) -> ReadMetadata:
@@ -136,8 +129,7 @@ def read_skill(
     """Read a whole SKILL.md of at most `limit` bytes.
 
     Variables that other clients replace by the path of the skill's folder, or of its `plugin`, become that
-    path; without a plugin both are `root`. Raises SkillUndecodableError, and SkillError for one
-    that is too large or no skill.
+    path; without a plugin both are `root`. Raises SkillError for one that is too large, no text or no skill.
     """
     if len(raw) > limit:
         size = f"{len(raw):,} bytes, over the limit of {limit:,}"
@@ -145,13 +137,12 @@ def read_skill(
     head = raw[:HEAD_BYTES]
     metadata, diagnostics = read_metadata(head, place, block_angle_brackets=block_angle_brackets)
     if metadata is None:
-        errors = [each for each in diagnostics if each.severity == "error"]
-        if any(error.code == "skill-undecodable" for error in errors):
-            raise SkillUndecodableError(place.path, errors[0].message)
-        cause = " ".join(error.message for error in errors)
-        raise SkillError(f"{place.path} is not a valid skill: {cause}", code="skill-invalid")
-    body = read_body(raw, place.path)
-    instructions = body.text.strip("\n")
+        raise _invalid(place, " ".join(each.message for each in diagnostics if each.severity == "error"))
+    findings: list[Finding] = []
+    try:
+        instructions = read_body(raw, findings).strip("\n")
+    except FrontmatterError as error:
+        raise _invalid(place, str(error)) from error
     if root is not None:
         instructions = _FOLDER_VARIABLE.sub(
             lambda variable: str(plugin if plugin and variable["plugin"] else root), instructions
@@ -161,23 +152,31 @@ def read_skill(
         instructions=instructions,
         digest=hashlib.sha256(raw).hexdigest(),
         lines=instructions.count("\n") + 1 if instructions else 0,
-        diagnostics=one_note((*diagnostics, *(diagnostic(finding, place.path) for finding in body.findings))),
+        diagnostics=one_note((*diagnostics, *(diagnostic(finding, place.path) for finding in findings))),
     )
 
 
-def read_body(raw: bytes, path: str) -> Body:
-    """Read the instructions below the frontmatter; raises SkillUndecodableError."""
+def _invalid(place: SkillPath, cause: str) -> SkillError:
+    return SkillError(f"{place.path} is not a valid skill: {cause}", code="skill-invalid")
+
+
+def read_body(raw: bytes, findings: list[Finding]) -> str:
+    """Return the instructions below the frontmatter, cleaned; what was odd is added to the findings.
+
+    Raises FrontmatterError where they are not UTF-8.
+    """
     start = body_start(raw)
     try:
         written = raw[start:].decode("utf-8")
     except UnicodeDecodeError as error:
-        raise SkillUndecodableError(path, f"{error.reason} at byte {error.start:,}") from error
+        message = f"Not UTF-8 text: {error.reason} at byte {error.start:,}."
+        raise FrontmatterError(Finding("skill-undecodable", message)) from error
     text, removed = clean_text(normalize_line_ends(written))
-    findings = list(check_instructions(text, 1 + len(_LINE_END.findall(raw, 0, start))))
+    findings += check_instructions(text, 1 + len(_LINE_END.findall(raw, 0, start)))
     if removed:
         message = f"Invisible characters were removed from the instructions ({removed})."
         findings.append(Finding("invisible-characters", message))
-    return Body(text, tuple(findings))
+    return text
 
 
 def read_instructions(start: bytes) -> str:

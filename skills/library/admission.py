@@ -4,10 +4,10 @@ What a skill `requires` comes before it. One object judges all requests of a ste
 requests cannot exceed a limit together. The graph's `select` node uses it.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, Literal, NamedTuple
 
-from skills_agent.skills.errors import SkillElsewhereError, SkillError, UnknownSkillError, list_names
+from skills_agent.skills.errors import SkillError, UnknownSkillError, list_names
 from skills_agent.skills.format.requirements import meets, requirement_of, version_text
 from skills_agent.skills.format.rules import MAX_NAME, Finding, diagnostic
 from skills_agent.skills.library.catalog import Catalog
@@ -20,23 +20,12 @@ Asker = Literal["user", "caller", "model", "operator"]
 class NotAdmittedError(SkillError):
     """One request is refused; the text says why and what to do."""
 
-
-class LimitReachedError(NotAdmittedError):
-    """As many skills are loaded as may be."""
-
-    code = "load-limit"
+    loaded: SkillRef | None = None
+    """The skill, where it is refused because it is loaded: it can be activated with other arguments."""
 
 
-class ContentBudget(NamedTuple):
-    """The tokens that the instructions of all loaded skills may take together."""
-
-    tokens: int
-    window: int
-    """Tokens that the model reads: the budget is a share of it."""
-    of_loaded: Mapping[str, int]
-    """What each loaded skill takes."""
-    tokens_of: Callable[[SkillRef], int]
-    """Returns what a skill would take; 0 where it cannot be read, which is told when it is loaded."""
+LOAD_LIMIT: Final = "load-limit"
+"""The code where as many skills are loaded as may be."""
 
 
 class AdmittedSkills(NamedTuple):
@@ -49,33 +38,29 @@ class AdmittedSkills(NamedTuple):
     """It is loaded, and only activated with other arguments."""
 
 
-class LoadedAlreadyError(NotAdmittedError):
-    """A skill that is loaded is asked for again: it can be activated with other arguments."""
-
-    def __init__(self, skill: SkillMetadata) -> None:
-        super().__init__(
-            f"Skill {skill.name} is loaded, and its instructions are above. "
-            "Now say what was found or done, or call the next tool."
-        )
-        self.ref = skill.ref
-
-
 class AdmissionControl:
     """Admits one request after another, counting what the earlier ones of the step took."""
 
     def __init__(
         self,
         catalog: Catalog,
-        loaded: Collection[str],
+        loaded: Mapping[str, int],
+        tokens_of: Callable[[SkillRef], int],
         *,
         max_loaded: int,
         max_requests: int,
-        content: ContentBudget,
+        max_tokens: int,
+        window: int,
     ) -> None:
-        """Begin a step: `loaded` are names, `max_requests` is the limit of one step."""
-        self._content = content
-        self._tokens = dict(content.of_loaded)
+        """Begin a step: `loaded` has the tokens of each loaded skill, `max_requests` is the limit of a step.
+
+        `tokens_of` returns what a skill would take; 0 where it cannot be read, which is told when it is
+        loaded. The instructions of all may take `max_tokens`, a share of the `window` that the model reads.
+        """
         self._catalog = catalog
+        self._tokens_of = tokens_of
+        self._max_tokens, self._window = max_tokens, window
+        self._tokens = dict(loaded)
         self._loaded = frozenset(loaded)
         self._taken: list[str] = []
         self._max_loaded = max_loaded
@@ -84,14 +69,19 @@ class AdmissionControl:
     def admit(self, name: object, source: object, asker: Asker) -> AdmittedSkills:
         """Return what may be loaded for one request. The operator's requests are for loaded skills, anew.
 
-        Raises NotAdmittedError, with a text for the model; LoadedAlreadyError for a skill that is loaded. How
-        many skills may be loaded in one step bounds the model alone: a person or a caller has counted theirs.
+        Raises NotAdmittedError, with a text for the model. How many skills may be loaded in one step bounds
+        the model alone: a person or a caller has counted theirs.
         """
         if not isinstance(name, str) or not isinstance(source, str | None):
             raise NotAdmittedError("load_skill needs `name`, the name of a skill, as text.")
         skill = self._find(name, source or None, asker)
         if skill.name in self._loaded and asker != "operator":
-            raise LoadedAlreadyError(skill)
+            refused = NotAdmittedError(
+                f"Skill {skill.name} is loaded, and its instructions are above. "
+                "Now say what was found or done, or call the next tool."
+            )
+            refused.loaded = skill.ref
+            raise refused
         if skill.name in self._taken:
             raise NotAdmittedError(f"Skill {skill.name} is already being loaded in this step.")
         if not self._requests_left and asker == "model":
@@ -110,7 +100,7 @@ class AdmissionControl:
 
     def admit_again(self, ref: SkillRef, tokens: int) -> AdmittedSkills:
         """Take the tokens of a loaded skill's text once more. Raises NotAdmittedError."""
-        if tokens + sum(self._tokens.values()) > self._content.tokens:
+        if tokens + sum(self._tokens.values()) > self._max_tokens:
             text = f"Skill {ref.name} was not activated again: its instructions take {_about(tokens)} tokens"
             raise NotAdmittedError(f"{text}; {self._room_text(self._tokens)}")
         self._tokens[ref.name] += tokens
@@ -122,12 +112,10 @@ class AdmissionControl:
     def _find(self, name: str, source: str | None, asker: Asker) -> SkillMetadata:
         try:
             skill = self._catalog.find(name, source, is_told=_is_offered)
-        except SkillElsewhereError as error:
-            if asker != "model" or len(error.places) > 1:
-                raise NotAdmittedError(str(error)) from error
-            skill = self._catalog.find(error.skill)  # Small models make up a source.
         except UnknownSkillError as error:
-            raise NotAdmittedError(str(error)) from error
+            if asker != "model" or len(error.sources) != 1:
+                raise NotAdmittedError(str(error)) from error
+            skill = self._catalog.find(error.name.rpartition("@")[0])  # Small models make up a source.
         if asker == "model" and not skill.model_invocable:
             raise NotAdmittedError(
                 f"Skill {skill.name} can only be activated by the user, with /{skill.name}."
@@ -170,10 +158,11 @@ class AdmissionControl:
         if len(loaded) + len(new) <= self._max_loaded:
             return
         with_what = f" with what it requires ({', '.join(new[:-1])})" if new[1:] else ""
-        raise LimitReachedError(
+        raise NotAdmittedError(
             f"Skill {name} was not loaded{with_what}: the limit of {self._max_loaded} loaded skills is "
             f"reached (loaded: {', '.join(loaded) or 'none'}). Unload one first: "
-            "unload_skill does it, or the user with /unload NAME."
+            "unload_skill does it, or the user with /unload NAME.",
+            code=LOAD_LIMIT,
         )
 
     def _within_content(
@@ -181,15 +170,15 @@ class AdmissionControl:
     ) -> list[SkillMetadata]:
         """Take the tokens of a skill, and of what it requires as far as it fits; a note names the rest."""
         others = {name: tokens for name, tokens in self._tokens.items() if name != skill.name}
-        own = self._content.tokens_of(skill.ref)
-        if own + sum(others.values()) > self._content.tokens:
+        own = self._tokens_of(skill.ref)
+        if own + sum(others.values()) > self._max_tokens:
             text = f"Skill {skill.name} was not loaded: its instructions take {_about(own)} tokens"
-            raise LimitReachedError(f"{text}; {self._room_text(others)}")
+            raise NotAdmittedError(f"{text}; {self._room_text(others)}", code=LOAD_LIMIT)
         self._tokens = {**others, skill.name: own}
         fitting = []
         for each in needed:
-            tokens = own if each is skill else self._content.tokens_of(each.ref)
-            if each is not skill and tokens + sum(self._tokens.values()) > self._content.tokens:
+            tokens = own if each is skill else self._tokens_of(each.ref)
+            if each is not skill and tokens + sum(self._tokens.values()) > self._max_tokens:
                 text = f"{skill.name} requires {each.name}, which was not loaded: its instructions take"
                 notes.append(f"{text} {_about(tokens)} tokens; {self._room_text(self._tokens)}")
                 continue
@@ -198,8 +187,8 @@ class AdmissionControl:
         return fitting
 
     def _room_text(self, loaded: Mapping[str, int]) -> str:
-        limit = f"the {self._content.tokens:,} that loaded skills may take of the model's window"
-        whole = f"{limit} ({self._content.window:,})"
+        limit = f"the {self._max_tokens:,} that loaded skills may take of the model's window"
+        whole = f"{limit} ({self._window:,})"
         if not loaded:
             return f"that is more than {whole}."
         takes = "take" if len(loaded) > 1 else "takes"

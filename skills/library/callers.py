@@ -33,7 +33,7 @@ class Library:
         """Return the registry for a caller; the shared one where there is no user, no store or no own skill.
 
         The store is asked once for each caller, and again where `look` is set (at the beginning of a
-        turn). Raises SourceAddressError for a user id that cannot be one.
+        turn). Raises SkillError for a user id that cannot be one.
         """
         if not user_id or store is None or self._own_source is None:
             return self.shared

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from skills_agent.skills.errors import SkillElsewhereError, SkillSkippedError, UnknownSkillError
+from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.format.rules import Finding, diagnostic, lookalikes_among
 from skills_agent.skills.format.values import name_from_folder, safe_name
 from skills_agent.skills.library.index import SkillReading
@@ -96,21 +96,18 @@ class Catalog:
     ) -> SkillMetadata:
         """Return the skill of that name, or of `name@source`.
 
-        Raises UnknownSkillError, which carries the names that there are and may be told;
-        SkillSkippedError for one that cannot be used, SkillElsewhereError for one of another source.
+        Raises UnknownSkillError, which carries the names that there are and may be told.
         """
         if found := self.get(name, source):
             return found
-        wanted = name if source is None else f"{name}@{source}"
         name, source = _name_and_source(name, source)
+        wanted = name if source is None else f"{name}@{source}"
         known = self._names_like(name, is_told)
         if skipped := next((entry for entry in self.entries if _is_skipped(entry, name, source)), None):
-            raise SkillSkippedError(wanted, known, skipped.reason)
-        others = {each: self.get(name, each) for each in self._by_source}
-        places = [each for each, skill in others.items() if skill and is_told(skill)]
-        if source is not None and places:
-            raise SkillElsewhereError(wanted, known, name, source, places)
-        raise UnknownSkillError(wanted, known)
+            raise UnknownSkillError(wanted, known, skipped=skipped.reason)
+        skills = {label: self.get(name, label) for label in self._by_source} if source is not None else {}
+        sources = [label for label, skill in skills.items() if skill and is_told(skill)]
+        raise UnknownSkillError(wanted, known, sources)
 
     def get(self, name: str, source: str | None = None) -> SkillMetadata | None:
         """Return the skill of that name, or of `name@source`; None where there is none to be used."""

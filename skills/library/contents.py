@@ -74,10 +74,8 @@ class SnapshotError(DetailedError, SkillError):
     sentence = "No snapshot of {folder} can be made: {reason}."
     folder: Path
     reason: str
-
-
-class SnapshotTooLargeError(SnapshotError):
-    """A skill's folder beyond the limits. Nothing of it is loaded."""
+    too_large: bool = False
+    """Whether the folder is beyond the limits: another look would say the same."""
 
 
 class ContentLimits(NamedTuple):
@@ -311,7 +309,7 @@ def is_endless(link: str) -> bool:
     return False
 
 
-def too_large(folder: Path, sizes: Mapping[str, int], limits: ContentLimits) -> SnapshotTooLargeError:
+def too_large(folder: Path, sizes: Mapping[str, int], limits: ContentLimits) -> SnapshotError:
     """Return the error for files, given by path, of which there are too many, or too many bytes."""
     if len(sizes) > limits.max_files:
         bound = f"{limits.max_files:,} files"
@@ -321,7 +319,7 @@ def too_large(folder: Path, sizes: Mapping[str, int], limits: ContentLimits) -> 
         weights = Counter(sizes)
     heaviest = ", ".join(f"{name} ({weight:,})" for name, weight in weights.most_common(_NAMED))
     reason = f"it has more than {bound}, most of them in {heaviest}"
-    return SnapshotTooLargeError(folder, reason)
+    return SnapshotError(folder, reason, too_large=True)
 
 
 def resource_type(path: str) -> ResourceType:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, read_beneath
+from skills_agent.skills.confined import ConfinedError, OutsideRootError, read_beneath
 from skills_agent.skills.errors import (
     ResourceNotTextError,
     SkillError,
@@ -45,7 +45,7 @@ def read_bytes(registry: Registry, ref: SkillRef, path: str, limit: int = MAX_RE
     except OutsideRootError as error:
         told = "Use a path relative to it."
         raise SkillError(f"{path!r} is not inside the folder of skill {ref.name}. {told}") from error
-    except (FileNotFoundError, NotADirectoryError, NotRegularFileError) as error:
+    except (FileNotFoundError, NotADirectoryError, ConfinedError) as error:
         names = [resource.path for resource in resources(registry, ref).resources]
         known = list_names(names)
         raise SkillError(f"Skill {ref.name} has no file {path!r}. Its files: {known}.") from error

@@ -7,9 +7,10 @@ from skills_agent.skills.errors import SkillUnreadableError
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
 from skills_agent.skills.format.reading import read_instructions
 from skills_agent.skills.library.discovery import Discovery, SourceSkill, read_head
+from skills_agent.skills.search.match import SearchText
 from skills_agent.skills.search.tables import TextTables
 from skills_agent.skills.search.vectors import FusedIndex, Vectors
-from skills_agent.skills.search.words import INSTRUCTION_CHARACTERS, SearchIndex, SearchText
+from skills_agent.skills.search.words import INSTRUCTION_CHARACTERS, SearchIndex
 from skills_agent.skills.skill import SkillMetadata
 
 UNTRUSTED_FACTOR: Final = 0.9

@@ -36,7 +36,6 @@ from skills_agent.skills.library.contents import (
     Member,
     Mentions,
     SnapshotError,
-    SnapshotTooLargeError,
     list_contents,
     measure,
     mentions_in,
@@ -105,8 +104,8 @@ class SnapshotStore:
     def take(self, root: Path, plugin: Plugin | None = None) -> Snapshot:
         """Return the snapshot of a skill's folder as it is now; unchanged files cost one `stat` each.
 
-        With a plugin above it, the snapshot is of that, where the skill names it. Raises SnapshotError, of
-        which SnapshotTooLargeError names the files that weigh most.
+        With a plugin above it, the snapshot is of that, where the skill names it. Raises SnapshotError,
+        which names the files that weigh most where they are too large.
         """
 
         def copy(measured: Measured) -> Snapshot:
@@ -223,8 +222,8 @@ class SnapshotStore:
                 if tries == 1:
                     raise SnapshotError(root, error.strerror or type(error).__name__) from error
             except SnapshotError as error:
-                if tries == 1 or isinstance(error, SnapshotTooLargeError):
-                    raise type(error)(root, error.reason) from error
+                if tries == 1 or error.too_large:
+                    raise SnapshotError(root, error.reason, error.too_large) from error
         raise AssertionError
 
     def _measure(self, root: Path, plugin: Plugin | None) -> Measured:

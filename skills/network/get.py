@@ -11,10 +11,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urljoin
 
-from skills_agent.skills.errors import DetailedError, NetworkError
 from skills_agent.skills.network.addresses import IsAllowed, connect
 from skills_agent.skills.network.agent_proxy import proxy_for
-from skills_agent.skills.network.hosts import MAX_SHOWN, Url, UrlError, parse_url
+from skills_agent.skills.network.hosts import MAX_SHOWN, FetchError, Url, parse_url
 from skills_agent.skills.text import one_line
 
 if TYPE_CHECKING:
@@ -25,14 +24,6 @@ CHUNK_BYTES: Final = 1 << 16
 IDLE_SECONDS: Final = 30.0
 """That a server may say nothing."""
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-
-
-class FetchError(DetailedError, NetworkError):
-    """What could not be fetched, or is nothing to read."""
-
-    sentence = "{url} was not fetched: {reason}."
-    url: str
-    reason: str
 
 
 class Way(NamedTuple):
@@ -83,11 +74,11 @@ def get(place: Url, way: Way, headers: Sequence[tuple[str, str]]) -> Iterator[Re
 
 
 def following(place: Url, location: str) -> Url:
-    """Return where a redirect leads. Raises UrlError."""
+    """Return where a redirect leads. Raises FetchError."""
     try:
         return parse_url(urljoin(str(place), location.partition("#")[0]))
     except ValueError as error:  # what is no URL to urljoin
-        raise UrlError(one_line(location, MAX_SHOWN), "its host cannot be read") from error
+        raise FetchError(one_line(location, MAX_SHOWN), "its host cannot be read") from error
 
 
 def _connected(place: Url, way: Way) -> socket.socket:

@@ -24,19 +24,12 @@ _KEPT: Final = "%/?:@!$&'()*+,;=~-._"
 """What stands in a path or a query as it is (RFC 3986)."""
 
 
-class UrlError(DetailedError, NetworkError):
-    """A URL that is not fetched, whatever its host."""
+class FetchError(DetailedError, NetworkError):
+    """What is not fetched, could not be, or is nothing to read."""
 
     sentence = "{url} is not fetched: {reason}."
     url: str
     reason: str
-
-
-class HostPatternError(DetailedError, NetworkError):
-    """A pattern of hosts that does not fit the grammar."""
-
-    sentence = "{text} is no host: write api.example.com, *.example.com, or api.example.com:8443."
-    text: str
 
 
 class NetTarget(NamedTuple):
@@ -83,18 +76,18 @@ class HostPattern(NamedTuple):
     def parse(cls, text: str) -> Self:
         """Return what `api.github.com`, `*.example.com` or `example.com:8443` means.
 
-        `domain:example.com`, as Claude Code writes it, is the same as `example.com`. Raises HostPatternError.
+        `domain:example.com`, as Claude Code writes it, is the same as `example.com`. Raises NetworkError.
         """
         plain = text.strip().removeprefix("domain:").strip()
         below = plain.startswith("*.")
         try:
             host, port = split_authority(plain.removeprefix("*."))
         except ValueError as error:
-            raise HostPatternError(one_line(text, MAX_SHOWN)) from error
+            raise _no_host(text) from error
         if below and (
             "." not in host or ":" in host or is_address(host)
         ):  # of `*.com` nobody knows the hosts
-            raise HostPatternError(one_line(text, MAX_SHOWN))
+            raise _no_host(text)
         return cls(host, below, port)
 
     def permits(self, target: NetTarget) -> bool:
@@ -132,6 +125,11 @@ class HostPattern(NamedTuple):
         return ("*." if self.below else "") + host + ("" if self.port is None else f":{self.port}")
 
 
+def _no_host(text: str) -> NetworkError:
+    advice = "write api.example.com, *.example.com, or api.example.com:8443"
+    return NetworkError(f"{one_line(text, MAX_SHOWN)} is no host: {advice}.", code="host-pattern")
+
+
 def split_authority(text: str) -> tuple[str, int | None]:
     """Return host and port of `host`, `host:port` or `[address]:port`. Raises ValueError for anything else.
 
@@ -158,28 +156,28 @@ def split_authority(text: str) -> tuple[str, int | None]:
 
 
 def parse_url(text: str) -> Url:
-    """Return a URL in its parts. Raises UrlError.
+    """Return a URL in its parts. Raises FetchError.
 
     Refused are user names in it (`https://api.github.com@evil.example`), control characters, blanks and
     backslashes, which parsers read in different ways, and hosts that are not written in ASCII.
     """
     shown = one_line(text, MAX_SHOWN)
     if len(text) > MAX_URL:
-        raise UrlError(shown, f"it is longer than {MAX_URL:,} characters")
+        raise FetchError(shown, f"it is longer than {MAX_URL:,} characters")
     if _ODD.search(text):
-        raise UrlError(shown, "it holds a blank, a backslash or a control character")
+        raise FetchError(shown, "it holds a blank, a backslash or a control character")
     try:
         parts = urlsplit(text)
     except ValueError as error:
-        raise UrlError(shown, "its host cannot be read") from error
+        raise FetchError(shown, "its host cannot be read") from error
     if parts.scheme not in PORTS:
-        raise UrlError(shown, "only http:// and https:// are")
+        raise FetchError(shown, "only http:// and https:// are")
     if "@" in parts.netloc:
-        raise UrlError(shown, "it holds a user name")
+        raise FetchError(shown, "it holds a user name")
     try:
         host, port = split_authority(parts.netloc)
     except ValueError as error:
-        raise UrlError(
+        raise FetchError(
             shown, "its host cannot be read (a name in other letters is written as xn--...)"
         ) from error
     query = f"?{quote(parts.query, safe=_KEPT)}" if parts.query else ""

@@ -18,58 +18,50 @@ NO_READER: Final = "the extra shell is not installed: install skills-agent again
 
 
 class CommandLines(Protocol):
-    """Reads command lines."""
+    """Reads command lines: an extra brings a module. What stands here understands none.
 
-    judged_by_name: Collection[str]
+    No pattern permits such a line, and each may do what is forbidden.
+    """
+
+    judged_by_name: Collection[str] = ()
     """Programs that verdicts go by the names of: whoever runs one sees to it that it is the system's."""
 
-    def programs(self, command: str) -> tuple[str, ...] | None:
+    def programs(self, command: str) -> tuple[str, ...] | None:  # noqa: ARG002
         """Return how a person calls the commands of a line: `git log`; None where it is not understood."""
+        return None
 
-    def permits(self, patterns: Collection[Words], call: Called) -> bool:
+    def permits(self, patterns: Collection[Words], call: Called) -> bool:  # noqa: ARG002
         """Return whether every command of a call's line is surely what one of some patterns says."""
+        return False
 
-    def touches(self, pattern: Words, call: Called) -> bool:
+    def touches(self, pattern: Words, call: Called) -> bool:  # noqa: ARG002
         """Return whether a command of it may do what a pattern says: one that is unclear counts."""
+        return True
 
-    def only_reads(self, call: Called) -> bool:
+    def only_reads(self, call: Called) -> bool:  # noqa: ARG002
         """Return whether it surely reads what may be read, and does nothing else."""
+        return False
 
     def protected(
         self, command: str, workspace: Path, more: Iterable[str], workdir: Path | None, *, cwd: str
     ) -> Iterator[ProtectedPath]:
         """Yield what is protected of the paths that it names, and may change."""
-
-    def request(
-        self, command: str, *, workspace: Path, workdir: Path | None = None, cwd: str | None = None
-    ) -> "ScriptRequest":
-        """Return the request to run it. Raises ScriptError."""
-
-
-class _NoLines:
-    """Understands no line: no pattern permits one, and each may do what is forbidden."""
-
-    judged_by_name: Collection[str] = ()
-
-    def programs(self, command: str) -> None:
-        """Understand nothing."""
-
-    def permits(self, patterns: Collection[Words], call: Called) -> bool:  # noqa: ARG002
-        return False
-
-    def touches(self, pattern: Words, call: Called) -> bool:  # noqa: ARG002
-        return True
-
-    def only_reads(self, call: Called) -> bool:  # noqa: ARG002
-        return False
-
-    def protected(
-        self, command: str, workspace: Path, more: Iterable[str], workdir: Path | None, *, cwd: str
-    ) -> Iterator[ProtectedPath]:
         return protected_in_text(command, workspace, more, workdir, cwd=cwd)
 
-    def request(self, command: str, **_: Any) -> "ScriptRequest":
+    def request(
+        self,
+        command: str,
+        *,
+        workspace: Path,  # noqa: ARG002
+        workdir: Path | None = None,  # noqa: ARG002
+        cwd: str | None = None,  # noqa: ARG002
+    ) -> "ScriptRequest":
+        """Return the request to run it. Raises ScriptError."""
         raise ScriptError(f"The command {command!r} cannot be run: {NO_READER}.")
 
 
-NO_LINES: Final[CommandLines] = _NoLines()
+class _NoLines(CommandLines):
+    """Understands no line."""
+
+
+NO_LINES: Final = _NoLines()

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from skills_agent.skills.errors import DetailedError, SkillError
-from skills_agent.skills.network.hosts import HostPattern, HostPatternError, NetTarget, UrlError, parse_url
+from skills_agent.skills.errors import DetailedError, NetworkError, SkillError
+from skills_agent.skills.network.hosts import FetchError, HostPattern, NetTarget, parse_url
 from skills_agent.skills.policy.command_lines import NO_LINES, CommandLines
 from skills_agent.skills.policy.command_patterns import (
     ANY,
@@ -130,7 +130,7 @@ class Call(msgspec.Struct, frozen=True):
     def hosts(self) -> tuple[HostPattern, ...]:
         """Return what the call opens the network to; none where it opens nothing, or is not understood."""
         listed = self.args.get(self.spec.network_argument) if self.spec.network_argument else None
-        with suppress(HostPatternError):
+        with suppress(NetworkError):
             texts = listed if isinstance(listed, list | tuple) else ()
             return tuple(HostPattern.parse(text) for text in texts if isinstance(text, str))
         return ()
@@ -138,7 +138,7 @@ class Call(msgspec.Struct, frozen=True):
     @property
     def target(self) -> NetTarget | None:
         """Return where the call's URL leads; None for a call that has none, or one that is not fetched."""
-        with suppress(UrlError):
+        with suppress(FetchError):
             url = self._text(self.spec.url_argument)
             return None if url is None else parse_url(url).target
         return None
@@ -357,7 +357,7 @@ class Grammar:
         if name == NETWORK or any(spec.url_argument for spec in meant):
             try:
                 return replace(entry, hosts=HostPattern.parse(argument))
-            except HostPatternError as error:
+            except NetworkError as error:
                 reason = "in parentheses stands a host, as in `api.example.com` or `*.example.com`"
                 raise EntryNotUnderstoodError(text, reason) from error
         raise EntryNotUnderstoodError(text, f"nothing is known of what {name} takes in parentheses")

@@ -33,32 +33,22 @@ class OwnRunner(ScriptRunner, Protocol):
 
 
 class Sandbox(Protocol):
-    """What an extra brings to isolate scripts, and to look after what they did."""
+    """Isolates scripts, and looks after what they did: an extra brings a module.
 
-    def runner(self, wish: Wish, **options: Any) -> OwnRunner:
-        """Return the runner for a setting; `options` as `PlainControl.runner` has them. Starts nothing."""
-
-    def isolation(self, wish: Wish, path: str | None = None, workspace: Path | None = None) -> Isolation:
-        """Return what a setting means here; arguments as in `find_program`. Runs the sandbox once."""
-
-    def pending_looks(self, records: Path) -> int:
-        """Return how many runs were cut off with their agent, while nobody has looked at what they made."""
-
-
-class PlainControl:
-    """Stands for the sandbox where no extra brings one: plain control, with a warning, or no script."""
+    What stands here is none: scripts run under plain control, with a warning, or not at all.
+    """
 
     def runner(
         self,
         wish: Wish,
         *,
-        settings: object = None,  # noqa: ARG002
-        closed: object = (),  # noqa: ARG002 - nothing can be hidden
-        protected: object = (),  # noqa: ARG002 - and nothing kept from being written
-        records: object = None,  # noqa: ARG002
+        settings: Any = None,  # noqa: ARG002
+        closed: Any = (),  # noqa: ARG002 - nothing can be hidden
+        protected: Any = (),  # noqa: ARG002 - and nothing kept from being written
+        records: Any = None,  # noqa: ARG002
         **control: Any,
     ) -> OwnRunner:
-        """Return the runner for a setting; `control` is what ControlledRunner takes.
+        """Return the runner for a setting, which starts nothing; `control` is what ControlledRunner takes.
 
         For a sandbox: the `settings`, where it has some of its own, what is `closed` of the workspace, what
         is `protected` beside `PROTECTED`, and what returns the folder for `records`.
@@ -74,14 +64,18 @@ class PlainControl:
         path: str | None = None,  # noqa: ARG002
         workspace: Path | None = None,  # noqa: ARG002
     ) -> Isolation:
-        """Return what a setting means here."""
+        """Return what a setting means here; arguments as in `find_program`. May run the sandbox once."""
         if wish == "require":
             return Isolation(None, NOT_INSTALLED)
         return plain_isolation(NOT_CHOSEN if wish == "off" else NOT_INSTALLED)
 
     def pending_looks(self, records: Path) -> int:  # noqa: ARG002
-        """Return that there are none: nobody looks."""
+        """Return how many runs were cut off with their agent, while nobody has looked at what they made."""
         return 0
+
+
+class PlainControl(Sandbox):
+    """Stands for the sandbox where no extra brings one."""
 
 
 class _Refusal(ControlledRunner):

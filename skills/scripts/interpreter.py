@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from skills_agent.skills.errors import InterpreterMissingError, ScriptError
+from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.programs import find_program
 
 HEAD_BYTES = 64 * 1024
@@ -49,8 +49,8 @@ def command_for(
 
     `path` and `workspace` say where programs are searched, and where not, as in `find_program`.
     `packages` is an environment with those of a Python script, `python` runs one in place of the agent's own.
-    Raises InterpreterMissingError when no program here can run it, and ScriptError when its PEP 723 block
-    wants a Python that is not here, and as `candidates_for` does.
+    Raises ScriptError when no program here can run it, or its PEP 723 block wants a Python that is not here,
+    and as `candidates_for` does.
     """
     candidates = candidates_for(script)
     if candidates == PYTHON:
@@ -64,7 +64,7 @@ def command_for(
         if found.path:
             return [found.path, *options, str(script)]
         elsewhere = elsewhere or found.elsewhere
-    raise InterpreterMissingError(script.name, " or ".join(names_of(candidates)), elsewhere)
+    raise no_program(script.name, " or ".join(names_of(candidates)), elsewhere)
 
 
 def candidates_for(script: Path) -> tuple[tuple[str, ...], ...]:
@@ -100,13 +100,19 @@ def names_of(candidates: Iterable[tuple[str, ...]]) -> list[str]:
 def program_for(name: str, path: str | None = None, workspace: Path | None = None) -> str:
     """Return the whole path of a program; `path` and `workspace` as in `find_program`.
 
-    Raises InterpreterMissingError when it is not installed. A name with a `/` in it is taken if it is
+    Raises ScriptError when it is not installed. A name with a `/` in it is taken if it is
     absolute: what a relative one means would depend on where the agent was started.
     """
     found = find_program(name, path, workspace)
     if not found.path:
-        raise InterpreterMissingError(name or "an empty command", name or "a program", found.elsewhere)
+        raise no_program(name or "an empty command", name or "a program", found.elsewhere)
     return found.path
+
+
+def no_program(title: str, needs: str, elsewhere: str = "") -> ScriptError:
+    """Return the error where no program runs a script; `elsewhere` says where one is that is not taken."""
+    text = f"Cannot run {title}: it needs {needs}, which is not installed here. {elsewhere}".rstrip()
+    return ScriptError(text, code="interpreter-missing")
 
 
 def inline_dependencies(source: str) -> list[str]:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from skills_agent.skills.scripts.runner import KeptFile, ScriptResult, Stop, WrittenFile
+from skills_agent.skills.scripts.runner import ScriptResult, Stop, WrittenFile
 from skills_agent.skills.text import clean_text, normalize_line_ends, one_line, readable
 
 TERMINAL_CODE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\))")
@@ -48,9 +48,8 @@ def _kept_and_lost(result: ScriptResult) -> list[str]:
     """Return what was written outside of the workspace, with where it really is."""
     parts = []
     if result.kept:
-        lines = (f"{_line(each)}{_seen_as(each)}" for each in result.kept)
         heading = "files written outside of the workspace, kept at:"
-        parts.append(_listed(heading, lines, result.kept_more))
+        parts.append(_listed(heading, map(_line, result.kept), result.kept_more))
     if result.lost:
         heading = "files written to the temporary folder of this run, and GONE with it:"
         advice = "[To keep a file, write it to the workspace.]"
@@ -58,16 +57,13 @@ def _kept_and_lost(result: ScriptResult) -> list[str]:
     return parts
 
 
-def _seen_as(file: KeptFile) -> str:
-    return f", written as {_path(file.seen_as)}" if file.seen_as else ""
-
-
 def _listed(heading: str, lines: Iterable[str], more: int) -> str:
     return "\n".join([heading, *lines, *([f"[{more:,} more]"] if more else [])])
 
 
-def _line(file: WrittenFile | KeptFile) -> str:
-    return f"{_path(file.path)} ({file.size:,} bytes)"
+def _line(file: WrittenFile) -> str:
+    moved = f", written as {_path(file.seen_as)}" if file.seen_as else ""
+    return f"{_path(file.path)} ({file.size:,} bytes){moved}"
 
 
 def _path(path: str) -> str:
@@ -86,7 +82,7 @@ def streams(stdout: str, stderr: str) -> list[str]:
 
 def written_since(folder: Path, moment: int) -> list[WrittenFile]:
     """Return the files whose content or name changed since `moment`, in name order."""
-    return sorted(WrittenFile(readable(path), size) for path, size in files_since(folder, moment))
+    return sorted(file._replace(path=readable(file.path)) for file in files_since(folder, moment))
 
 
 def files_since(

@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skills_agent.skills.confined import NotRegularFileError, OutsideRootError, open_beneath
+from skills_agent.skills.confined import ConfinedError, OutsideRootError, open_beneath
 from skills_agent.skills.errors import ScriptError, SkillError, list_names
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.library.resources import resources
 from skills_agent.skills.scripts.runner import ScriptRequest
-from skills_agent.skills.scripts.spelling import ScriptCall, SkillFiles, read_spelling
+from skills_agent.skills.scripts.spelling import ScriptCall, read_spelling
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.sources.plugin import PLUGIN_ROOT
 
@@ -42,7 +42,7 @@ def script_request(
     except OutsideRootError as error:
         told = "Use a path relative to it."
         raise SkillError(f"{path!r} is not inside the folder of skill {ref.name}. {told}") from error
-    except (FileNotFoundError, NotADirectoryError, NotRegularFileError) as error:
+    except (FileNotFoundError, NotADirectoryError, ConfinedError) as error:
         listing = resources(registry, ref)
         known = list_names([resource.path for resource in listing.resources if resource.type == "script"])
         raise ScriptError(f"Skill {ref.name} has no script {path!r}. Its scripts: {known}.") from error
@@ -91,7 +91,7 @@ def script_call(registry: Registry, ref: SkillRef, path: str, args: Sequence[str
         return ScriptCall(_shown(path, snapshot, place), tuple(args))
     files = resources(registry, ref).resources
     scripts = [file.path for file in files if file.type == "script"] or [file.path for file in files]
-    call = read_spelling(path, args, SkillFiles((ref.name, place.name), is_file, scripts))
+    call = read_spelling(path, args, names=(ref.name, place.name), is_file=is_file, scripts=scripts)
     return call._replace(path=_shown(call.path, snapshot, place)) if is_file(call.path) else call
 
 

@@ -14,8 +14,7 @@ from tempfile import mkdtemp
 from typing import Final, NamedTuple
 
 from skills_agent.skills.scripts.report import files_since
-from skills_agent.skills.scripts.runner import KeptFile, ScriptRequest, WrittenFile
-from skills_agent.skills.text import readable
+from skills_agent.skills.scripts.runner import ScriptRequest, WrittenFile
 from skills_agent.skills.trees import remove_tree, walk
 
 _PREFIX: Final = "skills-agent-"
@@ -65,20 +64,19 @@ class RunFolders:
 
         `inside` is where the script saw its temporary folder; `elsewhere` it could write, too.
         """
-        kept = []
+        kept: list[WrittenFile] = []
         for folder in (*self.kept, *elsewhere):
-            for path, size in files_since(folder, self.moment, _NOT_LISTED):
-                kept.append(KeptFile(readable(f"{folder}/{path}"), size))
-        left = [each for each in files_since(self.temporary, self.moment, _NOT_LISTED) if each.size]
-        place, moved = self._move_into_scratch({path.partition("/")[0] for path, _ in left})
+            kept += (file.beneath(folder) for file in files_since(folder, self.moment, _NOT_LISTED))
+        left = [file for file in files_since(self.temporary, self.moment, _NOT_LISTED) if file.size]
+        place, moved = self._move_into_scratch({file.path.partition("/")[0] for file in left})
         beside = files_since(self.copy, self.moment, by="st_mtime_ns")  # that of what is copied is older
-        lost = [WrittenFile(readable(f"{self.copy}/{path}"), size) for path, size in beside]
-        for path, size in left:
-            name = readable(f"{inside}/{path}")
-            if path.partition("/")[0] in moved:
-                kept.append(KeptFile(readable(f"{place}/{path}"), size, name))
+        lost = [file.beneath(self.copy) for file in beside]
+        for file in left:
+            seen = file.beneath(inside)
+            if file.path.partition("/")[0] in moved:
+                kept.append(file.beneath(place)._replace(seen_as=seen.path))
             else:
-                lost.append(WrittenFile(name, size))
+                lost.append(seen)
         return Collected(sorted(kept), sorted(lost))
 
     def _move_into_scratch(self, names: Collection[str]) -> tuple[str, set[str]]:
@@ -98,7 +96,7 @@ class RunFolders:
 class Collected:
     """What a run wrote outside of the workspace."""
 
-    kept: list[KeptFile]
+    kept: list[WrittenFile]
     lost: list[WrittenFile]
     """With the paths that the script saw; there was nowhere to keep them."""
 

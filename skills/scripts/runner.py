@@ -5,10 +5,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import BoundedSemaphore
-from typing import Final, Literal, NamedTuple, Protocol, get_args
+from typing import Final, Literal, NamedTuple, Protocol, Self, get_args
 
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.network.hosts import HostPattern
+from skills_agent.skills.text import readable
 
 Stop = Literal[
     "time", "output", "memory", "processes", "bytes", "files", "shutdown", "cancelled", "request", "run"
@@ -123,18 +124,14 @@ class WrittenFile(NamedTuple):
     """A file that a script wrote."""
 
     path: str
-    """Relative to the folder that the script worked in."""
-    size: int
-
-
-class KeptFile(NamedTuple):
-    """A file that a script wrote outside of its working directory, and that outlives the run."""
-
-    path: str
-    """Absolute, on this machine."""
+    """Relative to the folder that the script worked in; else absolute."""
     size: int
     seen_as: str = ""
     """The path that the script wrote, where it was moved since."""
+
+    def beneath(self, folder: object) -> Self:
+        """Return the file with its whole path, as text."""
+        return self._replace(path=readable(f"{folder}/{self.path}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +156,7 @@ class ScriptResult:
     """Files that changed in the working directory during the run, up to a limit."""
     written_more: int = 0
     """How many others changed."""
-    kept: tuple[KeptFile, ...] = ()
+    kept: tuple[WrittenFile, ...] = ()
     """Files that it wrote to its kept home, its scratch or its temporary folder, up to the same limit."""
     kept_more: int = 0
     lost: tuple[WrittenFile, ...] = ()

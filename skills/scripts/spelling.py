@@ -32,28 +32,25 @@ class ScriptCall(NamedTuple):
     args: tuple[str, ...]
 
 
-class SkillFiles(NamedTuple):
-    """What a skill has, and what it is called."""
-
-    names: Sequence[str]
-    """Its name, and that of its folder."""
-    is_file: Callable[[str], bool]
-    """Whether a relative path is one of its files."""
-    scripts: Sequence[str]
-    """Paths that may be meant by their last part alone."""
-
-
-def read_spelling(path: str, args: Sequence[str], files: SkillFiles) -> ScriptCall:
+def read_spelling(
+    path: str,
+    args: Sequence[str],
+    *,
+    names: Sequence[str],
+    is_file: Callable[[str], bool],
+    scripts: Sequence[str] = (),
+) -> ScriptCall:
     """Return the script that is meant, with its arguments; the call as it is where it is not understood.
 
-    Words behind the path are its arguments where there are no others. Raises ScriptError where
-    several have the name.
+    `names` are those of the skill and of its folder, `is_file` says whether a relative path is one of its
+    files, and `scripts` may be meant by their last part alone. Words behind the path are its arguments where
+    there are no others. Raises ScriptError where several have the name.
     """
     asked = ScriptCall(path, tuple(args))
     for spelled, behind in _with_words(path):
         if behind and args:
             continue
-        if meant := _meant(spelled, files):
+        if meant := _meant(spelled, names, is_file, scripts):
             return ScriptCall(meant, tuple(behind) or asked.args)
     return asked
 
@@ -73,16 +70,16 @@ def _with_words(path: str) -> Iterator[tuple[str, list[str]]]:
         yield words[0], words[1:]
 
 
-def _meant(path: str, files: SkillFiles) -> str:
+def _meant(path: str, names: Sequence[str], is_file: Callable[[str], bool], scripts: Sequence[str]) -> str:
     if "\0" in path:
         return ""
     if ".." in path.split("/"):  # a script of the skill's plugin
-        return path if files.is_file(path) else ""
-    if meant := next((each for each in _within(path, files.names) if files.is_file(each)), ""):
+        return path if is_file(path) else ""
+    if meant := next((inner for inner in _within(path, names) if is_file(inner)), ""):
         return meant
     if "/" in path.removeprefix("./"):
         return ""
-    named = [script for script in files.scripts if script.rpartition("/")[2] == path.removeprefix("./")]
+    named = [script for script in scripts if script.rpartition("/")[2] == path.removeprefix("./")]
     if len(named) > 1:
         text = f"{path} may be {list_names(named)}. Give the whole path."
         raise ScriptError(text, code="script-ambiguous")

@@ -1,6 +1,20 @@
-"""What a search finds."""
+"""What is searched, and what a search finds."""
 
+from collections.abc import Callable
 from typing import NamedTuple
+
+
+class SearchText(NamedTuple):
+    """The texts by which one skill is found."""
+
+    name: str
+    description: str
+    instructions: str | Callable[[], str] = ""
+    """A function is called when the text is first indexed."""
+    key: str = ""
+    """Differs when the instructions may: a key that is indexed is not indexed again."""
+    factor: float = 1.0
+    """What its scores are multiplied with: less than 1 for one that nobody vouches for."""
 
 
 class Match(NamedTuple):

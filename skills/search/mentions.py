@@ -5,29 +5,20 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+from skills_agent.skills.search.match import SearchText
 
 # Compiled when something is first searched.
 _SENTENCE_END: Final = r"(?<=[.!?;])\s+|(?<=[。！？；])|\n+"
 _NAME: Final = r"""(?a)(?<!\w)[`/"'$]\w++(?:[-.:]\w++)*+|(?<!\w)\w++(?:[-.:]\w++)++"""
 """In ASCII, which Chinese may surround without a blank. A name of one word is a name only after a sign that
 says so: a skill may be called `review`."""
-
-
 _MOST_NAMED: Final = 8
 """A sentence that names more is a list, and about none of them."""
 
 
-class Described(NamedTuple):
-    """A skill as a catalog describes it."""
-
-    name: str
-    description: str
-    factor: float
-    """How much it is trusted."""
-
-
-def attributed(skills: Sequence[Described]) -> list[str]:
+def attributed(skills: Sequence[SearchText]) -> list[str]:
     """Return for each skill the sentences about it: its own, and those in which others name it.
 
     The first sentence of a description stays: it says what the skill is. A sentence that names two others

@@ -5,10 +5,9 @@ Two skills may be described alike, and a request for `report.csv` is nearer to `
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from enum import IntEnum
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, Literal
 
 from skills_agent.skills.search.match import Match
 from skills_agent.skills.search.tokens import MAX_CHARACTERS, read_query, spaced
@@ -30,13 +29,9 @@ _MOST_WORDS: Final = 12
 """Of a name that is looked for as words."""
 
 
-class Naming(IntEnum):
-    """How a request names a skill."""
-
-    WORDS = 1
-    """By the words of its name, one after another: they may mean something else."""
-    WRITTEN = 2
-    """As it is spelled, or beside the word `skill`."""
+Naming = Literal["written", "words"]
+"""How a request names a skill: as it is spelled, or beside the word `skill`; or by the words of its name, one
+after another, which may mean something else."""
 
 
 class Names:
@@ -60,17 +55,14 @@ class Names:
         named: dict[int, Naming] = {}
         for match in re.finditer(_WRITTEN, text):
             if (position := self._written.get(match[1])) is not None:
-                named[position] = Naming.WRITTEN
-        by_words = [*self._by_words(text)]
-        for how in (Naming.WRITTEN, Naming.WORDS):
-            for position, each in by_words:
-                if each is how:
-                    named.setdefault(position, how)
+                named[position] = "written"
+        for position, how in sorted(self._by_words(text), key=lambda name: name[1] != "written"):
+            named.setdefault(position, how)
         return named
 
     def _by_words(self, text: str) -> Iterator[tuple[int, Naming]]:
         if (alone := self._words.get(read_query(text).words)) is not None:
-            yield alone, Naming.WRITTEN
+            yield alone, "written"
         words = [*re.finditer(_WORD, spaced(text))]
         start = 0
         while start < len(words):
@@ -82,17 +74,15 @@ class Names:
                     continue
                 beside = (*words[max(start - 1, 0) : start], *words[start + length : start + length + 1])
                 if any(word[0] == "skill" for word in beside):
-                    yield position, Naming.WRITTEN
+                    yield position, "written"
                 elif length > 1:
-                    yield position, Naming.WORDS
+                    yield position, "words"
                 start += length - 1
                 break
             start += 1
 
 
-def named_first(
-    matches: Sequence[Match], named: Mapping[int, Naming], factors: Sequence[float]
-) -> list[Match]:
+def named_first(matches: Sequence[Match], named: dict[int, Naming], factors: Sequence[float]) -> list[Match]:
     """Return matches, given best first, with those that are named before what they stand behind.
 
     The words of a name bring no skill before a much better match, nor before one that is trusted more: any
@@ -105,7 +95,7 @@ def named_first(
             continue
         match = ranked.pop(at)
         while at and (
-            named[position] is Naming.WRITTEN
+            named[position] == "written"
             or (
                 factors[ranked[at - 1].position] <= factors[position]
                 and _CLOSE * ranked[at - 1].score <= match.score

@@ -8,18 +8,16 @@ import logging
 import math
 from array import array
 from collections.abc import Callable, Sequence
-from functools import partial
 from operator import mul
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from skills_agent.skills.errors import SkillsAgentError
-from skills_agent.skills.search.match import Match
+from skills_agent.skills.search.match import Match, SearchText
 from skills_agent.skills.search.naming import named_first
 
 if TYPE_CHECKING:
-    from skills_agent.skills.search.words import SearchIndex, SearchText
+    from skills_agent.skills.search.words import SearchIndex
 
 MEANING_WEIGHT: Final = 0.5
 """What the model counts beside words. At 1 a small model makes search worse than words alone."""
@@ -48,10 +46,6 @@ class Embedder(Protocol):
         ...
 
 
-class NoVectorsError(SkillsAgentError):
-    """The embedding model failed a moment ago, or its answer is not one vector for each text."""
-
-
 class Vectors:
     """The vectors of texts: each text is embedded once, whichever catalogs and threads ask for it.
 
@@ -63,54 +57,42 @@ class Vectors:
         self._clock = clock
         self._vectors_by_text: dict[str, Vector] = {}
         self._embedding = Lock()
-        self._dimensions = 0
         self._paused_until = 0.0
         """Zero while the model answers."""
 
-    def of_texts(self, texts: Sequence[str]) -> list[Vector]:
-        """Return a vector for each text. Raises NoVectorsError."""
+    def nearness(self, query: str, texts: Sequence[str]) -> list[float] | None:
+        """Return the cosine of each text with a query; None where the model fails, or failed a moment ago."""
+        if self._clock() < self._paused_until:
+            return None
+        try:
+            vectors = self._of_texts(texts)
+            vector = _unit(self._embedder.embed_query(query))
+            nearness = [_cosine(vector, each) for each in vectors]
+        except Exception as error:  # noqa: BLE001 - any model of any host: its failures have no class in common
+            if not self._paused_until:
+                logger.warning("embedding model failed, searching by words alone: %r", error)
+            self._paused_until = self._clock() + PAUSE_SECONDS
+            return None
+        self._paused_until = 0.0
+        return nearness
+
+    def _of_texts(self, texts: Sequence[str]) -> list[Vector]:
         with self._embedding:
             missing = list(dict.fromkeys(text for text in texts if text not in self._vectors_by_text))
             for start in range(0, len(missing), BATCH):
                 batch = missing[start : start + BATCH]
-                embed = partial(self._embedder.embed_documents, batch)
-                self._vectors_by_text.update(zip(batch, self._call(embed, len(batch)), strict=True))
-            vectors = [self._vectors_by_text[text] for text in texts]
+                vectors = map(_unit, self._embedder.embed_documents(batch))
+                self._vectors_by_text.update(zip(batch, vectors, strict=True))
+            of_texts = [self._vectors_by_text[text] for text in texts]
             while len(self._vectors_by_text) > _MAX_VECTORS:
                 del self._vectors_by_text[next(iter(self._vectors_by_text))]
-        return vectors
-
-    def of_query(self, query: str) -> Vector:
-        """Return the vector of a query. Raises NoVectorsError."""
-        return self._call(lambda: [self._embedder.embed_query(query)], 1)[0]
-
-    def _call(self, embed: Callable[[], list[list[float]]], count: int) -> list[Vector]:
-        if self._clock() < self._paused_until:
-            raise NoVectorsError("it failed a moment ago")
-        try:
-            vectors = self._units(embed(), count)
-        except Exception as error:  # any model of any host: its failures have no class in common
-            if not self._paused_until:
-                logger.warning("embedding model failed, searching by words alone: %r", error)
-            self._paused_until = self._clock() + PAUSE_SECONDS
-            raise NoVectorsError(str(error)) from error
-        self._paused_until = 0.0
-        return vectors
-
-    def _units(self, answer: Sequence[Sequence[float]], count: int) -> list[Vector]:
-        if len(answer) != count:
-            raise NoVectorsError(f"{len(answer)} vectors for {count} texts")
-        vectors = [unit(vector) for vector in answer]
-        self._dimensions = self._dimensions or len(vectors[0])
-        if any(len(vector) != self._dimensions for vector in vectors):
-            raise NoVectorsError("vectors of different lengths")
-        return vectors
+        return of_texts
 
 
 class FusedIndex:
     """Texts that are searched by words and by meaning; they are embedded at the first search."""
 
-    def __init__(self, words: "SearchIndex", texts: "Sequence[SearchText]", vectors: Vectors) -> None:
+    def __init__(self, words: "SearchIndex", texts: Sequence[SearchText], vectors: Vectors) -> None:
         self._words = words
         self._factors = [text.factor for text in texts]
         self._texts = [f"{text.name}: {text.description}"[:_TEXT_CHARACTERS] for text in texts]
@@ -121,12 +103,10 @@ class FusedIndex:
         if not query.strip() or limit < 1:
             return []
         by_words = self._words.search(query, len(self._texts))
-        try:
-            vectors = self._vectors.of_texts(self._texts)
-            vector = self._vectors.of_query(query[:_TEXT_CHARACTERS])
-        except NoVectorsError:
+        cosines = self._vectors.nearness(query[:_TEXT_CHARACTERS], self._texts)
+        if cosines is None:
             return by_words[:limit]
-        matches = fuse(by_words, cosines(vector, vectors, self._factors))
+        matches = fuse(by_words, [*map(mul, cosines, self._factors)])
         return named_first(matches, self._words.named(query), self._factors)[:limit]
 
     def fits(self, request: str, match: Match) -> bool:
@@ -163,14 +143,15 @@ def standard_scores(numbers: Sequence[float]) -> list[float]:
     return [(number - mean) / deviation if deviation else 0.0 for number in numbers]
 
 
-def cosines(query: Vector, vectors: Sequence[Vector], factors: Sequence[float]) -> list[float]:
-    """Return how near each vector is to the query, times its factor; all are of length one."""
-    return [factor * sum(map(mul, query, vector)) for vector, factor in zip(vectors, factors, strict=True)]
+def _cosine(one: Vector, other: Vector) -> float:
+    if len(one) != len(other):
+        raise ValueError("vectors of different lengths")
+    return math.fsum(map(mul, one, other))
 
 
-def unit(numbers: Sequence[float]) -> Vector:
-    """Return a vector of length one in the same direction; that of zeros stays. Raises NoVectorsError."""
+def _unit(numbers: Sequence[float]) -> Vector:
+    """Return a vector of length one in the same direction; that of zeros stays."""
     length = math.hypot(*numbers)
     if not numbers or not math.isfinite(length):
-        raise NoVectorsError("a vector is empty or not of finite numbers")
+        raise ValueError("a vector is empty or not of finite numbers")
     return array("f", (number / length for number in numbers) if length else numbers)

@@ -14,8 +14,8 @@ from functools import partial
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 
-from skills_agent.skills.search.match import Match
-from skills_agent.skills.search.mentions import Described, attributed
+from skills_agent.skills.search.match import Match, SearchText
+from skills_agent.skills.search.mentions import attributed
 from skills_agent.skills.search.naming import Names, Naming, named_first
 from skills_agent.skills.search.tables import TextTables
 from skills_agent.skills.search.tokens import Query, read_query, script_of, scripts_of, spaced
@@ -42,19 +42,6 @@ ENOUGH: Final = 1.3
 _ENOUGH_OF_REQUEST: Final = 0.5
 """Or where name and description have so much of a request: a short one cannot score as high."""
 _Answer = TypeVar("_Answer")
-
-
-class SearchText(NamedTuple):
-    """The texts by which one skill is found."""
-
-    name: str
-    description: str
-    instructions: str | Callable[[], str] = ""
-    """A function is called when the text is first indexed."""
-    key: str = ""
-    """Differs when the instructions may: a key that is indexed is not indexed again."""
-    factor: float = 1.0
-    """What its scores are multiplied with."""
 
 
 class Term(NamedTuple):
@@ -124,7 +111,7 @@ class SearchIndex:
 
     def fits(self, request: str, match: Match) -> bool:
         """Return whether a match is good enough to be taken, where a request may be for no skill at all."""
-        if match.fit >= ENOUGH or self.named(request).get(match.position) is Naming.WRITTEN:
+        if match.fit >= ENOUGH or self.named(request).get(match.position) == "written":
             return True
         words = [term for term in self.terms(request, match.position) if len(term.words) == 1]
         said = sum(word.rarity for word in words if not {"name", "description"}.isdisjoint(word.fields))
@@ -149,8 +136,7 @@ class SearchIndex:
             return work(connection, self._fill(connection))
 
     def _fill(self, connection: "Connection") -> _Totals:
-        described = [Described(text.name, text.description, text.factor) for text in self._texts]
-        descriptions = attributed(described)
+        descriptions = attributed(self._texts)
         wanted = {
             (key, hashlib.sha256(descriptions[position].encode(errors="replace")).hexdigest()): position
             for key, position in self._positions.items()

@@ -63,10 +63,10 @@ class SkillFile(NamedTuple):
 class Source(Protocol):
     """A place that holds skills.
 
-    Paths that a source takes are those of its last scans. `read` and `fetch` raise OSError:
-    FileNotFoundError for what is not there, OutsideRootError and NotRegularFileError (skills/confined.py)
-    for what is refused. A place that lists frontmatter apart from files has a method `head(path)`, too: it
-    returns the frontmatter with its fences, and the catalog needs no file then.
+    Paths that a source takes are those of its last scans. `read` and `fetch` raise OSError: FileNotFoundError
+    for what is not there, ConfinedError (skills/confined.py) for what is refused. A place that lists
+    frontmatter apart from files has a method `head(path)`, too: it returns the frontmatter with its fences,
+    and the catalog needs no file then.
     """
 
     label: str

@@ -137,7 +137,7 @@ def test_a_caller_who_names_a_source_gets_no_other(make_agent: MakeAgent) -> Non
     agent = make_agent(["done"])
     agent.say("go", skills=["brand-colors@bundled"])
     (refused,) = agent.tool_messages("load_skill")
-    assert str(refused.text).startswith("Skill brand-colors is there from ")
+    assert str(refused.text).startswith("There is no brand-colors@")
     assert not agent.values["skills_loaded"]
 
 

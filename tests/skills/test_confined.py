@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skills_agent.skills.confined import (
-    NotRegularFileError,
+    ConfinedError,
     OutsideRootError,
     is_beneath,
     open_beneath,
@@ -74,11 +74,11 @@ def test_only_regular_files_are_opened_and_nothing_blocks(root: Path) -> None:
     start = time.monotonic()
 
     for relative in ("pipe", "a", ".", ""):
-        with pytest.raises(NotRegularFileError):
+        with pytest.raises(ConfinedError):
             open_beneath(root, relative)
 
     assert time.monotonic() - start < 60
-    with pytest.raises(NotRegularFileError):
+    with pytest.raises(ConfinedError):
         open_beneath(Path("/dev"), "zero")
     for relative in ("a/missing", "missing/file"):
         with pytest.raises(FileNotFoundError):

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from skills_agent.skills.errors import PublishError, SkillError, SkillsAgentError, UnknownSkillError
+from skills_agent.skills.errors import SkillError, SkillsAgentError, UnknownSkillError
 
 ERRORS = [
     (SkillError("It is too large.", code="skill-too-large"), "It is too large."),
@@ -35,7 +35,6 @@ def test_a_list_of_names_is_kept_as_it_was() -> None:
     ("error", "code"),
     [
         (UnknownSkillError("x", []), "unknown-skill"),
-        (PublishError("x", "y"), "skill-not-published"),
         (SkillError("x", code="skill-too-large"), "skill-too-large"),
         (SkillError("x"), "skill-error"),
     ],

@@ -16,7 +16,8 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.search.words import SearchIndex, SearchText
+from skills_agent.skills.search.match import SearchText
+from skills_agent.skills.search.words import SearchIndex
 from skills_agent.skills.skill import SkillMetadata
 from skills_agent.skills.text import count
 

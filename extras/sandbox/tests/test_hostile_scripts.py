@@ -489,7 +489,7 @@ def test_a_folder_in_the_workspace_is_all_that_can_be_written_where_it_is_the_wo
     result = sandboxed.run(
         "touch mine; ls ..; touch ../made; touch ../.agent/made", workdir=sandboxed.work / "sub"
     )
-    assert result["written"] == [["mine", 0]]
+    assert result["written"] == [["mine", 0, ""]]
     assert "sub" in result["stdout"].split()
     assert result["stderr"].count("Read-only file system") == 2
 

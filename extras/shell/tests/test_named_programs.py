@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skills_agent.shell.command_line import command_request
-from skills_agent.skills.errors import InterpreterMissingError
+from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.choice import OwnRunner
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from tests.machine import Sandboxed, needs_bwrap
@@ -38,5 +38,5 @@ def test_git_that_only_the_project_has_does_not_write(workspace: Path, elsewhere
     (workspace / ".git").mkdir()
     path = f"{workspace}/.venv/bin:tools:{elsewhere}"
     runner = ControlledRunner(workspace=workspace, environment={"PATH": path})
-    with pytest.raises(InterpreterMissingError, match="git is only in"):
+    with pytest.raises(ScriptError, match="git is only in"):
         runner.preflight(command_request("git commit -m x", workspace=workspace))

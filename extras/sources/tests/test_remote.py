@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.skills.errors import SkillUnreadableError, SourceAddressError
+from skills_agent.skills.errors import SkillError, SkillUnreadableError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.library.resources import read_resource, resources
 from skills_agent.skills.sources import fetched
@@ -35,14 +35,14 @@ def web(tmp_path: Path) -> Iterator[WebFolder]:
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
 
-    with pytest.raises(SourceAddressError, match=r"pip install skills-agent\[remote\]"):
+    with pytest.raises(SkillError, match=r"pip install skills-agent\[remote\]"):
         RemoteSource("s3://bucket/skills", "company")
 
 
 def test_without_the_package_for_a_kind_of_url_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "s3fs", None)
 
-    with pytest.raises(SourceAddressError, match="s3fs"):
+    with pytest.raises(SkillError, match="s3fs"):
         RemoteSource("s3://bucket/skills", "company")
 
 
@@ -50,7 +50,7 @@ def test_without_the_package_for_a_kind_of_url_the_error_names_it(monkeypatch: p
     "url", ["nonsense://x", "/etc", "file:///etc", "local:///etc", "", "zip::nonsense://x"]
 )
 def test_a_url_that_is_no_remote_place_is_refused(url: str) -> None:
-    with pytest.raises(SourceAddressError):
+    with pytest.raises(SkillError):
         RemoteSource(url, "company")
 
 

@@ -11,7 +11,7 @@ from langgraph.store.base import BaseStore, SearchItem
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
 
-from skills_agent.skills.errors import PublishError, SourceAddressError
+from skills_agent.skills.errors import SkillError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources.namespaces import checked_namespace, user_namespace
 from skills_agent.sources.store import StoreSource, content_of, publish, value_of
@@ -93,7 +93,7 @@ def test_no_two_user_ids_share_a_namespace(one: str, other: str) -> None:
     for user in {one, other}:
         try:
             namespaces.add(user_namespace(user))
-        except SourceAddressError:
+        except SkillError:
             namespaces.add((user,))
 
     assert len(namespaces) == len({one, other})
@@ -101,7 +101,7 @@ def test_no_two_user_ids_share_a_namespace(one: str, other: str) -> None:
 
 @pytest.mark.parametrize("user", ["", "  ", "\n", "\ud800", "x" * 1_000])
 def test_a_user_id_that_is_none_is_refused(user: str) -> None:
-    with pytest.raises(SourceAddressError, match=r"user id|at most") as caught:
+    with pytest.raises(SkillError, match=r"user id|at most") as caught:
         user_namespace(user)
 
     assert caught.value.code == "source-address"
@@ -123,7 +123,7 @@ def test_a_user_id_that_is_none_is_refused(user: str) -> None:
     ],
 )
 def test_a_namespace_that_no_store_takes_is_refused_at_once(namespace: tuple[str, ...]) -> None:
-    with pytest.raises(SourceAddressError):
+    with pytest.raises(SkillError):
         StoreSource(InMemoryStore(), namespace)
 
 
@@ -132,7 +132,7 @@ def test_a_namespace_that_passes_is_one_that_stores_take(namespace: tuple[str, .
     store = InMemoryStore()
     try:
         checked = checked_namespace(namespace)
-    except SourceAddressError:
+    except SkillError:
         return
 
     put(store, checked)
@@ -305,8 +305,8 @@ def test_a_link_out_of_the_folder_is_not_published(tmp_path: Path, folder: Path)
 def test_a_folder_that_cannot_be_named_in_a_store_is_not_published(folder: Path) -> None:
     store = InMemoryStore()
 
-    with pytest.raises(PublishError, match="label") as caught:
+    with pytest.raises(SkillError, match="label") as caught:
         publish(store, ALICE, folder.rename(folder.with_name("csv.report")))
 
-    assert caught.value.code == "skill-not-published"
+    assert caught.value.code == "source-address"
     assert store.search(()) == []

@@ -14,8 +14,7 @@ import pytest
 from skills_agent.skills.errors import NetworkError
 from skills_agent.skills.network.addresses import AddressRefusedError
 from skills_agent.skills.network.agent_proxy import proxy_for
-from skills_agent.skills.network.get import FetchError
-from skills_agent.skills.network.hosts import NetTarget
+from skills_agent.skills.network.hosts import FetchError, NetTarget
 from skills_agent.web.pages import Page, fetch
 from tests.raw_servers import HOST, PAGE
 

@@ -9,7 +9,7 @@ import pytest
 
 from skills_agent.skills.errors import NetworkError
 from skills_agent.skills.network.addresses import AddressRefusedError
-from skills_agent.skills.network.get import FetchError
+from skills_agent.skills.network.hosts import FetchError
 from skills_agent.web.pages import MAX_BYTES, Page, fetch
 from tests.raw_servers import Answers, RawServer
 

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.format.frontmatter import MAX_FRONTMATTER_BYTES, parse, read_plain, split
+from skills_agent.skills.format.frontmatter import MAX_FRONTMATTER_BYTES, parse, split
 from skills_agent.skills.format.parsed import Value
 from skills_agent.skills.format.rules import FrontmatterError
 from skills_agent.skills.format.yaml_text import read_yaml
@@ -323,25 +323,6 @@ def test_splitting_any_bytes_gives_a_part_of_them_or_one_refusal(head: bytes) ->
 
     assert found.frontmatter in head
     assert found.body_start <= len(head) + 4
-
-
-_PLAIN = st.text(st.sampled_from("abc XYZ019 -_.,:#'\"\\é漢/()"), max_size=20)
-_LINE = st.builds(
-    "{}{}{}{}".format,
-    st.sampled_from(["", "", "", "  ", "  - ", "   ", " "]),
-    st.sampled_from(["name", "a", "metadata", "k-2", "null", "9", ""]),
-    st.sampled_from([":", ": ", ":  ", ""]),
-    _PLAIN
-    | st.sampled_from(["", "null", "~", "yes", "'x'", '"y z"', "'it''s'", '"a\\n"', "x: y", "a #b", "a#b:"]),
-)
-
-
-@given(st.lists(_LINE, max_size=8).map("\n".join))
-def test_the_short_way_through_plain_yaml_gives_what_yaml_gives(text: str) -> None:
-    plain = read_plain(text, 2)
-
-    if plain is not None:
-        assert plain == read_yaml(text, 2)
 
 
 _KEYS = st.text(st.sampled_from("abcdefghijk-_"), min_size=1, max_size=12).filter(

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.errors import SkillError, SkillUndecodableError
+from skills_agent.skills.errors import SkillError
 from skills_agent.skills.format.fields import FIELDS
-from skills_agent.skills.format.instructions import cut
+from skills_agent.skills.format.instructions import bounded_instructions
 from skills_agent.skills.format.reading import SkillPath, read_metadata, read_skill
 from skills_agent.skills.format.rules import REPAIRS, RULES, as_strict
 from skills_agent.skills.skill import Skill, SkillMetadata, SkillRef
@@ -414,7 +414,7 @@ def test_long_instructions_are_reported() -> None:
 
 
 def test_what_cannot_be_loaded_says_why() -> None:
-    with pytest.raises(SkillUndecodableError):
+    with pytest.raises(SkillError):
         skill(b"\xff\xfe")
     with pytest.raises(SkillError, match="no description"):
         read_skill(b"---\nname: a\n---\n", PLACE, None, 100)
@@ -432,11 +432,12 @@ def test_reading_any_bytes_gives_metadata_or_a_reason(frontmatter: bytes, body: 
 
 
 def test_a_skill_of_one_endless_line_is_cut_and_says_so() -> None:
-    text, note = cut("x" * 1_000_000, 500, "evil")
+    text, _, note = bounded_instructions(skill("x" * 900_000), 500).partition("\n\n")
 
     assert len(text) == 100_000
     assert "cut after 100,000 characters" in note
-    assert cut("short\n" * 500, 501, "good") == ("short\n" * 500, "")
+    short = "\n".join(["short"] * 500)
+    assert bounded_instructions(skill(short), 501) == short
 
 
 @pytest.mark.parametrize(

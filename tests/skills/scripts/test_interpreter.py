@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.errors import InterpreterMissingError, ScriptError
+from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.interpreter import command_for, inline_dependencies
 
 WITH_DEPENDENCIES = '# /// script\n# dependencies = ["requests<3", "rich"]\n# ///\nimport requests\n'
@@ -120,7 +120,7 @@ def test_the_extension_chooses_the_program(
     ],
 )
 def test_a_missing_program_is_named(tmp_path: Path, programs: Path, name: str, text: str, needs: str) -> None:
-    with pytest.raises(InterpreterMissingError, match=f"it needs {needs}, which is not installed here"):
+    with pytest.raises(ScriptError, match=f"it needs {needs}, which is not installed here"):
         command_for(script(tmp_path, name, text), str(programs))
 
 

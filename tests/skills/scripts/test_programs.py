@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skills_agent.graph.machine import sandbox_here
-from skills_agent.skills.errors import InterpreterMissingError
+from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.choice import Wish
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.own_files import own_entries
@@ -170,7 +170,7 @@ def test_with_everything_as_the_workspace_programs_of_the_system_are_found(elsew
 def test_without_a_sandbox_a_program_of_the_project_is_refused_with_the_reason(workspace: Path) -> None:
     install(workspace / ".venv/bin", "pytest")
     runner = ControlledRunner(environment={"PATH": f"{workspace}/.venv/bin:{SYSTEM}"}, workspace=workspace)
-    with pytest.raises(InterpreterMissingError, match=r"pytest is only in .*, which is in the workspace\."):
+    with pytest.raises(ScriptError, match=r"pytest is only in .*, which is in the workspace\."):
         runner.preflight(ScriptRequest("", None, ("pytest",), None, workspace))
 
 

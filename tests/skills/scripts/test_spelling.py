@@ -1,25 +1,24 @@
 """Which script of a skill is meant: the spellings of real instructions, and none that leads elsewhere."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts.spelling import (
-    ScriptCall,
-    SkillFiles,
-    read_spelling,
-)
+from skills_agent.skills.scripts.spelling import ScriptCall, read_spelling
 
 FILES = ("scripts/x.py", "scripts/run.sh", "scripts/deep/y.ts", "tools/x.py", "scripts/a b.py", "z.py")
+NAMES = ("report", "report-folder")
 
 
-def skill(files: Collection[str] = FILES, *names: str) -> SkillFiles:
+def spelled(
+    path: str, args: Sequence[str] = (), files: Collection[str] = FILES, names: Sequence[str] = NAMES
+) -> ScriptCall:
     scripts = [each for each in files if each.startswith("scripts/")]
-    return SkillFiles(
-        names or ("report", "report-folder"), lambda path: path.removeprefix("./") in files, scripts
+    return read_spelling(
+        path, args, names=names, is_file=lambda path: path.removeprefix("./") in files, scripts=scripts
     )
 
 
@@ -36,7 +35,7 @@ def skill(files: Collection[str] = FILES, *names: str) -> SkillFiles:
     ],
 )  # fmt: skip
 def test_a_spelling_means_the_script_of_the_skill(path: str) -> None:
-    meant = read_spelling(path, ["1"], skill())
+    meant = spelled(path, ["1"])
     assert (meant.path.removeprefix("./"), meant.args) == ("scripts/x.py", ("1",))
 
 
@@ -51,13 +50,12 @@ def test_a_spelling_means_the_script_of_the_skill(path: str) -> None:
     ],
 )
 def test_words_behind_the_script_are_its_arguments(path: str, meant: ScriptCall) -> None:
-    assert read_spelling(path, [], skill()) == meant
+    assert spelled(path) == meant
 
 
 def test_a_name_that_several_scripts_have_is_refused_with_their_paths() -> None:
-    files = skill(("scripts/a/x.py", "scripts/b/x.py"))
     with pytest.raises(ScriptError, match=r"scripts/a/x\.py, scripts/b/x\.py"):
-        read_spelling("python3 x.py", [], files)
+        spelled("python3 x.py", files=("scripts/a/x.py", "scripts/b/x.py"))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +67,7 @@ def test_a_name_that_several_scripts_have_is_refused_with_their_paths() -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_understood_stays_as_it_is(path: str) -> None:
-    assert read_spelling(path, [], skill()) == ScriptCall(path, ())
+    assert spelled(path) == ScriptCall(path, ())
 
 
 _PARTS = st.sampled_from(
@@ -85,11 +83,10 @@ _PARTS = st.sampled_from(
     st.lists(st.text(max_size=3), max_size=2),
 )
 def test_whatever_is_written_means_a_file_of_the_skill_or_itself(path: str, args: list[str]) -> None:
-    files = skill()
     try:
-        meant = read_spelling(path, args, files)
+        meant = spelled(path, args)
     except ScriptError:
         return
-    assert files.is_file(meant.path) or meant == (path, tuple(args))
+    assert meant.path.removeprefix("./") in FILES or meant == (path, tuple(args))
     if args:
         assert meant.args == tuple(args)

@@ -3,9 +3,10 @@
 import pytest
 
 from skills_agent.skills.library.registry import Registry
+from skills_agent.skills.search.match import SearchText
 from skills_agent.skills.search.naming import Names, Naming
 from skills_agent.skills.search.vectors import Vectors
-from skills_agent.skills.search.words import SearchIndex, SearchText, search_texts
+from skills_agent.skills.search.words import SearchIndex, search_texts
 from skills_agent.skills.sources import MemorySource
 
 ALIKE = "Make a report of a CSV file. Use when a report of a CSV file is wanted."
@@ -87,20 +88,20 @@ def test_the_named_one_comes_first_by_meaning_too() -> None:
 @pytest.mark.parametrize(
     ("request_", "expected"),
     [
-        ("use rain-report", {"rain-report": Naming.WRITTEN}),
-        ("make rain report of this", {"rain-report": Naming.WORDS}),
-        ("the rain report skill", {"rain-report": Naming.WRITTEN}),
-        ("rain-report-daily for all of it", {"rain-report-daily": Naming.WRITTEN}),
+        ("use rain-report", {"rain-report": "written"}),
+        ("make rain report of this", {"rain-report": "words"}),
+        ("the rain report skill", {"rain-report": "written"}),
+        ("rain-report-daily for all of it", {"rain-report-daily": "written"}),
         (
             "now rain-report, then csv-report here",
-            {"rain-report": Naming.WRITTEN, "csv-report": Naming.WRITTEN},
+            {"rain-report": "written", "csv-report": "written"},
         ),
-        ("请使用天气报告处理数据 now", {"天气报告": Naming.WORDS}),
-        ("do data:sum_up of it", {"data:sum_up": Naming.WRITTEN}),
-        ("review", {"review": Naming.WRITTEN}),
-        ("use review, please", {"review": Naming.WRITTEN}),
+        ("请使用天气报告处理数据 now", {"天气报告": "words"}),
+        ("do data:sum_up of it", {"data:sum_up": "written"}),
+        ("review", {"review": "written"}),
+        ("use review, please", {"review": "written"}),
         ("review my code", {}),
-        ("with the review skill", {"review": Naming.WRITTEN}),
+        ("with the review skill", {"review": "written"}),
         ("in data/rain-report/x and rain-report.csv and rain-report/", {}),
         ("my-rain-report of today", {}),
         ("rain. report the news", {}),
