@@ -4,10 +4,9 @@
 
 Each line is a request, as it is the same on every machine and day, and what the model answered. Secrets are
 taken out of both. Whoever changes a skill, a tool or a prompt changes requests: an answer to another request
-is never played, and what changed is said.
+is never played.
 """
 
-import difflib
 import hashlib
 import json
 import os
@@ -51,7 +50,6 @@ _TOOLS: Final = "skills_agent_tools"
 """Keyword of a call: the tools as every provider is told of them."""
 _MAX_BYTES: Final = 256 << 20
 _METADATA: Final = ("finish_reason", "stop_reason", "model_name")
-_DIFF_LINES: Final = 24
 Names = Sequence[tuple[re.Pattern[str], str]]
 """What differs from run to run, and what stands for it."""
 
@@ -136,9 +134,8 @@ class Recordings:
         key = _key(request)
         found = [each for each in known if each.key == key]
         if not found:
-            change = what_changed(request, [each.request for each in known])
             where = visible_line(str(file))
-            raise EvalError(f"{where}: this request is not recorded; make it anew with --record.\n{change}")
+            raise EvalError(f"{where}: this request is not recorded; make it anew with --record.")
         return next((each for each in reversed(found) if each.repeat == repeat), found[-1]).answer
 
     def _keep(self, file: Path, exchange: Exchange) -> None:
@@ -276,20 +273,3 @@ def _named(value: Any, names: Names) -> Any:
 
 def _key(request: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(request, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def what_changed(request: Mapping[str, Any], recorded: Sequence[Mapping[str, Any]]) -> str:
-    """Return the difference of a request to the one recorded that begins alike longest, as a short diff."""
-    lines = _lines(request)
-
-    def same(other: list[str]) -> int:
-        pairs = zip(lines, other, strict=False)
-        return next((at for at, (one, two) in enumerate(pairs) if one != two), len(other))
-
-    nearest = max(map(_lines, recorded), key=same, default=[])
-    parts = list(difflib.unified_diff(nearest, lines, "recorded", "now", n=1, lineterm=""))
-    return "\n".join(parts[:_DIFF_LINES])
-
-
-def _lines(request: Mapping[str, Any]) -> list[str]:
-    return json.dumps(request, indent=1, ensure_ascii=False).replace("\\n", "\n").splitlines()

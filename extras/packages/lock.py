@@ -83,12 +83,12 @@ def lock_text(skills: Lock) -> str:
     return _HEAD + tomli_w.dumps({"version": VERSION, "skill": tables}, multiline_strings=True)
 
 
-def read_expected_lock(folder: Path, *, always: bool = False) -> Lock:
+def read_expected_lock(folder: Path) -> Lock:
     """Return the lock of a folder that is held against it. Raises PackageError.
 
-    One that is missing where skills are, or `always`, is an error: whoever can delete it changes them, too.
+    One that is missing where skills are is an error: whoever can delete it changes them, too.
     """
-    if not (folder / LOCK_FILE).exists() and (always or any(folder.glob(f"*/{SKILL_FILE}"))):
+    if not (folder / LOCK_FILE).exists() and any(folder.glob(f"*/{SKILL_FILE}")):
         why = "it is missing, so nothing says what has to be here; take it from version control, or install"
         raise _unusable(folder / LOCK_FILE, f"{why} the skills again")
     return read_lock(folder)

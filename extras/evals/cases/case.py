@@ -139,6 +139,5 @@ class EvalCase(Frozen, frozen=True, kw_only=True):
 class EvalSet(Frozen, frozen=True, kw_only=True):
     """What one file holds: its cases, and what of it was passed over, in sentences."""
 
-    file: str
     cases: tuple[EvalCase, ...] = ()
     skipped: Names = ()

@@ -45,9 +45,5 @@ def notes_before(now: ScoredRun, before: ScoredRun) -> Iterator[str]:
     ours, theirs = now.head.skills, before.head.skills
     changed = sorted(skill for skill in ours.keys() | theirs.keys() if ours.get(skill) != theirs.get(skill))
     yield f"Skills that changed since {name}: {listed(changed) or 'none'}."
-    for word, one, other in (
-        ("The grader", now.head.grader, before.head.grader),
-        ("The version of skills-agent", now.head.program, before.head.program),
-    ):
-        if one != other:
-            yield f"{word} is {one or 'none'}, and was {other or 'none'} in {name}."
+    if (grader := now.head.grader) != before.head.grader:
+        yield f"The grader is {grader or 'none'}, and was {before.head.grader or 'none'} in {name}."

@@ -55,7 +55,7 @@ def read_set(path: Path, about: str = "") -> EvalSet:
     file = visible_line(str(path))
     try:
         read = _Reader(Path(os.path.abspath(path)), about)  # noqa: PTH100 - a link to the file stays one
-        return EvalSet(file=file, cases=tuple(read.cases()), skipped=tuple(map(visible_line, read.skipped)))
+        return EvalSet(cases=tuple(read.cases()), skipped=tuple(map(visible_line, read.skipped)))
     except EvalError as error:
         # What strangers wrote is quoted in it, and a terminal shows it.
         raise EvalError(f"Cannot read eval cases from {file}: {visible_line(str(error))}.") from error

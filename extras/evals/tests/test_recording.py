@@ -54,7 +54,7 @@ def record(setup: Setup, one: EvalCase, server: OpenAIServer) -> EvalResult:
     return run(in_mode(setup, "record"), one)
 
 
-def test_a_changed_prompt_is_a_miss_that_says_what_changed(
+def test_a_changed_prompt_is_a_miss(
     setup: Setup, one: EvalCase, server: OpenAIServer, tmp_path: Path
 ) -> None:
     record(setup, one, server)
@@ -63,9 +63,6 @@ def test_a_changed_prompt_is_a_miss_that_says_what_changed(
     result = run(in_mode(setup, "replay"), one)
     assert result.outcome == "error"
     assert "--record" in result.error
-    lines = result.error.splitlines()
-    assert any(line.startswith("-") and "Write a poem" in line for line in lines)
-    assert any(line.startswith("+") and "Compose an ode" in line for line in lines)
 
 
 def test_a_recording_changes_no_prompt_and_is_made_anew(

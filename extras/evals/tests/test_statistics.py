@@ -3,8 +3,6 @@
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from skills_agent.evals.cases import statistics
 from skills_agent.evals.cases.statistics import (
@@ -78,15 +76,3 @@ def test_sums_of_thirds_that_are_nothing_are_nothing() -> None:
         interval = bootstrap(differences, is_share=is_share)
         assert interval.value == 0.0
         assert interval.low < 0 < interval.high
-
-
-@given(st.integers(1, 200), st.data())
-def test_wilson_holds_its_share_and_narrows_with_cases(n: int, data: st.DataObject) -> None:
-    passed = data.draw(st.floats(0, n))
-    interval = wilson(passed, n)
-    assert 0 <= interval.low <= interval.value <= interval.high <= 1
-    assert interval.low < interval.high
-    more = wilson(passed * 4, n * 4)
-    assert more.high - more.low < interval.high - interval.low
-    mirrored = wilson(n - passed, n)
-    assert mirrored.low == pytest.approx(1 - interval.high, abs=1e-9)

@@ -65,28 +65,14 @@ def test_what_nothing_decides_about_is_in_no_share() -> None:
     assert (arm.passed.value, arm.passed.n) == (1.0, 1)
     assert summary.cases[0].rates == {}
     assert "Nothing decides about 1 case (set/00)" in notes(summary)
-    alone = summarise(head([rubric]), [ran("set/00", outcome="ungraded")])
-    assert (alone.arms[0].passed.n, alone.arms[0].passed.low, alone.arms[0].passed.high) == (0, 0.0, 1.0)
-    broken = summarise(head([rubric]), [ran("set/00", outcome="error")])
-    assert broken.arms[0].passed.n == 0
-    nothing = task("set/00", Expected())
-    assert summarise(head([nothing]), [ran("set/00", outcome="passed")]).arms[0].passed.n == 0
+    for case, outcome in ((rubric, "error"), (task("set/00", Expected()), "passed")):
+        (arm,) = summarise(head([case]), [ran("set/00", outcome=outcome)]).arms  # type: ignore[arg-type]
+        assert arm.passed.n == 0
     graded = summarise(head([rubric], grader="judge"), [ran("set/00", outcome="error")])
     assert (graded.arms[0].passed.value, graded.arms[0].passed.n) == (0.0, 1)
 
 
 # With and without.
-
-
-def test_a_skill_that_helps_in_ten_of_twelve_is_better() -> None:
-    found = delta(arms([True] * 12, [False] * 10 + [True] * 2), "passed")
-    assert (found.n, found.wins, found.losses, found.ties) == (12, 10, 0, 2)
-    assert found.value == pytest.approx(10 / 12)
-    assert found.low > 0
-    assert found.p == pytest.approx(2 / 2**10)
-    assert found.verdict == "better"
-    turned = delta(arms([False] * 10 + [True] * 2, [True] * 12), "passed")
-    assert (turned.verdict, turned.low) == ("worse", -found.high)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +81,7 @@ def test_a_skill_that_helps_in_ten_of_twelve_is_better() -> None:
         ("11111", "00000", "too few cases", False),
         ("111110", "000000", "too few cases", False),
         ("111111", "000000", "better", True),
+        ("000000", "111111", "worse", True),
         ("1111111110", "0000000001", "better", True),
         ("1111111000", "0000000100", "no difference shown", True),
         ("1111111111", "1111111111", "no difference shown", False),

@@ -98,19 +98,15 @@ def test_a_person_sees_every_file_and_what_was_seen_is_installed(
     agent = make_agent([proposal(), "Done."], **ON)
     agent.say("Learn it.")
     shown = question(agent)
-    assert "propose_skill `rain-report`: a new skill in `.agent/skills/rain-report` (2 files," in shown
-    assert "why: The columns are named differently in each file." in shown
-    assert "scripts: scripts/add_up.py (python3)" in shown
-    assert "Run `scripts/add_up.py FILE`." in shown
-    assert "print(sum(float(" in shown
+    assert "a new skill in `.agent/skills/rain-report` (2 files," in shown
+    for text in ("The columns are named differently", "Run `scripts/add_up.py FILE`.", "print(sum(float("):
+        assert text in shown
     assert not skills_dir.exists()
     assert list((user_state_folder(agent.settings) / "proposals").iterdir()) == []
     agent.answer(APPROVE)
     assert (skills_dir / "rain-report" / "SKILL.md").read_text() == SKILL
     assert (skills_dir / "rain-report" / "scripts" / "add_up.py").read_text() == SCRIPT
-    told = result(agent)
-    assert "A person agreed: rain-report is installed in .agent/skills/rain-report (new; version" in told
-    assert "To undo it: skills-agent skills uninstall rain-report" in told
+    assert "To undo it: skills-agent skills uninstall rain-report" in result(agent)
 
 
 def test_the_next_turn_has_the_skill_and_nobody_vouches_for_it(make_agent: MakeAgent) -> None:
