@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future, wait
+from itertools import starmap
 from operator import attrgetter
 from pathlib import Path
 from threading import Lock
@@ -101,8 +102,9 @@ class McpSource:
     def fetch(self, path: str) -> Iterator[SkillFile]:
         entry = self._listed(path)
         yield SkillFile(SKILL_FILE, self._skill_file(entry))
-        for relative, content in self._fetched(entry, _files_reader(entry)).items():
-            yield SkillFile(relative, content)
+        own = {relative: file for relative, file in entry.files.items() if _is_own(entry, relative)}
+        others: dict[str, bytes] = self._fetched(entry, lambda client: _requests().read_files(client, own))
+        yield from starmap(SkillFile, others.items())
 
     def root(self, path: str) -> Path | None:
         del path
@@ -127,7 +129,7 @@ class McpSource:
         stamp = _stamp_of(entry)
         if (known := self._read.get(stamp)) is not None:
             return known
-        content: bytes = self._fetched(entry, _skill_file_reader(entry))
+        content: bytes = self._fetched(entry, lambda client: _requests().read_skill_file(client, entry))
         if len(content) + sum(map(len, list(self._read.values()))) <= _MAX_KEPT_BYTES:
             self._read[stamp] = content
         return content
@@ -148,7 +150,8 @@ class McpSource:
         """Say why a skill is refused; the server is asked whether it has changed it, and for its list."""
         self._due = 0.0
         try:
-            now = _result(self._ask(_getter(entry.uri)), self._wait_seconds)
+            asked = self._ask(lambda client: _requests().get_skill(client, entry.uri))
+            now: McpEntry | None = _result(asked, self._wait_seconds)
         except (SkillsAgentError, TimeoutError):
             now = None
         if now is not None and (now.digest, now.frontmatter) != (entry.digest, entry.frontmatter):
@@ -156,7 +159,7 @@ class McpSource:
         return f"{self._name} sends something else than it lists ({_phrase(error)})"
 
     def _ask_for_list(self, now: float) -> Scan:
-        pending = self._pending = self._pending or self._ask(_list)
+        pending = self._pending = self._pending or self._ask(lambda client: _requests().list_skills(client))
         try:
             listed = _result(pending, self._patience)
         except TimeoutError:
@@ -239,39 +242,11 @@ def _is_own(entry: McpEntry, path: str) -> bool:
     )
 
 
-async def _list(client: "Client") -> "McpList":
-    from skills_agent.mcp.requests import list_skills  # noqa: PLC0415 - it imports the SDK
+def _requests() -> Any:
+    """Return what asks a server: it imports the SDK, and nobody has connected without it."""
+    from skills_agent.mcp import requests  # noqa: PLC0415
 
-    return await list_skills(client)
-
-
-def _getter(uri: str) -> Work[McpEntry]:
-    async def get(client: "Client") -> McpEntry:
-        from skills_agent.mcp.requests import get_skill  # noqa: PLC0415
-
-        return await get_skill(client, uri)
-
-    return get
-
-
-def _skill_file_reader(entry: McpEntry) -> Work[bytes]:
-    async def read(client: "Client") -> bytes:
-        from skills_agent.mcp.requests import read_skill_file  # noqa: PLC0415
-
-        return await read_skill_file(client, entry)
-
-    return read
-
-
-def _files_reader(entry: McpEntry) -> Work[dict[str, bytes]]:
-    async def read(client: "Client") -> dict[str, bytes]:
-        from skills_agent.mcp.requests import read_files  # noqa: PLC0415
-
-        return await read_files(
-            client, {path: file for path, file in entry.files.items() if _is_own(entry, path)}
-        )
-
-    return read
+    return requests
 
 
 def _result(future: "Future[Result]", seconds: float) -> Result:

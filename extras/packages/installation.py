@@ -67,17 +67,15 @@ def plan(
     skills: Iterable[OfferedSkill],
     at: datetime,
     signatures: Signatures | None = None,
-    *,
-    required: bool = False,
 ) -> tuple[Change, ...]:
     """Return what installing skills would change, by name, and who signed it; None: nobody looks.
 
-    Raises PackageError, also for a signature that does not count, and without a good one if it is `required`.
+    Raises PackageError, also for a signature that does not count, and without a good one if one is required.
     """
     lock = read_lock(target.folder)
     changes: dict[str, Change] = {}
     for skill in skills:
-        check = checked(skill, signatures, required=required)
+        check = checked(skill, signatures)
         change = change_to(target, skill, lock.get(skill.name))._replace(signature=check)
         changes[skill.name] = change._replace(after=_entry(target, change, at))
     return tuple(changes[name] for name in sorted(changes))
@@ -93,17 +91,17 @@ def change_to(target: Target, skill: OfferedSkill, before: LockedSkill | None) -
     return Change(skill.name, kind, skill, before, found, before)
 
 
-def checked(
-    skill: OfferedSkill, signatures: Signatures | None, *, required: bool = False
-) -> SignatureCheck | None:
+def checked(skill: OfferedSkill, signatures: Signatures | None) -> SignatureCheck | None:
     """Say whose signature a copy has; None: none.
 
-    Raises PackageError for one that does not count, and without a good one where it is `required`.
+    Raises PackageError for one that does not count, and without a good one where one is required.
     """
-    check = signatures.check_skill(skill.folder, skill.name, skill.digest) if signatures else None
+    if signatures is None:
+        return None
+    check = signatures.check_skill(skill.folder, skill.name, skill.digest)
     if check is not None and check.state == "bad":
         raise PackageError(f"{skill.name} is refused: its signature does not count, for {check.reason}.")
-    if required and (check is None or check.state != "good"):
+    if signatures.is_required and (check is None or check.state != "good"):
         raise PackageError(f"{skill.name} is refused: a signature is required, and it is {said(check)}.")
     return check
 

@@ -23,6 +23,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.user_folders import process_environment, user_config_folder
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.manifest import MANIFEST_FILE, read_manifest, statement
+from skills_agent.packages.settings import PackageSettings
 from skills_agent.skills.policy.trust import read_own_file
 from skills_agent.skills.scripts.programs import find_program
 from skills_agent.skills.visible import visible_line
@@ -68,6 +69,8 @@ class Signatures:
     own: Path | None = None
     program: str | None = None
     """ssh-keygen; None: not on this machine."""
+    is_required: bool = False
+    """Whether only skills with a signature that counts are installed."""
 
     def may_have(self, folder: Path) -> bool:
         """Return whether a skill may be signed at all: most are not, and need not be measured."""
@@ -151,6 +154,7 @@ def signatures_of(settings: Settings) -> Signatures:
         Path(os.path.realpath(settings.workspace)),
         Path(os.path.realpath(folder)),
         find_program("ssh-keygen", process_environment().get("PATH", ""), Path.cwd()).path,
+        PackageSettings.of(settings).require_signature,
     )
 
 

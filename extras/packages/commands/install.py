@@ -27,7 +27,6 @@ from skills_agent.packages.lock import LockedSkill, read_expected_lock
 from skills_agent.packages.offer import Listed, Selection, version_of
 from skills_agent.packages.origins import note_typed
 from skills_agent.packages.required import with_required
-from skills_agent.packages.settings import PackageSettings
 from skills_agent.packages.signatures import signatures_of
 from skills_agent.packages.syncing import fetch_skills
 from skills_agent.packages.target import Target
@@ -110,8 +109,7 @@ def install(
         wanted = Selection(address, into, frozenset(names), target.limits, choose=choose, skip=skip)
         skills = fetch(wanted)
         note_typed(user_state_folder(settings), [address])
-        signatures, required = signatures_of(settings), PackageSettings.of(settings).require_signature
-        changes = plan(target, skills, now(), signatures, required=required)
+        changes = plan(target, skills, now(), signatures_of(settings))
         carry_out(settings, target, draft, changes, what._replace(asked=asked), passed_over=passed_over)
 
 
@@ -120,7 +118,7 @@ def _install_locked(settings: Settings, target: Target, place: str, what: Option
     target.settle()
     lock = read_expected_lock(target.folder)
     drifted = [each.locked for each in verify(target, lock) if each.state != "same"]
-    signatures, required = signatures_of(settings), PackageSettings.of(settings).require_signature
+    signatures = signatures_of(settings)
 
     def lose(locked: LockedSkill, reason: str) -> None:
         raise not_offered(locked.source, f"{locked.name}: {reason}")
@@ -128,7 +126,7 @@ def _install_locked(settings: Settings, target: Target, place: str, what: Option
     with draft_of(target, dry=what.dry) as draft:
         hosts, changes = hosts_of(settings, place), []
         for skill in fetch_skills(drifted, target, draft, hosts, lose, pinned=True):
-            check = checked(skill, signatures, required=required)
+            check = checked(skill, signatures)
             change = change_to(target, skill, lock[skill.name])
             kind: ChangeKind = "update" if change.found else "new"  # also where only its manifest is another
             changes.append(change._replace(kind=kind, signature=check))

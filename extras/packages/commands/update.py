@@ -22,7 +22,6 @@ from skills_agent.packages.commands.shared import (
 from skills_agent.packages.errors import PackageError, not_offered
 from skills_agent.packages.installation import plan
 from skills_agent.packages.lock import LockedSkill, read_lock
-from skills_agent.packages.settings import PackageSettings
 from skills_agent.packages.signatures import signatures_of
 from skills_agent.packages.syncing import fetch_skills
 from skills_agent.packages.target import Target
@@ -96,13 +95,7 @@ def _update(
             for locked in wanted:
                 if locked.proposed is not None:
                     echo(f"{locked.name}  {line_of(locked.origin)}, nothing to fetch")
-        changes = plan(
-            target,
-            skills,
-            now(),
-            signatures_of(settings),
-            required=PackageSettings.of(settings).require_signature,
-        )
+        changes = plan(target, skills, now(), signatures_of(settings))
         for change in changes:
             if change.obstacle and change.kind == "update":
                 print_error(f"{change.name} is left as it is: it was changed since it was installed")

@@ -11,7 +11,6 @@ from skills_agent.graph.settings import Settings
 from skills_agent.packages.commands.shared import target_of, to
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.lock import LOCK_FILE, read_expected_lock
-from skills_agent.packages.settings import PackageSettings
 from skills_agent.packages.signatures import SignatureCheck, Signatures, said, signatures_of
 from skills_agent.packages.verification import Check, not_locked
 from skills_agent.packages.verification import verify as compare
@@ -40,11 +39,7 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
     others = [] if names else not_locked(target.folder, lock)
     signatures = signatures_of(settings)
     signed = {check.locked.name: _signature(signatures, target.folder, check) for check in checks}
-    lost = [
-        name
-        for name, each in signed.items()
-        if _is_lost(each, required=PackageSettings.of(settings).require_signature)
-    ]
+    lost = [name for name, check in signed.items() if _is_lost(check, required=signatures.is_required)]
     if as_json:
         skills = [{**_record(check), "signature": _plain(signed[check.locked.name])} for check in checks]
         print_json({"folder": str(target.folder), "skills": skills, "not_locked": others})
