@@ -78,31 +78,24 @@ GIT_ENVIRONMENT: Final[Mapping[str, str]] = {
 repository of this machine, whose hooks a push would run."""
 
 
-class GitWrite(NamedTuple):
-    """One git command that writes in a repository."""
-
-    name: str
-    inside: str
-    """Where it works, from the folder that it starts in: what `-C` says."""
-    repository: Path
-    """Its `.git`: absolute, links resolved."""
-    args: tuple[str, ...]
-    """What git gets: the command as it is written, and what turns other programs off."""
-
-
-class _Spelled(NamedTuple):
-    """A command of git as it is written."""
+class GitCommand(NamedTuple):
+    """A git command that writes, as it is written, and then as it is run."""
 
     name: str
     rest: tuple[str, ...]
     inside: str
+    """Where it works, from the folder that it starts in: what `-C` says."""
     settings: tuple[str, ...]
     """What `-c` says."""
     odd: str
     """The first option of git itself beside these."""
+    repository: Path = Path()
+    """Its `.git`: absolute, links resolved."""
+    args: tuple[str, ...] = ()
+    """What git gets: the command as it is written, and what turns other programs off."""
 
 
-def git_write(command: str, start: Path, root: Path) -> GitWrite | None:
+def git_write(command: str, start: Path, root: Path) -> GitCommand | None:
     """Return the git command that a line is, and nothing else; None where it writes in no repository.
 
     `start` is where it starts, and `root` the folder whose repositories count. Raises ScriptError where
@@ -111,7 +104,7 @@ def git_write(command: str, start: Path, root: Path) -> GitWrite | None:
     if GIT[1:] not in command.translate(_QUOTING):  # as in most lines, which need not be taken apart
         return None
     line, top, words = take_apart(command), os.path.realpath(root), tuple(command.split(maxsplit=2)[:2])
-    meant = _Spelled(words[-1], (), "", (), "")  # -m "$(cat <<END …)"
+    meant = GitCommand(words[-1], (), "", (), "")  # -m "$(cat <<END …)"
     if line is None and words[0] == GIT[1:] and meant.name in WRITES and _repository(meant, start, top):
         raise _beside(meant.name)
     for each in line or ():
@@ -129,7 +122,7 @@ def git_write(command: str, start: Path, root: Path) -> GitWrite | None:
                 f"Not run: git {git.name} writes only where nothing makes it run or obey something else, and "
                 f"here is {fault}. Leave that out, or ask the user to run the command."
             )
-        return GitWrite(git.name, git.inside, repository, _arguments(git, start, repository))
+        return git._replace(repository=repository, args=_arguments(git, start, repository))
     return None
 
 
@@ -141,7 +134,7 @@ def _beside(name: str) -> ScriptError:
     )
 
 
-def _spelled(command: SimpleCommand) -> _Spelled | None:
+def _spelled(command: SimpleCommand) -> GitCommand | None:
     """Return a command of git that writes; None for any other."""
     if not command.program or Path(command.program).name != GIT[1:]:
         return None
@@ -157,7 +150,7 @@ def _spelled(command: SimpleCommand) -> _Spelled | None:
     name, *rest = left or ("",)
     reads = _only_reads(name, rest, whole=len(command.known) == len(command.words))
     known = name in WRITES and not reads
-    return _Spelled(name, tuple(rest), inside, tuple(settings), odd) if known else None
+    return GitCommand(name, tuple(rest), inside, tuple(settings), odd) if known else None
 
 
 def _only_reads(name: str, rest: Sequence[str], *, whole: bool) -> bool:
@@ -170,7 +163,7 @@ def _only_reads(name: str, rest: Sequence[str], *, whole: bool) -> bool:
     return first.partition("=")[0] in _READS.get(name, ())
 
 
-def _repository(git: _Spelled, start: Path, top: str) -> Path | None:
+def _repository(git: GitCommand, start: Path, top: str) -> Path | None:
     """Return the `.git` that a command works on: the nearest one; None for none beneath the top."""
     folder = start / git.inside
     if git.name == "init":
@@ -197,7 +190,7 @@ def _is_plain(command: SimpleCommand) -> bool:
     return is_bare and kept and command.program == GIT[1:]
 
 
-def _odd(git: _Spelled) -> Iterator[str]:
+def _odd(git: GitCommand) -> Iterator[str]:
     """Yield what a command says that git would run, or obey later."""
     yield from [git.odd] if git.odd else []
     yield from (
@@ -222,7 +215,7 @@ def _programs_of(repository: Path) -> Iterator[str]:
             yield f"the setting {found[1]} in .git/{file.name}"
 
 
-def _arguments(git: _Spelled, start: Path, repository: Path) -> tuple[str, ...]:
+def _arguments(git: GitCommand, start: Path, repository: Path) -> tuple[str, ...]:
     settings = (*git.settings, *(f"{key}={value}" for key, value in _OFF.items()))
     places = [] if git.name == "init" else ["--git-dir", "--work-tree"]
     inside = os.path.realpath(start / git.inside)

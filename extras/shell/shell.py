@@ -62,7 +62,7 @@ _OPERATOR: Final = re.compile(
     r"&&|&>>|&>|&|\|\||\|&|\||;;&|;;|;&|;|<<<|<<-|<<|<>|<&|<|>>|>\||>&|>|\((?!\()|\)"
 )  # the longest first; `((` is arithmetic
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)(\[|\+?=)", re.ASCII)
-_DELIMITER: Final = re.compile(r"""(['"]?)([\w.-]+)\1""", re.ASCII)
+_DOCUMENT: Final = re.compile(r"""<<(-?) (['"]?)([\w.-]+)\2""", re.ASCII)
 _SIGNS: Final = "|&;<>\n"
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _GAP: Final = re.compile(r"(?:[ \t\n]|\\\n)*")
@@ -107,14 +107,6 @@ class _Lexeme(NamedTuple):
     word: Word | None = None
 
 
-class _Document(NamedTuple):
-    """A here-document whose lines follow."""
-
-    delimiter: str
-    strips: bool
-    is_quoted: bool
-
-
 @dataclass
 class _Line:
     """One reading of a line: appends what it finds to `commands`."""
@@ -156,7 +148,7 @@ class _Line:
         """Yield tokens with their words, and a sign where a line ends. All that is there has to be tokens."""
         if depth > MAX_DEPTH:
             raise NotUnderstood
-        documents: list[_Document] = []
+        documents: list[str] = []
         before = _Lexeme(start, start, "sign")
         for token in (*tokens, _Lexeme(end, end, "sign")):
             if self._has_line_break(before, token, is_whole=depth == 0 and token.end == len(self.line)):
@@ -164,7 +156,7 @@ class _Line:
                     raise NotUnderstood
                 yield _Lexeme(token.start, token.start, "sign", "\n")
             if before.raw in {"<<", "<<-"}:
-                documents.append(_document(token.raw, strips=before.raw == "<<-"))
+                documents.append(f"{before.raw} {token.raw}")
             if token.role == "body":
                 _check_lines(documents, self.line[token.start : token.end])
             else:
@@ -280,23 +272,21 @@ def _may_begin(words: list[Word], redirections: list[Redirection]) -> bool:
     return words[0].raw not in _RESERVED
 
 
-def _document(delimiter: str, *, strips: bool) -> _Document:
-    match = _DELIMITER.fullmatch(delimiter)
+def _check_lines(documents: list[str], text: str) -> None:
+    """Take the first of here-documents, each as it is announced: `<<- 'END'`.
+
+    Raises NotUnderstood where it ends elsewhere, or bash expands it.
+    """
+    match = _DOCUMENT.fullmatch(documents.pop(0)) if documents else None
     if match is None:
         raise NotUnderstood
-    return _Document(match[2], strips, is_quoted=bool(match[1]))
-
-
-def _check_lines(documents: list[_Document], text: str) -> None:
-    """Take the first of here-documents. Raises NotUnderstood where it ends elsewhere, or bash expands it."""
-    if not documents:
-        raise NotUnderstood
-    document, lines = documents.pop(0), text.split("\n")
-    plain = [line.lstrip("\t") if document.strips else line for line in lines]
-    if document.delimiter in plain[:-1] or plain[-1] != document.delimiter:
+    strips, quote, delimiter = match.groups()
+    lines = text.split("\n")
+    plain = [line.lstrip("\t") if strips else line for line in lines]
+    if delimiter in plain[:-1] or plain[-1] != delimiter:
         raise NotUnderstood
     lines.pop()
-    if not document.is_quoted and re.search(r"[\\`$]", re.sub(r"\$[A-Za-z_]\w*", "", "\n".join(lines))):
+    if not quote and re.search(r"[\\`$]", re.sub(r"\$[A-Za-z_]\w*", "", "\n".join(lines))):
         raise NotUnderstood
 
 
