@@ -36,15 +36,8 @@ _ANY_SIZE: Final = 1 << 62
 """What an operator allows for a snapshot is not known here, and listing reads nothing."""
 _NOT_RUN: Final = frozenset(
     {
-        "assets",
-        "templates",
-        "template",
-        "examples",
-        "references",
-        "reference",
-        "tests",
-        "test",
-        "node_modules",
+        *("assets", "templates", "template", "examples", "references", "reference"),
+        *("tests", "test", "node_modules"),
     }
 )
 """Folders whose scripts are material, not what the skill runs."""

@@ -22,17 +22,9 @@ _NPM: Final = re.compile(r"npm\s+(?:install|i|add)\s+(?:-g|--global)\s+(?P<rest>
 _SPAN: Final = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _VALUED: Final = frozenset(
     {
-        "-r",
-        "--requirement",
-        "-c",
-        "--constraint",
-        "-e",
-        "--editable",
-        "-i",
-        "--index-url",
-        "--extra-index-url",
+        *("-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-t", "--target"),
+        *("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--python", "--prefix"),
     }
-    | {"-t", "--target", "-f", "--find-links", "--python", "--prefix"}
 )
 """Options of pip that take a value."""
 _PIP_IN_CODE: Final = re.compile(

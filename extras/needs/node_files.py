@@ -26,18 +26,8 @@ _PLACE: Final = re.compile(r"node_modules/(?:@[\w.~-]+/)?[\w~-][\w.~-]*", re.ASC
 _INTEGRITY: Final = re.compile(r"sha(?:256|384|512)-[A-Za-z0-9+/]+={0,2}(?:\?\S*)?")
 _LINKS: Final = ("dependencies", "optionalDependencies")
 _KEPT: Final = (
-    *("name", "version", "integrity", "inBundle", "hasInstallScript", "bin"),
-    *(
-        *_LINKS,
-        "peerDependencies",
-        "peerDependenciesMeta",
-        "optional",
-        "peer",
-        "os",
-        "cpu",
-        "libc",
-        "engines",
-    ),
+    *("name", "version", "integrity", "inBundle", "hasInstallScript", "bin", *_LINKS),
+    *("peerDependencies", "peerDependenciesMeta", "optional", "peer", "os", "cpu", "libc", "engines"),
 )
 """Fields of a lock file's entry that installing needs."""
 

@@ -22,11 +22,8 @@ _OPTIONS: Final = (
 )
 """On the command line, where they are stronger than an .npmrc and the variables of npm."""
 _NOT_HANDED_ON: Final = (
-    "NODE_OPTIONS",
-    "NODE_PATH",
-    "npm_config_prefix",
-    "npm_config_local_prefix",
-    "NODE_ENV",
+    *("NODE_OPTIONS", "NODE_PATH", "NODE_ENV"),
+    *("npm_config_prefix", "npm_config_local_prefix"),
 )
 
 

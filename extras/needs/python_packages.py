@@ -23,14 +23,9 @@ from skills_agent.needs.packages import (
 )
 
 _NOT_HANDED_ON: Final = (
-    "VIRTUAL_ENV",
-    "UV_PYTHON",
-    "UV_PROJECT",
-    "UV_WORKING_DIR",
-    "PYTHONPATH",
-    "PIP_TARGET",
+    *("VIRTUAL_ENV", "UV_PYTHON", "UV_PROJECT", "UV_WORKING_DIR"),
+    *("PYTHONPATH", "PIP_TARGET"),
 )
-
 _PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input")
 _HAS_PIP: Final = find_spec("pip") is not None
 _WITHOUT_WHEEL: Final = ("no usable wheels", "No matching distribution")

@@ -149,10 +149,7 @@ class BwrapRunner(WatchedRunner):
     ) -> Iterator[Path | None]:
         """Yield the skill's own path, where the sandbox can show its bytes; else where they are."""
         path = request.mounted_at.resolve() if request.mounted_at else request.folder
-        if path is None or not self._can_be_shown_at(path, request):
-            yield request.folder
-        else:
-            yield path
+        yield path if path and self._can_be_shown_at(path, request) else request.folder
 
     def _can_be_shown_at(self, path: Path, request: ScriptRequest) -> bool:
         if any(each.is_relative_to(path) for each in self._not_to_hide(request)):

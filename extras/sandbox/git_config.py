@@ -6,27 +6,19 @@ may be a path counts, if it is there.
 
 import os
 import re
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 MAX_CONFIGS: Final = 30
 """Files of configuration that one repository leads to."""
 _ENTRY: Final = re.compile(r"^\s*(?:\[[^\]]*\]\s*)*([A-Za-z][\w-]*)\s*=\s*(.*)$")
 _IN_VALUE: Final = re.compile(r"""[^\s"';|&<>()`$!=,#]+""")
-_FOLDERS_OR_FILES: Final = frozenset({"hookspath", "path", "templatedir"})
+INCLUDES: Final = frozenset({"path"})
+"""Keys whose value may be more configuration."""
+FOLDERS_OR_FILES: Final = frozenset({"hookspath", "path", "templatedir"})
 _NO_PROGRAMS: Final = frozenset(
     {"name", "email", "url", "pushurl", "fetch", "push", "merge", "remote", "worktree"}
 )
 """Keys whose values may be like the name of a file, and that git never runs."""
-
-
-class Named(NamedTuple):
-    """A text in a configuration that may be a path."""
-
-    text: str
-    is_config: bool
-    """Whether it may be included configuration."""
-    may_be_folder: bool
 
 
 def global_configs() -> list[str]:
@@ -35,16 +27,14 @@ def global_configs() -> list[str]:
     return [f"{home}/.gitconfig", f"{home}/.config/git/config"]
 
 
-def named_in(config: str) -> Iterator[Named]:
-    """Yield what the values of a configuration may name, each once."""
-    seen = set()
+def named_in(config: str) -> dict[str, set[str]]:
+    """Return what the values of a configuration may name, each with the keys that it is a value of."""
+    named: dict[str, set[str]] = {}
     for line in config.replace("\\\n", "").splitlines():
         if not (entry := _ENTRY.match(line)) or (key := entry[1].casefold()) in _NO_PROGRAMS:
             continue
         value = entry[2].replace("\\", "")
         whole = re.split(r'"[^"]*$|[;#]', value.strip().removeprefix('"'), maxsplit=1)[0].strip()
-        for text in (whole, *_IN_VALUE.findall(value)):
-            named = Named(text, key == "path", key in _FOLDERS_OR_FILES)
-            if text and named not in seen:
-                seen.add(named)
-                yield named
+        for text in filter(None, (whole, *_IN_VALUE.findall(value))):
+            named.setdefault(text, set()).add(key)
+    return named

@@ -12,7 +12,7 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.sandbox.git_config import MAX_CONFIGS, global_configs, named_in
+from skills_agent.sandbox.git_config import FOLDERS_OR_FILES, INCLUDES, MAX_CONFIGS, global_configs, named_in
 from skills_agent.skills.confined import is_in, open_folder_beneath
 from skills_agent.skills.policy.protected import is_protected_name, protected_by
 from skills_agent.skills.trees import give_rights
@@ -231,13 +231,13 @@ class ProtectedFiles:
         configs = [f"{common}/config", f"{home}/config.worktree", *global_configs()]
         for config in configs:
             own = () if os.path.isabs(config) else (os.path.dirname(config),)
-            for named in named_in(self._read(config)):
-                for path in filter(None, (self.inside(named.text, start) for start in {top, *own})):
+            for text, keys in named_in(self._read(config)).items():
+                for path in filter(None, (self.inside(text, start) for start in {top, *own})):
                     is_file = os.path.isfile(os.path.join(self.root, path))
-                    if not is_file and not named.may_be_folder:
+                    if not is_file and not keys & FOLDERS_OR_FILES:
                         continue
                     yield path
-                    if is_file and named.is_config and path not in configs and len(configs) < MAX_CONFIGS:
+                    if is_file and keys & INCLUDES and path not in configs and len(configs) < MAX_CONFIGS:
                         configs.append(path)
 
     def _read(self, path: str) -> str:
