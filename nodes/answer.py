@@ -7,15 +7,15 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes.answer_form import AnswerForm
-from skills_agent.nodes.answer_tries import ask_in_form
 from skills_agent.nodes.model_call import ModelCall, ModelRequests
-from skills_agent.nodes.reply import as_arrived
+from skills_agent.nodes.reply import as_arrived, usage_of
 from skills_agent.nodes.two_paths import Steps
 from skills_agent.skills.text import escape_markup
 from skills_agent.state.budget import MAX_SAME_REFUSALS
 from skills_agent.state.call_ids import with_own_ids
 from skills_agent.state.context import Context
 from skills_agent.state.endings import note_that
+from skills_agent.state.reducers import add_usage
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import last_ai, refused_too_often, repair, wants_calls
 from skills_agent.state.turn_end import ended
@@ -35,20 +35,16 @@ def answer(state: AgentState, runtime: Runtime[Context], *, requests: ModelReque
         return _ended(state, messages, requests.form)
     answered = repair(messages, f"Not run: {reason}.") or messages
     known = {id(message) for message in messages}
-    skills = requests.shown_skills(state, runtime)
-    note = _last_word_text(reason)
-
-    def own(reply: AIMessage, transcript: Sequence[AnyMessage]) -> AIMessage:
-        is_given = requests.form and requests.form.read(reply).structured is not None
-        return with_own_ids(reply if is_given else _without_calls(reply, reason), transcript)
-
-    asked = yield from ask_in_form(
-        requests, state, runtime, ModelCall(answered, skills, note, None), own, tries=1
-    )
+    skills, note = requests.shown_skills(state, runtime), _last_word_text(reason)
+    reply = yield from requests.ask(state, runtime, ModelCall(answered, skills, note, None))
     logger.warning("turn cut short", extra={"reason": reason})
-    before = [each for each in answered if id(each) not in known]
-    update = AgentUpdate(messages=[*before, *asked.messages], usage=asked.usage)
-    return update | _ended(state, asked.messages, requests.form)
+    form, said = requests.form, reply.message
+    is_given = form is not None and form.read(said).structured is not None
+    last = with_own_ids(said if is_given else _without_calls(said, reason), answered)
+    new: list[AnyMessage] = [last, *(form.read(last).results if form else ())]
+    before = [message for message in answered if id(message) not in known]
+    update = AgentUpdate(messages=[*before, *new], usage=add_usage(None, usage_of(state, reply)))
+    return update | _ended(state, new, form)
 
 
 def _ended(state: AgentState, messages: Sequence[AnyMessage], form: AnswerForm | None) -> AgentUpdate:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from skills_agent.nodes.reply import strict_arguments
 from skills_agent.skills.text import cut
@@ -73,6 +73,14 @@ class AnswerForm:
         text = json.dumps(answer, ensure_ascii=False)
         result = ToolMessage(text, tool_call_id=ids[0], name=call["name"], id=f"answered-{ids[0]}")
         return Given([result], answer)
+
+    def given_up(self, messages: Sequence[AnyMessage], fault: str) -> str:
+        """Return the agent's own word at the end of a turn in which no answer had the form."""
+        count = sum(isinstance(message, AIMessage) for message in messages)
+        times = "once" if count == 1 else f"{count} times"
+        why = " ".join(fault.removeprefix("Not taken as the answer: ").split())
+        text = f"The model answered {times}, and not in the form {self.name}. The last time: {why}"
+        return cut(text, MAX_FAULT)
 
     def _in_text(self, message: AIMessage) -> "Given":
         text = str(message.text).strip()

@@ -32,9 +32,6 @@ STOPPED: Final = "I stopped here."
 """Stands between a result and the next message of a person, for templates that want a reply there."""
 CALLERS_NOTE: Final = "A note from the operator of this conversation, not from the user:\n{}"
 
-DEFAULT_NAME: Final = "skills-agent"
-"""Of the agent that no host named. Its replies carry none, as to leave it out costs a copy of each in every
-turn; those of earlier releases do."""
 _SYSTEM_ROLES: Final = frozenset({"system", "developer"})
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """What OpenAI takes for the name of who speaks; others do not read it."""
@@ -169,7 +166,7 @@ def _taken(message: AnyMessage, own_name: str) -> AnyMessage | None:
         return None
     update: dict[str, Any] = {}
     if (name := message.name) and message.type != "tool":
-        is_told = name not in {own_name, DEFAULT_NAME} and _NAME.fullmatch(name)
+        is_told = name != own_name and _NAME.fullmatch(name)
         update = {} if is_told else {"name": None}
     content: Any = _without_note(message.content) if is_answer else message.content
     if isinstance(content, list) and all(_is_plain(each) for each in content):

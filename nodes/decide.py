@@ -1,16 +1,19 @@
 """decide: ask the model what to do next."""
 
+from collections.abc import Callable, Sequence
 from functools import partial
 
+from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes import prompt
-from skills_agent.nodes.answer_tries import ask_in_form, given_up
+from skills_agent.nodes.answer_form import MAX_ANSWERS, Given
 from skills_agent.nodes.effects import Invocation
 from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.model_call import ModelCall, ModelRequests, own_message
 from skills_agent.nodes.policy import Policy
 from skills_agent.nodes.prompt import ShownSkills
+from skills_agent.nodes.reply import usage_of
 from skills_agent.nodes.two_paths import Steps
 from skills_agent.skills.policy.tool_spec import OF_BACKGROUND
 from skills_agent.state.budget import Limits, counts_of_turn, spent_budget
@@ -38,7 +41,7 @@ def decide(
 ) -> Steps[AgentUpdate]:
     """Render the prompt, call the model and append its message.
 
-    Where the host wants answers in a form, one that is not in it is asked for again (`answer_tries.py`).
+    Where the host wants answers in a form, one that is not in it is asked for again.
 
     Which tools are bound does not depend on what loaded skills allow: a changed list costs the provider's
     prompt cache, so the gate refuses instead. Ids of calls that are empty or known are replaced. Where the
@@ -60,16 +63,45 @@ def decide(
     left = narrowed.max_model_calls - counts_of_turn(state)["model_calls"]
     own_ids = partial(with_own_ids, is_taken=partial(_is_in_journal, running.current()))
     call = ModelCall(messages, skills, note, hidden, left)
-    asked = yield from ask_in_form(requests, state, runtime, call, own_ids)
-    if asked.fault and requests.form:
-        asked.messages.append(given_up(requests.form, asked))
-    update = AgentUpdate(messages=asked.messages, usage=asked.usage)
-    if not wants_calls(asked.messages):
+    update = yield from _ask(requests, state, runtime, call, own_ids)
+    if not wants_calls(update["messages"]):
         return update
-    usage = add_usage(state.get("usage"), asked.usage)
+    usage = add_usage(state.get("usage"), update["usage"])
     if budget := spent_budget({**state, "usage": usage}, narrowed):
         update["spent_budget"] = budget
     return update
+
+
+def _ask(
+    requests: ModelRequests,
+    state: AgentState,
+    runtime: Runtime[Context],
+    call: ModelCall,
+    own: Callable[[AIMessage, Sequence[AnyMessage]], AIMessage],
+) -> Steps[AgentUpdate]:
+    """Ask the model until its reply is no answer, or one in the form, within the tries and the model calls.
+
+    Where the host wants no form, that is once. `own` makes of a reply what is kept, from it and from the
+    transcript before.
+    """
+    form, given = requests.form, Given()
+    new: list[AnyMessage] = []
+    usage, calls = add_usage(None, None), call.calls
+    for _ in range(MAX_ANSWERS if form else 1):
+        faulty = f"{call.note}\n{given.fault}\n{form.instruction}".strip() if form and given.fault else ""
+        transcript = [*call.messages, *new]
+        asked = call._replace(messages=transcript, note=faulty or call.note, calls=calls)
+        reply = yield from requests.ask(state, runtime, asked)
+        message = own(reply.message, transcript)
+        usage = add_usage(usage, usage_of(state, reply))
+        given = form.read(message) if form else given
+        new += [message, *given.results]
+        calls -= reply.calls
+        if not given.fault or calls <= 0:
+            break
+    if form and given.fault:
+        new.append(own_message(form.given_up(new, given.fault)))
+    return AgentUpdate(messages=new, usage=usage)
 
 
 def _is_in_journal(invocation: Invocation | None, call_id: str) -> bool:

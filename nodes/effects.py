@@ -166,21 +166,13 @@ class AttemptKey(NamedTuple):
     started: str
 
 
-class StartedCall(NamedTuple):
-    """A call that began, by the audit."""
-
-    call_id: str
-    tool: str
-    digest: str
-    """Of the effect."""
-    is_ended: bool
-
-
 class Witness(NamedTuple):
     """What the audit says of the effects of a thread: the second witness, beside the journal."""
 
-    started: Mapping[str, StartedCall] = {}
-    """By call id. A call is on the record, and on the disk, before it begins."""
+    started: Mapping[str, JournalEntry] = {}
+    """By call id, without the thread. A call is on the record, and on the disk, before it begins."""
+    ended: Container[str] = ()
+    """Those of them that have ended."""
     judged: Container[str] = ()
     """Calls that a record mentions which is whole: of these, what did not start is known not to have."""
 
@@ -283,10 +275,11 @@ class Invocation:
             self.announced.add(call_id)
 
     def _restore(self, answered: Container[str]) -> None:
-        for call in self.ask_witness().started.values():
-            is_told = call.is_ended and call.call_id in answered
-            if not is_told and self.journal.get(self.thread, call.call_id) is None:
-                self.journal.put(JournalEntry.lost(self.thread, call.call_id, call.digest, call.tool))
+        witness = self.ask_witness()
+        for call_id, entry in witness.started.items():
+            is_told = call_id in witness.ended and call_id in answered
+            if not is_told and self.journal.get(self.thread, call_id) is None:
+                self.journal.put(replace(entry, thread=self.thread))
 
     def _allowed(self, call_id: str, tool: str, digest: str) -> JournalEntry:
         return replace(JournalEntry.of(call_id, tool, digest, self, ""), status="allowed")

@@ -44,7 +44,7 @@ from skills_agent.nodes.wrapped_models import ModelRunnable, changed_inside, wit
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.policy.tool_spec import FETCH_URL
 from skills_agent.state.context import Context
-from skills_agent.state.history import room_of, tokens_in, turns_to_cover
+from skills_agent.state.history import room_of, tokens_in, tokens_of, turns_to_cover
 from skills_agent.state.records import active_skills
 from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import LOAD_SKILL, SYNTHETIC, with_note
@@ -169,11 +169,11 @@ class ModelRequests:
         added = "\n\n".join(filter(None, (system, self.form.instruction if self.form else "")))
         rendered = prompt.render_within(room, messages, state, skills, note, own_name, added)
         # The quarter of the window that is left free is for doubt: what may fit is tried.
-        if (tokens := rendered.tokens + schema_tokens) > chosen.window:
+        if (tokens := tokens_of(rendered) + schema_tokens) > chosen.window:
             return _named(Reply(prompt.too_large(state, tokens, chosen.name, chosen.window)), own_name)
         arguments = {"records": call} if chosen.reads_records else {}
         style = chosen.breakpoints
-        shown = with_breakpoints(rendered.messages, style) if style else rendered.messages
+        shown = with_breakpoints(rendered, style) if style else rendered
         waiting = Waiting(model, shown, arguments)
         # Where answers are JSON, none of them is meant as a call.
         named = {skill.name for skill in skills.complete.skills} if skills else set()

@@ -83,13 +83,6 @@ class ShownCatalog(NamedTuple):
     """The schema of load_skill; None where there is no skill to load."""
 
 
-class Rendered(NamedTuple):
-    """A prompt, and about how many tokens it takes."""
-
-    messages: list[AnyMessage]
-    tokens: int
-
-
 class ShownSkills(NamedTuple):
     """What a model call shows of skills."""
 
@@ -115,7 +108,7 @@ def render_within(
     note: str,
     own_name: str = "",
     operators: str = "",
-) -> Rendered:
+) -> list[AnyMessage]:
     """Return the prompt for a transcript in `room` tokens; more where nothing can be shortened further.
 
     `messages` are those of the state, or what is made of them. `note` is what the agent says at the end of
@@ -135,11 +128,10 @@ def render_within(
         return [head, *conversation(others, own_name)]
 
     whole = rendered(transcript)
-    if (tokens := tokens_of(whole)) <= room:
-        return Rendered(whole, tokens)
+    if tokens_of(whole) <= room:
+        return whole
     fixed = tokens_of(rendered([]))
-    shortened = rendered(fit(transcript, room - fixed))
-    return Rendered(shortened, tokens_of(shortened))
+    return rendered(fit(transcript, room - fixed))
 
 
 def _sendable(messages: Sequence[AnyMessage]) -> list[AnyMessage]:

@@ -70,22 +70,11 @@ def summarize(state: AgentState, runtime: Runtime[Context], *, requests: ModelRe
     turns = requests.turns_to_cover(state, chosen.window)
     if not turns:
         return AgentUpdate(history_too_long=False)
-    return (yield from _write(state, runtime, chosen, turns, requests))
-
-
-def _write(
-    state: AgentState,
-    runtime: Runtime[Context],
-    chosen: ChosenModel,
-    turns: list[list[AnyMessage]],
-    requests: ModelRequests,
-) -> Steps[AgentUpdate]:
     history = history_of(state.get("messages") or [], state.get("summary"))
     size = summary_tokens(chosen.window) * BYTES_PER_TOKEN
     text = history.summary["text"] if history.summary else ""
-    turn = state["usage"]["turn"]
+    turn, failure = state["usage"]["turn"], ""
     usage = spent(turn)
-    failure = ""
     parts = _parts(turns, room_of(chosen.window) * BYTES_PER_TOKEN - 2 * size) if chosen.writes else []
     for part in parts:
         try:

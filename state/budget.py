@@ -72,8 +72,8 @@ def spent_budget(state: Mapping[str, Any], limits: Limits) -> str | None:
     counts = counts_of_turn(state)
     if counts["model_calls"] >= limits.max_model_calls:
         return f"{limits.max_model_calls} model calls"
-    if counts["tool_calls"] >= limits.max_tool_calls:
-        return f"{limits.max_tool_calls} tool calls"
+    if spent := spent_on_calls(limits, counts["tool_calls"], 0):
+        return spent
     if state.get("remaining_steps", STEPS_OF_A_ROUND) < STEPS_OF_A_ROUND:
         return "graph steps"
     return None

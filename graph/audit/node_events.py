@@ -13,7 +13,7 @@ from langgraph.types import Command
 from msgspec import UNSET, UnsetType
 
 from skills_agent.graph.audit.events import Record, event
-from skills_agent.nodes.effects import StartedCall, Witness
+from skills_agent.nodes.effects import JournalEntry, Witness
 from skills_agent.nodes.interrupts import UNKNOWN
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.skills.text import one_line
@@ -94,19 +94,20 @@ def turn_of(node: str, before: State) -> int:
 
 def witness_of(records: Iterable[Mapping[str, Any]], is_whole: bool) -> Witness:
     """Return what records say of the calls that began; `is_whole` where none of them is missing."""
-    started: dict[str, StartedCall] = {}
-    mentioned: set[str] = set()
+    started: dict[str, JournalEntry] = {}
+    ended, mentioned = set[str](), set[str]()
     for record in records:
         kind, call_id = record.get("type"), str(record.get("call_id") or "")
         match kind:
             case "call_started" if digest := record.get("digest"):
-                started[call_id] = StartedCall(call_id, str(record.get("tool")), str(digest), is_ended=False)
+                started[call_id] = JournalEntry.lost("", call_id, str(digest), str(record.get("tool")))
+                ended.discard(call_id)
             case "call_ended" if call_id in started:
-                started[call_id] = started[call_id]._replace(is_ended=True)
+                ended.add(call_id)
             case "events_lost":
                 is_whole = False
         mentioned.add(call_id)
-    return Witness(started, mentioned if is_whole else ())
+    return Witness(started, ended, mentioned if is_whole else ())
 
 
 def questions_asked(node: str, before: State, interrupt: GraphInterrupt) -> list[Record]:

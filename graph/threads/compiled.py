@@ -41,7 +41,6 @@ from skills_agent.graph.threads.thread import (
     status_of,
 )
 from skills_agent.nodes.cancellation import Cancellation
-from skills_agent.nodes.conversation import DEFAULT_NAME
 from skills_agent.nodes.effects import INVOCATION_KEY, Invocation
 from skills_agent.nodes.interrupts import UNANSWERABLE
 from skills_agent.nodes.model_call import AGENT_NAME
@@ -50,7 +49,7 @@ from skills_agent.state.schema import AgentInput, AgentOutput, AgentState
 
 logger = logging.getLogger(__name__)
 
-_UNNAMED: Final = frozenset({"LangGraph", DEFAULT_NAME})
+_UNNAMED: Final = frozenset({"LangGraph", "skills-agent"})
 """The names of a graph that no host named: LangGraph's, and that of our own program and server."""
 
 

@@ -37,7 +37,7 @@ def prompt_of(messages: Sequence[AnyMessage], last: str | None = None) -> list[A
     """Return the prompt behind its system message; `last` is what a summary covers last."""
     covered = SummaryRecord(text="All.", last=last or "", turns=1, turn=1, by="x", failure="")
     state: Any = {"summary": covered} if last else {}
-    head, *conversation = render_within(100_000, messages, state, None, "")[0]
+    head, *conversation = render_within(100_000, messages, state, None, "")
     assert isinstance(head, SystemMessage)
     assert not any(isinstance(each, SystemMessage) for each in conversation)
     return conversation
@@ -49,7 +49,7 @@ def test_the_system_messages_at_the_beginning_are_the_end_of_the_one_at_the_head
         ChatMessage(content="Be brief.", role="developer"),
         HumanMessage("x"),
     ]
-    head, *others = render_within(100_000, brought, AgentState(), None, "").messages
+    head, *others = render_within(100_000, brought, AgentState(), None, "")
     assert str(head.content).endswith("\n\nBe kind.\n\nBe brief.")
     assert [each.content for each in others] == ["x"]
 

@@ -90,9 +90,8 @@ def test_replies_carry_the_name_of_the_agent(workspace: Path, skills_dir: Path) 
     recorder = loading_and_then_talking(skills_dir)
     graph = outer(workspace, recorder, name="farmer", checkpointer=True)
     brought = [HumanMessage("x", name="Ada Lovelace"), AIMessage("Hello.", name="greeter")]
-    brought += [HumanMessage("y"), AIMessage("Of an earlier release.", name="skills-agent")]
     result = graph.invoke({"messages": [*brought, HumanMessage("/alpha y")]}, CONFIG)
     names = [each.name for each in result["messages"] if isinstance(each, AIMessage)]
-    assert names == ["greeter", "skills-agent", "farmer", "farmer"]
+    assert names == ["greeter", "farmer", "farmer"]
     told = {each.name for each in recorder.prompts[-1] if not isinstance(each, ToolMessage)}
     assert told == {None, "greeter"}, "its own names, and one that OpenAI refuses, are left out"
