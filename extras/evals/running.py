@@ -3,7 +3,7 @@
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -137,9 +137,9 @@ def _judged(case: EvalCase, result: EvalResult, services: Services, setup: Setup
     return result
 
 
-def _with_checks(result: EvalResult, checks: tuple[CheckResult, ...]) -> EvalResult:
+def _with_checks(result: EvalResult, more: Iterable[CheckResult]) -> EvalResult:
     """Return a result with more checks; where there are none, nothing decides."""
-    checks = (*result.checks, *checks)
+    checks = (*result.checks, *more)
     failed = any(not each.passed for each in checks)
     return structs.replace(
         result, checks=checks, outcome="failed" if failed else "passed" if checks else "ungraded"

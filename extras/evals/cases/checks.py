@@ -18,14 +18,8 @@ RunScript = Callable[[Command, Path], tuple[bool, str]]
 
 def check(
     case: EvalCase, trajectory: Trajectory, spent: Spent, workspace: Path, run_script: RunScript
-) -> tuple[CheckResult, ...]:
-    """Return a result for everything that a case expects; of a `trigger` case only the skills count."""
-    return tuple(_checks(case, trajectory, spent, workspace, run_script))
-
-
-def _checks(
-    case: EvalCase, trajectory: Trajectory, spent: Spent, workspace: Path, run_script: RunScript
 ) -> Iterator[CheckResult]:
+    """Yield a result for everything that a case expects; of a `trigger` case only the skills count."""
     expect = case.expect
     if expect.skills:
         yield _skills(expect.skills, tuple(name for name in trajectory.chosen if name not in case.load))

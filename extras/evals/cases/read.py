@@ -130,6 +130,8 @@ class _Reader:
         if not isinstance(item, dict):
             raise EvalError("it is no mapping")
         item = dict(item)
+        for key in item.keys() & {"copies", "file"}:  # which the reader itself writes
+            raise EvalError(f"the key `{key}` is not known")
         if ("request" in item) == ("turns" in item):
             raise EvalError("a case has either `request` or `turns`")
         turns = [item.pop("request")] if "request" in item else item.pop("turns")

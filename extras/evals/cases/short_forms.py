@@ -20,7 +20,7 @@ def expected(written: dict[str, Any], locate: Locate) -> dict[str, Any]:
         "skills": _skills,
         "calls": _calls,
         "answer": text,
-        "files": lambda files: _each(files, _file),
+        "files": _files,
         "rubric": words,
     }
     made = {key: parts[key](part) if key in parts else part for key, part in written.items()}
@@ -70,10 +70,6 @@ def _word(written: Any) -> Any:
     return str(written) if isinstance(written, int | float) else written
 
 
-def _each(written: Any, change: Callable[[Any], Any]) -> Any:
-    return {key: change(part) for key, part in written.items()} if isinstance(written, dict) else written
-
-
 def _skills(written: Any) -> Any:
     if written == NONE:
         return {"mode": "none"}
@@ -100,6 +96,10 @@ def _call_list(written: Any) -> Any:
     if not isinstance(written, list):
         return written
     return [{"tool": call} if isinstance(call, str) else call for call in written]
+
+
+def _files(written: Any) -> Any:
+    return {key: _file(part) for key, part in written.items()} if isinstance(written, dict) else written
 
 
 def _file(written: Any) -> Any:

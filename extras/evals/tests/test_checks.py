@@ -39,7 +39,7 @@ def checked(
     spent = fields.pop("spent", Spent())
     run_script = fields.pop("run_script", lambda *_: (True, ""))
     case = EvalCase(id="set/one", turns=("Do it.",), expect=expect, **fields)
-    return check(case, trajectory or Trajectory(), spent, workspace, run_script)
+    return tuple(check(case, trajectory or Trajectory(), spent, workspace, run_script))
 
 
 def loading(*names: str) -> Trajectory:

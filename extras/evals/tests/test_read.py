@@ -114,6 +114,8 @@ CASE = "cases:\n- id: a\n  request: x\n  expect:\n    answer: y\n"
         (f"{CASE}  files: {{.agent/config.json: x}}\n", "a place of settings"),
         (f"{CASE}  files: {{a: {{from: /etc/hostname}}}}\n", "leads out of its folder"),
         (f"{CASE}  files: {{a: {{text: x, from: y}}}}\n", "either `text` or `from`"),
+        (f"{CASE}  files: {{a: {{source: /etc/hostname}}}}\n", "either `text` or `from`"),
+        (f"{CASE}  copies: {{a: /etc/hostname}}\n", "`copies` is not known"),
         ("cases:\n- request: x\n  expect:\n    answer: {regex: '(?=a)'}\n", "lookaround"),
         ("cases:\n- request: x\n  expect:\n    answer: {json_schema: {type: x}}\n", "schema is not valid"),
         ("should_trigger: [x]\n", "which skill is meant"),
