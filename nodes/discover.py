@@ -130,7 +130,7 @@ def _catalog_record(
 ) -> CatalogRecord:
     before: Mapping[str, Any] = state.get("catalog") or {}
     loaded = active_skills(state.get("skills_loaded"))
-    shown = requests.shown_catalog(catalog)
+    shown = requests.shown_catalog(catalog, frozenset())
     # Unchanged files cost one `stat` each.
     changed = [change for name in sorted(loaded) if (change := _change(loaded[name], registry))]
     for change in changed:

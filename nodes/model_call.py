@@ -288,7 +288,7 @@ class ModelRequests:
             return None
         return ShownSkills(shown, ledger, state.get("skill_resources") or {}, catalog, left_out)
 
-    def _show(self, catalog: Catalog, left_out: frozenset[str] = frozenset()) -> ShownCatalog:
+    def _show(self, catalog: Catalog, left_out: frozenset[str]) -> ShownCatalog:
         """Return what is shown of a catalog but for the skills that are left out."""
         listing = catalog.listing(self.catalog_budget, left_out)
         names = [each.name for each in catalog.loadable(left_out)]

@@ -53,11 +53,14 @@ def fit(skills: Sequence[SkillMetadata], budget: int) -> CatalogListing:
     shown = skills[: bisect_right(names, room)]
     left = budget - sum(names[len(shown) - 1 : len(shown)])
     texts = [one_line(skill.described) for skill in shown]
-    lengths = range(_LEAST, max(map(len, texts), default=0) + 1)
-    fitting = bisect_right(
-        lengths, left, key=lambda length: sum(_cost(shortened(text, length)) for text in texts)
-    )
-    length = _LEAST + max(fitting - 1, 0)
+    length = max(map(len, texts), default=0)
+    if sum(map(_cost, texts)) > left:
+        fitting = bisect_right(
+            range(_LEAST, length),
+            left,
+            key=lambda length: sum(_cost(shortened(text, length)) for text in texts),
+        )
+        length = _LEAST + max(fitting - 1, 0)
     lines: list[ListedSkill] = []
     for skill, text in zip(shown, texts, strict=True):
         short = shortened(text, length)
