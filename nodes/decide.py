@@ -49,7 +49,7 @@ def decide(
     result of a tool that is `return_direct` is the answer itself: no model is asked.
     """
     messages = state.get("messages") or []
-    if is_direct_result(messages, {name for name, tool in policy.tools.items() if tool.return_direct}):
+    if is_direct_result(messages, policy.tools):
         return AgentUpdate()
     context = Context.of(runtime.context)
     narrowed = context.narrow(limits)
@@ -117,7 +117,7 @@ def _useless_tools(state: AgentState, skills: ShownSkills | None, policy: Policy
     the whole prompt once (benchmarks/prompt_bill.py has what). `ModelRequests.ask` leaves out fetch_url.
     """
     useless = set() if has_background_commands(state.get("messages") or []) else {*OF_BACKGROUND}
-    of_skills = {name for name in policy.tools if policy.grammar.spec(name).needs_skills}
+    of_skills = {spec.name for spec in policy.grammar.specs.values() if spec.needs_skills}
     if skills is None or not state.get("skills_loaded"):
         useless |= of_skills
     if skills is None or skills.catalog.listing.is_whole:

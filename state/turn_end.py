@@ -1,9 +1,10 @@
 """Where a turn ends and the next one begins: what the thread holds of its answer."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+from langchain_core.tools import BaseTool
 
 from skills_agent.state.records import active_skills
 from skills_agent.state.schema import AgentState, AgentUpdate
@@ -22,14 +23,17 @@ def ended(state: AgentState, messages: Sequence[AnyMessage]) -> AgentUpdate:
     return AgentUpdate(answer=text, loaded=sorted(active_skills(state.get("skills_loaded"))))
 
 
-def is_direct_result(messages: Sequence[AnyMessage], direct: Collection[str]) -> bool:
-    """Return whether the last result is the answer: all of this step come from tools of these names.
+def is_direct_result(messages: Sequence[AnyMessage], tools: Mapping[str, BaseTool]) -> bool:
+    """Return whether the last result is the answer: all of this step come from tools with `return_direct`.
 
     One that failed is for the model, and so is a step that also called something else.
     """
     results = [*takewhile(lambda each: isinstance(each, ToolMessage), reversed(messages))]
     return bool(results) and all(
-        isinstance(result, ToolMessage) and result.status == "success" and result.name in direct
+        isinstance(result, ToolMessage)
+        and result.status == "success"
+        and (tool := tools.get(result.name or ""))
+        and tool.return_direct
         for result in results
     )
 
