@@ -237,7 +237,8 @@ class Audit:
 
     def _redacted(self, happened: Record) -> Record:
         # The names of its fields are our own.
-        return {name: _bounded(self.redaction.value(value, MAX_TEXT)) for name, value in happened.items()}
+        redacted = self.redaction.fields(happened, MAX_TEXT)
+        return {name: _bounded(value) for name, value in redacted.items()}
 
     def _resumed(self, runtime: Runtime[Context]) -> Record:
         chosen = Context.of(runtime.context).model

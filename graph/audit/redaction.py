@@ -134,6 +134,10 @@ class Redaction:
         """
         return self.whole(_plain(value), limit)
 
+    def fields(self, record: Mapping[str, Any], limit: int) -> dict[str, Any]:
+        """Return a record without secrets in its values; the names of its fields are no keys."""
+        return {name: self.value(value, limit) for name, value in record.items()}
+
     def whole(self, value: Any, limit: int | None = None) -> Any:
         """Return a value of any size without secrets, records included: so what is kept in clear is shown."""
         if isinstance(value, str):  # most are
