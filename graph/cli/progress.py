@@ -1,6 +1,6 @@
 """The progress of an invocation: a line for each event, and on a terminal what goes on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
@@ -37,6 +37,8 @@ class Progress:
         """Print nothing at all where it is quiet, for machines."""
         self.verdicts = dict(verdicts)
         """The last one on every call, by its id."""
+        self.steps = 0
+        """How many have ended."""
         self._console = Console(highlight=False, quiet=quiet)
         self._work = Text()
         self._speech = ""
@@ -51,8 +53,12 @@ class Progress:
         is_shown = is_terminal() and not self._console.quiet
         return self._console.status(self) if is_shown else nullcontext()
 
-    def take(self, part: Mapping[str, Any]) -> None:
-        """Follow one part of the stream (LangGraph's v2 form)."""
+    def follow(self, parts: Iterable[Mapping[str, Any]]) -> None:
+        """Follow a stream (LangGraph's v2 form) to its end."""
+        for part in parts:
+            self._take(part)
+
+    def _take(self, part: Mapping[str, Any]) -> None:
         content = part["data"]
         match part["type"]:
             case "messages":
@@ -66,6 +72,7 @@ class Progress:
             case "custom" if isinstance(content, dict):
                 self._show_event(content)
             case "updates" if not content.get("__metadata__", {}).get("cached"):
+                self.steps += 1
                 for node, change in content.items():
                     self._take_update(node, merge_updates(change))
 

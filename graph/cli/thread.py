@@ -98,13 +98,17 @@ class OpenThread:
         """A signal drains an invocation by it: running scripts end, and no node begins."""
         self.config = config_of(name, options)
         self.snapshot = agent.get_state(self.config)
-        self.is_stored = self.snapshot.created_at is not None
         self.progress = Progress(self.snapshot.values.get("verdicts") or {}, quiet=quiet)
 
     @property
     def catalog(self) -> Catalog:
         """Return the skills of this thread's sources, as they are now."""
         return self.services.library.shared.refresh()
+
+    @property
+    def is_stored(self) -> bool:
+        """Return whether the thread can be gone on with: where a second step ended, the first is stored."""
+        return self.snapshot.created_at is not None or self.progress.steps > 1
 
     @property
     def status(self) -> ThreadStatus:
@@ -154,7 +158,7 @@ class OpenThread:
                 # A drained invocation is one that is not finished: its steps are kept.
                 suppress(GraphDrained),
             ):
-                parts: Iterator[Any] = self.agent.stream(
+                parts = self.agent.stream(
                     graph_input,
                     self.config,
                     context=Context(),
@@ -163,11 +167,7 @@ class OpenThread:
                     version="v2",
                     control=self.control,
                 )
-                writes = 0
-                for part in parts:
-                    self.progress.take(part)
-                    writes += part["type"] == "updates"
-                    self.is_stored |= writes > 1  # where there is a second step, the first one is stored
+                self.progress.follow(parts)
         finally:
             self.snapshot = self.agent.get_state(self.config)
 
