@@ -13,7 +13,7 @@ from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.hooks import first, hook
 from skills_agent.graph.kept_folders import KeptFolders
-from skills_agent.graph.langgraph_inside import skip_answers, state_now
+from skills_agent.graph.langgraph_inside import is_coroutine, skip_answers, state_now
 from skills_agent.graph.machine import make_runner, why_no_shell_here
 from skills_agent.graph.made_once import once
 from skills_agent.graph.models.provider import default_model, make_models, model_name
@@ -216,7 +216,7 @@ class Services:
         offered, types = self.offered, self.threads.allowed_types
         return Acting(
             tools=tool_node(offered, self.threads.invocations),
-            coroutines=offered.coroutines,
+            is_coroutine=is_coroutine,
             policy=self.policy,
             limits=self.settings,
             running=self.threads.invocations,

@@ -61,9 +61,9 @@ def _run(attempt: Attempt) -> Steps[Any]:
     own = {RUNNING_CALL: RunningCall(named, entry and entry.attempt_key, replies)}
     configurable = {"configurable": {**config.get("configurable", {}), **own}}
     arguments = {"config": RunnableConfig(**{**config, **configurable})}  # type: ignore[typeddict-item]
-    is_coroutine = attempt.name in attempt.at.coroutines
-    kept = partial(_produced, replies)
-    return (yield Waiting(attempt.at.tools, [attempt.call], arguments, not is_coroutine, kept))
+    tool, kept = attempt.at.policy.tools.get(attempt.name), partial(_produced, replies)
+    is_awaited = tool is not None and attempt.at.is_coroutine(tool)
+    return (yield Waiting(attempt.at.tools, [attempt.call], arguments, not is_awaited, kept))
 
 
 def _produced(replies: list[Any]) -> Outputs | None:

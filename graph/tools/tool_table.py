@@ -7,7 +7,6 @@ from typing import Any, Final
 from langchain_core.tools import BaseTool
 from typing_extensions import override
 
-from skills_agent.graph.langgraph_inside import is_coroutine
 from skills_agent.graph.settings import SettingsError
 from skills_agent.graph.tools.declare import spec_of
 from skills_agent.skills.policy.command_lines import NO_LINES, CommandLines
@@ -43,8 +42,6 @@ class ToolTable(Mapping[str, BaseTool]):
         self.limits = {tool.name: _time_limit(tool, timeout) for tool in host}
         """Seconds of each tool that is not the agent's own; None: it has no limit, or one of its own."""
         self._tools = _by_name([*own, *host])
-        self.coroutines = {tool.name for tool in self._tools.values() if is_coroutine(tool)}
-        """Tools that are awaited."""
 
     def join(self, tools: Sequence[BaseTool], *, instead_of: Collection[str] = ()) -> list[str]:
         """Offer more tools; return the names that are taken, whose tools are not offered.
@@ -56,7 +53,6 @@ class ToolTable(Mapping[str, BaseTool]):
         # The tools last: who finds one finds all that is known of it.
         self.grammar.add({name: spec_of(tool) for name, tool in new.items()})
         self.limits.update(dict.fromkeys(new))
-        self.coroutines.update(name for name, tool in new.items() if is_coroutine(tool))
         left = {name: tool for name, tool in self._tools.items() if name in new or name not in instead_of}
         self._tools = {**left, **new}
         return [tool.name for tool in tools if tool.name not in new]

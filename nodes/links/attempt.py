@@ -7,6 +7,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall
+from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
 
@@ -50,8 +51,8 @@ class Acting:
     """What the links work with."""
 
     tools: ToolNode
-    coroutines: Collection[str]
-    """Names of the tools that are awaited."""
+    is_coroutine: Callable[[BaseTool], bool]
+    """Returns whether a tool is awaited."""
     policy: Policy
     limits: Limits
     running: Invocations
