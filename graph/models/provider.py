@@ -2,7 +2,7 @@
 
 import fnmatch
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -189,7 +189,8 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
             silent = {"max_retries": 0} if label.startswith("openai:") else {}
             parameters = {**silent, **settings.model_parameters}
             chat = resolve_model(label, environment=environment, parameters=parameters)
-        is_offline = all(isinstance(each, OfflineChatModel) for each in chat_models(chat))
+        chats = [*chat_models(chat)]
+        is_offline = all(isinstance(each, OfflineChatModel) for each in chats)
         if is_offline and in_a_form:
             raise ModelError(
                 f"The model {label} answers by fixed rules, and not in the form that `response_format` wants."
@@ -199,11 +200,11 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
         return ChosenModel(
             label,
             chat,
-            window=settings.context_window or stated_window(chat) or UNKNOWN_WINDOW,
-            writes=not any(isinstance(each, LocalChatModel) for each in chat_models(chat)),
+            window=settings.context_window or _stated_window(chats) or UNKNOWN_WINDOW,
+            writes=not any(isinstance(each, LocalChatModel) for each in chats),
             reads_records=is_offline,
-            breakpoints=breakpoint_style(chat),
-            address=address_of(chat),
+            breakpoints=_breakpoint_style(chats),
+            address=_address_of(chats),
         )
 
     def choose(context: Context) -> ChosenModel:
@@ -243,18 +244,16 @@ def model_name(model: ModelRunnable) -> str:
     return type(next(chat_models(model), model)).__name__
 
 
-def address_of(model: ModelRunnable) -> str:
+def _address_of(chats: Sequence[BaseChatModel]) -> str:
     """Return the host and the port of a model's server, as far as the model says it."""
     names = ("openai_api_base", "azure_endpoint", "base_url", "endpoint")
-    stated = (getattr(each, name, None) for each in chat_models(model) for name in names)
+    stated = (getattr(each, name, None) for each in chats for name in names)
     return next((urlsplit(str(url)).netloc.rpartition("@")[2] for url in stated if url), "")
 
 
-def stated_window(model: ModelRunnable | None) -> int | None:
+def _stated_window(chats: Sequence[BaseChatModel]) -> int | None:
     """Return the context window in tokens that a chat model states of itself; of several, the smallest."""
-    if model is None:
-        return None
-    stated = [getattr(each, "profile", None) or {} for each in chat_models(model)]
+    stated = [getattr(each, "profile", None) or {} for each in chats]
     return min((size for each in stated if (size := each.get("max_input_tokens"))), default=None)
 
 
@@ -267,13 +266,13 @@ _CACHING_ON_BEDROCK: Final = re.compile("anthropic[.]claude-([a-z]+-[0-9]|3-7-so
 """Models of Anthropic that take cache points on Bedrock, which has others that refuse them."""
 
 
-def breakpoint_style(model: ModelRunnable) -> BreakpointStyle | None:
+def _breakpoint_style(chats: Sequence[BaseChatModel]) -> BreakpointStyle | None:
     """Return how a model of Anthropic takes breakpoints for its prompt cache; None where one may not.
 
     One of these classes, or one made of it, must answer in every case. They are known by their names: the
     packages are the host's. One that is recorded is asked as it is without.
     """
-    styles = {_style_of(getattr(each, "recorded", None) or each) for each in chat_models(model)}
+    styles = {_style_of(getattr(each, "recorded", None) or each) for each in chats}
     return styles.pop() if len(styles) == 1 else None
 
 
