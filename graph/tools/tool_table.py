@@ -1,11 +1,11 @@
 """The tools that models are offered: the agent's own, the host's, and later those of MCP servers."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import UserDict
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
 from langchain_core.tools import BaseTool
-from typing_extensions import override
 
 from skills_agent.graph.settings import SettingsError
 from skills_agent.graph.tools.declare import spec_of
@@ -17,7 +17,7 @@ TIMEOUT: Final = "timeout"
 """In a tool's metadata: its seconds."""
 
 
-class ToolTable(Mapping[str, BaseTool]):
+class ToolTable(UserDict[str, BaseTool]):
     """Every tool by its name, in the order in which models are offered them, which a provider caches.
 
     What joins is put at the end, in one step: threads that read meanwhile see all of it or nothing.
@@ -36,12 +36,13 @@ class ToolTable(Mapping[str, BaseTool]):
 
         `provider` are tools that the model's provider runs, by name; `lines` reads command lines.
         """
+        super().__init__()
         specs = {name: ToolSpec(name=name) for name in provider}
         self.grammar = Grammar({**specs, **{tool.name: spec_of(tool) for tool in host}}, places, lines)
         self.provider = provider
         self.limits = {tool.name: _time_limit(tool, timeout) for tool in host}
         """Seconds of each tool that is not the agent's own; None: it has no limit, or one of its own."""
-        self._tools = _by_name([*own, *host])
+        self.data = _by_name([*own, *host])
 
     def join(self, tools: Sequence[BaseTool], *, instead_of: Collection[str] = ()) -> list[str]:
         """Offer more tools; return the names that are taken, whose tools are not offered.
@@ -49,25 +50,13 @@ class ToolTable(Mapping[str, BaseTool]):
         `instead_of` are names of tools that joined before: those that are not among the new ones are offered
         no more.
         """
-        new = {tool.name: tool for tool in tools if tool.name not in self._tools or tool.name in instead_of}
+        new = {tool.name: tool for tool in tools if tool.name not in self or tool.name in instead_of}
         # The tools last: who finds one finds all that is known of it.
         self.grammar.add({name: spec_of(tool) for name, tool in new.items()})
         self.limits.update(dict.fromkeys(new))
-        left = {name: tool for name, tool in self._tools.items() if name in new or name not in instead_of}
-        self._tools = {**left, **new}
+        left = {name: tool for name, tool in self.items() if name in new or name not in instead_of}
+        self.data = {**left, **new}
         return [tool.name for tool in tools if tool.name not in new]
-
-    @override
-    def __getitem__(self, name: str) -> BaseTool:
-        return self._tools[name]
-
-    @override
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tools)
-
-    @override
-    def __len__(self) -> int:
-        return len(self._tools)
 
 
 def _by_name(tools: Sequence[BaseTool]) -> dict[str, BaseTool]:
