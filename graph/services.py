@@ -59,7 +59,6 @@ from skills_agent.skills.machine import Machine
 from skills_agent.skills.policy.command_lines import NO_LINES, CommandLines
 from skills_agent.skills.policy.patterns import Entry, EntryNotUnderstoodError, Grammar, Places
 from skills_agent.skills.policy.risk import RISKS, Risk
-from skills_agent.skills.policy.tool_spec import SHELL_TOOLS
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.policy.verdict import Approver
 from skills_agent.skills.posix import MISSING
@@ -266,10 +265,10 @@ class Services:
         faults = self.servers.faults if self.servers else dict
         return machine_of(self.settings, faults, is_elsewhere=self.host.runner is not None)
 
-    def absent(self) -> Mapping[str, str]:
-        """Return the tools that this machine cannot offer, each with the reason."""
+    def why_no_shell(self) -> str:
+        """Return why this machine cannot offer the tools of a shell; empty where it can."""
         reason = why_no_shell_here(self.settings, self.host.runner)
-        return dict.fromkeys(SHELL_TOOLS, f"no shell here: {reason}") if reason else {}
+        return f"no shell here: {reason}" if reason else ""
 
     @once
     def protected(self) -> tuple[str, ...]:

@@ -133,7 +133,7 @@ class Judge(Step):
 
     def _refusal(self, call: Call) -> Verdict | None:
         policy, tool = self.policy, self.policy.tools.get(call.tool)
-        if tool is None or call.tool in policy.means.absent():
+        if tool is None or (call.tool in SHELL_TOOLS and policy.means.why_no_shell()):
             return Verdict("deny", "error", {"fault": why_no_tool(self, call.tool)})
         if refused := policy.refusal(self.context, call):
             return refused

@@ -149,7 +149,7 @@ def _missing(ref: SkillRef, policy: Policy, registry: Registry) -> str:
 
 
 def _no_shell(skill: Skill, policy: Policy) -> str:
-    reason = policy.means.absent().get(RUN_COMMAND)
+    reason = policy.means.why_no_shell()
     entries = skill.metadata.allowed_tools or ()
     understood = (entry for entry in policy.grammar.understood(entries) if entry.names(RUN_COMMAND))
     is_wanted = reason and (shows_commands(skill.instructions) or any(understood))

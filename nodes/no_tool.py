@@ -14,6 +14,7 @@ from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.policy.patterns import Call, Grammar
 from skills_agent.skills.policy.reasons import Facts
+from skills_agent.skills.policy.tool_spec import SHELL_TOOLS
 from skills_agent.skills.text import one_line
 from skills_agent.state.budget import MAX_SAME_RESULTS
 from skills_agent.state.records import SkillResources
@@ -24,8 +25,7 @@ def why_no_tool(step: Step, name: str) -> str:
     """Say why a tool is not there, and what to call instead."""
     policy = step.policy
     tools = sorted({*policy.tools} - policy.hidden(step.context))
-    why = policy.means.absent().get(name) or policy.means.unreached(name)
-    if why:
+    if why := policy.means.why_no_shell() if name in SHELL_TOOLS else policy.means.unreached(name):
         return f"There is no tool {name!r}: {why.rstrip('.')}. Tools: {', '.join(tools)}."
     skills, resources = _loadable(step), step.state.get("skill_resources") or {}
     loaded = {each: resources.get(each) for each in step.loaded}

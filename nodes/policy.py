@@ -79,8 +79,8 @@ class Means(Protocol):
     def machine(self) -> Machine:
         """What needs of skills are held against."""
 
-    def absent(self) -> Mapping[str, str]:
-        """Return the tools that this machine cannot offer, each with the reason."""
+    def why_no_shell(self) -> str:
+        """Return why this machine cannot offer the tools of a shell; empty where it can."""
 
     def unreached(self, tool: str) -> str:
         """Say why the tool of an MCP server is not there, by its name; empty where that is unknown."""
@@ -168,7 +168,8 @@ class Policy:
 
     def hidden(self, context: Context) -> set[str]:
         """Return the tools that a model is not offered, because no call of this request could use them."""
-        absent, names = self.means.absent(), (*self.tools, *self.provider_tools)
+        absent = SHELL_TOOLS if self.means.why_no_shell() else ()
+        names = (*self.tools, *self.provider_tools)
         return {name for name in names if name in absent or self.is_left_out(name, context)}
 
     def is_left_out(self, tool: str, context: Context) -> bool:
