@@ -46,8 +46,8 @@ class NodeStep(NamedTuple):
     update: State
     """What it changed."""
     seconds: float | UnsetType = UNSET
-    invocation: State = NOBODY
-    """Who calls the graph, and what the operator had set."""
+    invocation: Callable[[], State] = lambda: NOBODY
+    """Returns who calls the graph, and what the operator had set."""
 
     @property
     def answers(self) -> list[ToolMessage]:
@@ -154,7 +154,7 @@ def _discovered(step: NodeStep) -> Iterator[Record]:
     changed = catalog.get("changed", [])
     yield event(
         "run_started",
-        step.invocation,
+        step.invocation(),
         request=str(human.text) if human else "",
         skills=list(before.get("skills") or []),
         catalog=catalog.get("digest", ""),
@@ -210,7 +210,7 @@ def _model_called(step: NodeStep) -> Iterator[Record]:
     messages: list[AnyMessage] = step.update.get("messages") or []
     replies = [each for each in messages if isinstance(each, AIMessage) and not is_synthetic(each)]
     for message in replies:
-        name = message.response_metadata.get("model_name") or step.invocation["model"]
+        name = message.response_metadata.get("model_name") or step.invocation()["model"]
         calls = [call["name"] or "" for call in all_calls(message)]
         fault = fault_of(message) or UNSET
         spent: dict[str, Any] = {"input_tokens": 0, "output_tokens": 0}

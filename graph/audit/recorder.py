@@ -105,7 +105,7 @@ class Audit:
         if not changes:
             return
         seconds, update = round(time.perf_counter() - start, 4), node_events.merge_updates(changes[0])
-        step = NodeStep(before, update, seconds, self._resumed(runtime))
+        step = NodeStep(before, update, seconds, partial(self._resumed, runtime))
         tell(node_events.events_of(node, step), after_effects=node in AFTER_EFFECTS)
 
     def _resume(self, node: str, turn: int, runtime: Runtime[Context]) -> None:
@@ -214,9 +214,10 @@ class Audit:
         drafts = [{**self._redacted(each), **envelope} for each in events]
         if self._log is None or not events:
             return drafts
-        lost = self._lost
-        gap = event("events_lost", lost=lost, cause="the file could not be written")
-        written = [{**gap, **envelope}, *drafts] if lost else drafts
+        lost, written = self._lost, drafts
+        if lost:
+            gap = event("events_lost", lost=lost, cause="the file could not be written")
+            written = [{**gap, **envelope}, *drafts]
         try:
             sync = not SYNCED.isdisjoint(draft["type"] for draft in drafts)
             records = self._log.append(envelope["thread"], written, sync=sync)
