@@ -301,7 +301,8 @@ def skill_text(skill: LoadedSkill, resources: SkillResources | None, arguments: 
     text = f'<skill name="{name}" source="{escape_markup(skill["source"])}">\n{body}\n</skill>'
     if resources is None or not resources["files"]:
         return text
-    files = [_safe(f"{file['path']} ({file['type']}, {_size(file['size'])})") for file in resources["files"]]
+    listed = (f"{file['path']} ({file['type']}, {_size(file['size'])})" for file in resources["files"])
+    files = [escape_markup("\n".join(map(one_line, listed)))]
     if resources["omitted"]:
         files.append(f"[{resources['omitted']} more files are not listed]")
     return "\n".join([text, f'<skill_resources name="{name}">', *files, "</skill_resources>"])
