@@ -213,17 +213,16 @@ class _Scoring:
 
         A word that no text has counts where one begins with it: `postgres` for `PostgreSQL`.
         """
-        for word in query.words:
-            shares = self._totals.shares(word)
-            rows = [self._add(field, (word,), _expression((word,)), shares[field]) for field in _MATCHES]
+        shares = {word: self._totals.shares(word) for word in query.words}
+        for word, share in shares.items():
+            rows = [self._add(field, (word,), _expression((word,)), share[field]) for field in _MATCHES]
             if not any(rows) and len(word) >= _LEAST_BEGINNING:
                 for field in _MATCHES:
-                    self._add(field, (word,), _beginning(word), shares[field])
+                    self._add(field, (word,), _beginning(word), share[field])
         for pair in query.neighbours:
-            one, other = map(self._totals.shares, pair)
             for field in _IN_SENTENCES:
-                if self._found.get((field, pair[0])) and self._found.get((field, pair[1])):
-                    self._add(field, pair, _expression(pair), max(one[field], other[field]))
+                if all(self._found.get((field, word)) for word in pair):
+                    self._add(field, pair, _expression(pair), max(shares[word][field] for word in pair))
         return self._sums
 
     def _add(self, field: Field, words: tuple[str, ...], expression: str, share: float) -> int:
