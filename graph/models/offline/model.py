@@ -93,7 +93,8 @@ def _turn(transcript: Sequence[BaseMessage]) -> tuple[str, list[_Result]]:
 
 def _fitting(message: Sequence[MessageToken], shown: ShownSkills | None) -> str | None:
     # A kind of file that no skill has can only help: without it, fewer words are unknown.
-    queries = [query_of(message), query_of([token for token in message if not token.extension])]
+    words = [token for token in message if token.kind != "place"]
+    queries = dict.fromkeys([query_of(message), query_of(words)])
     fitting = (shown.complete.fitting(query, shown.left_out) for query in queries if shown)
     return next((found[0].name for found in fitting if found), None)
 
