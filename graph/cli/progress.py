@@ -17,7 +17,6 @@ from skills_agent.skills.text import count
 from skills_agent.state.records import VerdictRecord
 from skills_agent.state.transcript import outcome_of
 
-STREAM_MODES: Final[tuple[StreamMode, ...]] = ("tasks", "custom", "updates", "messages")
 NODE_COLUMN: Final = 9
 MAX_LINE: Final = 200
 SPEECH_LINES: Final = 12
@@ -40,6 +39,7 @@ class Progress:
         self.steps = 0
         """How many have ended."""
         self._console = Console(highlight=False, quiet=quiet)
+        self._is_shown = is_terminal() and not quiet
         self._work = Text()
         self._speech = ""
 
@@ -48,10 +48,15 @@ class Progress:
         lines = shown(self._speech, "prose").splitlines()[-SPEECH_LINES:]
         return Text("\n").join([self._work, *(Text(line, style="dim") for line in lines)])
 
+    @property
+    def modes(self) -> list[StreamMode]:
+        """Return what is to be streamed: that work begins only where a person can see the spinner."""
+        modes: list[StreamMode] = ["custom", "updates", "messages"]
+        return [*modes, "tasks"] if self._is_shown else modes
+
     def spinner(self) -> AbstractContextManager[object]:
         """Show the spinner while a block runs, where a person can see it."""
-        is_shown = is_terminal() and not self._console.quiet
-        return self._console.status(self) if is_shown else nullcontext()
+        return self._console.status(self) if self._is_shown else nullcontext()
 
     def follow(self, parts: Iterable[Mapping[str, Any]]) -> None:
         """Follow a stream (LangGraph's v2 form) to its end."""

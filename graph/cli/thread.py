@@ -19,7 +19,7 @@ from skills_agent.graph.build import wire
 from skills_agent.graph.cli.approval import Question, ask_person
 from skills_agent.graph.cli.options import shell_command
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json, print_markdown
-from skills_agent.graph.cli.progress import STREAM_MODES, Progress
+from skills_agent.graph.cli.progress import Progress
 from skills_agent.graph.cli.signals import INTERRUPTED, draining, ending_on_sigterm, exit_code_of, leave
 from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.machine import sandbox_here
@@ -162,7 +162,7 @@ class OpenThread:
                     graph_input,
                     self.config,
                     context=Context(),
-                    stream_mode=list(STREAM_MODES),
+                    stream_mode=self.progress.modes,
                     durability="sync",
                     version="v2",
                     control=self.control,
