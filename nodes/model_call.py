@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import count
 from typing import Any, Final, NamedTuple
 
@@ -147,11 +147,11 @@ class ModelRequests:
     """What the host wants answers in."""
 
     def __post_init__(self) -> None:
-        self._tokens: dict[str, int] = {}
         self._refused: dict[str, frozenset[str]] = {}
         self._bound: dict[tuple[str, ...], tuple[Runnable[LanguageModelInput, AIMessage], int]] = {}
         # Every model call of a thread shows the same; a thousand lines take milliseconds.
         self.shown_catalog = lru_cache(_MAX_CACHED)(self._show)
+        self._tokens_of, self._lean_of = cache(self._count_tokens), cache(self._lean)
 
     def ask(self, state: AgentState, runtime: Runtime[Context], call: ModelCall) -> Steps[Reply]:
         """Ask the caller's model; return its reply, or one that says that no prompt can fit."""
@@ -325,22 +325,19 @@ class ModelRequests:
             bound = self._bound[key] = model, tokens
         return bound
 
-    def _tokens_of(self, name: str) -> int:
-        if name not in self._tokens:
-            schema = self._schema(name)
-            if isinstance(schema, BaseTool):
-                schema = convert_to_openai_tool(schema)
-            self._tokens[name] = _schema_tokens(schema)
-        return self._tokens[name]
+    def _count_tokens(self, name: str) -> int:
+        schema = self._schema(name)
+        return _schema_tokens(convert_to_openai_tool(schema) if isinstance(schema, BaseTool) else schema)
 
     def _schema(self, name: str) -> BaseTool | dict[str, Any]:
         """Return a tool as models are told of it: our own with the schema that small models read best."""
         tool = self.tools.get(name)
         if tool is None:
             return self.provider_tools[name]
-        if not (tool.metadata or {}).get(LEAN):
-            return tool
-        schema = convert_to_openai_tool(tool)
+        return self._lean_of(name) if (tool.metadata or {}).get(LEAN) else tool
+
+    def _lean(self, name: str) -> dict[str, Any]:
+        schema = convert_to_openai_tool(self.tools[name])
         function = schema["function"]
         parameters = {"type": "object", "properties": {}} | lean_schema(function["parameters"])
         return {**schema, "function": {**function, "parameters": parameters}}
