@@ -37,7 +37,8 @@ def _request(step: Step, call: Call) -> ScriptRequest | None:
         workdir = step.policy.workdir()
         command = str(call.command)
         request = call.lines.request(command, workspace=workspace, workdir=workdir, cwd=call.cwd or None)
-        return of_skill(request, step.registry, skill) if skill else request
+        registry = step.registry
+        return of_skill(request, registry, skill, registry.snapshot(skill)) if skill else request
     if call.spec.counts_as != "script" or skill is None:
         return None
     return script_request(step.registry, skill, str(call.path), workdir=workspace)

@@ -57,7 +57,7 @@ class Step:
             return call
         given = words_of_script(call)
         with suppress(SkillError):  # it says so where it is judged
-            meant = script_call(self.registry, skill, call.path, given)
+            meant = script_call(self.registry, skill, self.registry.snapshot(skill), call.path, given)
             if meant.path != call.path:
                 own = {**args, str(call.spec.path_argument): meant.path}
                 more = {"args": list(meant.args)} if meant.args != given else {}

@@ -93,7 +93,8 @@ class CommandTools:
         )
         found = self.programs.skill(call.skill, runtime) if call.skill else None
         if found:
-            request = self.programs.equipped(of_skill(request, *found), found, runtime)
+            request = of_skill(request, *found, found.registry.snapshot(found.ref))
+            request = self.programs.equipped(request, found, runtime)
         request = replace(request, hosts=patterns(call.network))
         if call.background:
             return self._start(self.programs.prepared(request, call.stdin, runtime), runtime)

@@ -172,7 +172,7 @@ class Registry:
     def plugin_in_place(self, ref: SkillRef) -> Path | None:
         """Return the plugin of a skill that is used where it is: the workspace. None for any other."""
         plugin = self.plugin_of(ref)
-        return plugin.folder if plugin is not None and plugin.state == "workspace" else None
+        return plugin.in_place if plugin else None
 
     def plugin_note(self, ref: SkillRef) -> str:
         """Say where the plugin is that a skill names, or why the skill is without; empty where it names none.

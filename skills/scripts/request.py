@@ -35,8 +35,9 @@ def script_request(
 
     Raises SkillError for what is no script of the skill.
     """
-    path, args = script_call(registry, ref, path, args)
-    root, relative = registry.snapshot(ref).locate(path, registry.place(ref))
+    snapshot = registry.snapshot(ref)
+    path, args = script_call(registry, ref, snapshot, path, args)
+    root, relative = snapshot.locate(path, registry.place(ref))
     try:
         os.close(open_beneath(root, relative))
     except OutsideRootError as error:
@@ -50,15 +51,14 @@ def script_request(
         raise ScriptError(f"Cannot read {path} of skill {ref.name}: {error.strerror}.") from error
     script = (root / relative).resolve()
     request = ScriptRequest(skill=ref.name, script=script, args=tuple(args), stdin=None, workdir=workdir)
-    return of_skill(request, registry, ref)
+    return of_skill(request, registry, ref, snapshot)
 
 
-def of_skill(request: ScriptRequest, registry: Registry, ref: SkillRef) -> ScriptRequest:
-    """Return a request as one of a loaded skill: its files are there, and what it was granted holds.
-
-    Raises SkillError where its snapshot is gone.
-    """
-    snapshot, place = registry.snapshot(ref), registry.place(ref)
+def of_skill(
+    request: ScriptRequest, registry: Registry, ref: SkillRef, snapshot: "Snapshot"
+) -> ScriptRequest:
+    """Return a request as one of a loaded skill: its files are there, and what it was granted holds."""
+    place, plugin_now = registry.place(ref), registry.plugin_of(ref)
     plugin = snapshot.plugin_at(place)
     return replace(
         request,
@@ -68,17 +68,19 @@ def of_skill(request: ScriptRequest, registry: Registry, ref: SkillRef) -> Scrip
         root=(snapshot.plugin or snapshot.folder).resolve(),
         mounted_at=plugin or place,
         skill_inside=snapshot.inside,
-        plugin=None if plugin else registry.plugin_in_place(ref),
-        is_unchanged=partial(registry.snapshots.is_same, place, snapshot.digest, registry.plugin_of(ref)),
+        plugin=plugin_now.in_place if plugin_now and not plugin else None,
+        is_unchanged=partial(registry.snapshots.is_same, place, snapshot.digest, plugin_now),
     )
 
 
-def script_call(registry: Registry, ref: SkillRef, path: str, args: Sequence[str] = ()) -> ScriptCall:
+def script_call(
+    registry: Registry, ref: SkillRef, snapshot: "Snapshot", path: str, args: Sequence[str] = ()
+) -> ScriptCall:
     """Return the script of a skill that a call means, however it spells it. Raises SkillError.
 
     One of its plugin has a path that begins with `${CLAUDE_PLUGIN_ROOT}`.
     """
-    snapshot, place = registry.snapshot(ref), registry.place(ref)
+    place = registry.place(ref)
 
     def is_file(path: str) -> bool:
         try:

@@ -36,6 +36,11 @@ class Plugin(NamedTuple):
     folder: Path
     state: PluginState
 
+    @property
+    def in_place(self) -> Path | None:
+        """Return the folder where it is used as it is: the workspace. None for any other."""
+        return self.folder if self.state == "workspace" else None
+
 
 def plugin_above(
     folder: Path, source: Path, *, top: Path, own: Iterable[Path], same_trust: bool
