@@ -246,7 +246,6 @@ def _is_installation(folder: Path) -> bool:
     return folder.name == "bin" and not {"versions", "installs"}.isdisjoint(folder.parts)
 
 
-def read_only(paths: Iterable[Path]) -> Iterator[str]:
-    """Yield the options that show paths read-only, where they are."""
-    for path in dict.fromkeys(paths):
-        yield from ("--ro-bind-try", str(path), str(path))
+def read_only(paths: Iterable[Path]) -> list[str]:
+    """Return the options that show paths read-only, where they are."""
+    return [word for path in dict.fromkeys(map(str, paths)) for word in ("--ro-bind-try", path, path)]
