@@ -158,7 +158,7 @@ def standard_sources(
         for folder in configured
     ]
     strongest = {_place(source): source for source in sources}
-    return [source for source in sources if strongest[_place(source)] is source]
+    return [source for source in sources if source in strongest.values()]
 
 
 def project_source(project: Path, folder: Path, label: str, *, required: bool = False) -> DirectorySource:
