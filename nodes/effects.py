@@ -221,8 +221,8 @@ class Invocation:
     """Returns whether a checkpoint of this thread is kept."""
     serializer: SerializerProtocol
     """Reads what tools returned, and nothing else that an entry may hold."""
-    address: str = ""
-    """Where the thread is kept; empty where nobody has to know."""
+    address: Callable[[], str] = str
+    """Returns where the thread is kept; empty where nobody has to know."""
     cancellation: Cancellation = field(default_factory=Cancellation)
     is_lasting: bool = True
     """False where thread and journal end with the process: nothing is looked for of them later."""

@@ -79,7 +79,7 @@ def load(
     message = receipt(admission["call_id"], LOAD_SKILL, text)
     if invocation := running.current():
         for skill, _ in loaded:
-            skills.snapshots.refer(skill.digest, invocation.address)
+            skills.snapshots.refer(skill.digest, invocation.address())
     update = AgentUpdate(messages=[message], skills_loaded={}, skill_resources={})
     for order, (skill, listing) in enumerate(loaded, start=admission["order"]):
         files = [

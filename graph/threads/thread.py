@@ -124,7 +124,7 @@ class Thread:
             has_checkpoint=self.has_checkpoint,
             is_lasting=self.is_lasting,
             ask_witness=partial(self.services.audit.witness, *self.key) if self.is_lasting else Witness,
-            address=address_of(self.saver),
+            address=partial(address_of, self.saver),
             serializer=strict(JsonPlusSerializer(), self.services.allowed_types, f"Thread {self.key.thread}"),
             cancellation=cancellation,
         )
