@@ -191,10 +191,8 @@ class StructuredResponse(LastValue[Any]):
         return held
 
 
-def with_channel(schema: type[Schema], response_format: ResponseFormat | None) -> type[Schema]:
+def with_channel(schema: type[Schema], response_format: ResponseFormat) -> type[Schema]:
     """Return a schema of the state whose channel `structured_response` gives objects of the host's class."""
-    if response_format is None:
-        return schema
     wanted = response_format.schema if _is_strategy(response_format) else response_format
     if isinstance(wanted, Mapping):
         kind, restore = dict[str, Any], _as_it_is

@@ -296,12 +296,10 @@ class AgentGraph(StateGraph[AgentState, Context, AgentInput, AgentOutput]):
 
     def __init__(self, services: ThreadServices, response_format: ResponseFormat | None = None) -> None:
         """Begin without nodes, with the declared schemas."""
-        super().__init__(
-            with_channel(AgentState, response_format),
-            Context,
-            input_schema=AgentInput,
-            output_schema=with_channel(AgentOutput, response_format),
-        )
+        state, output = AgentState, AgentOutput
+        if response_format is not None:
+            state, output = with_channel(state, response_format), with_channel(output, response_format)
+        super().__init__(state, Context, input_schema=AgentInput, output_schema=output)
         self.services = services
 
     @override
