@@ -126,7 +126,7 @@ class SnapshotStore:
         folder = self.folder / digest
         if len(digest) != _DIGEST_LENGTH or not (_is_own(self.folder) and _is_own(folder)):
             return None
-        if self.digest_of(folder) == digest:
+        if self._read(folder, list_contents(folder, self._limits), "") == digest:
             return snapshot_at(digest, folder)
         logger.warning("snapshot damaged, removed", extra={"digest": digest})
         remove_tree(folder)
