@@ -175,6 +175,7 @@ def _ledger_entry(skill: Skill, admission: Admission, order: int, max_body_lines
         instructions=bounded_instructions(skill, max_body_lines),
         arguments=admission["arguments"] if is_wanted else "",
         argument_names=list(metadata.arguments),
+        cwd=metadata.metadata.get("cwd", ""),
         lines=skill.lines,
         allowed_tools=None if metadata.allowed_tools is None else list(metadata.allowed_tools),
         disallowed_tools=list(metadata.disallowed_tools),

@@ -59,6 +59,8 @@ class LoadedSkill(TypedDict):
     """Of the newest activation; missing where an older release filled them in for good."""
     argument_names: NotRequired[list[str]]
     """Names that the skill declares for its arguments, in order."""
+    cwd: NotRequired[str]
+    """Where its scripts start, if it says so: `skill`."""
     lines: int
     """Of the instructions on disk; the ledger may hold fewer, and says so in its text."""
     allowed_tools: list[str] | None

@@ -96,7 +96,7 @@ class Programs:
         workdir = self.equipment.workdir.of(runtime.config)
         request = script_request(registry, ref, path, args=args, workdir=workdir)
         request = self.equipped(request, found, runtime)
-        start = cwd or registry.load(ref).metadata.metadata.get("cwd")
+        start = cwd or loaded_skill(runtime, skill).get("cwd")
         by_name = self.equipment.lines.judged_by_name
         request = replace(request, in_skill=start == "skill", hosts=patterns(network), judged_by_name=by_name)
         return self.run(request, stdin, runtime, found)
