@@ -190,7 +190,7 @@ class BwrapRunner(WatchedRunner):
         limiter = find_program("prlimit", self.environment.get("PATH"), self.workspace).path or "prlimit"
         behind_shims = shim_targets(absolute_entries(self.environment.get("PATH", "")))
         network = is_granted(self.network, request)
-        program, work = self._program(), [*mounts.work_folders(self.workspace, watches, folder)]
+        program, work = self._program(), mounts.work_folders(self.workspace, watches, folder)
         base = mounts.base(network=network)  # Nothing below raises: what it opened would stay open.
         size = str(self.limits.file_size)
         hidden = [self.workspace / OWN_FOLDER, *self.closed]

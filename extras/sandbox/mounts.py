@@ -157,19 +157,19 @@ def forwarding() -> tuple[str, ...]:
     return (OWN_PYTHON, "-I", "-S", str(FORWARDER), str(PROXY / forwarder.SOCKET))
 
 
-def work_folders(workspace: Path, watches: Sequence[Watch], skill_folder: Path | None) -> Iterator[str]:
-    """Yield the options for the folders that a script works in; later mounts lie on top of earlier ones."""
+def work_folders(workspace: Path, watches: Sequence[Watch], skill_folder: Path | None) -> list[str]:
+    """Return the options for the folders that a script works in; later mounts lie on top of earlier ones."""
     in_workspace = [watch for watch in watches if watch.folder == workspace]
-    yield from ("--bind" if in_workspace else "--ro-bind", str(workspace), str(workspace))
+    options = ["--bind" if in_workspace else "--ro-bind", str(workspace), str(workspace)]
     own = workspace / OWN_FOLDER
     _make_own_folder(own)
     for watch in in_workspace:
-        yield from _protecting(watch, [skill_folder] if skill_folder else [])
-    yield from ("--size", "4096", "--tmpfs", str(own))
+        options += _protecting(watch, [skill_folder] if skill_folder else [])
+    options += ("--size", "4096", "--tmpfs", str(own))
     for watch in watches:
         if watch not in in_workspace:
-            yield from ("--bind", str(watch.folder), str(watch.folder))
-            yield from _protecting(watch, [])
+            options += ("--bind", str(watch.folder), str(watch.folder), *_protecting(watch, []))
+    return options
 
 
 def hidden(places: Iterable[Path]) -> Iterator[str]:
