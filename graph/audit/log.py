@@ -364,7 +364,9 @@ def _torn(fragment: Fragment, draft: Mapping[str, Any]) -> Iterator[Record]:
 
 def _read_end(file: int, size: int) -> tuple[Head, Fragment]:
     """Return the head of the last record of a file, and what a killed writer left behind its last line."""
-    tail = os.pread(file, CHUNK, max(0, size - CHUNK)) if size else b""
+    if not size:
+        return EMPTY, Fragment(0, b"")
+    tail = os.pread(file, CHUNK, max(0, size - CHUNK))
     if tail.endswith(b"\n"):  # nearly always, and then one look is enough
         start = tail.rfind(b"\n", 0, -1) + 1
         if (start or size <= CHUNK) and (record := read(tail[start:-1])):
