@@ -74,7 +74,7 @@ def repetition(step: Step, call: Call) -> Facts:
     same = same_results(
         step.state.get("messages") or [],
         lambda each: each["name"] == call.tool and step.call(call.tool, each["args"]).args == call.args,
-        lambda name: spec_of(name).polls or spec_of(name).risk != "read",
+        lambda name: (spec := spec_of(name)).polls or spec.risk != "read",
     )
     return {} if same < MAX_SAME_RESULTS or call.spec.polls else {"repeated": [call.tool, str(same)]}
 

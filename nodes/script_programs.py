@@ -37,8 +37,7 @@ def _request(step: Step, call: Call) -> ScriptRequest | None:
         workdir = step.policy.workdir()
         command = str(call.command)
         request = call.lines.request(command, workspace=workspace, workdir=workdir, cwd=call.cwd or None)
-        registry = step.registry
-        return of_skill(request, registry, skill, registry.snapshot(skill)) if skill else request
+        return of_skill(request, step.registry, skill, step.registry.snapshot(skill)) if skill else request
     if call.spec.counts_as != "script" or skill is None:
         return None
     return script_request(step.registry, skill, str(call.path), workdir=workspace)

@@ -30,10 +30,8 @@ def is_direct_result(messages: Sequence[AnyMessage], tools: Mapping[str, BaseToo
     """
     results = [*takewhile(lambda each: isinstance(each, ToolMessage), reversed(messages))]
     return bool(results) and all(
-        isinstance(result, ToolMessage)
-        and result.status == "success"
-        and (tool := tools.get(result.name or ""))
-        and tool.return_direct
+        getattr(result, "status", "") == "success"
+        and getattr(tools.get(result.name or ""), "return_direct", False)
         for result in results
     )
 

@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -54,12 +55,8 @@ def fit(skills: Sequence[SkillMetadata], budget: int) -> CatalogListing:
     left = budget - sum(names[len(shown) - 1 : len(shown)])
     texts = [one_line(skill.described) for skill in shown]
     length = max(map(len, texts), default=0)
-    if sum(map(_cost, texts)) > left:
-        fitting = bisect_right(
-            range(_LEAST, length),
-            left,
-            key=lambda length: sum(_cost(shortened(text, length)) for text in texts),
-        )
+    if _cost_at(texts, length) > left:
+        fitting = bisect_right(range(_LEAST, length), left, key=partial(_cost_at, texts))
         length = _LEAST + max(fitting - 1, 0)
     lines: list[ListedSkill] = []
     for skill, text in zip(shown, texts, strict=True):
@@ -88,6 +85,10 @@ def shortened(text: str, length: int) -> str:
 def first_sentence(text: str) -> str:
     """Return a text up to the end of its first sentence."""
     return _SENTENCE_END.split(text, maxsplit=1)[0]
+
+
+def _cost_at(texts: Sequence[str], length: int) -> int:
+    return sum(_cost(shortened(text, length)) for text in texts)
 
 
 def _cost(text: str) -> int:
