@@ -36,13 +36,12 @@ class ToolTable(UserDict[str, BaseTool]):
 
         `provider` are tools that the model's provider runs, by name; `lines` reads command lines.
         """
-        super().__init__()
+        super().__init__(_by_name([*own, *host]))
         specs = {name: ToolSpec(name=name) for name in provider}
         self.grammar = Grammar({**specs, **{tool.name: spec_of(tool) for tool in host}}, places, lines)
         self.provider = provider
         self.limits = {tool.name: _time_limit(tool, timeout) for tool in host}
         """Seconds of each tool that is not the agent's own; None: it has no limit, or one of its own."""
-        self.data = _by_name([*own, *host])
 
     def join(self, tools: Sequence[BaseTool], *, instead_of: Collection[str] = ()) -> list[str]:
         """Offer more tools; return the names that are taken, whose tools are not offered.
