@@ -139,15 +139,11 @@ def sync_folder(descriptor: int) -> None:
             raise
 
 
-@contextmanager
-def refusing_links(path: Path) -> Iterator[None]:
-    """Say in one sentence that a path has a link on its way: raise ConfinedError for it."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _LINK_REFUSED:
-            raise
-        raise ConfinedError(str(path), "is reached by a link, or by what is no folder") from error
+def link_error(error: OSError, path: Path) -> OSError:
+    """Return what says in one sentence that a path has a link on its way, if that is the error."""
+    if error.errno not in _LINK_REFUSED:
+        return error
+    return ConfinedError(str(path), "is reached by a link, or by what is no folder")
 
 
 def read_beneath(root: Path, relative: str, limit: int, *, follow: bool = True) -> bytes:

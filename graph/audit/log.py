@@ -20,10 +20,10 @@ from skills_agent.graph.private_files import folder_name
 from skills_agent.skills import posix
 from skills_agent.skills.confined import (
     ConfinedError,
+    link_error,
     make_folder_beneath,
     open_beneath,
     open_folder_beneath,
-    refusing_links,
 )
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
@@ -287,8 +287,10 @@ class RunLog:
 
     @contextmanager
     def _to_read(self, name: str) -> Iterator[BinaryIO]:
-        with refusing_links(self.folder / name):
+        try:
             opened = open_beneath(self._root, f"{self._inner}/{name}", follow=False)
+        except OSError as error:
+            raise link_error(error, self.folder / name) from error
         with os.fdopen(opened, "rb") as file:
             yield file
 
@@ -318,26 +320,27 @@ class RunLog:
         flags |= os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             return os.open(name, flags, 0o600, dir_fd=folder)
-        except OSError:
-            with refusing_links(self.folder / name):
-                raise
+        except OSError as error:
+            raise link_error(error, self.folder / name) from error
 
     @contextmanager
     def _folder(self, *, make: bool = False) -> Iterator[int]:
-        with refusing_links(self.folder):
-            try:
-                folder = open_folder_beneath(self._root, self._inner)
-            except FileNotFoundError:
-                if not make:
-                    raise
-                folder = self._make_folder()
+        try:
+            folder = self._open_folder(make=make)
+        except OSError as error:
+            raise link_error(error, self.folder) from error
         try:
             yield folder
         finally:
             os.close(folder)
 
-    def _make_folder(self) -> int:
-        """Make the folder, which git ignores whole."""
+    def _open_folder(self, *, make: bool) -> int:
+        """Open the folder, or make it; git ignores it whole."""
+        try:
+            return open_folder_beneath(self._root, self._inner)
+        except FileNotFoundError:
+            if not make:
+                raise
         self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder = make_folder_beneath(self._root, self._inner, 0o700)
         with suppress(FileExistsError):

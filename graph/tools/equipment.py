@@ -17,7 +17,7 @@ from skills_agent.graph.tools.skills import LeftOut
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.policy import Policy
-from skills_agent.skills.confined import make_folder_beneath, refusing_links
+from skills_agent.skills.confined import link_error, make_folder_beneath
 from skills_agent.skills.library.callers import Library
 from skills_agent.skills.machine import Machine
 from skills_agent.skills.policy.command_lines import CommandLines
@@ -42,8 +42,10 @@ class Workdir:
         thread = str(config.get("configurable", {}).get("thread_id") or "none")
         folder = WORK_FOLDER / folder_name(thread)
         # A link would lead out of the workspace, and the workspace may come from somebody else.
-        with refusing_links(self.workspace / folder):
+        try:
             os.close(make_folder_beneath(self.workspace, str(folder)))
+        except OSError as error:
+            raise link_error(error, self.workspace / folder) from error
         return self.workspace / folder
 
     def of_caller(self) -> Path:
