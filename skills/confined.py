@@ -166,33 +166,12 @@ def read_beneath(root: Path, relative: str, limit: int, *, follow: bool = True) 
 
 def is_beneath(root: Path, path: Path) -> bool:
     """Return whether `path`, links resolved, is `root` or beneath it: for listings, not before an open."""
-    if _has_no_link_beneath(root, path):  # Nearly always: to resolve both costs a call for each part of them.
-        return True
     return is_in(os.path.realpath(path), os.path.realpath(root))
 
 
 def is_in(path: str, root: str) -> bool:
     """Return whether a path is a folder, or in it, as both are written."""
     return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
-
-
-def _has_no_link_beneath(root: Path, path: Path) -> bool:
-    place, below = os.fspath(root), os.fspath(path)
-    if below == place or not is_in(below, place):
-        return below == place
-    parts = path.parts[len(root.parts) :]
-    if ".." in parts:
-        return False
-    for part in parts:
-        place = f"{place}{os.sep}{part}"
-        try:
-            if stat.S_ISLNK(os.lstat(place).st_mode):
-                return False
-        except FileNotFoundError:
-            return True  # and so nothing beneath
-        except OSError:
-            return False
-    return True
 
 
 def _size_of_regular(descriptor: int, relative: str) -> int:

@@ -25,13 +25,6 @@ class Missing(NamedTuple):
         return f"{named} ({self.present})" if self.present else named
 
 
-class Diagnosis(NamedTuple):
-    """A result with advice, and the packages that its skill turned out to need."""
-
-    result: ScriptResult
-    learned: tuple[Need, ...] = ()
-
-
 class Prepared(NamedTuple):
     """Packages that can be installed now, with a person's approval."""
 
@@ -98,12 +91,12 @@ class Machine:
         request: ScriptRequest,  # noqa: ARG002
         skill: SkillRef | None,  # noqa: ARG002
         loaded: Iterable[str],  # noqa: ARG002
-    ) -> Diagnosis:
+    ) -> ScriptResult:
         """Return a result with what brings what a failed run lacked.
 
         A command of no skill may be meant for one of the `loaded`.
         """
-        return Diagnosis(result)
+        return result
 
     def kept(self) -> Iterable[KeptFolder]:
         """Return the packages that are kept."""

@@ -28,7 +28,6 @@ _KEPT_JOINER = rf"{JOINER}|(?<=[{PICTURES}\ufe0f])\u200d(?=[{PICTURES}])"
 _LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _ELLIPSIS = "…"
-_PLAIN_BYTES = bytes([0x09, 0x0A, *range(0x20, 0x7F)])
 
 
 class CleanText(NamedTuple):
@@ -36,11 +35,6 @@ class CleanText(NamedTuple):
 
     text: str
     removed: int
-
-
-def is_clean(raw: bytes) -> bool:
-    r"""Return True, in one pass, for most texts that need no cleaning: printable ASCII, `\t` and `\n`."""
-    return not raw.translate(None, _PLAIN_BYTES)
 
 
 def normalize_line_ends(text: str) -> str:

@@ -11,7 +11,7 @@ from skills_agent.needs.declared import need_of
 from skills_agent.needs.instructions import packages_installed
 from skills_agent.needs.known_names import DISTRIBUTIONS, is_known
 from skills_agent.needs.machine_state import install_command, own_module
-from skills_agent.skills.machine import Diagnosis, Machine
+from skills_agent.skills.machine import Machine
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from skills_agent.skills.skill import LEARNED, Need, SkillRef
 
@@ -37,7 +37,7 @@ def diagnosed(
     skill: SkillRef | None,
     machine: Machine | None,
     loaded: Iterable[str],
-) -> Diagnosis:
+) -> ScriptResult:
     """Return a result with what brings what a failed run lacked; `machine` is None where it ran elsewhere.
 
     A command of no skill may be meant for one of the `loaded`. Only packages that are what their name says
@@ -74,8 +74,8 @@ def diagnosed(
             f"Call it again: the question to the person then offers to install {names}. {_brings(request)}."
         )
     notes += _programs(text, machine) if machine else ()
-    noted = replace(result, note=" ".join(filter(None, notes)))
-    return Diagnosis(noted, tuple(learned) if skill and machine else ())
+    kept = tuple(learned) if skill and machine else ()
+    return replace(result, note=" ".join(filter(None, notes)), learned=kept)
 
 
 def _brings(request: ScriptRequest) -> str:

@@ -28,7 +28,7 @@ from skills_agent.needs.machine_state import (
 from skills_agent.needs.packages import InstallError, PackageKind
 from skills_agent.needs.python_packages import packages_in
 from skills_agent.skills.errors import PackagesMissingError
-from skills_agent.skills.machine import Diagnosis, KeptFolder, Machine, Missing, Prepared
+from skills_agent.skills.machine import KeptFolder, Machine, Missing, Prepared
 from skills_agent.skills.scripts.environment import FIXED, inherited_variables, secrets_of
 from skills_agent.skills.scripts.interpreter import OWN_PYTHON, OWN_VERSION, python_meeting, python_required
 from skills_agent.skills.scripts.programs import find_program, global_modules
@@ -230,7 +230,7 @@ class ThisMachine(Machine):
 
     def diagnosed(
         self, result: ScriptResult, request: ScriptRequest, skill: SkillRef | None, loaded: Iterable[str]
-    ) -> Diagnosis:
+    ) -> ScriptResult:
         return diagnosed(result, request, skill, self, loaded)
 
     def kept(self) -> Iterable[KeptFolder]:
@@ -242,7 +242,7 @@ class Elsewhere(Machine):
 
     def diagnosed(
         self, result: ScriptResult, request: ScriptRequest, skill: SkillRef | None, loaded: Iterable[str]
-    ) -> Diagnosis:
+    ) -> ScriptResult:
         return diagnosed(result, request, skill, None, loaded)
 
 

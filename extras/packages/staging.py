@@ -165,9 +165,10 @@ def _skills_in(tree: Path, wanted: Selection, unwritten: Mapping[str, str]) -> I
     if not folder.is_dir():
         raise not_offered(wanted.address.text, f"there is no folder {wanted.address.path} in it")
     source = DirectorySource(folder, _LABEL, trusted=False, within=folder)
-    seen, _ = Discovery([source], Strictness(), None).scan()
+    discovery = Discovery([source], Strictness(), None)
+    discovery.scan()
     tops: set[str] = set()
-    for skill in sorted(seen, key=attrgetter("entry.path")):
+    for skill in sorted(discovery.readings, key=attrgetter("entry.path")):
         place = Path(skill.entry.path).parent
         if any(str(above) in tops for above in place.parents):
             continue

@@ -65,7 +65,6 @@ def _look(settings: Settings, registry: "Registry") -> dict[str, Any]:
     """Return what the doctor finds, by the names that a machine is told."""
     from skills_agent.graph.machine import sandbox_here, why_no_shell_here
     from skills_agent.skills.library.checkup import check_up
-    from skills_agent.skills.scripts.programs import wanted_programs
 
     path, servers = process_environment().get("PATH"), _server_states(settings)
     catalog, checkup, no_shell = registry.refresh(), check_up(registry), why_no_shell_here(settings)
@@ -76,7 +75,6 @@ def _look(settings: Settings, registry: "Registry") -> dict[str, Any]:
         "untrusted": untrusted_in_place(settings, catalog),
         "signed": {skill.name: who for skill in catalog.skills if (who := signer_of(settings, skill))},
         "sources": [source._asdict() for source in checkup.sources],
-        "programs": [program._asdict() for program in wanted_programs(path, settings.workspace)],
         "missing": _lacking(settings, catalog, unreachable),
         "isolation": sandbox_here().isolation(settings.sandbox, path, settings.workspace)._asdict(),
         "shell": {"offered": not no_shell, "reason": no_shell},
@@ -109,7 +107,6 @@ def _print(found: Mapping[str, Any]) -> None:
             diagnostic_line, (*found["requirements"], *found["diagnostics"])
         ),
         "MCP servers": map(_server_text, found["mcp_servers"]),
-        "Programs that scripts want": map(_program_line, found["programs"]),
         "Skills that need what is not here": (f"{name}: {text}" for name, text in found["missing"].items()),
         f"Scripts {_ISOLATION[isolation['level']]}": [line_of(isolation["reason"])],
         f"The shell (run_command) is {'offered' if shell['offered'] else 'not offered'}": [
@@ -245,11 +242,3 @@ def _server_text(server: Mapping[str, Any]) -> str:
     state = fault or f"reachable, {count(server['tools'], 'tool')}"
     first = line_of(f"{server['name']} ({server['place']}): {state}")
     return "\n    ".join([first, *(line_of(f"not offered: {fault}") for fault in server["faults"])])
-
-
-def _program_line(program: Mapping[str, Any]) -> str:
-    if program["path"]:
-        return line_of(f"{program['name']}: {program['path']}")
-    instead = f", nor is {' or '.join(program['substitutes'])}" if program["substitutes"] else ""
-    purpose, elsewhere = program["purpose"], program["elsewhere"]
-    return line_of(f"{program['name']} is not installed{instead}: {purpose} do not run here. {elsewhere}")

@@ -151,9 +151,9 @@ class Programs:
             live.end()
         loaded = active_skills(runtime.state.get("skills_loaded"))
         ref = skill.ref if skill else None
-        result, learned = self.equipment.machine.diagnosed(explained(result, request), request, ref, loaded)
-        if skill and learned:
-            skill.registry.learn(skill.ref, learned)
+        result = self.equipment.machine.diagnosed(explained(result, request), request, ref, loaded)
+        if skill and result.learned:
+            skill.registry.learn(skill.ref, result.learned)
         artifact = {
             "exit_code": result.exit_code,
             "level": result.level,

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from skills_agent.skills.format.parsed import Frontmatter
 from skills_agent.skills.format.rules import Finding, FrontmatterError
-from skills_agent.skills.text import clean_text, is_clean, normalize_line_ends
+from skills_agent.skills.text import clean_text, normalize_line_ends
 
 MAX_FRONTMATTER_BYTES: Final = 16 * 1024
 """Eight times the largest of 2,532 real files; checked before YAML sees a byte."""
@@ -94,7 +94,7 @@ def parse(frontmatter: bytes, first_line: int = 2) -> Frontmatter:
         written = frontmatter.decode("utf-8")
     except UnicodeDecodeError as error:
         raise _refusal("skill-undecodable", f"Not UTF-8 text: {error.reason}.") from error
-    text, removed = (written, 0) if is_clean(frontmatter) else clean_text(normalize_line_ends(written))
+    text, removed = clean_text(normalize_line_ends(written))
     findings: list[Finding] = []
     if removed:
         message = f"Invisible characters were removed from the frontmatter ({removed})."

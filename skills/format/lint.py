@@ -87,9 +87,11 @@ def lint(
     """
     folder = path.parent if path.name.upper() == SKILL_FILE.upper() and path.is_file() else path
     source = DirectorySource(folder, _LABEL, required=True)
-    seen, reported = Discovery([source], strictness._replace(each_note=True), None).scan()
+    discovery = Discovery([source], strictness._replace(each_note=True), None)
+    discovery.scan()
+    seen = discovery.readings
     # Only a catalog compares them all: two skills of one name, and names that look alike.
-    catalog = Catalog(seen, reported, [_LABEL])
+    catalog = Catalog(seen, discovery.passed_over, [_LABEL])
     findings = [as_strict(finding) for finding in (*catalog.diagnostics, *requirement_findings(catalog))]
     for skill in seen:
         if skill.metadata is not None:

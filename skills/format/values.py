@@ -46,8 +46,6 @@ class FieldValue(msgspec.Struct):
 
     def skill_name(self) -> str | None:
         """Read a name that is safe wherever a name is used."""
-        if isinstance(self.value, str) and _is_safe_name(self.value):  # nearly always
-            return self.value
         if not self._is_text():
             return None
         name = one_line(self._text(self.value))
@@ -192,14 +190,7 @@ class FieldValue(msgspec.Struct):
 
 def safe_name(name: str) -> str:
     """Return a name that is one bounded line and can neither lead out of a folder nor look as if it did."""
-    if _is_safe_name(name):
-        return name
     return _SEPARATORS.sub("-", one_line(name, NAME_LIMIT)).lstrip(".- ").rstrip()
-
-
-def _is_safe_name(name: str) -> bool:
-    """Return True for most names that `safe_name` leaves as they are."""
-    return len(name) <= NAME_LIMIT and name.isascii() and name.replace("-", "x").isalnum() and name[0] != "-"
 
 
 def name_from_folder(folder: str) -> str:

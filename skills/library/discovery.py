@@ -17,14 +17,6 @@ from skills_agent.skills.sources.protocol import Scan, SkillEntry, Source
 logger = logging.getLogger(__name__)
 
 
-class SourceContents(NamedTuple):
-    """Everything that the sources had at one moment, from low to high precedence."""
-
-    readings: tuple[SkillReading, ...]
-    passed_over: Mapping[tuple[str, str], Sequence[Diagnostic]]
-    """What the scans reported of paths that are no SKILL.md in them, by source and path."""
-
-
 class SourceSkill(NamedTuple):
     """A SKILL.md and the source that has it."""
 
@@ -40,19 +32,23 @@ class Discovery:
         self._strictness = strictness
         self._index = index
         self._readings: list[Readings] = [{} for _ in self._sources]
-        self._scans: list[Scan] = []
-        self._contents: SourceContents | None = None
+        self._scans: list[Scan] | None = None
+        self.readings: tuple[SkillReading, ...] = ()
+        """Every SKILL.md that the last scan saw, from low to high precedence."""
+        self.passed_over: Mapping[tuple[str, str], Sequence[Diagnostic]] = {}
+        """What it reported of paths that are no SKILL.md in the sources, by source and path."""
         self._again = False
         """Whether a file has to be read again though it looks the same."""
 
-    def scan(self) -> SourceContents:
-        """Return what is there now: the same object when nothing has changed."""
-        if self._contents is None and self._index is not None:
+    def scan(self) -> bool:
+        """Look at what is there now; return whether that is other than it was, as at the first scan."""
+        is_first = self._scans is None
+        if is_first and self._index is not None:
             self._readings = [self._index.read(source) for source in self._sources]
         folders = [getattr(source, "folders", None) for source in self._sources]
         scans = [source.scan() for source in self._sources]
-        if self._contents is not None and not self._again and scans == self._scans:
-            return self._contents
+        if not self._again and scans == self._scans:
+            return False
         self._again = False
         self._scans = scans
         for place, source in enumerate(self._sources):
@@ -61,10 +57,9 @@ class Discovery:
             is_same = now == before and getattr(source, "folders", None) == folders[place]
             if self._index and not is_same:
                 self._index.write(source, now)
-        contents = self._compose()
-        if contents != self._contents:
-            self._contents = contents
-        return self._contents
+        before_all = (self.readings, self.passed_over)
+        self._compose(scans)
+        return is_first or before_all != (self.readings, self.passed_over)
 
     def find(self, ref: SkillRef) -> SourceSkill | None:
         """Return a skill of the last scan and the source that has it."""
@@ -73,10 +68,10 @@ class Discovery:
                 return SourceSkill(source, readings[ref.path].entry)
         return None
 
-    def _compose(self) -> SourceContents:
+    def _compose(self, scans: Sequence[Scan]) -> None:
         every: list[SkillReading] = []
         reports: dict[tuple[str, str], list[Diagnostic]] = {}
-        for source, scan, readings in zip(self._sources, self._scans, self._readings, strict=True):
+        for source, scan, readings in zip(self._sources, scans, self._readings, strict=True):
             for report in scan.diagnostics:
                 reports.setdefault((source.label, report.path), []).append(report)
             for path, reading in readings.items():
@@ -86,7 +81,7 @@ class Discovery:
                     entry = replace(reading.entry, settled=True)
                     reading = replace(reading, entry=entry, diagnostics=(*about, *reading.diagnostics))  # noqa: PLW2901
                 every.append(reading)
-        return SourceContents(tuple(every), reports)
+        self.readings, self.passed_over = tuple(every), reports
 
     def _read_changed(self, source: Source, scan: Scan, before: Readings) -> Readings:
         """Read the files that have changed, those last that win over others of their name.

@@ -17,7 +17,7 @@ from skills_agent.skills.confined import is_beneath, read_beneath
 from skills_agent.skills.errors import SkillError, SkillUnreadableError
 from skills_agent.skills.format.reading import SkillPath, read_skill
 from skills_agent.skills.library.catalog import Catalog
-from skills_agent.skills.library.discovery import Discovery, SourceContents, SourceSkill, cause_of, read_file
+from skills_agent.skills.library.discovery import Discovery, SourceSkill, cause_of, read_file
 from skills_agent.skills.library.index import Strictness, open_index
 from skills_agent.skills.skill import Need, Skill, SkillMetadata, SkillRef
 from skills_agent.skills.sources.plugin import Plugin, without_plugin
@@ -67,7 +67,6 @@ class Registry:
         self._tables_file = skill_index.tables_file(self.sources) if skill_index else None
         self._vectors = vectors
         self._lock = Lock()
-        self._contents: SourceContents | None = None
         self._latest = Catalog(())
         self._recent: dict[str, Catalog] = {}
 
@@ -96,12 +95,11 @@ class Registry:
     def refresh(self) -> Catalog:
         """Return the catalog of what is there now: the same object when nothing has changed."""
         with self._lock:
-            contents = self._discovery.scan()
-            if contents is self._contents:
+            seen = self._discovery
+            if not seen.scan():
                 return self._latest
             labels = [source.label for source in self.sources]
-            catalog = Catalog(contents.readings, contents.passed_over, labels, self._index_of)
-            self._contents, self._latest = contents, catalog
+            self._latest = catalog = Catalog(seen.readings, seen.passed_over, labels, self._index_of)
             self._recent.pop(catalog.digest, None)
             self._recent[catalog.digest] = catalog
             if len(self._recent) > _CATALOGS_KEPT:

@@ -42,19 +42,24 @@ def read_bytes(registry: Registry, ref: SkillRef, path: str, limit: int = MAX_RE
     folder, relative = registry.file_of(ref, path)
     try:
         raw = read_beneath(folder, relative, limit + 1)
-    except OutsideRootError as error:
-        told = "Use a path relative to it."
-        raise SkillError(f"{path!r} is not inside the folder of skill {ref.name}. {told}") from error
-    except (FileNotFoundError, NotADirectoryError, ConfinedError) as error:
-        names = [resource.path for resource in resources(registry, ref).resources]
-        known = list_names(names)
-        raise SkillError(f"Skill {ref.name} has no file {path!r}. Its files: {known}.") from error
     except OSError as error:
-        raise SkillError(f"Cannot read {path} of skill {ref.name}: {cause_of(error)}.") from error
+        raise not_read(registry, ref, path, error) from error
     if len(raw) > limit:
         size = (folder / relative).stat().st_size
         raise SkillError(f"{path} of skill {ref.name} is {size:,} bytes, over the limit of {limit:,}.")
     return raw
+
+
+def not_read(registry: Registry, ref: SkillRef, path: str, error: OSError, kind: str = "file") -> SkillError:
+    """Return why a file, or a `script`, of a skill cannot be opened. Raises as `resources` does."""
+    if isinstance(error, OutsideRootError):
+        told = "Use a path relative to it."
+        return SkillError(f"{path!r} is not inside the folder of skill {ref.name}. {told}")
+    if isinstance(error, FileNotFoundError | NotADirectoryError | ConfinedError):
+        listed = resources(registry, ref).resources
+        known = list_names([each.path for each in listed if kind in {"file", each.type}])
+        return SkillError(f"Skill {ref.name} has no {kind} {path!r}. Its {kind}s: {known}.")
+    return SkillError(f"Cannot read {path} of skill {ref.name}: {cause_of(error)}.")
 
 
 def resources(registry: Registry, ref: SkillRef) -> ResourceListing:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.format.requirements import is_specifier, meets
 from skills_agent.skills.scripts.programs import find_program
 
 HEAD_BYTES = 64 * 1024
@@ -164,17 +165,8 @@ def other_pythons(path: str | None = None, workspace: Path | None = None) -> tup
 
 
 def is_met(specifiers: Collection[str], version: str) -> bool:
-    """Return whether a version meets all specifiers."""
-    # Here: without it, the runners need nothing that Python does not bring.
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - for few scripts
-
-    def meets(specifier: str) -> bool:
-        try:
-            return SpecifierSet(specifier).contains(version, prereleases=True)
-        except InvalidSpecifier:
-            return True
-
-    return all(map(meets, specifiers))
+    """Return whether a version meets all of these that are specifiers."""
+    return all(meets(version, text) for text in specifiers if is_specifier(text))
 
 
 def _python_of(script: Path, chosen: str, path: str | None, workspace: Path | None) -> str:

@@ -135,36 +135,3 @@ def _behind(entry: str) -> list[str]:
 
     found = (*glob("versions/*/bin", root_dir=root), *glob("installs/*/*/bin", root_dir=root))
     return list(map(str, sorted((root / each for each in found), key=rank, reverse=True))) or [entry]
-
-
-class WantedProgram(NamedTuple):
-    """A program that skills may need."""
-
-    name: str
-    path: str | None
-    """Where it is; None when neither it nor a substitute is installed."""
-    purpose: str
-    """What does not run without it, in plain words."""
-    substitutes: tuple[str, ...] = ()
-    """Programs that would do as well."""
-    elsewhere: str = ""
-    """A sentence about where it is, if it is only where it is not taken from."""
-
-
-PURPOSES: Final = {
-    ("bash", "sh"): "scripts in .sh, .bash",
-    ("node", "bun"): "scripts in .js, .mjs, .cjs",
-    ("git",): "skills that read a repository",
-}
-"""By a program and those that would do as well: what it is for."""
-
-
-def wanted_programs(path: str | None = None, workspace: Path | None = None) -> tuple[WantedProgram, ...]:
-    """Look for every program that skills may need; arguments as in `find_program`."""
-    programs = [WantedProgram("python", sys.executable, "scripts in .py")]
-    for (name, *substitutes), purpose in PURPOSES.items():
-        found = [find_program(program, path, workspace) for program in (name, *substitutes)]
-        place = next((each.path for each in found if each.path), None)
-        elsewhere = next((each.elsewhere for each in found if each.elsewhere), "")
-        programs.append(WantedProgram(name, place, purpose, tuple(substitutes), "" if place else elsewhere))
-    return tuple(programs)

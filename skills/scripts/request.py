@@ -10,10 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skills_agent.skills.confined import ConfinedError, OutsideRootError, open_beneath
-from skills_agent.skills.errors import ScriptError, SkillError, list_names
+from skills_agent.skills.confined import open_beneath
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.library.resources import resources
+from skills_agent.skills.library.resources import not_read, resources
 from skills_agent.skills.scripts.runner import ScriptRequest
 from skills_agent.skills.scripts.spelling import ScriptCall, read_spelling
 from skills_agent.skills.skill import SkillRef
@@ -40,15 +39,8 @@ def script_request(
     root, relative = snapshot.locate(path, registry.place(ref))
     try:
         os.close(open_beneath(root, relative))
-    except OutsideRootError as error:
-        told = "Use a path relative to it."
-        raise SkillError(f"{path!r} is not inside the folder of skill {ref.name}. {told}") from error
-    except (FileNotFoundError, NotADirectoryError, ConfinedError) as error:
-        listing = resources(registry, ref)
-        known = list_names([resource.path for resource in listing.resources if resource.type == "script"])
-        raise ScriptError(f"Skill {ref.name} has no script {path!r}. Its scripts: {known}.") from error
     except OSError as error:
-        raise ScriptError(f"Cannot read {path} of skill {ref.name}: {error.strerror}.") from error
+        raise not_read(registry, ref, path, error, "script") from error
     script = (root / relative).resolve()
     request = ScriptRequest(skill=ref.name, script=script, args=tuple(args), stdin=None, workdir=workdir)
     return of_skill(request, registry, ref, snapshot)

@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple, Protocol, Self, get_args
 
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.network.hosts import HostPattern
+from skills_agent.skills.skill import Need
 from skills_agent.skills.text import readable
 
 Stop = Literal[
@@ -166,6 +167,8 @@ class ScriptResult:
     """What became of protected files that it made, in sentences for the person and the model."""
     note: str = ""
     """Advice for the reader of the result."""
+    learned: tuple[Need, ...] = ()
+    """Packages that its skill turned out to need."""
 
 
 @contextmanager

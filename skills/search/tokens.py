@@ -57,11 +57,6 @@ class Query(NamedTuple):
     neighbours: tuple[tuple[str, str], ...]
     """Distinct pairs of two of the words that follow one another."""
 
-    @property
-    def terms(self) -> tuple[tuple[str, ...], ...]:
-        """Each word, then each pair."""
-        return (*((word,) for word in self.words), *self.neighbours)
-
 
 def read_query(text: str) -> Query:
     """Return what is searched for: all words where each of them is a function word."""

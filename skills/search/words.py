@@ -45,9 +45,9 @@ _Answer = TypeVar("_Answer")
 
 
 class Term(NamedTuple):
-    """A word of a request, or two neighbouring ones, and where a text has it."""
+    """A word of a request, and where a text has it."""
 
-    words: tuple[str, ...]
+    word: str
     rarity: float
     """How much it counts, 0 or more: more if few texts have it."""
     fields: tuple[Field, ...]
@@ -113,12 +113,12 @@ class SearchIndex:
         """Return whether a match is good enough to be taken, where a request may be for no skill at all."""
         if match.fit >= ENOUGH or self.named(request).get(match.position) == "written":
             return True
-        words = [term for term in self.terms(request, match.position) if len(term.words) == 1]
+        words = self.terms(request, match.position)
         said = sum(word.rarity for word in words if not {"name", "description"}.isdisjoint(word.fields))
         return 0 < _ENOUGH_OF_REQUEST * sum(word.rarity for word in words) <= said
 
     def terms(self, request: str, position: int) -> list[Term]:
-        """Return where a text has the words, and the neighbouring words, of a request."""
+        """Return where a text has the words of a request."""
         query = read_query(request)
         return self._tables.run(partial(self._run, partial(self._terms, query, position)))
 
@@ -183,13 +183,13 @@ class SearchIndex:
     def _terms(self, query: Query, position: int, connection: "Connection", totals: _Totals) -> list[Term]:
         of_position = {at: row for row, at in self._rows_of(connection).items()}
         terms = []
-        for words in query.terms:
-            found = _rows_with(connection, _expression(words))
-            if len(words) == 1 and not any(found.values()) and len(words[0]) >= _LEAST_BEGINNING:
-                found = _rows_with(connection, _beginning(words[0]))
+        for word in query.words:
+            found = _rows_with(connection, _expression((word,)))
+            if not any(found.values()) and len(word) >= _LEAST_BEGINNING:
+                found = _rows_with(connection, _beginning(word))
             rarity = _weight(totals.rows, len(set().union(*found.values())))
             fields = tuple(field for field in found if of_position[position] in found[field])
-            terms.append(Term(words, rarity, fields))
+            terms.append(Term(word, rarity, fields))
         return terms
 
 

@@ -23,5 +23,4 @@ def best(index: SearchIndex, request: str) -> Match | None:
 def words_of(index: SearchIndex, request: str, match: Match) -> str:
     """Return the rarest words of a request that a match is for."""
     terms = sorted(index.terms(request, match.position), key=lambda term: -term.rarity)
-    words = [" ".join(term.words) for term in terms if term.fields and len(term.words) == 1]
-    return ", ".join(words[:_WORDS])
+    return ", ".join([term.word for term in terms if term.fields][:_WORDS])

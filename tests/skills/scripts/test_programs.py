@@ -18,7 +18,6 @@ from skills_agent.skills.scripts.programs import (
     global_modules,
     shadowed,
     shim_targets,
-    wanted_programs,
     without_shims,
 )
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptRunner
@@ -49,16 +48,6 @@ def install(folder: Path, name: str, body: str = "") -> str:
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
     return str(path)
-
-
-def test_programs_that_are_missing_say_what_they_are_for(tmp_path: Path) -> None:
-    programs = {program.name: program for program in wanted_programs(str(tmp_path))}
-
-    assert list(programs) == ["python", "bash", "node", "git"]
-    assert programs["python"].path == sys.executable
-    assert {name for name, program in programs.items() if program.path is None} == {"bash", "node", "git"}
-    assert ".js" in programs["node"].purpose
-    assert ".sh" in programs["bash"].purpose
 
 
 # --- attacks: a program that somebody else put there ---
