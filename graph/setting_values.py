@@ -22,7 +22,7 @@ from typing import (
 
 import msgspec
 
-from skills_agent.graph.hooks import hook
+from skills_agent.graph.hooks import extras, hook
 from skills_agent.skills.errors import SkillsAgentError
 
 PREFIX: Final = "SKILLS_AGENT_"
@@ -33,6 +33,8 @@ Offer = Literal["auto", "on", "off"]
 
 _OTHER_NAMES_OF_FOLDERS: Final = re.compile(r"skills?_?(roots?|paths?|folders?|director(y|ies)|dirs?)")
 """What other clients call `skills_dirs`."""
+_PARTS: Final = frozenset({"mcp", "packages", "sandbox", "server"})
+"""The parts of extras/ that bring settings: said of one whose part is not installed."""
 MAY_HOLD_SECRETS: Final = frozenset({"mcp_servers", "server_database"})
 """What no error repeats, and `doctor` does not show."""
 
@@ -158,6 +160,12 @@ def _kind(name: str, origin: str, kinds: Mapping[str, Any]) -> Any:
         return kinds[name]
     if name in kinds_of_extras():
         return kinds_of_extras()[name]
+    part = name.partition("_")[0]
+    if part in _PARTS - {extra.name for extra in extras()}:
+        raise SettingsError(
+            f"Setting {name} (from {origin}) comes with the part {part}, which this installation lacks: "
+            "install skills-agent again, with it."
+        )
     # Only a wrong name needs it.
     from difflib import get_close_matches  # noqa: PLC0415
 

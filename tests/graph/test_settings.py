@@ -245,3 +245,14 @@ def test_every_setting_is_in_the_docs_and_nothing_else() -> None:
     page = (Path(__file__).resolve().parent.parent.parent / "docs" / "settings.md").read_text()
     documented = set(re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE))
     assert documented == {*setting_kinds(), *kinds_of_extras()}
+
+
+@pytest.mark.parametrize("name", ["server_tokens", "mcp_servers"])
+def test_a_setting_of_a_part_that_is_not_installed_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("skills_agent.graph.setting_values.extras", tuple)
+    monkeypatch.setattr("skills_agent.graph.setting_values.kinds_of_extras", dict)
+    users_config(tmp_path, f"{name} = 'x'")
+    with pytest.raises(SettingsError, match=f"{name} .*comes with the part {name.partition('_')[0]}, which"):
+        Settings.load()
