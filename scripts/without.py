@@ -1,7 +1,8 @@
 """Take parts of extras/ away, each from a copy, and see that the rest works: `without.py evals mcp`.
 
 It is the tree as git knows it, without the folder of the part and without the lines that name it. It is
-installed as a wheel, in an environment that has every package of this one but our own.
+installed as a wheel, in an environment that has every package of this one but our own and those that only
+lines of the part name in pyproject.toml.
 """
 
 import json
@@ -13,6 +14,7 @@ import sysconfig
 import tempfile
 import venv
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import distribution
 from pathlib import Path
 from shutil import copy2, rmtree
 
@@ -59,14 +61,21 @@ def without(line: str, part: str) -> str:
     return line
 
 
+def packages_named(tree: Path) -> set[str]:
+    """Return the distributions that pyproject.toml of a tree names, with a version."""
+    return set(re.findall(r'"([\w-]+)(?:\[\w+\])?>=', (tree / FILES[0]).read_text()))
+
+
 def make_environment(folder: Path, copy: Path) -> Path:
-    """Make an environment with every package of this one but ours, and ours from the copy; return its bin."""
+    """Make an environment with the packages of this one, and ours from the copy; return its bin."""
+    gone = packages_named(ROOT) - packages_named(copy)
+    left_out = {file.parts[0] for name in gone for file in distribution(name).files or ()}
     venv.create(folder, with_pip=False)
     bins = folder / "bin"
     own = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
     for each in Path(sysconfig.get_path("purelib")).iterdir():
         ours = each.name.startswith(("skills_agent", "__editable__")) or each.suffix == ".pth"
-        if not ours and not (own / each.name).exists():
+        if not ours and each.name not in left_out and not (own / each.name).exists():
             (own / each.name).symlink_to(each)
     install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", str(copy)]
     subprocess.run([bins / "python", *install], check=True, cwd=folder)
