@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from skills_agent.graph.hooks import extras
 from skills_agent.graph.machine import sandbox_here
 from skills_agent.skills.scripts.choice import OwnRunner, Wish
 
@@ -27,10 +28,13 @@ SANDBOX = sandbox_here().isolation("require", os.environ["PATH"])
 needs_bwrap = pytest.mark.skipif(SANDBOX.level is None, reason=SANDBOX.reason)
 
 
+PARTS = frozenset(extra.name for extra in extras())
+"""The parts of extras/ that are installed."""
+
+
 def needs_part(name: str) -> pytest.MarkDecorator:
-    """Mark a test of the core that uses a part of extras/: it is skipped where that was taken away."""
-    is_absent = find_spec(f"skills_agent.{name}") is None
-    return pytest.mark.skipif(is_absent, reason=f"the part {name} is not installed")
+    """Mark a test that uses a part of extras/ and is not in it: it is skipped where that was taken away."""
+    return pytest.mark.skipif(name not in PARTS, reason=f"the part {name} is not installed")
 
 
 needs_shell = needs_part("shell")

@@ -26,7 +26,9 @@ def test_every_guarantee_names_tests_that_exist() -> None:
         named = re.findall(r"`([\w/]+\.py)::(\w+)`", row)
         assert named, row
         for file, test in named:
-            assert re.search(rf"^(async )?def {test}\(", (DOCS.parent / file).read_text(), re.MULTILINE), test
+            if _is_taken_away(ROOT / file):
+                continue
+            assert re.search(rf"^(async )?def {test}\(", (ROOT / file).read_text(), re.MULTILINE), test
 
 
 def test_every_link_leads_somewhere() -> None:

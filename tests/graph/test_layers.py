@@ -25,6 +25,7 @@ from skills_agent.graph.settings import (
 )
 from skills_agent.graph.user_folders import trust_file_of
 from tests.agents import trust_file_of_workspace, write_skill
+from tests.machine import needs_part
 
 FILE = ".agent/config.json"
 
@@ -118,7 +119,9 @@ def test_no_setting_of_an_untrusted_workspace_gives_it_more(
     assert f"skills-agent trust --workspace {workspace}" in line
 
 
-@pytest.mark.parametrize("name", sorted(LOOSER.keys() - NOT_LOOSER))
+@pytest.mark.parametrize(
+    "name", sorted((LOOSER.keys() & {*setting_kinds(), *kinds_of_extras()}) - NOT_LOOSER)
+)
 def test_what_is_ignored_is_named(workspace: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
     write(workspace, {name: LOOSER[name]})
     own = plain(Settings.load_own(workspace))
@@ -386,6 +389,7 @@ def test_a_trusted_file_does_not_answer_for_what_stronger_layers_say(
     assert caplog.messages == []
 
 
+@needs_part("server")
 def test_shown_settings_hold_no_secret(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKILLS_AGENT_SERVER_DATABASE", "host=db password=hunter2hunter2")
     parameters = {"api_key": "sk-hunter2hunter2", "temperature": 0}

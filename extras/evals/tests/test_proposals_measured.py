@@ -10,12 +10,16 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from extras.packages.tests.test_proposals import ON, SKILL, proposal, question, result
 from skills_agent.evals.proposals import MAX_CASES
 from tests.agents import call, calls
 from tests.kit import MakeAgent
 from tests.machine import needs_bwrap
 
+of_proposals = pytest.importorskip(
+    "extras.packages.tests.test_proposals", reason="the part packages is not installed"
+)
+ON, SKILL = of_proposals.ON, of_proposals.SKILL
+proposal, question, result = of_proposals.proposal, of_proposals.question, of_proposals.result
 WRITES = "open('total.txt', 'w').write('3.5')\n"
 CASE: dict[str, Any] = {
     "id": "total",
@@ -43,7 +47,7 @@ def files(*cases: dict[str, Any], script: str = WRITES) -> dict[str, str]:
 def asked(make_agent: MakeAgent, proposed: dict[str, str], **settings: Any) -> str:
     agent = make_agent([proposal(files=proposed), "Done."], **ON, **settings)
     agent.say("Learn it.")
-    return question(agent)
+    return str(question(agent))
 
 
 @pytest.mark.slow

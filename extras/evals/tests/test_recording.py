@@ -17,6 +17,7 @@ from skills_agent.evals.cases.result import EvalResult
 from skills_agent.evals.recording import Recordings, names_here, plain_request, recording_of
 from skills_agent.evals.running import Setup, run_case
 from skills_agent.graph.threads.database import open_database
+from tests.machine import needs_bwrap
 from tests.openai_server import KEY, Call, Completion, OpenAIServer
 
 MODEL = "openai:loopback"
@@ -65,6 +66,7 @@ def test_a_changed_prompt_is_a_miss(
     assert "--record" in result.error
 
 
+@needs_bwrap
 def test_a_recording_changes_no_prompt_and_is_made_anew(
     setup: Setup, one: EvalCase, server: OpenAIServer
 ) -> None:

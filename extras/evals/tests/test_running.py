@@ -31,7 +31,7 @@ from skills_agent.graph.kept_folders import homes_of
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.threads.threads import Threads
 from tests.agents import call, calls, write_skill
-from tests.machine import needs_bwrap
+from tests.machine import needs_bwrap, needs_part
 
 
 def run(setup: Setup, one: EvalCase, arm: Any = "with") -> EvalResult:
@@ -105,7 +105,7 @@ def test_a_file_that_is_written_is_looked_at_and_then_gone(setup: Setup) -> None
         replies=(calls(call("write_file", path="out/x.md", content="hello")), "Done."),
         expect=Expected(files={"out/*.md": ExpectedText(contains=("hello",))}),
     )
-    result = run(setup, one)
+    result = run(replace(setup, yes=frozenset({"write"})), one)
     assert result.outcome == "passed"
     assert list(result.trajectory.files) == ["out/x.md"]
 
@@ -113,10 +113,11 @@ def test_a_file_that_is_written_is_looked_at_and_then_gone(setup: Setup) -> None
 @pytest.mark.parametrize(
     ("replies", "outcome", "says"),
     [
-        (
+        pytest.param(
             ({"tool_calls": [{"name": "fetch_url", "args": {"url": "https://example.com"}}]},),
             "refused",
             "--yes network",
+            marks=needs_part("web"),
         ),
         (({"tool_calls": [{"name": "load_skill", "args": {"name": "adder"}}]},), "error", "script"),
     ],
@@ -131,11 +132,11 @@ def test_what_goes_wrong_is_an_outcome_that_says_why(
 
 @needs_bwrap
 @pytest.mark.parametrize("asked", [{"run", "network"}, {"run"}])
-def test_a_command_with_a_host_needs_the_network(setup: Setup, asked: set[str]) -> None:
+def test_a_script_with_a_host_needs_the_network(setup: Setup, asked: set[str]) -> None:
     """Also where the operator asks nobody about the network."""
-    settings = replace(setup.settings, enable_run_command="on", require_approval_for=frozenset(asked))
-    fetch = calls(call("run_command", command="curl https://example.com", network=["example.com"]))
-    result = run(replace(setup, settings=settings), case(replies=(fetch, "Done.")))
+    settings = replace(setup.settings, require_approval_for=frozenset(asked))
+    fetch = calls(call("run_script", skill="adder", path="scripts/add.py", network=["example.com"]))
+    result = run(replace(setup, settings=settings), case(load=("adder",), replies=(fetch, "Done.")))
     assert (result.outcome, result.error.rpartition(" --yes ")[2]) == ("refused", "run,network")
 
 
@@ -159,7 +160,8 @@ def test_no_check_outside_of_the_folder_of_the_case_is_run(setup: Setup, tmp_pat
     (script := tmp_path / "other.py").write_text("")
     (tmp_path / "cases").mkdir()
     one = case(file=str(tmp_path / "cases" / "c.yaml"), replies=("x",))
-    result = run(setup, structs.replace(one, expect=Expected(scripts=((str(script),),))))
+    checked = structs.replace(one, expect=Expected(scripts=((str(script),),)))
+    result = run(replace(setup, yes=frozenset({"run"})), checked)
     assert result.outcome == "failed"
     assert "not in the folder" in result.checks[0].evidence
 

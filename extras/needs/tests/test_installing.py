@@ -13,6 +13,7 @@ from skills_agent.needs.kept_environments import kept_environments
 from skills_agent.needs.machine import ThisMachine
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
+from tests.machine import needs_shell
 
 OUTER = "import outer, inner\nprint('outer', outer.VERSION, 'inner', inner.VERSION)\n"
 RUN = call("run_script", skill="packed", path="scripts/run.py")
@@ -78,6 +79,7 @@ def test_the_question_shows_the_list_and_a_yes_installs_it(
     assert "outer 1.0 inner 2.5" in result(agent)
 
 
+@needs_shell
 @pytest.mark.slow
 def test_a_failed_run_becomes_the_question_that_brings_what_it_lacked(
     skills_dir: Path, index: Path, make_agent: MakeAgent

@@ -13,7 +13,7 @@ from skills_agent.needs.gather import gather
 from skills_agent.needs.machine import ThisMachine
 from tests.agents import call, calls, write_skill
 from tests.kit import MakeAgent
-from tests.machine import SANDBOX, SANDBOXES, needs_installer
+from tests.machine import SANDBOX, SANDBOXES, needs_installer, needs_shell
 
 PROGRAM = "program-that-nobody-has"
 DESCRIPTION = f'Draw.\nmetadata: {{"openclaw": {{"requires": {{"bins": ["{PROGRAM}"]}}}}}}'
@@ -99,6 +99,7 @@ def test_a_script_that_may_work_is_asked_about(skills_dir: Path, make_agent: Mak
     assert agent.state.interrupts
 
 
+@needs_shell
 @pytest.mark.slow
 def test_a_command_line_of_a_skill_finds_its_packages(
     skills_dir: Path, make_agent: MakeAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -134,6 +135,7 @@ def test_a_command_line_of_a_skill_finds_its_packages(
     assert advice in agent.tool_messages("run_command")[-1].text
 
 
+@needs_shell
 @pytest.mark.parametrize(
     ("command", "is_said"),
     [
@@ -157,11 +159,12 @@ def test_a_command_that_lacks_a_program_is_told_what_brings_it(
     assert (said in agent.tool_messages("run_command")[-1].text) is is_said
 
 
+@needs_shell
 def test_a_module_of_the_skill_is_not_advised_as_a_package(skills_dir: Path, make_agent: MakeAgent) -> None:
     write_skill(skills_dir, "late", "Late.", scripts__run_py="", lib__sanitize_core_py="")
     load = call("load_skill", name="late")
     run = call("run_command", skill="late", command="python3 -c 'import sanitize_core'")
-    agent = make_agent([calls(load), calls(run), "Done."])
+    agent = make_agent([calls(load), calls(run), "Done."], enable_run_command="on")
     agent.say("Run it.")
     agent.answer({"type": "approve"})
     result = agent.tool_messages("run_command")[-1].text

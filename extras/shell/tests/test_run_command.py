@@ -9,7 +9,7 @@ from langchain_core.messages import ToolMessage
 from skills_agent.graph.tools.equipment import WORK_FOLDER
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
-from tests.machine import needs_bwrap
+from tests.machine import needs_bwrap, needs_part
 
 FREE: dict[str, Any] = {"require_approval_for": [], "enable_run_command": "on"}
 
@@ -201,6 +201,7 @@ def test_it_is_offered_where_a_sandbox_works_or_the_operator_says_so(
     assert says in agent.tool_messages("run_command")[0].text
 
 
+@needs_part("sandbox")
 def test_without_bubblewrap_it_is_not_offered_and_a_skill_that_wants_it_says_so(
     make_agent: MakeAgent, skills_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

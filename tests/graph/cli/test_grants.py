@@ -9,6 +9,7 @@ from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 from tests.machine import needs_bwrap
 
 ANSWER = "544 mm."
+HOST = "api.example.invalid"
 WRITE = call("write_file", path="a.txt", content="x")
 
 
@@ -117,11 +118,11 @@ def test_each_open_call_gets_its_own_decision(cli: CommandLine) -> None:
 
 @needs_bwrap
 def test_what_the_network_was_opened_to_is_shown_and_revoked(cli: CommandLine) -> None:
-    asks = calls(call("run_command", command="touch a", network=["api.example.invalid"]))
-    wait(cli, asks, asks, "done", asks, "end")
+    asks = calls({**RUN["tool_calls"][0], "args": {**RUN["tool_calls"][0]["args"], "network": [HOST]}})
+    wait(cli, LOAD, asks, asks, "done", asks, "end")
     assert cli.run("resume", "rain", "--approve", "--always", "thread").code == 0
-    assert "network: api.example.invalid" in cli.run("threads", "show", "rain").out
+    assert f"network: {HOST}" in cli.run("threads", "show", "rain").out
     for each in cli.run("threads", "show", "rain", "--json").value["grants"]:
         assert cli.run("threads", "revoke", "rain", each["id"]).code == 0
     asked = cli.run("ask", "Again?", "--thread", "rain")
-    assert (asked.code, "api.example.invalid" in asked.out) == (3, True)
+    assert (asked.code, HOST in asked.out) == (3, True)
