@@ -37,7 +37,7 @@ from skills_agent.nodes.gate import gate
 from skills_agent.nodes.load import load
 from skills_agent.nodes.select import select
 from skills_agent.nodes.summarize import summarize
-from skills_agent.nodes.two_paths import two_paths
+from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.nodes.wrapped_models import ModelRunnable
 from skills_agent.skills.policy.verdict import Approver
 from skills_agent.skills.scripts.runner import ScriptRunner
@@ -142,7 +142,7 @@ def wire(services: Services, response_format: ResponseFormat | None = None) -> A
         made = record(name, _bound_late(bind), services.audit)
         # The input schema is named, because LangGraph would take the fields of a worker's input for channels.
         graph.add_node(
-            name, two_paths(name, made, running) if waits else made, input_schema=graph.state_schema
+            name, TwoPaths(name, made, running) if waits else made, input_schema=graph.state_schema
         )
 
     graph.add_edge(START, "discover")

@@ -70,11 +70,10 @@ class AskedAttempt(NamedTuple):
     @classmethod
     def of(cls, question: object) -> Self | None:
         """Return what a question is about; None for one that is not about an unknown outcome alone."""
-        requests = question.get("action_requests") if isinstance(question, Mapping) else None
-        if not isinstance(requests, list) or len(requests) != 1 or not isinstance(requests[0], Mapping):
-            return None
-        match requests[0].get(UNKNOWN):
-            case {"call_id": str(call_id), "attempt": int(attempt)}:
+        match question:
+            case {
+                "action_requests": [{"outcome_unknown": {"call_id": str(call_id), "attempt": int(attempt)}}]
+            }:
                 return cls(call_id, attempt)
         return None
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from langchain_core.messages import AIMessage, InvalidToolCall, ToolCall
@@ -12,7 +12,7 @@ from skills_agent.nodes.reply import strict_arguments
 from skills_agent.nodes.step import Step
 from skills_agent.skills.errors import UnknownSkillError
 from skills_agent.skills.library.catalog import Catalog
-from skills_agent.skills.policy.patterns import Call, Grammar
+from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.reasons import Facts
 from skills_agent.skills.policy.tool_spec import SHELL_TOOLS
 from skills_agent.skills.text import one_line
@@ -28,9 +28,21 @@ def why_no_tool(step: Step, name: str) -> str:
     if why := policy.means.why_no_shell() if name in SHELL_TOOLS else policy.means.unreached(name):
         return f"There is no tool {name!r}: {why.rstrip('.')}. Tools: {', '.join(tools)}."
     skills, resources = _loadable(step), step.state.get("skill_resources") or {}
-    loaded = {each: resources.get(each) for each in step.loaded}
-    way = _instead_of(name, skills, loaded, [*tools, LOAD_SKILL] if skills else tools, policy.grammar)
-    return way or f"There is no tool {name!r}. Tools: {', '.join(tools)}."
+    loaded, spelled = {each: resources.get(each) for each in step.loaded}, _spelled(name)
+    if skill := next((each for each in (*loaded, *skills) if each in {name, spelled}), None):
+        if skill in loaded:
+            return f"{skill} is a skill, not a tool, and it is loaded. Do what its instructions say."
+        call = f"Call the tool {LOAD_SKILL} with name {skill}."
+        return f"{skill} is a skill, not a tool. Nothing was done yet. {call}"
+    if way := next(_files(name, loaded), None):
+        return way
+    from difflib import get_close_matches  # noqa: PLC0415 - only a wrong name needs it
+
+    offered = [*tools, LOAD_SKILL] if skills else tools
+    alike = policy.grammar.named(name.lower()).tools & {*offered}
+    near = sorted(alike) or get_close_matches(name, offered, n=1)
+    rest = f": call {' or '.join(near)}." if near else f". Tools: {', '.join(tools)}."
+    return f"There is no tool {name!r}{rest}"
 
 
 def why_unread(step: Step, call: InvalidToolCall) -> str:
@@ -91,32 +103,6 @@ def _loadable(step: Step) -> list[str]:
         return []
     catalog = _catalog(step)
     return [each.name for each in catalog.loadable(policy.skills_left_out(catalog, context))]
-
-
-def _instead_of(
-    name: str,
-    skills: Collection[str],
-    loaded: Mapping[str, SkillResources | None],
-    tools: Collection[str],
-    grammar: Grammar,
-) -> str:
-    """Say what to call in place of a tool that is not there; empty where nothing is near it.
-
-    `skills` may be loaded, `loaded` are with their files, and `tools` are offered.
-    """
-    spelled = _spelled(name)
-    if skill := next((each for each in (*loaded, *skills) if each in {name, spelled}), None):
-        if skill in loaded:
-            return f"{skill} is a skill, not a tool, and it is loaded. Do what its instructions say."
-        call = f"Call the tool {LOAD_SKILL} with name {skill}."
-        return f"{skill} is a skill, not a tool. Nothing was done yet. {call}"
-    if way := next(_files(name, loaded), None):
-        return way
-    from difflib import get_close_matches  # noqa: PLC0415 - only a wrong name needs it
-
-    alike = grammar.named(name.lower()).tools & {*tools}
-    near = sorted(alike) or get_close_matches(name, tools, n=1)
-    return f"There is no tool {name!r}: call {' or '.join(near)}." if near else ""
 
 
 def as_loads(reply: AIMessage, is_tool: Callable[[str], bool], is_skill: Callable[[str], bool]) -> AIMessage:

@@ -125,10 +125,8 @@ class ReplyWatch(BaseCallbackHandler):
 
     @override
     def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
-        generations = [each for group in response.generations for each in group]
-        for message in (
-            generation.message for generation in generations if isinstance(generation, ChatGeneration)
-        ):
+        for generation in (each for group in response.generations for each in group):
+            message = generation.message if isinstance(generation, ChatGeneration) else None
             if isinstance(message, AIMessage) and message.usage_metadata:
                 self.usage = add_usage(self.usage, message.usage_metadata)
 

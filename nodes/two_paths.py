@@ -1,7 +1,7 @@
 """Nodes that wait, as generators: one function for `invoke` and `ainvoke`, which differ in who waits."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,29 +13,6 @@ from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.timeouts import Beat, beating, beating_in_loop
 from skills_agent.state.context import Context
-
-
-class TwoPaths(Runnable[Any, Any]):
-    """A node with a path for `invoke` and another one for `ainvoke`.
-
-    LangGraph makes a RunnableLambda of a pair of functions, which is traced as a run of its own: that costs
-    a tenth of a millisecond and tells nothing. The paths find their runtime with `get_runtime`.
-    """
-
-    def __init__(
-        self, name: str, path: Callable[[Any], Any], async_path: Callable[[Any], Coroutine[Any, Any, Any]]
-    ) -> None:
-        self.name = name
-        self.path = path
-        self.async_path = async_path
-
-    @override
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return self.path(input)
-
-    @override
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        return await self.async_path(input)
 
 
 class Waiting(NamedTuple):
@@ -63,27 +40,31 @@ RecordedSteps = Callable[[Any, Runtime[Context], Callable[[], bool]], Steps[Any]
 left, so that nothing is kept of what they return."""
 
 
-def two_paths(name: str, node: RecordedSteps, running: Invocations) -> TwoPaths:
-    """Return a node of a generator function, with two paths that differ in the lines that wait.
+class TwoPaths(Runnable[Any, Any]):
+    """A node of a generator function, with two paths that differ in the lines that wait.
 
     Hundreds of sessions under `ainvoke` must not hold a thread each while they wait; the steps themselves
-    work with files, and are taken in one.
+    work with files, and are taken in one. LangGraph makes a RunnableLambda of a pair of functions, which is
+    traced as a run of its own: that costs a tenth of a millisecond and tells nothing.
     """
 
-    def sync_path(state: Any) -> Any:
-        return _advance(node(state, get_runtime(Context), lambda: False), None, lambda _: True)
+    def __init__(self, name: str, node: RecordedSteps, running: Invocations) -> None:
+        self.name, self._node, self._running = name, node, running
 
-    async def async_path(state: Any) -> Any:
-        cancellation = running.cancellation()
-        steps = node(state, get_runtime(Context), lambda: cancellation.is_requested)
+    @override
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        return _advance(self._node(input, get_runtime(Context), lambda: False), None, lambda _: True)
+
+    @override
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        cancellation = self._running.cancellation()
+        steps = self._node(input, get_runtime(Context), lambda: cancellation.is_requested)
         with cancellation.part():
             step = await cancellation.in_thread(_advance, steps, None, _blocks)
             while isinstance(step, Waiting):
                 reply = await _reply(step, steps, cancellation)
                 step = await cancellation.in_thread(_advance, steps, reply, _blocks)
             return step
-
-    return TwoPaths(name, sync_path, async_path)
 
 
 def _blocks(step: Waiting) -> bool:
