@@ -100,9 +100,12 @@ def _exit_now(code: int, resume_command: str) -> NoReturn:
 def ending_on_sigterm(command: str) -> Iterator[None]:
     """Let SIGTERM end the command in order while nothing is invoked, as at a prompt."""
 
+    has_ended = False
+
     def end(number: int, frame: FrameType | None) -> NoReturn:
         del number, frame
-        _write(f"{farewell(TERMINATED, command)}\n")
+        nonlocal has_ended
+        has_ended = True
         raise SystemExit(TERMINATED)  # prompt_toolkit lets nothing else out of a handler
 
     before = signal.signal(signal.SIGTERM, end)
@@ -110,6 +113,8 @@ def ending_on_sigterm(command: str) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+        if has_ended:  # The prompt is off the screen now: nothing is drawn over the sentence.
+            _write(f"{farewell(TERMINATED, command)}\n")
 
 
 def _write(text: str) -> None:
