@@ -12,21 +12,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skills_agent.graph.app import graph as graph
     from skills_agent.graph.build import build_graph as build_graph
-    from skills_agent.graph.models.errors import IncompleteReplyError as IncompleteReplyError
     from skills_agent.graph.models.errors import ModelCallError as ModelCallError
     from skills_agent.graph.models.errors import ModelError as ModelError
-    from skills_agent.graph.models.errors import NoAnswerError as NoAnswerError
     from skills_agent.graph.serialisation import RecordTypeError as RecordTypeError
     from skills_agent.graph.setting_values import SettingsError as SettingsError
     from skills_agent.graph.settings import Settings as Settings
     from skills_agent.graph.threads.database import CompressedSerializer as CompressedSerializer
-    from skills_agent.graph.threads.errors import AgeError as AgeError
     from skills_agent.graph.threads.errors import AnsweredError as AnsweredError
     from skills_agent.graph.threads.errors import LostLockError as LostLockError
     from skills_agent.graph.threads.errors import ThreadBusyError as ThreadBusyError
     from skills_agent.graph.threads.errors import ThreadError as ThreadError
-    from skills_agent.graph.threads.errors import UnfinishedError as UnfinishedError
-    from skills_agent.graph.threads.errors import UnknownThreadError as UnknownThreadError
     from skills_agent.graph.threads.inputs import ClientWriteError as ClientWriteError
     from skills_agent.graph.threads.threads import Threads as Threads
     from skills_agent.skills.errors import SkillsAgentError as SkillsAgentError
@@ -36,31 +31,22 @@ if TYPE_CHECKING:
     from skills_agent.state.context import Context as Context
 
 _HOMES = {
-    "CompressedSerializer": "skills_agent.graph.threads.database",
-    "Context": "skills_agent.state.context",
-    "Settings": "skills_agent.graph.settings",
-    "Threads": "skills_agent.graph.threads.threads",
-    "build_graph": "skills_agent.graph.build",
-    "call_attempt": "skills_agent.state.call_attempt",
-    "graph": "skills_agent.graph.app",
-    "AgeError": "skills_agent.graph.threads.errors",
-    "AnsweredError": "skills_agent.graph.threads.errors",
-    "ApprovalNeededError": "skills_agent.skills.policy.verdict",
-    "ClientWriteError": "skills_agent.graph.threads.inputs",
-    "IncompleteReplyError": "skills_agent.graph.models.errors",
-    "LostLockError": "skills_agent.graph.threads.errors",
-    "ModelCallError": "skills_agent.graph.models.errors",
-    "ModelError": "skills_agent.graph.models.errors",
-    "NoAnswerError": "skills_agent.graph.models.errors",
-    "RecordTypeError": "skills_agent.graph.serialisation",
-    "SettingsError": "skills_agent.graph.setting_values",
-    "SkillsAgentError": "skills_agent.skills.errors",
-    "ThreadBusyError": "skills_agent.graph.threads.errors",
-    "ThreadError": "skills_agent.graph.threads.errors",
-    "UnanswerableError": "skills_agent.skills.policy.verdict",
-    "UnfinishedError": "skills_agent.graph.threads.errors",
-    "UnknownThreadError": "skills_agent.graph.threads.errors",
+    "skills_agent.graph.app": ("graph",),
+    "skills_agent.graph.build": ("build_graph",),
+    "skills_agent.graph.models.errors": ("ModelCallError", "ModelError"),
+    "skills_agent.graph.serialisation": ("RecordTypeError",),
+    "skills_agent.graph.setting_values": ("SettingsError",),
+    "skills_agent.graph.settings": ("Settings",),
+    "skills_agent.graph.threads.database": ("CompressedSerializer",),
+    "skills_agent.graph.threads.errors": ("AnsweredError", "LostLockError", "ThreadBusyError", "ThreadError"),
+    "skills_agent.graph.threads.inputs": ("ClientWriteError",),
+    "skills_agent.graph.threads.threads": ("Threads",),
+    "skills_agent.skills.errors": ("SkillsAgentError",),
+    "skills_agent.skills.policy.verdict": ("ApprovalNeededError", "UnanswerableError"),
+    "skills_agent.state.call_attempt": ("call_attempt",),
+    "skills_agent.state.context": ("Context",),
 }
+_NAMES = {name: home for home, names in _HOMES.items() for name in names}
 
 
 __version__: str
@@ -72,10 +58,10 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version  # noqa: PLC0415 - 20 ms
 
         return version("skills-agent")
-    if name not in _HOMES:
+    if name not in _NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_NAMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return [*_HOMES, "__version__"]
+    return [*_NAMES, "__version__"]

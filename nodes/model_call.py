@@ -24,7 +24,7 @@ from skills_agent.nodes.conversation import as_template_takes, with_words
 from skills_agent.nodes.no_answer import no_answer
 from skills_agent.nodes.no_tool import as_loads
 from skills_agent.nodes.prompt import ShownCatalog, ShownSkills
-from skills_agent.nodes.prompt_cache import BreakpointStyle, with_breakpoints, with_tool_breakpoint
+from skills_agent.nodes.prompt_cache import with_breakpoints, with_tool_breakpoint
 from skills_agent.nodes.reply import (
     MAX_TRIES,
     PAUSE,
@@ -78,8 +78,8 @@ class ChosenModel(NamedTuple):
     """False for one that answers by rules or from a script: it cannot write a summary."""
     reads_records: bool = False
     """True for the offline model: it gets the records that a prompt is rendered from. No provider does."""
-    breakpoints: BreakpointStyle | None = None
-    """How it takes breakpoints, where its prompt cache keeps what they say."""
+    breakpoints: bool = False
+    """Whether its prompt cache keeps what breakpoints say."""
     address: str = ""
     """Host and port of its server, where they are known."""
 
@@ -172,8 +172,7 @@ class ModelRequests:
         if (tokens := tokens_of(rendered) + schema_tokens) > chosen.window:
             return _named(Reply(prompt.too_large(state, tokens, chosen.name, chosen.window)), own_name)
         arguments = {"records": call} if chosen.reads_records else {}
-        style = chosen.breakpoints
-        shown = with_breakpoints(rendered, style) if style else rendered
+        shown = with_breakpoints(rendered) if chosen.breakpoints else rendered
         waiting = Waiting(model, shown, arguments)
         # Where answers are JSON, none of them is meant as a call.
         named = {skill.name for skill in skills.complete.skills} if skills else set()
@@ -316,7 +315,7 @@ class ModelRequests:
             tools = [*first, *tools]
             tokens += sum(map(_schema_tokens, first))
             if chosen.breakpoints and tools:
-                tools = with_tool_breakpoint(tools, chosen.breakpoints)
+                tools = with_tool_breakpoint(tools)
             model, beside = chosen.chat, self.form.bound if self.form else {}
             if tools:
                 model = changed_inside(model, lambda chat: with_tools(chat, tools, **beside))

@@ -6,7 +6,7 @@ https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool
@@ -15,16 +15,9 @@ from skills_agent.nodes.conversation import blocks_of
 from skills_agent.state.transcript import is_synthetic
 
 BREAKPOINT: Final = {"cache_control": {"type": "ephemeral"}}
-CACHE_POINT: Final = {"cachePoint": {"type": "default"}}
-"""https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html"""
-
-BreakpointStyle = Literal["anthropic", "vertex", "converse"]
-"""How a model's LangChain package takes breakpoints: langchain-anthropic lifts that of a tool message's last
-block, `ChatAnthropicVertex` (langchain-google-vertexai 3.2) takes it from its `additional_kwargs`, and
-`ChatBedrockConverse` (langchain-aws 1.9) has a block of its own for it."""
 
 
-def with_breakpoints(prompt: Sequence[AnyMessage], style: BreakpointStyle = "anthropic") -> list[AnyMessage]:
+def with_breakpoints(prompt: Sequence[AnyMessage]) -> list[AnyMessage]:
     """Return a prompt with breakpoints: its system message, and twice in the conversation.
 
     One is the end. The other one is where the prompt of the step before had its own, so that it is found
@@ -35,22 +28,13 @@ def with_breakpoints(prompt: Sequence[AnyMessage], style: BreakpointStyle = "ant
     before_reply = _last_markable(prompt, replies[-1]) if replies else None
     for at in {0, before_reply, _last_markable(prompt, len(prompt))}:
         if at is not None:
-            marked[at] = _marked(marked[at], style)
+            marked[at] = _marked(marked[at])
     return marked
 
 
-def with_tool_breakpoint(
-    tools: Sequence[BaseTool | dict[str, Any]], style: BreakpointStyle = "anthropic"
-) -> list[BaseTool | dict[str, Any]]:
-    """Return tools of which the last that can carry it has a breakpoint.
-
-    `ChatAnthropicVertex` has none on tools: they are kept with the system message, before which they stand.
-    """
+def with_tool_breakpoint(tools: Sequence[BaseTool | dict[str, Any]]) -> list[BaseTool | dict[str, Any]]:
+    """Return tools of which the last that can carry it has a breakpoint."""
     marked = list(tools)
-    if style == "converse":
-        return [*marked, dict(CACHE_POINT)]
-    if style == "vertex":
-        return marked
     for at in reversed(range(len(marked))):
         tool = marked[at]
         if isinstance(tool, BaseTool):
@@ -64,14 +48,9 @@ def with_tool_breakpoint(
     return marked
 
 
-def _marked(message: AnyMessage, style: BreakpointStyle) -> AnyMessage:
-    if style == "vertex" and isinstance(message, ToolMessage):
-        return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, **BREAKPOINT}})
+def _marked(message: AnyMessage) -> AnyMessage:
     blocks: Any = message.content
-    own = (
-        [*blocks, dict(CACHE_POINT)] if style == "converse" else [*blocks[:-1], {**blocks[-1], **BREAKPOINT}]
-    )
-    return message.model_copy(update={"content": own})
+    return message.model_copy(update={"content": [*blocks[:-1], {**blocks[-1], **BREAKPOINT}]})
 
 
 def _last_markable(prompt: Sequence[AnyMessage], end: int) -> int | None:

@@ -37,7 +37,6 @@ from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.models.provider import resolve_model
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.user_folders import process_environment
-from skills_agent.nodes.prompt_cache import CACHE_POINT
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.sources.directory import BUNDLED_FOLDER
 from skills_agent.skills.sources.walk import SKILL_FILE
@@ -205,7 +204,7 @@ class RecordedChatModel(BaseChatModel):
         self, tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool], **kwargs: Any
     ) -> Runnable[LanguageModelInput, AIMessage]:
         """Return this model with tools that it may call."""
-        shown = [convert_to_openai_tool(tool) for tool in tools if tool != CACHE_POINT]
+        shown = [convert_to_openai_tool(tool) for tool in tools]
         bound = self._inner.bind_tools(tools, **kwargs) if self._inner else None
         options = bound.kwargs if isinstance(bound, RunnableBindingBase) else {}
         return self.bind(**{**options, _TOOLS: shown})
@@ -264,7 +263,7 @@ def _named(value: Any, names: Names) -> Any:
         return {_named(str(name), names): _named(each, names) for name, each in kept.items()}
     if not isinstance(value, list | tuple):
         return value
-    parts = [_named(each, names) for each in value if each != CACHE_POINT]
+    parts = [_named(part, names) for part in value]
     texts = [part["text"] for part in parts if isinstance(part, dict) and set(part) == {"type", "text"}]
     if not texts or len(texts) != len(parts):
         return parts

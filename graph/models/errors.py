@@ -1,10 +1,8 @@
 """Everything a model can refuse or fail at, and what a provider raises as one of these.
 
     SkillsAgentError
-    └── ModelError                        no usable model is named, or one that may not be chosen
-        └── ModelCallError                the provider was not reached, or failed
-            ├── IncompleteReplyError      its answer broke off
-            └── NoAnswerError             its reply answers nothing, twice
+    └── ModelError            no usable model is named, or one that may not be chosen
+        └── ModelCallError    the provider was not reached, or failed, or its answer broke off
 
 A bare ModelError is raised before a model is asked. `calling` turns what providers raise during a
 turn into a ModelCallError; anything else that a model raises is a bug and propagates.
@@ -23,7 +21,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from pydantic import ValidationError
 
 from skills_agent.nodes.no_answer import ADVICE
-from skills_agent.skills.errors import DetailedError, SkillsAgentError
+from skills_agent.skills.errors import SkillsAgentError
 
 _PROVIDER_PACKAGES = frozenset(
     {"openai", "httpx", "httpx2", "httpcore", "httpcore2", "anthropic", "google", "mistralai", "ollama"}
@@ -98,10 +96,8 @@ class ModelError(SkillsAgentError):
     code = "model-error"
 
 
-class ModelCallError(DetailedError, ModelError):
+class ModelCallError(ModelError):
     code = "model-call-failed"
-    sentence = "{text}"
-    text: str
     is_retryable = False
     """Whether the same call may well succeed if it is made again soon."""
     refused = ""
@@ -110,25 +106,27 @@ class ModelCallError(DetailedError, ModelError):
     """Seconds before that."""
 
 
-class IncompleteReplyError(ModelCallError):
-    code = "model-reply-incomplete"
-    sentence = "The model's reply broke off: {text}. Nothing of it was used; try again."
-    is_retryable = True
+def incomplete(cause: str) -> ModelCallError:
+    """Return the failure for a reply that broke off."""
+    text = f"The model's reply broke off: {cause}. Nothing of it was used; try again."
+    error = ModelCallError(text, code="model-reply-incomplete")
+    error.is_retryable = True
+    return error
 
 
-class NoAnswerError(ModelCallError):
-    code = "model-no-answer"
-    sentence = "The model {model} gave no answer: {text}."
-    model: str
+def no_answer(fault: str, model: str) -> ModelCallError:
+    """Return the failure for a reply that answers nothing, twice."""
+    return ModelCallError(f"The model {model} gave no answer: {fault}.", code="model-no-answer")
 
 
 def unreadable(cause: str, *, is_retryable: bool = False) -> ModelCallError:
     """Return the failure of a server whose answer is no reply of a model."""
     error = ModelCallError(
         f"The model's server answered with something that is not a chat completion ({cause}). "
-        "Check that the base URL is that of an OpenAI-compatible API (it often ends in /v1)."
+        "Check that the base URL is that of an OpenAI-compatible API (it often ends in /v1).",
+        code="model-reply-unreadable",
     )
-    error.code, error.is_retryable = "model-reply-unreadable", is_retryable
+    error.is_retryable = is_retryable
     return error
 
 
@@ -164,7 +162,7 @@ def explain(error: Exception, model: str) -> ModelCallError | None:
     if unread := _unread(error):
         return unread
     if broken := _why_broken(error):
-        return IncompleteReplyError(broken)
+        return incomplete(broken)
     if not _is_of_provider(error):
         return None
     refused = _refused(error)

@@ -1,7 +1,6 @@
 """Chat models by name, and which of them a request gets."""
 
 import fnmatch
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -12,11 +11,11 @@ from langchain_core.language_models import BaseChatModel
 from pydantic import SecretStr, ValidationError
 
 from skills_agent.graph.models.errors import (
-    IncompleteReplyError,
     ModelCallError,
     ModelError,
-    NoAnswerError,
     calling,
+    incomplete,
+    no_answer,
     refused_part,
     wait_before_retry,
 )
@@ -26,7 +25,6 @@ from skills_agent.graph.models.scripted import ScriptedChatModel, read_script
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.user_folders import process_environment
 from skills_agent.nodes.model_call import ChosenModel, Models
-from skills_agent.nodes.prompt_cache import BreakpointStyle
 from skills_agent.nodes.wrapped_models import ModelRunnable, chat_models, has_bound_tools
 from skills_agent.skills.errors import list_names
 from skills_agent.state.context import Context
@@ -40,15 +38,6 @@ PARAMETERS = frozenset(
 )
 """What an operator may set for a provider's model."""
 
-PROVIDERS: Final = frozenset(
-    {"anthropic", "anthropic_bedrock", "azure_ai", "azure_openai", "baseten", "bedrock", "bedrock_converse"}
-    | {"bedrock_mantle_anthropic", "bedrock_mantle_openai", "cohere", "deepseek", "fireworks"}
-    | {"google_anthropic_vertex", "google_genai", "google_vertexai", "groq", "huggingface", "ibm"}
-    | {"langsmith", "litellm", "meta", "mistralai", "nvidia", "ollama", "openai", "openrouter"}
-    | {"perplexity", "together", "upstage", "xai"}
-)
-"""What `init_chat_model` knows, which is asked itself where the extra `models` is installed."""
-
 
 def default_model(environment: Mapping[str, str]) -> str:
     """Return the name of the model that answers when nobody chose one."""
@@ -57,8 +46,7 @@ def default_model(environment: Mapping[str, str]) -> str:
 
 def full_name(name: str) -> str:
     """Return a model's name as it is written here: Studio's picker writes `openai/gpt-5`."""
-    provider, slash, model = name.strip().partition("/")
-    return f"{provider}:{model}" if slash and provider.replace("-", "_").lower() in PROVIDERS else name
+    return name if ":" in name else name.strip().replace("/", ":", 1)
 
 
 def resolve_model(
@@ -118,8 +106,6 @@ def _of_provider(provider: str, model_id: str, parameters: Mapping[str, Any]) ->
     try:
         from langchain.chat_models import init_chat_model  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
-        if provider.replace("-", "_").lower() not in PROVIDERS:
-            raise _unknown_provider(name, provider) from error
         raise ModelError(f"The model {name} needs a package: pip install 'skills-agent[models]'.") from error
     try:
         model: BaseChatModel = init_chat_model(model_id, model_provider=provider, **parameters)
@@ -129,9 +115,8 @@ def _of_provider(provider: str, model_id: str, parameters: Mapping[str, Any]) ->
         cause = "; ".join(" ".join([*map(str, each["loc"]), each["msg"]]) for each in error.errors())
         raise ModelError(f"The model {name} cannot be used: {cause.rstrip('.')}.") from error
     except (TypeError, ValueError) as error:
-        if str(error).startswith("Unsupported"):
-            raise _unknown_provider(name, provider) from error
-        cause = " ".join(str(error).split())[:300]
+        # Of an unknown provider it lists those that there are.
+        cause = " ".join(str(error).split())[:1_000]
         raise ModelError(f"The model {name} cannot be used: {cause}.") from error
     key = getattr(model, "anthropic_api_key", None)  # The only package that makes a model without its key.
     if isinstance(key, SecretStr) and not key.get_secret_value():
@@ -149,19 +134,6 @@ def _key_missing(name: str, variable: str) -> ModelError:
         f"The model {name} needs a key: set {variable} (any value for a server that asks for none), or use "
         "the model offline.",
         code="model-key-missing",
-    )
-
-
-def _unknown_provider(name: str, provider: str) -> ModelError:
-    # Only a wrong name needs it.
-    from difflib import get_close_matches  # noqa: PLC0415
-
-    near = get_close_matches(provider.replace("-", "_").lower(), PROVIDERS)
-    known = ", ".join(dict.fromkeys([*near, *sorted(PROVIDERS)]))
-    return ModelError(
-        f"The model {name!r} names no provider that is known. Providers: {known}. Without one: offline, "
-        "scripted:<JSON file>.",
-        code="model-provider-unknown",
     )
 
 
@@ -203,7 +175,7 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
             window=settings.context_window or _stated_window(chats) or UNKNOWN_WINDOW,
             writes=not any(isinstance(each, LocalChatModel) for each in chats),
             reads_records=is_offline,
-            breakpoints=_breakpoint_style(chats),
+            breakpoints=_takes_breakpoints(chats),
             address=_address_of(chats),
         )
 
@@ -225,15 +197,15 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
         except ModelError:  # The node that asks the model says so.
             return settings.context_window or UNKNOWN_WINDOW
 
-    failures = (ModelCallError, IncompleteReplyError, NoAnswerError)
-    return Models(choose, window, calling, *failures, refused_part, wait_before_retry)
+    failures = (calling, ModelCallError, incomplete, no_answer, refused_part, wait_before_retry)
+    return Models(choose, window, *failures)
 
 
 def _check_wrapped(model: ModelRunnable) -> None:
     if not any(chat_models(model)):
         raise SettingsError(
-            "`model` takes a name, a chat model, or a Runnable around one (with_retry, with_fallbacks, bind, "
-            f"configurable_fields), not {type(model).__name__}."
+            "`model` takes a name, a chat model, or a Runnable around one (with_retry, with_fallbacks, "
+            f"bind), not {type(model).__name__}."
         )
     if has_bound_tools(model):
         raise SettingsError("The model has tools already: give them to the agent, build_graph(tools=[...]).")
@@ -257,29 +229,12 @@ def _stated_window(chats: Sequence[BaseChatModel]) -> int | None:
     return min((size for each in stated if (size := each.get("max_input_tokens"))), default=None)
 
 
-_STYLES: Final[Mapping[str, BreakpointStyle]] = {
-    "ChatAnthropic": "anthropic",
-    "ChatAnthropicVertex": "vertex",
-    "ChatBedrockConverse": "converse",
-}
-_CACHING_ON_BEDROCK: Final = re.compile("anthropic[.]claude-([a-z]+-[0-9]|3-7-sonnet|3-5-haiku)")
-"""Models of Anthropic that take cache points on Bedrock, which has others that refuse them."""
+def _takes_breakpoints(chats: Sequence[BaseChatModel]) -> bool:
+    """Return whether a model of langchain-anthropic must answer, which takes breakpoints for a prompt cache.
 
 
-def _breakpoint_style(chats: Sequence[BaseChatModel]) -> BreakpointStyle | None:
-    """Return how a model of Anthropic takes breakpoints for its prompt cache; None where one may not.
-
-    One of these classes, or one made of it, must answer in every case. They are known by their names: the
-    packages are the host's. One that is recorded is asked as it is without.
+    It is known by the name of its class: the package is the host's. One that is recorded is asked as it is
+    without.
     """
-    styles = {_style_of(getattr(each, "recorded", None) or each) for each in chats}
-    return styles.pop() if len(styles) == 1 else None
-
-
-def _style_of(model: BaseChatModel) -> BreakpointStyle | None:
-    names = [made.__name__ for made in type(model).__mro__]
-    style = next((_STYLES[name] for name in names if name in _STYLES), None)
-    on_bedrock = [str(getattr(model, name, None) or "") for name in ("base_model_id", "model_id")]
-    if style == "converse" and not any(map(_CACHING_ON_BEDROCK.search, on_bedrock)):
-        return None
-    return style
+    asked = [type(getattr(chat, "recorded", None) or chat).__mro__ for chat in chats]
+    return bool(asked) and all("ChatAnthropic" in (kind.__name__ for kind in kinds) for kinds in asked)

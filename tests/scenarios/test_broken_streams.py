@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import SecretStr
 
 from skills_agent.graph import Settings, build_graph
-from skills_agent.graph.models.errors import IncompleteReplyError
+from skills_agent.graph.models.errors import ModelCallError
 from tests.openai_server import served
 
 # Of Gemini's package.
@@ -53,7 +53,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(IncompleteReplyError, "wait", 0.01)
+    monkeypatch.setattr(ModelCallError, "wait", 0.01)
 
 
 @pytest.fixture

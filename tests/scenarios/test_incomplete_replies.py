@@ -18,7 +18,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field, SecretStr
 
 from skills_agent.graph import Settings, build_graph
-from skills_agent.graph.models.errors import IncompleteReplyError, ModelCallError
+from skills_agent.graph.models.errors import ModelCallError
 from tests.machine import needs_shell
 from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, Raw
 
@@ -35,7 +35,7 @@ NOT_RUN = "cut off at the model's limit; nothing of it ran"
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(IncompleteReplyError, "wait", 0.01)
+    monkeypatch.setattr(ModelCallError, "wait", 0.01)
 
 
 @pytest.fixture(autouse=True)
@@ -171,7 +171,7 @@ def test_a_model_that_always_breaks_off_is_asked_as_often_as_the_budget_allows(
 ) -> None:
     server.respond = lambda _: Completion("I remove it.", [REMOVE], finish=None)
     graph = graph_of(files, max_model_calls=2)
-    with pytest.raises(IncompleteReplyError, match="without a finish reason") as failed:
+    with pytest.raises(ModelCallError, match="without a finish reason") as failed:
         list(graph.stream(INPUT, CONFIG, stream_mode="messages"))
     assert isinstance(failed.value, ModelCallError)
     assert failed.value.code == "model-reply-incomplete"
@@ -423,7 +423,7 @@ def test_a_cut_reply_is_not_believed_when_a_cache_gives_it_again(files: Path, se
     model = ChatOpenAI(
         model="any", base_url=server.base_url, api_key=SecretStr(KEY), cache=InMemoryCache(), max_retries=0
     )
-    with pytest.raises(IncompleteReplyError):
+    with pytest.raises(ModelCallError):
         list(graph_of(files, model).stream(INPUT, CONFIG, stream_mode="messages"))
     assert len(server.requests) == 1
     assert_nothing_ran(files)

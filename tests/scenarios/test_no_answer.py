@@ -13,7 +13,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from skills_agent.graph import Settings, build_graph
-from skills_agent.graph.models.errors import NoAnswerError
+from skills_agent.graph.models.errors import ModelCallError
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from tests.agents import write_skill
 from tests.openai_server import Call, Completion, OpenAIServer
@@ -127,7 +127,7 @@ def test_a_reply_that_is_empty_twice_is_an_error_and_the_thread_goes_on(
 ) -> None:
     server.answers += [Completion(""), Completion(""), Completion("Here I am.")]
     graph = graph_of()
-    with pytest.raises(NoAnswerError, match="gave no answer: its reply was empty"):
+    with pytest.raises(ModelCallError, match="gave no answer: its reply was empty"):
         ask(graph)
     values = ask(graph, "And now?")
     assert values["answer"] == "Here I am."
@@ -138,7 +138,7 @@ def test_an_empty_reply_is_not_asked_for_again_over_the_budget(
     graph_of: Callable[..., Any], server: OpenAIServer
 ) -> None:
     server.answers.append(Completion(""))
-    with pytest.raises(NoAnswerError):
+    with pytest.raises(ModelCallError):
         ask(graph_of(max_model_calls=1))
     assert len(server.requests) == 1
 
@@ -148,7 +148,7 @@ def test_calls_that_stay_text_are_not_run_and_the_person_reads_what_the_server_n
 ) -> None:
     text = json.dumps({"name": "write_file", "arguments": {"path": "new.txt", "content": "x"}})
     server.answers += [Completion(text), Completion(text)]
-    with pytest.raises(NoAnswerError, match=r"--jinja.*--tool-call-parser"):
+    with pytest.raises(ModelCallError, match=r"--jinja.*--tool-call-parser"):
         ask(graph_of(require_approval_for=()))
     assert not (workspace / "new.txt").exists()
 
@@ -245,7 +245,7 @@ async def test_tokens_of_a_turn_that_fails_count_in_its_thread(
 
         await say("a")
         for failed in (1, 2):
-            with pytest.raises(NoAnswerError):
+            with pytest.raises(ModelCallError):
                 await say("b")
             assert await tokens() == 100 + failed * 200
         model.script = ["one", *[COUNTED.model_copy(update={"content": "three"})] * 5]

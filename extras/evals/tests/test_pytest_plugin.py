@@ -90,7 +90,7 @@ def test_cases_are_chosen_by_name_and_run_side_by_side(repository: Path) -> None
     [
         (("--skills-evals", "nowhere"), "no such file"),
         ((*SCRIPTED, "--skills-evals-yes", "fly"), "no kind 'fly'"),
-        (("--skills-evals", "skills", "--skills-evals-model", "nobody:x"), "names no provider"),
+        (("--skills-evals", "skills", "--skills-evals-model", "nobody:x"), "cannot be used: Unsupported"),
     ],
 )
 def test_what_cannot_be_run_is_said_in_one_line(repository: Path, words: tuple[str, ...], says: str) -> None:

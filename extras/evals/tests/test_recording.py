@@ -131,17 +131,16 @@ def test_the_models_of_this_process_are_not_recorded(setup: Setup) -> None:
         assert run_case(told, "scripted", "with", 0, in_mode(setup, mode)).trajectory.answer == "Hello."
 
 
-def test_cache_points_and_blocks_make_no_other_request() -> None:
+def test_breakpoints_and_blocks_make_no_other_request() -> None:
     tool = {"type": "function", "function": {"name": "add"}}
-    point = {"cachePoint": {"type": "default"}}
+    mark = {"cache_control": {"type": "ephemeral"}}
     plainly: list[Any] = [SystemMessage("One"), HumanMessage(["Two", "Three"])]
     blocks: list[str | dict[Any, Any]] = [
         {"type": "text", "text": "Two"},
-        {"type": "text", "text": "Three"},
-        point,
+        {"type": "text", "text": "Three", **mark},
     ]
-    pointed: list[Any] = [SystemMessage([{"type": "text", "text": "One"}, point]), HumanMessage(blocks)]
-    assert plain("/skills", pointed, [tool, point]) == plain("/skills", plainly, [tool])
+    marked: list[Any] = [SystemMessage([{"type": "text", "text": "One", **mark}]), HumanMessage(blocks)]
+    assert plain("/skills", marked, [{**tool, **mark}]) == plain("/skills", plainly, [tool])
 
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -186,8 +185,8 @@ def test_a_recording_made_on_one_machine_is_played_on_another(
     shutil.copytree(tmp_path / "skills", elsewhere / "skills")
     (elsewhere / "workspace").mkdir()
     settings = replace(setup.settings, workspace=elsewhere / "workspace", home=elsewhere / "home")
-    with open_database(settings) as database:
-        there = make_setup(settings, database, elsewhere / "skills", yes=frozenset({"run"}))
+    with open_database(settings) as saver:
+        there = make_setup(settings, saver, elsewhere / "skills", yes=frozenset({"run"}))
         moved = structs.replace(one, file=one.file.replace(str(tmp_path), str(elsewhere)))
         again = run(in_mode(there, "replay"), moved)
     assert (again.outcome, again.error) == ("passed", ""), again.error

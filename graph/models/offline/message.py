@@ -1,4 +1,4 @@
-"""What a person's message names: places (files, folders, addresses), quoted texts, flags and plain words."""
+"""What a person's message names: places (files, folders, addresses), quoted texts and plain words."""
 
 import re
 from collections.abc import Sequence
@@ -6,17 +6,16 @@ from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
 _TOKEN = re.compile(
-    r"""(?P<flag>(?<!\S)--?[A-Za-z][\w-]*(?:=\S*[^\s.,;!?)])?(?=[\s.,;!?)]|$))"""
-    r"""|["“`](?P<quoted>[^"”`\n]+)["”`]|(?<![\w'])'(?P<single>[^'\n]+)'(?!\w)|(?P<bare>[^\s"“`]+)"""
+    r"""["“`](?P<quoted>[^"”`\n]+)["”`]|(?<![\w'])'(?P<single>[^'\n]+)'(?!\w)|(?P<bare>[^\s"“`]+)"""
 )
 _FILE = re.compile(r"(?!(?:\w\.)+\w$)(?:[^/\n]*/)*[^/\n]*[^\s./]\.(?:[A-Za-z][A-Za-z0-9]{0,9}|7z|mp\d)")
 
 
-TokenKind = Literal["word", "text", "place", "flag"]
+TokenKind = Literal["word", "text", "place"]
 
 
 class MessageToken(NamedTuple):
-    """One word, quoted text, place or flag of a message."""
+    """One word, quoted text or place of a message."""
 
     kind: TokenKind
     text: str
@@ -39,9 +38,9 @@ def read_message(text: str) -> list[MessageToken]:
     for match in _TOKEN.finditer(text):
         quoted = (match["quoted"] or match["single"] or "").strip()
         bare = (match["bare"] or "").lstrip("([{<*").rstrip(",;:!?)]}>*").removesuffix("'s").rstrip(".,;:")
-        shown = match["flag"] or quoted or bare
+        shown = quoted or bare
         is_place = _FILE.fullmatch(shown) or ("/" in shown and len(shown) > 1)
-        kind: TokenKind = "flag" if match["flag"] else "place" if is_place else "text" if quoted else "word"
+        kind: TokenKind = "place" if is_place else "text" if quoted else "word"
         token = MessageToken(kind, shown)
         if shown and (kind == "word" or token not in tokens):
             tokens.append(token)

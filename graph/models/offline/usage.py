@@ -142,13 +142,11 @@ def _parts(tail: str) -> list[Argument]:
 def fill(usage: Usage, message: Sequence[MessageToken]) -> Filled:
     """Return the call that the message means; what of the message was used is not used again."""
     left = list(message)
-    spelled = _take_flags(usage.parts, left)
-    flags = {text.partition("=")[0] for text in spelled}
     # An option with a value of its own in an example was chosen for that example.
     parts = [
         part
         for part in usage.parts or [Argument("", "FILE", optional=True, repeated=True)]
-        if part.flag not in flags and (usage.is_synopsis or part.stands_in or not (part.flag and part.value))
+        if usage.is_synopsis or part.stands_in or not (part.flag and part.value)
     ]
     values: dict[Argument, list[str]] = {}
     for part in parts:
@@ -171,25 +169,7 @@ def fill(usage: Usage, message: Sequence[MessageToken]) -> Filled:
         if text
     ]
     missing = [f"{part.flag} {part.value.strip('<>{}$')}".strip() for part in required if part not in values]
-    return Filled([*args, *spelled], missing)
-
-
-def _take_flags(parts: Sequence[Argument], left: list[MessageToken]) -> list[str]:
-    """Take the flags that a message spells out, with their values."""
-    spelled: list[str] = []
-    for at in reversed([at for at, token in enumerate(left) if token.kind == "flag"]):
-        flag, has_value, _ = left[at].text.partition("=")
-        shown = [part for part in parts if part.flag == flag]
-        follows = [] if has_value else left[at + 1 : at + 2]
-        # A flag that is not shown may take a number, but neither a plain word nor a file.
-        if shown:
-            is_value = any(part.value for part in shown)
-        else:
-            is_value = all(token.kind == "word" and not token.is_plain for token in follows)
-        end = at + 1 + len(follows) * is_value
-        spelled[:0] = [token.text for token in left[at:end]]
-        del left[at:end]
-    return spelled
+    return Filled(args, missing)
 
 
 def _value_after(flag: str, left: Sequence[MessageToken]) -> MessageToken | None:

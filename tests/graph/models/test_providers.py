@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import socket
 import sys
 from collections.abc import Callable
@@ -15,22 +14,14 @@ from urllib.request import Request as UrlRequest
 
 import pytest
 import wrapt
-from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_openai import ChatOpenAI
 from openai.resources.chat import Completions
 from pydantic import SecretStr
 
-from skills_agent.graph.models.errors import (
-    IncompleteReplyError,
-    ModelCallError,
-    ModelError,
-    calling,
-    explain,
-    wait_before_retry,
-)
-from skills_agent.graph.models.provider import PROVIDERS, default_model, resolve_model
+from skills_agent.graph.models.errors import ModelCallError, ModelError, calling, explain, wait_before_retry
+from skills_agent.graph.models.provider import default_model, resolve_model
 from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, Raw, error, served
 
 LOAD = Call("load_skill", {"name": "csv-report"}, "call_1")
@@ -71,37 +62,16 @@ def test_an_unknown_name_is_refused_with_the_valid_ones(name: str) -> None:
     assert caught.value.code == "model-unknown"
 
 
-@pytest.mark.parametrize("is_installed", [True, False])
-@pytest.mark.parametrize(
-    ("name", "near"),
-    [("offline:x", ""), ("mistral:small", "mistralai, "), ("Antropic:claude", "anthropic, ")],
-)
-def test_an_unknown_provider_is_told_with_those_that_there_are(
-    monkeypatch: pytest.MonkeyPatch, name: str, near: str, *, is_installed: bool
-) -> None:
-    if not is_installed:
-        monkeypatch.setitem(sys.modules, "langchain.chat_models", None)
-    with pytest.raises(
-        ModelError, match=f"{name}' names no provider that is known. Providers: {near}"
-    ) as caught:
+@pytest.mark.parametrize("name", ["offline:x", "mistral:small", "Antropic:claude"])
+def test_an_unknown_provider_is_told_with_those_that_there_are(name: str) -> None:
+    with pytest.raises(ModelError, match=f"{name} cannot be used: Unsupported.*mistralai.*xai"):
         resolve_model(name, environment={})
-    assert caught.value.code == "model-provider-unknown"
-    assert "pip install" not in str(caught.value)
 
 
 def test_the_extra_is_advised_for_a_provider_that_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "langchain.chat_models", None)
     with pytest.raises(ModelError, match=r"pip install 'skills-agent\[models\]'"):
         resolve_model("Google-GenAI:gemini", environment={})
-
-
-def test_the_providers_are_those_of_langchain() -> None:
-    with pytest.raises(ValueError, match="Unsupported") as caught:
-        init_chat_model("m", model_provider="nope")
-    told = str(caught.value)
-    missing = [each for each in PROVIDERS if not re.search(rf"\b{each}\b", told)]
-    listed = re.findall(r"\b[a-z]+(?:_[a-z]+)*\b", told.partition("providers are:")[2].partition("\n")[0])
-    assert (missing, sorted(set(listed) - PROVIDERS)) == ([], []), "graph/models/provider.py lists them"
 
 
 def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,9 +370,9 @@ def test_streamed_garbage_is_a_clear_error(server: OpenAIServer, answer: Raw) ->
 async def test_a_stream_without_a_finish_reason_is_incomplete(server: OpenAIServer) -> None:
     server.respond = lambda _: Completion("Twelve rows", [READ], finish=None)
     model = model_on(server).bind_tools(TOOLS)
-    with pytest.raises(IncompleteReplyError) as caught, calling("openai:m"):
+    with pytest.raises(ModelCallError) as caught, calling("openai:m"):
         list(model.stream("hi"))
-    with pytest.raises(IncompleteReplyError), calling("openai:m"):
+    with pytest.raises(ModelCallError), calling("openai:m"):
         _ = [chunk async for chunk in model.astream("hi")]
     assert (caught.value.code, caught.value.is_retryable) == ("model-reply-incomplete", True)
 
@@ -410,14 +380,14 @@ async def test_a_stream_without_a_finish_reason_is_incomplete(server: OpenAIServ
 @pytest.mark.parametrize("framing", ["length", "chunked", "reset"])
 def test_a_connection_that_ends_in_the_middle_is_incomplete(server: OpenAIServer, framing: Any) -> None:
     server.answers.append(Cut(Completion("Twelve rows in all."), 700, framing))
-    with pytest.raises(IncompleteReplyError, match="the connection ended in the middle"), calling("openai:m"):
+    with pytest.raises(ModelCallError, match="the connection ended in the middle"), calling("openai:m"):
         list(model_on(server).stream("hi"))
 
 
 def test_half_a_character_is_incomplete(server: OpenAIServer) -> None:
     event = 'data: {"choices": [{"delta": {"content": "\u00e9'.encode()
     server.answers.append(Raw(200, event[:-1], "text/event-stream"))
-    with pytest.raises(IncompleteReplyError), calling("openai:m"):
+    with pytest.raises(ModelCallError), calling("openai:m"):
         list(model_on(server).stream("hi"))
 
 
