@@ -67,22 +67,14 @@ EMPTY: Final = Head(0, "0" * 64)
 
 
 @dataclass(frozen=True)
-class Fault:
-    """One finding about a chain."""
-
-    line: int
-    """From 1; 0 for the file as a whole."""
-    text: str
-
-
-@dataclass(frozen=True)
 class Verification:
     """What is wrong with one file, as `runs --verify --json` prints it."""
 
     lines: int
     head: str | None
     """Hash of the last line. Keep it on another machine: nothing before it can be changed unseen."""
-    faults: list[Fault]
+    faults: list[str]
+    """Each says of which line, from 1, or of the file."""
     torn: int
     """Bytes of a last line that a killed process left behind."""
 
@@ -99,26 +91,26 @@ def seal(record: Mapping[str, Any], after: Head) -> tuple[Record, bytes]:
     return {**sealed, "hash": digest}, content[:-1] + f',"hash":"{digest}"}}'.encode()
 
 
-def check(lines: Iterable[bytes]) -> tuple[list[Fault], Head | None]:
+def check(lines: Iterable[bytes]) -> tuple[list[str], Head | None]:
     """Return what is wrong with a chain of whole lines, and where it ends (None: its last line is bad).
 
     A line counts as changed where one byte of it differs: it must be the canonical form of its record.
     """
-    faults: list[Fault] = []
+    faults: list[str] = []
     head: Head | None = EMPTY
     for number, line in enumerate(lines, start=1):
         record = read(line)
         if record is None or not _is_canonical(record, line):
             faults.append(
-                Fault(number, "was changed: its hash is not that of its content, or it is no record")
+                f"line {number} was changed: its hash is not that of its content, or it is no record"
             )
             head = None
             continue
         if head and record["seq"] != head.lines + 1:
             place = f"has number {record['seq']} where {head.lines + 1} belongs"
-            faults.append(Fault(number, f"{place}: a line is missing, copied or moved"))
+            faults.append(f"line {number} {place}: a line is missing, copied or moved")
         elif head and record["previous"] != head.hash:
-            faults.append(Fault(number, f"does not follow line {number - 1}: one of the two was replaced"))
+            faults.append(f"line {number} does not follow line {number - 1}: one of the two was replaced")
         head = head_of(record)
     return faults, head
 
@@ -255,18 +247,19 @@ class RunLog:
         faults, head = check(lines)
         first = read(lines[0]) if lines else None
         if first is not None and folder_name(str(first.get("thread"))) != name:
-            faults.append(Fault(0, f"holds another thread: {first.get('thread')!r}"))
+            faults.append(f"the file holds another thread: {first.get('thread')!r}")
         if known is None and lines:
-            faults.append(Fault(0, "has no head file: whether lines at its end are missing cannot be told"))
+            faults.append("the file has no head file: whether lines at its end are missing cannot be told")
         elif known and len(lines) < known.lines:
             missing = known.lines - len(lines)
-            faults.append(Fault(0, f"was cut: of {known.lines} lines, {missing} at its end are missing"))
+            faults.append(f"the file was cut: of {known.lines} lines, {missing} at its end are missing")
         elif known and not faults and (last := read(lines[known.lines - 1])) and last["hash"] != known.hash:
-            text = "is not the one that was written: the head file has another hash"
-            faults.append(Fault(known.lines, text))
+            faults.append(
+                f"line {known.lines} is not the one that was written: the head file has another hash"
+            )
         if fragment.size > MAX_LINE:
             faults.append(
-                Fault(len(lines) + 1, "was not cut off by a kill: no line that is written is so long")
+                f"line {len(lines) + 1} was not cut off by a kill: no line that is written is so long"
             )
         return Verification(len(lines), head.hash if head else None, faults, fragment.size)
 

@@ -12,8 +12,6 @@ from dataclasses import fields, is_dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
-from msgspec import Struct, structs
-
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.user_folders import process_environment
 from skills_agent.skills.scripts.output import MASK as MASKED_BYTES
@@ -160,8 +158,6 @@ class Redaction:
             return replace(
                 value, **{field.name: self.whole(getattr(value, field.name)) for field in fields(value)}
             )
-        if isinstance(value, Struct):
-            return structs.replace(value, **self.whole(structs.asdict(value)))
         return value
 
     def _redacted(self, text: str) -> str:

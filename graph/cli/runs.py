@@ -180,7 +180,7 @@ def _verification_lines(verification: Verification) -> Iterator[str]:
         note = f" A killed process left {torn} bytes of a line at its end." if torn else ""
         yield f"{verification.lines} lines, as they were written.{note}"
     for fault in verification.faults:
-        yield f"{f'line {fault.line}' if fault.line else 'the file'} {line_of(fault.text)}."
+        yield f"{line_of(fault)}."
 
 
 def log_of(settings: Settings) -> RunLog:

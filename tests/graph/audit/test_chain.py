@@ -39,7 +39,7 @@ def test_a_change_of_any_byte_is_found_and_says_in_which_line(
     taken = data.draw(st.integers(0 if put else 1, 1))
     lines[number] = line[:place] + put + line[place + taken :]
     if lines[number] != line:
-        assert check(lines)[0][0].line == number + 1
+        assert check(lines)[0][0].startswith(f"line {number + 1} ")
 
 
 @settings(max_examples=40)
@@ -51,22 +51,22 @@ def test_a_line_that_is_removed_copied_moved_or_replaced_is_found(
     number = data.draw(st.integers(0, len(lines) - 2))
     other = data.draw(st.integers(0, len(lines) - 1).filter(lambda each: each != number))
     removed = lines[:number] + lines[number + 1 :]
-    assert check(removed)[0][0].line == number + 1
+    assert check(removed)[0][0].startswith(f"line {number + 1} ")
     assert check([*lines[:other], lines[number], *lines[other:]])[0]
     moved = list(lines)
     moved[number], moved[other] = moved[other], moved[number]
-    assert check(moved)[0][0].line == min(number, other) + 1
+    assert check(moved)[0][0].startswith(f"line {min(number, other) + 1} ")
     before = check(lines[:number])[1]
     assert before is not None
     forged = seal({"forged": True}, before)[1]  # With a hash of its own: the next line does not follow it.
     faults, _ = check([*lines[:number], forged, *lines[number + 1 :]])
-    assert [fault.line for fault in faults] == [number + 2]
+    assert [int(fault.split()[1]) for fault in faults] == [number + 2]
 
 
 def test_the_findings_say_what_happened() -> None:
     lines = chained([{"a": each} for each in range(5)])
-    assert "has number 4 where 2 belongs" in check([lines[0], *lines[3:]])[0][0].text
-    assert "no record" in check([b"{}"])[0][0].text
+    assert "has number 4 where 2 belongs" in check([lines[0], *lines[3:]])[0][0]
+    assert "no record" in check([b"{}"])[0][0]
     assert check([*lines[:4], b"nonsense"])[1] is None
 
 
@@ -80,4 +80,4 @@ def test_another_way_to_write_the_same_record_is_a_change() -> None:
         line.replace(b'"b":1', b'"b":1.0'),
     ):
         assert other != line
-        assert [fault.line for fault in check([other])[0]] == [1]
+        assert [int(fault.split()[1]) for fault in check([other])[0]] == [1]

@@ -64,7 +64,7 @@ def test_a_head_that_is_a_fifo_is_not_waited_for_and_hides_no_other_record(
         log.append("t", [{"type": "run_started", "thread": "t"}])
     (runs / f"{folder_name('t')}.jsonl").write_bytes(b"{}\n")
     assert log.lines(folder_name("t")) == [b"{}"]
-    assert "no head file" in log.verify(folder_name("t")).faults[-1].text
+    assert "no head file" in log.verify(folder_name("t")).faults[-1]
 
 
 @pytest.mark.parametrize("head", ["0", "-3", "9" * 5_000])
@@ -73,7 +73,7 @@ def test_a_head_with_an_impossible_number_is_none(workspace: Path, runs: Path, h
     log = RunLog(runs, workspace)
     assert log.verify("t").faults == []
     (runs / "t.jsonl").write_bytes(b"{}\n")
-    assert "no head file" in log.verify("t").faults[-1].text
+    assert "no head file" in log.verify("t").faults[-1]
 
 
 @pytest.mark.parametrize("number", ["-1", "true", "1" + "0" * 18, "9" * 4_300])
