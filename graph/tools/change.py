@@ -78,26 +78,24 @@ def change_of(workspace: Workspace, path: str, content: str) -> FileChange:
     size = _count(content)
     if old is None:
         return FileChange(real, f"new file, {size}", content, is_diff=False, digest="new")
-    rest = f"{old.size}, {old.changed}" if old.size > len(old.start) else ""
-    digest = sha256(old.start).hexdigest() + rest
+    is_whole = old.size <= len(old.start)
+    digest = sha256(old.start).hexdigest() + ("" if is_whole else f"{old.size}, {old.changed}")
+    before = _text(old.start) if is_whole else None
+    if before is None:
+        kind = f"a file of {old.size:,} bytes, {'which is no text' if is_whole else 'too large to compare'}"
+        return FileChange(real, f"replaces {kind}, with {size}", content, is_diff=False, digest=digest)
+    if before == content:
+        same = f"changes nothing: the file has these {size}"
+        return FileChange(real, same, "", is_diff=False, digest=digest)
+    summary = f"replaces {_count(before)} with {size}"
+    return FileChange(real, summary, diff(before, content), is_diff=True, digest=digest)
+
+
+def _text(raw: bytes) -> str | None:
     try:
-        before = old.start.decode("utf-8")
+        return None if b"\0" in raw else raw.decode("utf-8")
     except UnicodeDecodeError:
-        before = None
-    if old.size > len(old.start):
-        kind = f"a file of {old.size:,} bytes, too large to compare"
-    elif b"\0" in old.start:
-        kind = f"a binary file of {old.size:,} bytes"
-    elif before is None:
-        kind = f"a file of {old.size:,} bytes that is not UTF-8"
-    elif before == content:
-        return FileChange(
-            real, f"changes nothing: the file has these {size}", "", is_diff=False, digest=digest
-        )
-    else:
-        summary = f"replaces {_count(before)} with {size}"
-        return FileChange(real, summary, diff(before, content), is_diff=True, digest=digest)
-    return FileChange(real, f"replaces {kind}, with {size}", content, is_diff=False, digest=digest)
+        return None
 
 
 def diff(before: str, after: str) -> str:

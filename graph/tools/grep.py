@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from itertools import takewhile
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from langchain_core.tools import ToolException
 
@@ -26,15 +26,6 @@ _NOT_BY_LINES: Final = re.compile(r"\\[Az]|\(\?\w*-")
 """What has another meaning in a block than in each of its lines."""
 
 
-class Block(NamedTuple):
-    """Whole lines of a file, or a part of a long one."""
-
-    path: str
-    number: int
-    """Of the first line."""
-    text: str
-
-
 def search(
     workspace: Workspace, path: str, pattern: str, *, ignore_case: bool, glob: str | None, seconds: float
 ) -> str:
@@ -47,15 +38,19 @@ def search(
     of_line = _compile(pattern, ignore_case=ignore_case)
     # Most blocks have no match: a call for each of their lines takes ten times as long.
     of_block = None if _NOT_BY_LINES.search(pattern) else _compile(f"(?m){pattern}", ignore_case=ignore_case)
-    end = time.monotonic() + seconds
-    hits: dict[str, str] = {}
-    for block in takewhile(lambda _: time.monotonic() < end, _blocks(workspace, path, glob, end)):
-        if of_block is None or of_block.search(block.text):
-            for number, line in enumerate(block.text.split("\n"), block.number):
-                if match := of_line.search(line):
-                    hits.setdefault(f"{block.path}:{number}", _shown(line, match.start()))
-        if len(hits) > MAX_HITS:
-            break
+    end, hits = time.monotonic() + seconds, dict[str, str]()
+
+    def goes_on(_: object) -> bool:
+        return len(hits) <= MAX_HITS and time.monotonic() < end
+
+    names = (name for name in takewhile(goes_on, workspace.files(path)) if _is_selected(name, glob))
+    for name in names:
+        for start, block in takewhile(goes_on, _blocks(workspace, name)):
+            if of_block is None or of_block.search(block):
+                for number, line in enumerate(block.split("\n"), start):
+                    if match := of_line.search(line):
+                        place = f"{one_line(readable(name))}:{number}"
+                        hits.setdefault(place, _shown(line, match.start()))
     lines = [f"{place}: {line}" for place, line in hits.items()]
     text = "\n".join(lines[:MAX_HITS])[:MAX_CHARS]
     if len(lines) > MAX_HITS:
@@ -82,21 +77,20 @@ def _compile(pattern: str, *, ignore_case: bool) -> Any:
         ) from error
 
 
-def _blocks(workspace: Workspace, path: str, glob: str | None, end: float) -> Iterator[Block]:
-    """Yield the text of files until the time `end`; a binary file ends at its first NUL."""
-    for name in takewhile(lambda _: time.monotonic() < end, workspace.files(path)):
-        if not _is_selected(name, glob):
-            continue
-        try:
-            file = workspace.open(name)
-        except OSError:  # a link, a second name, or not ours to read
-            continue
-        with file:
-            number = 1
-            while (raw := file.read(BLOCK) + file.readline(BLOCK)) and b"\0" not in raw:
-                text = raw.decode(errors="replace").replace("\r\n", "\n")
-                yield Block(one_line(readable(name)), number, text.removesuffix("\n"))
-                number += raw.count(b"\n")
+def _blocks(workspace: Workspace, name: str) -> Iterator[tuple[int, str]]:
+    """Yield a file in pieces with the number of their first line: whole lines, or parts of a long one.
+
+    A binary file ends at its first NUL.
+    """
+    try:
+        file = workspace.open(name)
+    except OSError:  # a link, a second name, or not ours to read
+        return
+    with file:
+        number = 1
+        while (raw := file.read(BLOCK) + file.readline(BLOCK)) and b"\0" not in raw:
+            yield number, raw.decode(errors="replace").replace("\r\n", "\n").removesuffix("\n")
+            number += raw.count(b"\n")
 
 
 def _is_selected(path: str, glob: str | None) -> bool:

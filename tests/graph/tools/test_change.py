@@ -42,8 +42,8 @@ def test_a_file_that_is_there_is_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"a\0b", "a binary file of 3 bytes"),
-        (b"caf\xe9", "a file of 4 bytes that is not UTF-8"),
+        (b"a\0b", "a file of 3 bytes, which is no text"),
+        (b"caf\xe9", "a file of 4 bytes, which is no text"),
         (b"x" * (MAX_COMPARED + 1), "2,000,001 bytes, too large to compare"),
     ],
 )
