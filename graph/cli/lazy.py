@@ -51,6 +51,24 @@ class LazyGroup(click.Group):
         self._late = late or {}
         self._path = path
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take options of the group from anywhere before `--`: click reads them before a command."""
+        options = (each for each in self.params if isinstance(each, click.Option) and not each.is_flag)
+        names = {name for option in options for name in option.opts}
+        end = args.index("--") if "--" in args else len(args)
+        front, rest, words = [], [], iter(args[:end])
+        for word in words:
+            name, has_value, _ = word.partition("=")
+            if name not in names:
+                rest.append(word)
+            elif has_value:
+                front.append(word)
+            elif (value := next(words, None)) is not None:
+                front += [word, value]
+            else:
+                raise click.BadOptionUsage(name, f"Option {name!r} requires an argument.", ctx)
+        return super().parse_args(ctx, [*front, *rest, *args[end:]])
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
         return list(dict.fromkeys([*self.commands, *self._all_late()]))

@@ -44,27 +44,8 @@ _USAGE: Final = 2
 """The exit code of click for a command that is written wrongly."""
 
 
-class _Root(LazyGroup):
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the options of all commands from anywhere before `--`: click reads them before a command."""
-        names = {name for option in everywhere for name in option.opts}
-        end = args.index("--") if "--" in args else len(args)
-        front, rest, words = [], [], iter(args[:end])
-        for word in words:
-            name, has_value, _ = word.partition("=")
-            if name not in names:
-                rest.append(word)
-            elif has_value:
-                front.append(word)
-            elif (value := next(words, None)) is not None:
-                front += [word, value]
-            else:
-                raise click.BadOptionUsage(name, f"Option {name!r} requires an argument.", ctx)
-        return super().parse_args(ctx, [*front, *rest, *args[end:]])
-
-
 @click.group(
-    cls=_Root,
+    cls=LazyGroup,
     late=_COMMANDS,
     params=[*everywhere],
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -90,6 +90,8 @@ def print_json(value: Any) -> None:
 def _plain(value: Any) -> Any:
     from msgspec import Struct, structs
 
+    if isinstance(value, frozenset):
+        return sorted(value)
     if isinstance(value, Struct):
         return structs.asdict(value)
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
@@ -97,11 +99,7 @@ def _plain(value: Any) -> Any:
 
 def value_text(value: Any) -> str:
     """Return the value of a setting as one line of JSON."""
-    return line_of(json.dumps(value, ensure_ascii=False, default=_listed))
-
-
-def _listed(value: Any) -> Any:
-    return sorted(value) if isinstance(value, frozenset) else str(value)
+    return line_of(json.dumps(value, ensure_ascii=False, default=_plain))
 
 
 def print_error(text: str) -> None:
