@@ -17,7 +17,7 @@ from typing import get_args
 from langchain_core.messages.tool import ToolCall, tool_call
 from langgraph.runtime import Runtime
 
-from skills_agent.graph.services import Host, Services
+from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.policy import Policy
@@ -47,7 +47,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         settings = Settings(workspace=folder, home=folder, bundled_skills=False)
-        policy = Services(Host(settings)).policy
+        policy = Services(settings).policy
         empty = _median(partial(_judge, policy, state=AgentState()))
         print(f"{'no skill loaded':<16} {empty:.3f} ms a call")
         worst = 0.0

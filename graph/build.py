@@ -1,9 +1,9 @@
 """The picture of the graph: its nodes with their services, and its edges with their labels."""
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from functools import cache, partial
 from inspect import isgeneratorfunction
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, Unpack
 
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
@@ -21,30 +21,25 @@ from skills_agent.graph.routes import (
     after_select,
     after_summarize,
 )
-from skills_agent.graph.services import Host, Services
+from skills_agent.graph.services import HostParts, Services
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.system_prompt import SystemPrompt
 from skills_agent.graph.threads.compiled import AgentGraph
-from skills_agent.graph.threads.locks import ThreadLocks
-from skills_agent.graph.tools.host_tools import HostTool
 from skills_agent.nodes.act import act
 from skills_agent.nodes.answer import answer
 from skills_agent.nodes.approve import approve
 from skills_agent.nodes.decide import decide
 from skills_agent.nodes.discover import discover
-from skills_agent.nodes.effects import Journal
 from skills_agent.nodes.gate import gate
 from skills_agent.nodes.load import load
 from skills_agent.nodes.select import select
 from skills_agent.nodes.summarize import summarize
 from skills_agent.nodes.two_paths import TwoPaths
-from skills_agent.nodes.wrapped_models import ModelRunnable
-from skills_agent.skills.policy.verdict import Approver
-from skills_agent.skills.scripts.runner import ScriptRunner
-from skills_agent.skills.search.vectors import Embedder
-from skills_agent.skills.sources import Source
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentState
+
+NODES: Final[Mapping[str, Callable[..., Any]]] = {
+    node.__name__: node for node in (discover, summarize, select, load, decide, gate, approve, act, answer)
+}
 
 EDGES: Final = (
     ("discover", "history too long", "summarize"),
@@ -89,21 +84,6 @@ ROUTES: Final[Mapping[str, Callable[[AgentState], Any]]] = {
 }
 
 
-class HostParts(TypedDict, total=False):
-    """What a host may bring, each by its name: `build_graph` says what each is."""
-
-    model: str | ModelRunnable | None
-    tools: Sequence[HostTool] | None
-    system_prompt: SystemPrompt | None
-    runner: ScriptRunner | None
-    sources: Sequence[Source] | None
-    embeddings: Embedder | None
-    approvers: Sequence[Approver]
-    journal: Journal | None
-    locks: ThreadLocks | None
-    allowed_types: Collection[type]
-
-
 def build_graph(
     settings: Settings | None = None,
     *,
@@ -128,16 +108,16 @@ def build_graph(
     (docs/guarantees.md). `allowed_types` are classes of the host that checkpoints may hold beside messages
     and plain values; others are not read.
     """
-    host = Host(settings or Settings.load(), form=form_of(response_format), **parts)
-    return wire(Services(host), response_format)
+    services = Services(settings or Settings.load(), form=form_of(response_format), **parts)
+    return wire(services, response_format)
 
 
 def wire(services: Services, response_format: ResponseFormat | None = None) -> AgentGraph:
     """Return the graph over its services."""
     running = services.threads.invocations
     graph = AgentGraph(services.threads, response_format)
-    for name, (function, bind) in _nodes(services).items():
-        waits = isgeneratorfunction(function)  # for a model or a tool
+    for name, bind in _nodes(services).items():
+        waits = isgeneratorfunction(NODES[name])  # for a model or a tool
         record = record_steps if waits else record_node
         made = record(name, _bound_late(bind), services.audit)
         # The input schema is named, because LangGraph would take the fields of a worker's input for channels.
@@ -163,43 +143,33 @@ def _bound_late(bind: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
     return run
 
 
-def _nodes(services: Services) -> dict[str, tuple[Callable[..., Any], Callable[[], Callable[..., Any]]]]:
-    """Return each node, and what binds it to its services."""
+def _nodes(services: Services) -> dict[str, Callable[[], Callable[..., Any]]]:
+    """Return what binds each node to its services."""
     it, settings, running = services, services.settings, services.threads.invocations
     return {
-        "discover": (
-            discover,
-            lambda: partial(discover, library=it.library, requests=it.requests, running=running),
-        ),
-        "summarize": (summarize, lambda: partial(summarize, requests=it.requests)),
-        "select": (
+        "discover": lambda: partial(discover, library=it.library, requests=it.requests, running=running),
+        "summarize": lambda: partial(summarize, requests=it.requests),
+        "select": lambda: partial(
             select,
-            lambda: partial(
-                select,
-                policy=it.policy,
-                limits=settings,
-                on_change=settings.on_change,
-                window=it.models.window,
-                max_body_lines=settings.max_skill_body_lines,
-            ),
+            policy=it.policy,
+            limits=settings,
+            on_change=settings.on_change,
+            window=it.models.window,
+            max_body_lines=settings.max_skill_body_lines,
         ),
-        "load": (
+        "load": lambda: partial(
             load,
-            lambda: partial(
-                load,
-                policy=it.policy,
-                max_body_lines=settings.max_skill_body_lines,
-                running=running,
-                state_now=state_now,
-                on_change=settings.on_change,
-            ),
+            policy=it.policy,
+            max_body_lines=settings.max_skill_body_lines,
+            running=running,
+            state_now=state_now,
+            on_change=settings.on_change,
         ),
-        "decide": (
-            decide,
-            lambda: partial(decide, requests=it.requests, policy=it.policy, limits=settings, running=running),
+        "decide": lambda: partial(
+            decide, requests=it.requests, policy=it.policy, limits=settings, running=running
         ),
-        "gate": (gate, lambda: partial(gate, policy=it.policy, limits=settings, running=running)),
-        "approve": (approve, lambda: partial(approve, policy=it.policy)),
-        "act": (act, lambda: partial(act, at=it.acting)),
-        "answer": (answer, lambda: partial(answer, requests=it.requests)),
+        "gate": lambda: partial(gate, policy=it.policy, limits=settings, running=running),
+        "approve": lambda: partial(approve, policy=it.policy),
+        "act": lambda: partial(act, at=it.acting),
+        "answer": lambda: partial(answer, requests=it.requests),
     }

@@ -47,8 +47,6 @@ class Extra:
     """The class of its settings: their names, with their types."""
     tools: str = ""
     """What makes its tools (`ExtraTools`) of the services; None where there are none."""
-    sources: str = ""
-    """What makes its sources of skills of the settings."""
     own_skills: str = ""
     """What makes the source of a caller's own skills (`OwnSource` in skills/library/callers.py)."""
     database: str = ""
@@ -58,7 +56,8 @@ class Extra:
     lines: str = ""
     """What reads command lines (`CommandLines` in skills/policy/command_lines.py)."""
     needs: str = ""
-    """What holds the needs of skills against this machine."""
+    """What knows the needs of skills (`Needs` in skills/machine.py), and makes of the settings the `machine`
+    that they are held against."""
     servers: str = ""
     """What makes the servers of tools and skills (`ToolServers`) of the settings."""
     vouch: str = ""

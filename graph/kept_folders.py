@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -25,6 +26,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.user_folders import make_state_folder, state_folder, user_state_folder
 from skills_agent.skills.confined import opened_folder
 from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.machine import KeptFolder
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.trees import empty, open_up
 
@@ -52,14 +54,6 @@ class HomeOwner(NamedTuple):
         return folder_name(self.name).partition(".")[0][:40] + f"-{digest[:16]}"
 
 
-class KeptHome(NamedTuple):
-    """A home that is there."""
-
-    owner: HomeOwner
-    folder: Path
-    """The one that scripts get as HOME."""
-
-
 class KeptFolders:
     """The folders of one workspace's threads, and of this user's skills."""
 
@@ -85,8 +79,8 @@ class KeptFolders:
     def _made(self, place: Path, folder: Path, owner: HomeOwner | None = None) -> Path | None:
         try:
             make_state_folder(self._settings)
-            for each in (place.parent, place):
-                make_private_folder(each)
+            make_private_folder(place.parent)
+            make_private_folder(place)
             if owner:
                 _note_owner(place / _OWNER, json.dumps(owner._asdict()).encode())
         except (OSError, PrivateFileError) as error:
@@ -127,14 +121,16 @@ def scratch_place(settings: Settings, thread: str) -> Path:
     return state_folder(settings) / "scratch" / folder_name(thread)
 
 
-def homes_of(settings: Settings) -> Iterator[KeptHome]:
-    """Yield the homes of skills."""
+def homes_of(settings: Settings) -> Iterator[KeptFolder]:
+    """Yield the homes of skills: the folders that scripts get as HOME."""
     places = homes_folder(settings)
     for place in sorted(places.iterdir()) if places.is_dir() else ():
         with suppress(OSError, PrivateFileError, ValueError, TypeError):
             owner = HomeOwner(**json.loads(read_private(place / _OWNER)))
-            if not (place / _HOME).is_symlink():
-                yield KeptHome(owner, place / _HOME)
+            folder, notes = place / _HOME, (owner.path, owner.user, "" if owner.trusted else "untrusted")
+            if not folder.is_symlink():
+                name, note = f"home/{owner.name}@{owner.source}", ", ".join(filter(None, notes))
+                yield KeptFolder(name, folder, note, is_used=True, remove=partial(empty, folder))
 
 
 def forget_scratch(settings: Settings, thread: str) -> None:

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from uuid import UUID
 
 import ormsgpack
@@ -235,17 +235,12 @@ SNAPSHOT_CODE: Final = jsonplus.EXT_DELTA_SNAPSHOT
 """The code of the whole value of a delta channel."""
 
 
-class StoredObject(NamedTuple):
-    """An object as a record has it, before anything is made."""
-
-    module: str
-    name: str
-    form: Form
-    rest: Sequence[Any]
-    """Its arguments or fields, then the name of a method where there is one; of an array: its parts."""
+MakeObject = Callable[[str, str, Form, Sequence[Any]], Any]
+"""Makes an object that a record has. Takes the module and the name of its class, how it was written, and its
+arguments or fields, behind them the name of a method where there is one; of an array its parts."""
 
 
-def make_objects_by(serializer: JsonPlusSerializer, make: Callable[[StoredObject], Any]) -> None:
+def make_objects_by(serializer: JsonPlusSerializer, make: MakeObject) -> None:
     """Change a serializer: it reads objects by `make`, not by the import and the call that a record names.
 
     The public way is an argument of the constructor (`__unpack_ext_hook__`), which names the codes all the
@@ -260,13 +255,13 @@ def make_objects_by(serializer: JsonPlusSerializer, make: Callable[[StoredObject
             return _DeltaSnapshot(content)
         form = FORMS.get(code, "unknown")
         if form == "array":
-            return make(StoredObject("numpy", "ndarray", form, content))
+            return make("numpy", "ndarray", form, content)
         module, name, *rest = content
-        return make(StoredObject(module, name, form, rest))
+        return make(module, name, form, rest)
 
     def revive(fields: dict[str, Any]) -> Any:
         """Stand for LangGraph's own, which a host's subclass may call for JSON under another name."""
-        return make(StoredObject("json", "object", "unknown", [fields]))
+        return make("json", "object", "unknown", [fields])
 
     serializer.pickle_fallback = False
     serializer._unpack_ext_hook = hook  # noqa: SLF001
@@ -296,10 +291,7 @@ _THREADS: Final = (
     "SELECT thread_id FROM checkpoints WHERE checkpoint_ns = '' "
     "GROUP BY thread_id ORDER BY MAX(checkpoint_id) DESC"
 )
-_MIGRATIONS: Final = (
-    "SELECT (SELECT max(v) FROM checkpoint_migrations) AS saver, "
-    "(SELECT max(v) FROM store_migrations) AS store"
-)
+_MIGRATIONS: Final = "SELECT max(v) AS newest FROM checkpoint_migrations"
 
 
 def kind_of(saver: BaseCheckpointSaver[Any]) -> SaverKind:
@@ -343,22 +335,20 @@ def thread_ids(saver: BaseCheckpointSaver[Any]) -> list[str]:
 
 
 def has_current_tables(connection: "Connection[DictRow]") -> bool:
-    """Return True if a PostgreSQL database has the tables of the installed saver and store.
+    """Return True if a PostgreSQL database has the tables of the installed saver.
 
-    Both number their migrations, and say nowhere else which the newest is. Their `setup` wants the right to
-    make tables, which an operator's role need not have.
+    It numbers its migrations, and says nowhere else which the newest is. Its `setup` wants the right to make
+    tables, which an operator's role need not have.
     """
     # Extras of the project.
     from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415
-    from langgraph.store.postgres import PostgresStore  # noqa: PLC0415
     from psycopg.errors import UndefinedTable  # noqa: PLC0415
 
     try:
-        row = connection.execute(_MIGRATIONS).fetchone() or {}
+        row = connection.execute(_MIGRATIONS).fetchone() or {"newest": None}
     except UndefinedTable:
         return False
-    newest = {"saver": len(PostgresSaver.MIGRATIONS) - 1, "store": len(PostgresStore.MIGRATIONS) - 1}
-    return all(row[name] is not None and row[name] >= version for name, version in newest.items())
+    return row["newest"] is not None and row["newest"] >= len(PostgresSaver.MIGRATIONS) - 1
 
 
 _BLOCKING: Final = (BaseTool._arun, StructuredTool._arun, Tool._arun)  # noqa: SLF001
@@ -373,23 +363,21 @@ def is_coroutine(tool: BaseTool) -> bool:
     return getattr(tool, "coroutine", None) is not None or type(tool)._arun not in _BLOCKING  # noqa: SLF001
 
 
-class ServerAccess(NamedTuple):
-    """What the configuration of a LangGraph server says about who may come in."""
-
-    cors: Mapping[str, Any]
-    """Arguments of Starlette's CORSMiddleware."""
-    has_users: bool
-
-
-def server_access() -> ServerAccess:
-    """Return who may come into the LangGraph server that this process is.
+def server_cors() -> Mapping[str, Any]:
+    """Return which pages may come into the LangGraph server that this process is, for a CORSMiddleware.
 
     The module of its configuration is documented nowhere; it exists in the process of a server alone.
     """
     from langgraph_api import config  # noqa: PLC0415
 
-    has_users = bool(config.LANGGRAPH_AUTH) or config.LANGGRAPH_AUTH_TYPE != "noop"
-    return ServerAccess(config.CORS_CONFIG or {}, has_users)
+    return config.CORS_CONFIG or {}
+
+
+def server_has_users() -> bool:
+    """Return whether this server asks who a client is; `server_cors` says where from."""
+    from langgraph_api import config  # noqa: PLC0415
+
+    return bool(config.LANGGRAPH_AUTH) or config.LANGGRAPH_AUTH_TYPE != "noop"
 
 
 def is_development_server() -> bool:

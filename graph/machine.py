@@ -43,7 +43,7 @@ def make_runner(
     return sandbox_here().runner(
         settings.sandbox,
         workspace=settings.workspace,
-        settings=settings,
+        extras=settings.extras,
         closed=closed,
         protected=protected,
         records=partial(make_state_folder, settings),

@@ -2,27 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
 
 from skills_agent.graph.hooks import first
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.machine import Machine, Needs
 from skills_agent.skills.skill import Need
-
-
-class NeedsHook(Needs, Protocol):
-    """The hook `needs`."""
-
-    def machine(
-        self, settings: Settings, unreachable: Callable[[], Mapping[str, str]], *, is_elsewhere: bool
-    ) -> Machine:
-        """Return what needs are held against."""
-
-
-def needs_hook() -> NeedsHook | None:
-    """Return what the extra brings; None without it."""
-    brought: NeedsHook | None = first("needs")
-    return brought
 
 
 def machine_of(
@@ -33,11 +17,14 @@ def machine_of(
     `unreachable` says which MCP servers cannot be reached, and why; `is_elsewhere`: a host's runner runs
     scripts on what is not known here.
     """
-    brought = needs_hook()
-    return brought.machine(settings, unreachable, is_elsewhere=is_elsewhere) if brought else Machine()
+    needs = first("needs")
+    if needs is None:
+        return Machine()
+    machine: Machine = needs.machine(settings, unreachable, is_elsewhere=is_elsewhere)
+    return machine
 
 
 def gather_now(folder: Path, skill_file: str) -> tuple[Need, ...]:
     """Return what the skill in a folder needs as it is now; nothing where nobody reads it."""
-    brought = needs_hook()
-    return brought.gather_now(folder, skill_file) if brought else ()
+    needs: Needs | None = first("needs")
+    return needs.gather_now(folder, skill_file) if needs else ()

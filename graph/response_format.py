@@ -195,7 +195,7 @@ def with_channel(schema: type[Schema], response_format: ResponseFormat) -> type[
     """Return a schema of the state whose channel `structured_response` gives objects of the host's class."""
     wanted = response_format.schema if _is_strategy(response_format) else response_format
     if isinstance(wanted, Mapping):
-        kind, restore = dict[str, Any], _as_it_is
+        kind, restore = dict[str, Any], lambda plain: plain
     else:
         kind, restore = wanted, partial(_restored, TypeAdapter(wanted))
     fields = get_type_hints(schema, include_extras=True)
@@ -203,10 +203,6 @@ def with_channel(schema: type[Schema], response_format: ResponseFormat) -> type[
     made: Any = TypedDict(schema.__name__, fields, total=False)  # type: ignore[misc]  # a dynamic one
     made.__doc__ = schema.__doc__
     return cast("type[Schema]", made)
-
-
-def _as_it_is(plain: Any) -> Any:
-    return plain
 
 
 def _restored(adapter: TypeAdapter[Any], plain: Any) -> Any:

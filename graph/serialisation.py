@@ -7,7 +7,7 @@ that a host allows (`build_graph(allowed_types=...)`), and no other: they are an
 """
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
 from datetime import date, datetime, time, timedelta, timezone
@@ -24,11 +24,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Command, Interrupt, Overwrite, Send, TimeoutPolicy
 from pydantic import BaseModel
 
-from skills_agent.graph.langgraph_inside import (
-    Form,
-    StoredObject,
-    make_objects_by,
-)
+from skills_agent.graph.langgraph_inside import Form, make_objects_by
 from skills_agent.skills.errors import DetailedError, SkillsAgentError
 
 Key = tuple[str, str]
@@ -146,13 +142,13 @@ def _strict_class(kind: type[JsonPlusSerializer]) -> type[JsonPlusSerializer]:
     return kind if issubclass(kind, _Strict) else type(f"Strict{kind.__name__}", (_Strict, kind), {})
 
 
-def _made(types: Mapping[Key, type], stored: StoredObject) -> Any:
-    kind = types.get((stored.module, stored.name))
+def _made(types: Mapping[Key, type], module: str, name: str, form: Form, rest: Sequence[Any]) -> Any:
+    kind = types.get((module, name))
     try:
-        return _made_of(kind, stored.form, *stored.rest)
+        return _made_of(kind, form, *rest)
     except Exception:
         state = "an object of the type" if kind is None else "an object that cannot be made of"
-        _refused.get().append(f"{state} {stored.module}.{stored.name}")
+        _refused.get().append(f"{state} {module}.{name}")
         raise
 
 

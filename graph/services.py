@@ -1,11 +1,12 @@
 """What the nodes work with, by the settings and by what a host brings: each part is made when needed."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
+from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import Runtime
 
 from skills_agent.graph.audit.log import RunLog
@@ -19,31 +20,22 @@ from skills_agent.graph.made_once import once
 from skills_agent.graph.models.provider import default_model, make_models, model_name
 from skills_agent.graph.needs import machine_of
 from skills_agent.graph.serialisation import keyed, stored_size
-from skills_agent.graph.settings import (
-    Settings,
-    SettingsError,
-    make_registry,
-    refuse_missing_workspace,
-)
+from skills_agent.graph.settings import Settings, SettingsError, make_registry, refuse_missing_workspace
 from skills_agent.graph.start_up import protected_entries
 from skills_agent.graph.system_prompt import SystemPrompt, system_prompt_of
 from skills_agent.graph.threads.backends import ThreadServices
-from skills_agent.graph.threads.left_running import LeftRunning
+from skills_agent.graph.threads.left_running import Keeper
 from skills_agent.graph.threads.locks import ThreadLocks
 from skills_agent.graph.tool_servers import ToolServers, make_servers
 from skills_agent.graph.tools import build_tools
 from skills_agent.graph.tools.change import Changes, changes_in
-from skills_agent.graph.tools.equipment import Workdir
+from skills_agent.graph.tools.equipment import workdir_of_caller
 from skills_agent.graph.tools.host_tools import HostTool, brought
 from skills_agent.graph.tools.node import tool_node
 from skills_agent.graph.tools.of_extras import ExtraTools
 from skills_agent.graph.tools.tool_table import ToolTable
 from skills_agent.graph.tools.workspace import Workspace
-from skills_agent.graph.user_folders import (
-    closed_places,
-    process_environment,
-    trust_file_of,
-)
+from skills_agent.graph.user_folders import closed_places, process_environment, trust_file_of
 from skills_agent.graph.vouchers import Voucher, signer, vouchers_of
 from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.cancellation import Cancellation
@@ -70,44 +62,52 @@ from skills_agent.state.context import Context, caller_of
 from skills_agent.state.transcript import LOAD_SKILL
 
 
-@dataclass(frozen=True)
-class Host:
-    """What a host brings, as `build_graph` takes it, and what the command line adds."""
+class HostParts(TypedDict, total=False):
+    """What a host may bring, each by its name: `build_graph` says what each is."""
 
-    settings: Settings
-    _: KW_ONLY
-    model: str | ModelRunnable | None = None
-    tools: Sequence[HostTool] | None = ()
-    system_prompt: SystemPrompt | None = None
-    form: AnswerForm | None = None
-    runner: ScriptRunner | None = None
-    sources: Sequence[Source] | None = None
-    embeddings: Embedder | None = None
-    approvers: Sequence[Approver] = ()
-    journal: Journal | None = None
-    locks: ThreadLocks | None = None
-    allowed_types: Collection[type] = ()
-    yes: Collection[Risk] = ()
-    """Risks that a person approved in advance."""
-    trust_file: Path | None = None
-    """What the person vouches for; None: in the user's folder of settings."""
-    homes: Path | None = None
-    """Where scripts keep things; None: in the user's state folder."""
+    model: str | ModelRunnable | None
+    tools: Sequence[HostTool] | None
+    system_prompt: SystemPrompt | None
+    runner: ScriptRunner | None
+    sources: Sequence[Source] | None
+    embeddings: Embedder | None
+    approvers: Sequence[Approver]
+    journal: Journal | None
+    locks: ThreadLocks | None
+    allowed_types: Collection[type]
 
 
 class Services:
     """What the nodes and the tools work with."""
 
-    def __init__(self, host: Host) -> None:
-        """Check the settings. Nothing is read, started or contacted yet. Raises SettingsError."""
-        self.settings = settings = _checked(host)
-        self.host = host
-        self.model = None if isinstance(host.model, str) else host.model
-        self.closed = closed_places(self.settings)
-        self.system_prompt = system_prompt_of(self.settings, host.system_prompt)
-        if host.runner is None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        form: AnswerForm | None = None,
+        yes: Collection[Risk] = (),
+        trust_file: Path | None = None,
+        homes: Path | None = None,
+        **parts: Unpack[HostParts],
+    ) -> None:
+        """Check the settings. Nothing is read, started or contacted yet. Raises SettingsError.
+
+        `yes` are risks that a person approved in advance. What the person vouches for is in `trust_file`, and
+        where scripts keep things is `homes`: if left out, in the user's own folders.
+        """
+        model = parts.get("model")
+        self.settings = settings = _checked(settings, model)
+        self.parts = parts
+        self.form = form
+        self.yes = yes
+        self.trust = TrustList(trust_file or trust_file_of(settings))
+        self.kept = KeptFolders(settings, homes)
+        self.model = None if isinstance(model, str) else model
+        self.closed = closed_places(settings)
+        self.system_prompt = system_prompt_of(settings, parts.get("system_prompt"))
+        if parts.get("runner") is None:
             make_undumpable()
-        self.left_running = LeftRunning()
+        self.left_running = list[Keeper]()
         """What tools leave running when they return."""
         asked = {*settings.require_approval_for, *settings.waived_risks, *settings.exclude_tools} - {*RISKS}
         # These may find a fault in the settings, or in what the host brings: it is told at once.
@@ -115,8 +115,8 @@ class Services:
             "models": self.model is not None,
             "runner": bool(settings.script_folders),
             "servers": bool(settings.mcp_servers),
-            "library": host.sources is not None,
-            "offered": host.tools != () or host.form is not None,
+            "library": parts.get("sources") is not None,
+            "offered": "tools" in parts or form is not None,
             "policy": bool(asked),
         }
         for name in (name for name, may_be in faulty.items() if may_be):
@@ -126,17 +126,18 @@ class Services:
     def library(self) -> Library:
         """The skills."""
         servers = self.servers if self.settings.mcp_servers else None
-        registry = make_registry(self.settings, self.host.sources, self.host.embeddings, servers)
+        sources, embeddings = self.parts.get("sources"), self.parts.get("embeddings")
+        registry = make_registry(self.settings, sources, embeddings, servers)
         return Library(registry, first("own_skills"))
 
-    def registry(self, runtime: Runtime[Context]) -> Registry:
+    def registry(self, runtime: Runtime[Context] | ToolRuntime[Any, Any]) -> Registry:
         """Return the registry of the caller."""
         return self.library.of(caller_of(runtime), runtime.store)
 
     @once
     def models(self) -> Models:
         """Where models come from."""
-        return make_models(self.settings, self.model, in_a_form=self.host.form is not None)
+        return make_models(self.settings, self.model, in_a_form=self.form is not None)
 
     @once
     def requests(self) -> ModelRequests:
@@ -150,7 +151,7 @@ class Services:
             observer=self.audit,
             provider_tools=self.offered.provider,
             system_prompt=self.system_prompt,
-            form=self.host.form,
+            form=self.form,
         )
 
     @once
@@ -164,7 +165,7 @@ class Services:
                 "model": usual_model(settings, self.model),
                 "allowed_tools": settings.allowed_tools,
                 "approval": settings.approval,
-                "yes": sorted(self.host.yes),
+                "yes": sorted(self.yes),
                 "sandbox": settings.sandbox,
             },
             required=settings.audit == "require",
@@ -176,11 +177,11 @@ class Services:
         return ThreadServices(
             self.settings,
             self.audit,
+            self.left_running,
             self._connect if self.settings.mcp_servers else None,
-            self.host.journal,
-            self.host.locks,
-            keyed(self.host.allowed_types),
-            left_running=self.left_running,
+            self.parts.get("journal"),
+            self.parts.get("locks"),
+            keyed(self.parts.get("allowed_types", ())),
         )
 
     def cancellation(self) -> Cancellation:
@@ -199,11 +200,11 @@ class Services:
         settings = self.settings
         of_extras = [tool for extra in self.of_extras for tool in extra.tools]
         own = build_tools(self, of_extras)
-        of_host = brought(self.host.tools)
+        of_host = brought(self.parts.get("tools"))
         places = Places(str(settings.workspace), closed=tuple(map(str, self.closed)))
-        offered = ToolTable(own, of_host.own, settings.tool_timeout, places, of_host.provider, self.lines)
-        form = self.host.form
-        if form and (taken := form.tools.keys() & {*offered, *of_host.provider, LOAD_SKILL}):
+        offered = ToolTable(own, of_host, settings.tool_timeout, places, self.lines)
+        form = self.form
+        if form and (taken := form.tools.keys() & {*offered, *offered.provider, LOAD_SKILL}):
             raise SettingsError(f"A tool is named {min(taken)} as the form of `response_format`: rename one.")
         if settings.mcp_servers and self.servers:
             self.servers.offer_tools(offered, settings, self.cancellation)
@@ -241,12 +242,12 @@ class Services:
             mode=settings.allowed_tools,
             always_allowed=settings.always_allowed_tools,
             excluded=_excluded(settings, grammar),
-            approvers=self.host.approvers,
+            approvers=self.parts.get("approvers", ()),
             approval=settings.approval,
-            yes=self.host.yes,
+            yes=self.yes,
             protected_arguments=settings.protected_paths,
             workspace=settings.workspace,
-            workdir=lambda: self.workdir.of_caller(),  # noqa: PLW0108 - made when needed
+            workdir=partial(workdir_of_caller, settings),
             running=self.threads.invocations.current,
         )
 
@@ -257,36 +258,23 @@ class Services:
     @once
     def runner(self) -> ScriptRunner:
         """What runs programs."""
-        return self.host.runner or make_runner(self.settings, self.protected, self.closed)
+        return self.parts.get("runner") or make_runner(self.settings, self.protected, self.closed)
 
     @once
     def machine(self) -> Machine:
         """What needs of skills are held against."""
         faults = self.servers.faults if self.servers else dict
-        return machine_of(self.settings, faults, is_elsewhere=self.host.runner is not None)
+        return machine_of(self.settings, faults, is_elsewhere=self.parts.get("runner") is not None)
 
     def why_no_shell(self) -> str:
         """Return why this machine cannot offer the tools of a shell; empty where it can."""
-        reason = why_no_shell_here(self.settings, self.host.runner)
+        reason = why_no_shell_here(self.settings, self.parts.get("runner"))
         return f"no shell here: {reason}" if reason else ""
 
     @once
     def protected(self) -> tuple[str, ...]:
         """What is protected beside `PROTECTED`."""
         return protected_entries(self.settings, self.library.shared.sources)
-
-    @once
-    def workdir(self) -> Workdir:
-        """Where scripts and commands work."""
-        settings = self.settings
-        return Workdir(
-            settings.workspace, per_thread=settings.workdir == "thread", protected=settings.protected_paths
-        )
-
-    @once
-    def kept(self) -> KeptFolders:
-        """What is kept for scripts outside of the workspace."""
-        return KeptFolders(self.settings, self.host.homes)
 
     @once
     def files(self) -> Workspace:
@@ -310,11 +298,6 @@ class Services:
     def of_extras(self) -> Sequence[ExtraTools]:
         """The tools of installed extras."""
         return [made for make in hook("tools") if (made := make(self))]
-
-    @once
-    def trust(self) -> TrustList:
-        """What the person vouches for."""
-        return TrustList(self.host.trust_file or trust_file_of(self.settings))
 
     @once
     def vouchers(self) -> Sequence[Voucher]:
@@ -341,9 +324,8 @@ class Services:
         return self.servers.absence_of(tool) if self.servers else ""
 
 
-def _checked(host: Host) -> Settings:
+def _checked(settings: Settings, model: object) -> Settings:
     """Return the settings with what the host says in their place. Raises SettingsError."""
-    settings = host.settings
     if MISSING:
         raise SettingsError(
             f"The agent works on Linux and macOS, and on Windows in WSL: this Python has no module {MISSING}."
@@ -352,8 +334,8 @@ def _checked(host: Host) -> Settings:
         hint = f"a model is named by `model={settings!r}`" if isinstance(settings, str) else "`Settings(...)`"
         raise SettingsError(f"`build_graph` takes Settings first, not a {type(settings).__name__}: {hint}.")
     refuse_missing_workspace(settings)
-    if isinstance(host.model, str):
-        settings = replace(settings, model=host.model)
+    if isinstance(model, str):
+        settings = replace(settings, model=model)
     if settings.approval != "ask" and settings.on_change == "ask":
         settings = replace(settings, on_change="pin")  # It keeps what its threads have loaded.
     return settings

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -31,8 +30,6 @@ DEFAULT: Final = "default"
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Offer = Literal["auto", "on", "off"]
 
-_OTHER_NAMES_OF_FOLDERS: Final = re.compile(r"skills?_?(roots?|paths?|folders?|director(y|ies)|dirs?)")
-"""What other clients call `skills_dirs`."""
 _PARTS: Final = frozenset({"mcp", "packages", "sandbox", "server"})
 """The parts of extras/ that bring settings: said of one whose part is not installed."""
 MAY_HOLD_SECRETS: Final = frozenset({"mcp_servers", "server_database"})
@@ -45,24 +42,16 @@ class SettingsError(SkillsAgentError):
     code = "settings-invalid"
 
 
-class HasExtras(Protocol):
-    """Settings, as far as those of extras look at them."""
-
-    @property
-    def extras(self) -> Mapping[str, Any]:
-        """The settings of extras, by their whole names."""
-
-
 class ExtraSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one extra: its field `tokens` is `server_tokens`, or `tokens` in a table `[server]`."""
 
     extra: ClassVar[str]
 
     @classmethod
-    def of(cls, settings: HasExtras) -> Self:
-        """Return those that are set, and the defaults of the others."""
+    def of(cls, extras: Mapping[str, Any]) -> Self:
+        """Return those that are set (`Settings.extras`), and the defaults of the others."""
         named = {name: f"{cls.extra}_{name}" for name in cls.__struct_fields__}
-        return cls(**{name: settings.extras[each] for name, each in named.items() if each in settings.extras})
+        return cls(**{name: extras[whole] for name, whole in named.items() if whole in extras})
 
 
 class ServerSetting(Protocol):
@@ -170,8 +159,7 @@ def _kind(name: str, origin: str, kinds: Mapping[str, Any]) -> Any:
     from difflib import get_close_matches  # noqa: PLC0415
 
     known = sorted([*kinds, *kinds_of_extras()])
-    of_folders = ["skills_dirs"] if _OTHER_NAMES_OF_FOLDERS.fullmatch(name) else []
-    if near := of_folders or get_close_matches(name, known, n=1, cutoff=0.5):
+    if near := get_close_matches(name, known, n=1, cutoff=0.5):
         hint = f"Did you mean {near[0]}?"
     else:
         hint = f"Known: {', '.join(known)}."

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_type_hints
 
 from skills_agent.graph.hooks import first
 from skills_agent.graph.layers import (
@@ -371,22 +371,13 @@ def _trusted(settings: Settings) -> Mapping[str, str]:
         return {}
 
 
-class ShownSetting(NamedTuple):
-    """A setting as a person may see it."""
-
-    name: str
-    value: Any
-    """Without secrets."""
-    origin: str
-
-
-def shown_settings(settings: Settings, redacted: Callable[[Any], Any]) -> list[ShownSetting]:
-    """Return every setting with its value, `redacted` of secrets, and where it is from."""
+def shown_settings(settings: Settings, redacted: Callable[[Any], Any]) -> dict[str, dict[str, Any]]:
+    """Return the `value` of every setting, `redacted` of secrets, and where it is `from`, by its name."""
     values = {name: getattr(settings, name) for name in setting_kinds()} | dict(settings.extras)
-    return [
-        ShownSetting(name, redacted(_shown(name, value)), settings.origins.get(name, "code"))
+    return {
+        name: {"value": redacted(_shown(name, value)), "from": settings.origins.get(name, "code")}
         for name, value in values.items()
-    ]
+    }
 
 
 def _shown(name: str, value: Any) -> Any:

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from langchain_core.messages import ToolCall
+from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import Runtime
 
 from skills_agent.skills.library.registry import Registry
 from skills_agent.state.context import Context
 from skills_agent.state.schema import CallRequest
 
-RegistryOf = Callable[[Runtime[Context]], Registry]
+RegistryOf = Callable[[Runtime[Context] | ToolRuntime[Any, Any]], Registry]
 """Returns the registry of the skills that a request may see: the shared ones and the caller's own."""
 
 

@@ -32,7 +32,6 @@ from skills_agent.evals.runs import run_all
 from skills_agent.evals.skill_folders import EvaluatedSource, sources_of
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.opened import Database
 from skills_agent.nodes.wrapped_models import ModelRunnable
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import DirectorySource
@@ -81,7 +80,7 @@ def measure_draft(
     # Its own threads, and no proposals of its own: they are gone with the question.
     setup = Setup(
         replace(settings, extras={**settings.extras, "packages_propose": False}),
-        Database(InMemorySaver(), None),
+        InMemorySaver(),
         "draft",
         partial(_sources, settings, folder.parent),
         folders=[folder.parent],

@@ -107,9 +107,9 @@ class SkillEvals:
         words = [word.strip() for word in self._config.getoption("skills_evals_yes").split(",") if word]
         if unknown := sorted({*words} - {*RISKS}):
             raise pytest.UsageError(f"--skills-evals-yes: no kind {unknown[0]!r}; kinds: {', '.join(RISKS)}")
-        database = self._open.enter_context(open_database(self._settings))
+        saver = self._open.enter_context(open_database(self._settings))
         try:
-            return make_setup(self._settings, self.head, database, [risk for risk in RISKS if risk in words])
+            return make_setup(self._settings, self.head, saver, [risk for risk in RISKS if risk in words])
         except SkillsAgentError as error:
             raise pytest.UsageError(f"--skills-evals: {error}") from error
 

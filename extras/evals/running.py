@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
 from msgspec import structs
@@ -29,11 +30,10 @@ from skills_agent.evals.workspaces import fresh_place, lay
 from skills_agent.graph.build import wire
 from skills_agent.graph.machine import sandbox_here
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.services import Host, Services
+from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import EVAL_THREADS, config_of
-from skills_agent.graph.threads.opened import Database
 from skills_agent.graph.threads.thread import status_of
 from skills_agent.graph.user_folders import process_environment, state_folder, trust_file_of
 from skills_agent.nodes.wrapped_models import ModelRunnable
@@ -75,7 +75,7 @@ class Setup:
 
     settings: Settings
     """Of the workspace that the command was typed in."""
-    database: Database
+    saver: BaseCheckpointSaver[Any]
     """Keeps the threads."""
     run: str
     """Id of the run."""
@@ -186,7 +186,7 @@ def _agent(
         if not case.replies:
             raise EvalError(f"The model scripted plays the `replies` of a case, and {case.id} has none.")
         chat = ScriptedChatModel(case.replies)
-    host = Host(
+    services = Services(
         settings,
         model=chat,
         sources=setup.sources(),
@@ -195,13 +195,11 @@ def _agent(
         trust_file=trust_file_of(setup.settings),
         homes=place / "homes",
     )
-    services = Services(host)
     try:
         if chat is None:
             services.models.choose(Context())
         graph = wire(services)
-        database = setup.database
-        yield graph.compile(checkpointer=database.saver, store=database.store, name="skills-agent"), services
+        yield graph.compile(checkpointer=setup.saver, name="skills-agent"), services
     finally:
         # Beneath XDG_STATE_HOME, where that is set.
         remove_tree(state_folder(settings))

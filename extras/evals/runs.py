@@ -87,7 +87,7 @@ def _run_one(task: RunTask, setup: Setup, stop: RunControl) -> EvalResult | None
     if not stop.drain_requested:
         return result
     if result.thread:  # It begins anew, in another thread, when the run goes on.
-        setup.database.saver.delete_thread(result.thread)
+        setup.saver.delete_thread(result.thread)
     return None
 
 

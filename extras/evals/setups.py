@@ -1,6 +1,9 @@
 """What the cases of a run share, made of the head of the run: its skills, its models, its grader."""
 
 from collections.abc import Collection
+from typing import Any
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from skills_agent.evals.cases.result import RunHead
 from skills_agent.evals.grading import make_grade
@@ -9,13 +12,17 @@ from skills_agent.evals.running import SCRIPTED, Setup
 from skills_agent.evals.skill_folders import catalog_folders, places_of, sources_of
 from skills_agent.graph.models.provider import resolve_model
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.opened import Database
 from skills_agent.graph.user_folders import process_environment
 from skills_agent.skills.policy.risk import Risk
 
 
 def make_setup(
-    settings: Settings, head: RunHead, database: Database, yes: Collection[Risk] = (), *, anew: bool = True
+    settings: Settings,
+    head: RunHead,
+    saver: BaseCheckpointSaver[Any],
+    yes: Collection[Risk] = (),
+    *,
+    anew: bool = True,
 ) -> Setup:
     """Return what all cases of a run share; of recordings, `anew` forgets those of before.
 
@@ -32,7 +39,7 @@ def make_setup(
             resolve_model(name, environment=process_environment(), parameters=settings.model_parameters)
     return Setup(
         settings=settings,
-        database=database,
+        saver=saver,
         run=head.id,
         sources=lambda: sources_of(settings, places),
         folders=folders,

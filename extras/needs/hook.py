@@ -1,4 +1,4 @@
-"""The hook `needs`: the names are those of `NeedsHook`.
+"""The hook `needs`: the names are those of `Needs`, and `machine`, which needs are held against.
 
 Each part is imported when it is asked for: most skills need nothing of the machine.
 """

@@ -110,7 +110,7 @@ class ProposeSkill:
 
         It takes model calls and time, so it is done once, before the question.
         """
-        measure, seconds = first("measure_draft"), PackageSettings.of(self.settings).eval_seconds
+        measure, seconds = first("measure_draft"), PackageSettings.of(self.settings.extras).eval_seconds
         if not (measure and seconds):
             return ""
         chosen, cancellation = self.services.models.choose(context), self.services.cancellation()

@@ -154,7 +154,7 @@ def signatures_of(settings: Settings) -> Signatures:
         Path(os.path.realpath(settings.workspace)),
         Path(os.path.realpath(folder)),
         find_program("ssh-keygen", process_environment().get("PATH", ""), Path.cwd()).path,
-        PackageSettings.of(settings).require_signature,
+        PackageSettings.of(settings.extras).require_signature,
     )
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def tools_of(services: "Services") -> "ExtraTools | None":
     """Return the tool and what its question shows; None where skills are not proposed."""
     settings = services.settings
-    own = PackageSettings.of(settings)
+    own = PackageSettings.of(settings.extras)
     is_on = own.propose and settings.enable_skills
     # Nobody has signed what the agent writes.
     if not is_on or settings.approval != "ask" or own.require_signature:

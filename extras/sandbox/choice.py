@@ -1,12 +1,11 @@
 """The sandbox, as the core asks for it: the names are those of `Sandbox`."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from skills_agent.graph.setting_values import HasExtras
 from skills_agent.sandbox.bwrap import BwrapRunner, probe
 from skills_agent.sandbox.settings import SandboxSettings
 from skills_agent.sandbox.unfinished import UnfinishedRuns
@@ -18,14 +17,13 @@ from skills_agent.skills.scripts.runner import CONTROLLED, SANDBOXED, ScriptRequ
 
 
 def runner(
-    wish: Wish, *, settings: HasExtras | None = None, closed: Collection[Path] = (), **control: Any
+    wish: Wish, *, extras: Mapping[str, Any] = {}, closed: Collection[Path] = (), **control: Any
 ) -> OwnRunner:
     """Return the runner for a setting: bubblewrap, or plain control; what runs did is looked at in both."""
     plain = WatchedRunner(**control)
     if wish == "off":
         return plain
-    network = SandboxSettings.of(settings).network if settings else ()
-    sandboxed = BwrapRunner(network=network, closed=closed, **control)
+    sandboxed = BwrapRunner(network=SandboxSettings.of(extras).network, closed=closed, **control)
     return sandboxed if wish == "require" else AutoRunner(sandboxed, plain)
 
 

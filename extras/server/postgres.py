@@ -11,11 +11,11 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from skills_agent.graph.langgraph_inside import has_current_tables
 from skills_agent.graph.serialisation import strict
 from skills_agent.graph.threads.errors import DatabaseError
-from skills_agent.graph.threads.opened import Database
 from skills_agent.server.postgres_journal import PostgresJournal, is_usable, make_once
 from skills_agent.server.postgres_locks import PostgresLocks, conninfo_of
 
 if TYPE_CHECKING:
+    from langgraph.checkpoint.postgres import PostgresSaver
     from psycopg import Connection
     from psycopg.rows import DictRow
 
@@ -53,12 +53,11 @@ def without_password(dsn: str) -> str:
 
 
 @contextmanager
-def open_postgres(dsn: str) -> Iterator[Database]:
-    """Open threads and a store, making the tables where there are none. Raises DatabaseError."""
+def open_postgres(dsn: str) -> Iterator["PostgresSaver"]:
+    """Open threads, making the tables where there are none. Raises DatabaseError."""
     try:
         import psycopg
         from langgraph.checkpoint.postgres import PostgresSaver
-        from langgraph.store.postgres import PostgresStore
         from psycopg.rows import DictRow, dict_row
         from psycopg_pool import ConnectionPool
     except ImportError as error:
@@ -93,21 +92,15 @@ def open_postgres(dsn: str) -> Iterator[Database]:
             open=False,
         )
         with pool:
-            serde = strict(JsonPlusSerializer(), {})
-            yield Database(PostgresSaver(pool, serde=serde), PostgresStore(pool))
+            yield PostgresSaver(pool, serde=strict(JsonPlusSerializer(), {}))
     except (psycopg.OperationalError, psycopg.ProgrammingError) as error:
         raise DatabaseError(f"Cannot keep threads in {shown}: {_cause(error, dsn)}") from error
 
 
 def _make_tables(connection: "Connection[DictRow]") -> None:
     from langgraph.checkpoint.postgres import PostgresSaver
-    from langgraph.store.postgres import PostgresStore
 
-    def make(connection: "Connection[DictRow]") -> None:
-        PostgresSaver(connection).setup()
-        PostgresStore(connection).setup()
-
-    make_once(connection, has_current_tables, make)
+    make_once(connection, has_current_tables, lambda opened: PostgresSaver(opened).setup())
 
 
 def _cause(error: Exception, dsn: str) -> str:

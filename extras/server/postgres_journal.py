@@ -53,10 +53,6 @@ class PostgresJournal(SearchedJournal):
         self._lock = Lock()
         self._open: Connection[Any] | None = None
 
-    def get(self, thread: str, call_id: str) -> JournalEntry | None:
-        """Return the entry of a call."""
-        return next(iter(self._search(thread, call_id=call_id)), None)
-
     def put(
         self, entry: JournalEntry, *, replacing: str | None = None, guard: Guard = lambda _: None
     ) -> None:

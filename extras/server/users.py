@@ -37,7 +37,7 @@ def find_user(token: str, settings: Settings) -> Auth.types.MinimalUserDict | No
 
     Raises SettingsError where the settings name no users, or name them in a way that cannot be used.
     """
-    own = ServerSettings.of(settings)
+    own = ServerSettings.of(settings.extras)
     if own.tokens is None and not own.jwt_issuer:
         raise SettingsError(
             "Nobody may use this server yet: set SKILLS_AGENT_SERVER_TOKENS, or "

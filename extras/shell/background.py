@@ -182,6 +182,10 @@ class BackgroundCommands:
         with self._lock:
             return [each for each in self._running() if each.ends_with == run]
 
+    def has_of(self, run: str) -> bool:
+        """Return whether commands of a run have not ended."""
+        return bool(self.of_run(run))
+
     def leave(self, run: str) -> None:
         """Let the commands of a run go on until a later one of their thread takes them."""
         for each in self.of_run(run):
@@ -194,9 +198,9 @@ class BackgroundCommands:
             if each.thread == thread:
                 each.ends_with = run
 
-    def end(self, run: str, seconds: float = END_SECONDS) -> list[BackgroundCommand]:
-        """End the commands of a run, wait so long for them, and return them."""
-        return _end(self.of_run(run), "run", seconds)
+    def end(self, run: str, seconds: float = END_SECONDS) -> list[Mapping[str, Any]]:
+        """End the commands of a run, wait so long for them, and return what clients are told of that."""
+        return [command.record for command in _end(self.of_run(run), "run", seconds) if command.record]
 
     def end_all(self) -> None:
         """End every command: the process ends."""

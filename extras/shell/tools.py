@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from skills_agent.graph.audit.events import Record, event
 from skills_agent.graph.threads.left_running import END_SECONDS
 from skills_agent.graph.tools.declare import declare
-from skills_agent.graph.tools.equipment import Equipment
+from skills_agent.graph.tools.equipment import Equipment, workdir_of
 from skills_agent.graph.tools.execution import Hosts, Programs, RunOutput, patterns
 from skills_agent.graph.tools.live_output import live_output, while_it_goes_on
 from skills_agent.graph.tools.of_extras import ExtraTools
@@ -62,7 +62,7 @@ class CommandArguments(BaseModel):
 def shell_tools(equipment: Equipment) -> ExtraTools:
     """Return run_command, command_output and stop_command."""
     commands = BackgroundCommands()
-    equipment.left_running.join(commands)
+    equipment.left_running.append(commands)
     tools = CommandTools(Programs(equipment), commands)
     run_command = declare(tools.run_command, arguments=CommandArguments, with_artifact=True)
     return ExtraTools([run_command, declare(tools.command_output), declare(tools.stop_command)])
@@ -86,8 +86,8 @@ class CommandTools:
             )
         request = command_request(
             call.command,
-            workspace=equipment.workdir.workspace,
-            workdir=equipment.workdir.of(runtime.config),
+            workspace=equipment.settings.workspace,
+            workdir=workdir_of(equipment.settings, runtime.config),
             cwd=call.cwd,
             timeout=call.timeout or (longest if call.background else None),
         )

@@ -9,6 +9,7 @@ import click
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import is_terminal, line_of, print_error, print_section, table
 from skills_agent.graph.cli.signals import INTERRUPTED, ending_on_sigterm, exit_code_of, leave
+from skills_agent.skills.errors import SkillsAgentError
 
 if TYPE_CHECKING:  # `skills-agent -h` imports this module: LangGraph is imported where it runs
     from skills_agent.graph.cli.thread import OpenThread
@@ -89,13 +90,13 @@ def _typed(thread: "OpenThread") -> Iterator[str]:
 
 
 def _turn(thread: "OpenThread", text: str | None) -> None:
-    from skills_agent.graph.cli.thread import IncompleteAnswerError, TurnError, print_turn, says, take_turn
+    from skills_agent.graph.cli.thread import INCOMPLETE, TurnError, print_turn, says, take_turn
 
     try:
         take_turn(thread, says(text) if text else None)
         print_turn(thread)
-    except (TurnError, IncompleteAnswerError) as error:
-        if not is_terminal():
+    except SkillsAgentError as error:
+        if not is_terminal() or error.code not in {TurnError.code, INCOMPLETE}:
             raise
         print_error(str(error))
         return

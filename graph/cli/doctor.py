@@ -56,7 +56,8 @@ def doctor(
 def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) -> None:
     found = _look(settings, registry_of(settings, skills_dirs))
     if as_json:
-        print_json({**found, "untrusted": [*found["untrusted"].values()]})
+        servers = [server._asdict() for server in found["mcp_servers"]]
+        print_json({**found, "mcp_servers": servers, "untrusted": [*found["untrusted"].values()]})
     else:
         _print(found)
 
@@ -71,7 +72,7 @@ def _look(settings: Settings, registry: "Registry") -> dict[str, Any]:
     unreachable = {server.name: server.reason for server in servers if server.fault}
     return {
         **checkup._asdict(),
-        "mcp_servers": [server._asdict() for server in servers],
+        "mcp_servers": servers,
         "untrusted": untrusted_in_place(settings, catalog),
         "signed": {skill.name: who for skill in catalog.skills if (who := signer_of(settings, skill))},
         "sources": [source._asdict() for source in checkup.sources],
@@ -81,10 +82,7 @@ def _look(settings: Settings, registry: "Registry") -> dict[str, Any]:
         "open_threads": _open_threads(settings),
         "state_folder": str(state_folder(settings)),
         "kept": list_kept(settings),
-        "settings": {
-            setting.name: {"value": setting.value, "from": setting.origin}
-            for setting in shown_settings(settings, Redaction().value)
-        },
+        "settings": shown_settings(settings, Redaction().value),
     }
 
 
@@ -237,8 +235,7 @@ def _source_row(source: Mapping[str, Any]) -> tuple[str, ...]:
     return f"  {source['label']}", trust, content, source["folder"] or ""
 
 
-def _server_text(server: Mapping[str, Any]) -> str:
-    fault = server["fault"].removeprefix(f"MCP server {server['name']}: ")
-    state = fault or f"reachable, {count(server['tools'], 'tool')}"
-    first = line_of(f"{server['name']} ({server['place']}): {state}")
-    return "\n    ".join([first, *(line_of(f"not offered: {fault}") for fault in server["faults"])])
+def _server_text(server: "ServerState") -> str:
+    state = server.reason or f"reachable, {count(server.tools, 'tool')}"
+    first = line_of(f"{server.name} ({server.place}): {state}")
+    return "\n    ".join([first, *(line_of(f"not offered: {fault}") for fault in server.faults)])

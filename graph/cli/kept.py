@@ -62,14 +62,8 @@ def _kept(settings: Settings) -> list[KeptFolder]:
     from skills_agent.graph.needs import machine_of
     from skills_agent.graph.settings import open_snapshots
     from skills_agent.graph.threads.references import is_needed
-    from skills_agent.skills.trees import empty
 
-    kept = [*machine_of(settings).kept()]
-    for home in homes_of(settings):
-        owner = home.owner
-        note = ", ".join(filter(None, [owner.path, owner.user, "" if owner.trusted else "untrusted"]))
-        name, remove = f"home/{owner.name}@{owner.source}", partial(empty, home.folder)
-        kept.append(KeptFolder(name, home.folder, note, True, remove))
+    kept = [*machine_of(settings).kept(), *homes_of(settings)]
     store = open_snapshots(settings)
     for snapshot in store.cached():
         digest, remove = snapshot.digest, partial(store.remove, snapshot.digest)

@@ -25,11 +25,11 @@ from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.machine import sandbox_here
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.serialisation import strict_saver
-from skills_agent.graph.services import Host, Services
+from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import config_of, is_eval_thread, open_database, options_of
-from skills_agent.graph.threads.errors import DatabaseError, ThreadError, UnknownThreadError
+from skills_agent.graph.threads.errors import DatabaseError, ThreadError, unknown_thread
 from skills_agent.graph.threads.received import asked_attempts
 from skills_agent.graph.threads.thread import ThreadStatus, status_of
 from skills_agent.graph.user_folders import state_folder
@@ -68,10 +68,8 @@ class TurnError(DetailedError, SkillsAgentError):
         return {"status": "error", "error": str(self.cause), "resume": self.command}
 
 
-class IncompleteAnswerError(SkillsAgentError):
-    """A turn ended with an answer that is not whole; what there is of it was printed."""
-
-    code = "answer-incomplete"
+INCOMPLETE: Final = "answer-incomplete"
+"""The code of the error after an answer that is not whole; what there is of it was printed."""
 
 
 class OpenThread:
@@ -240,7 +238,7 @@ def open_thread(
 ) -> Iterator[OpenThread]:
     """Open a thread, or begin one, with the skill folders and the model that are kept with it; others win.
 
-    With `newest` it is the one that moved last. `yes` is never kept. Raises UnknownThreadError,
+    With `newest` it is the one that moved last. `yes` is never kept. Raises ThreadError,
     SettingsError, ModelError, and TurnError where the database goes away.
     """
     if newest and name:
@@ -248,29 +246,23 @@ def open_thread(
     settings = Settings.load(workspace)
     thread: OpenThread | None = None
     try:
-        with open_database(settings) as database:
+        with open_database(settings) as saver:
             if newest:
-                name, must_exist = _newest(thread_ids(database.saver)), True
-            stored = options_of(strict_saver(database.saver, {}, name), name) if name else None
+                name, must_exist = _newest(thread_ids(saver)), True
+            stored = options_of(strict_saver(saver, {}, name), name) if name else None
             if must_exist and stored is None:
-                raise UnknownThreadError(name or "", thread_ids(database.saver))
+                raise unknown_thread(name or "", thread_ids(saver))
             chosen = {"skills_dirs": [str(folder) for folder in skills_dirs], "model": model}
             options = {**(stored or {}), **{option: value for option, value in chosen.items() if value}}
-            services = Services(
-                Host(
-                    replace(
-                        settings,
-                        skills_dirs=(*settings.skills_dirs, *map(Path, options.get("skills_dirs", ()))),
-                        model=options.get("model") or settings.model,
-                    ),
-                    yes=yes,
-                )
+            kept = replace(
+                settings,
+                skills_dirs=(*settings.skills_dirs, *map(Path, options.get("skills_dirs", ()))),
+                model=options.get("model") or settings.model,
             )
+            services = Services(kept, yes=yes)
             services.models.choose(Context())
             _finish_looks(services)
-            agent = wire(services).compile(
-                checkpointer=database.saver, store=database.store, name="skills-agent"
-            )
+            agent = wire(services).compile(checkpointer=saver, name="skills-agent")
             command = partial(shell_command, workspace=settings.workspace)
             name = name or f"t-{secrets.token_hex(4)}"
             thread = OpenThread(name, agent, services, options, command=command, quiet=quiet)
@@ -353,7 +345,7 @@ def run_once(thread: OpenThread, graph_input: GraphInput) -> None:
 def print_turn(thread: OpenThread) -> None:
     """Print the answer; or the open question with the command that answers it, and exit with 3.
 
-    Raises IncompleteAnswerError where the answer is not whole.
+    Raises SkillsAgentError where the answer is not whole.
     """
     answer = (thread.snapshot.values.get("answer") or "").strip() or "(The model gave no text.)"
     if thread.quiet:
@@ -377,4 +369,4 @@ def print_turn(thread: OpenThread) -> None:
     if thread.interrupts:
         raise click.exceptions.Exit(WAITING)
     if thread.answer_fault:
-        raise IncompleteAnswerError(thread.answer_fault)
+        raise SkillsAgentError(thread.answer_fault, code=INCOMPLETE)

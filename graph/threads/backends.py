@@ -1,11 +1,11 @@
 """The journal and the locks of a thread: named by the host, else chosen here from the checkpointer."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -18,7 +18,7 @@ from skills_agent.graph.private_files import make_private_folder
 from skills_agent.graph.serialisation import Key
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.journals import FileJournal
-from skills_agent.graph.threads.left_running import LeftRunning
+from skills_agent.graph.threads.left_running import Keeper
 from skills_agent.graph.threads.locks import FileLocks, LockTable, ThreadLocks
 from skills_agent.graph.threads.opened import find_postgres, postgres
 from skills_agent.graph.threads.store_journal import StoreJournal
@@ -30,6 +30,7 @@ JOURNAL_FILE: Final = "journal.sqlite"
 LOCK_FOLDER: Final = "locks"
 
 logger = logging.getLogger(__name__)
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -38,16 +39,16 @@ class ThreadServices:
 
     settings: Settings
     audit: Audit
-    before_turn: Callable[[], object] | None = None
+    left_running: Sequence[Keeper]
+    before_turn: Callable[[], object] | None
     """Does what a turn needs before it begins, and may block; None: nothing is to be done."""
-    journal: Journal | None = None
+    journal: Journal | None
     """The host's own; None: chosen from the saver."""
-    locks: ThreadLocks | None = None
+    locks: ThreadLocks | None
     """The host's own; None: chosen from the saver."""
-    allowed_types: Mapping[Key, type] = field(default_factory=dict)
+    allowed_types: Mapping[Key, type]
     """The host's own types that records may hold."""
     invocations: Invocations = field(default_factory=Invocations)
-    left_running: LeftRunning = field(default_factory=LeftRunning)
 
     def journal_of(
         self, saver: BaseCheckpointSaver[Any], store: BaseStore | None = None, *, is_served: bool = False
@@ -68,7 +69,7 @@ class ThreadServices:
             found, dsn = find_postgres(), _server_database(self.settings)
             return _journal_in(dsn) if dsn and found and found.is_usable() else self._file_journal
         if kind == "memory":
-            return _shared_by(saver).journal
+            return _shared(_journals, saver, lambda: StoreJournal(InMemoryStore()))
         if store is not None and not isinstance(store, InMemoryStore):
             return StoreJournal(store)
         if kind == "other":
@@ -84,7 +85,7 @@ class ThreadServices:
             return self._served_locks
         kind = kind_of(saver)
         if self.locks is None and kind in {"memory", "postgres"}:
-            return _shared_by(saver).locks
+            return _shared(_locks, saver, partial(_make_locks, saver))
         if self.locks is None and kind == "other":
             _warn_of_files(type(saver).__name__)
         return self._lock_table
@@ -116,25 +117,25 @@ def _server_database(settings: Settings) -> str:
     return next((dsn for dsn in named if dsn and dsn.startswith(("postgres://", "postgresql://"))), "")
 
 
-class _Shared(NamedTuple):
-    """What all graphs of this process over the threads of a saver share."""
-
-    locks: LockTable
-    journal: Journal
-    """Of threads in memory."""
-
-
-_shared: WeakKeyDictionary[Any, _Shared] = WeakKeyDictionary()
+_locks: Final[MutableMapping[Any, LockTable]] = WeakKeyDictionary()
+_journals: Final[MutableMapping[Any, Journal]] = WeakKeyDictionary()
+"""Of threads in memory."""
 _lock: Final = Lock()
 
 
-def _shared_by(saver: BaseCheckpointSaver[Any]) -> _Shared:
+def _shared(
+    made: MutableMapping[Any, Made], saver: BaseCheckpointSaver[Any], make: Callable[[], Made]
+) -> Made:
+    """Return what all graphs of this process over the threads of a saver share."""
     key = identity_of(saver)
     with _lock:
-        if key not in _shared:
-            locks = postgres().locks(saver) if kind_of(saver) == "postgres" else None
-            _shared[key] = _Shared(LockTable(locks), StoreJournal(InMemoryStore()))
-        return _shared[key]
+        if key not in made:
+            made[key] = make()
+        return made[key]
+
+
+def _make_locks(saver: BaseCheckpointSaver[Any]) -> LockTable:
+    return LockTable(postgres().locks(saver) if kind_of(saver) == "postgres" else None)
 
 
 @cache

@@ -30,8 +30,9 @@ from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.checkpoint_order import newest_of, ordered
 from skills_agent.graph.threads.errors import ThreadError
 from skills_agent.graph.threads.inputs import believed_updates, check_updates, read_input
+from skills_agent.graph.threads.left_running import END_SECONDS
 from skills_agent.graph.threads.received import answered, asked_attempts, current, needs_state, receive
-from skills_agent.graph.threads.stream_parts import custom_parts, values_parts
+from skills_agent.graph.threads.stream_parts import parts_of, values_parts
 from skills_agent.graph.threads.thread import (
     Thread,
     ThreadStatus,
@@ -202,13 +203,13 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         with locked(thread, Cancellation()):
             self._update_state(thread, config, [[StateUpdate(dict(values), as_node)]])
 
-    def update_beside_question(self, config: RunnableConfig, values: Mapping[str, Any]) -> None:
-        """Update the state in the name of the agent, and leave open what is asked.
+    def update_beside(self, config: RunnableConfig, values: Mapping[str, Any]) -> None:
+        """Update the state in the name of the agent, and leave open what is asked, or was cut off.
 
         Another update would drop the question, and run again what runs beside it.
         """
         thread = self._thread(config)
-        assert thread is not None  # noqa: S101 - it has a question
+        assert thread is not None  # noqa: S101 - there is something to be updated
         with locked(thread, Cancellation()):
             for channel, value in values.items():
                 keep_write(thread.saver, config, channel, value)
@@ -266,23 +267,28 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         running = self.services.invocations
         invocation = thread.invocation(run, cancellation) if thread else None
         running.begin(run, invocation, cancellation)
+        keepers = self.services.left_running
         if thread and thread.is_outermost:
-            self.services.left_running.take(thread.key.thread, run)
+            for keeper in keepers:
+                keeper.take(thread.key.thread, run)
         try:
             yield invocation
         finally:
             cancellation.request()
-            self.services.left_running.end(run, 0)  # However the run ended; at a question, it has left them.
+            for keeper in keepers:
+                keeper.end(run, 0)  # However the run ended; at a question, it has left them.
             cancellation.when_idle(lambda: running.end(run))
 
     def _end_commands(
         self, run: str, thread: Thread | None, config: RunnableConfig | None, options: Mapping[str, Any]
     ) -> list[Any]:
         """End what an invocation left in the background, but for a question; return what is told of that."""
-        commands = self.services.left_running
-        if commands.of_run(run) and _status(self, thread, config) == "waiting":
-            commands.leave(run)
-        return [part for command in commands.end(run) for part in custom_parts(self, command.record, options)]
+        keepers = [keeper for keeper in self.services.left_running if keeper.has_of(run)]
+        if keepers and _status(self, thread, config) == "waiting":
+            for keeper in keepers:
+                keeper.leave(run)
+        records = (record for keeper in keepers for record in keeper.end(run, END_SECONDS))
+        return [part for record in records for part in parts_of(self, "custom", record, options)]
 
     def _record_update(
         self, thread: "Thread", snapshot: StateSnapshot, supersteps: Sequence[Sequence[StateUpdate]]

@@ -20,7 +20,7 @@ from skills_agent.graph.private_files import ROOM, is_busy, is_full, is_read_onl
 from skills_agent.graph.serialisation import strict
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.errors import DatabaseError
-from skills_agent.graph.threads.opened import Database, postgres
+from skills_agent.graph.threads.opened import postgres
 from skills_agent.graph.threads.references import MAX_VALUE, address_of
 from skills_agent.graph.user_folders import make_state_folder, state_folder
 
@@ -110,26 +110,26 @@ def options_in(stored: CheckpointTuple) -> dict[str, Any]:
 
 
 @contextmanager
-def open_database(settings: Settings, *, create: bool = True) -> Iterator[Database]:
-    """Open the threads of a workspace or of a database, making the tables where there are none.
+def open_database(settings: Settings, *, create: bool = True) -> Iterator[BaseCheckpointSaver[Any]]:
+    """Open what keeps the threads of a workspace, making the tables where there are none.
 
     Without `create`, a workspace without threads stays so, and a file on a disk that cannot be written is
     read. Raises DatabaseError where it cannot be used, or goes away while it is.
     """
     path = state_folder(settings) / FILE
-    opening: AbstractContextManager[Database]
+    opening: AbstractContextManager[BaseCheckpointSaver[Any]]
     if settings.database:
         opening = postgres().open_postgres(settings.database)
     elif create or path.is_file():
         opening = _open_file(make_state_folder(settings) / FILE, to_write=create)
     else:
-        opening = nullcontext(Database(InMemorySaver(), None))
-    with opening as database:
-        yield database
+        opening = nullcontext(InMemorySaver())
+    with opening as saver:
+        yield saver
 
 
 @contextmanager
-def _open_file(path: Path, *, to_write: bool) -> Iterator[Database]:
+def _open_file(path: Path, *, to_write: bool) -> Iterator[SqliteSaver]:
     with ExitStack() as stack:
         with _unusable(path, OSError, sqlite3.Error):
             if to_write:
@@ -139,7 +139,7 @@ def _open_file(path: Path, *, to_write: bool) -> Iterator[Database]:
             stack.callback(_close, saver)
             _set_up(saver, path, to_write=to_write)
         with _unusable(path, sqlite3.OperationalError):
-            yield Database(saver, None)
+            yield saver
 
 
 def _close(saver: SqliteSaver) -> None:
@@ -187,15 +187,14 @@ def _unusable(path: Path, *errors: type[Exception]) -> Iterator[None]:
         raise DatabaseError(f"Cannot keep threads in {path}: {error}.{advice}") from error
 
 
-def compact(saver: BaseCheckpointSaver[Any]) -> int:
-    """Give the room of what was deleted back to the disk; return the bytes by which an SQLite file shrank.
+def compact(saver: BaseCheckpointSaver[Any]) -> None:
+    """Give the room of what was deleted from an SQLite file back to the disk.
 
     It needs room for a copy. Where another process works with the file it keeps its size.
     """
     file = Path(address_of(saver))
     if not file.is_absolute():
-        return 0
-    size = file.stat().st_size
+        return
     try:
         with closing(sqlite3.connect(file, timeout=_COMPACT_SECONDS)) as connection:
             connection.execute("VACUUM")
@@ -203,4 +202,3 @@ def compact(saver: BaseCheckpointSaver[Any]) -> int:
     except sqlite3.OperationalError as error:
         if not is_busy(error):
             raise
-    return max(size - file.stat().st_size, 0)

@@ -51,34 +51,6 @@ class AnsweredError(DetailedError, ThreadError):
         return self.said or super().__str__()
 
 
-class UnfinishedError(DetailedError, ThreadError):
-    """A thread was cut off in the middle of a turn, or waits for an answer."""
-
-    code = "thread-unfinished"
-    sentence = "Thread {thread} {state}. Finish it first: skills-agent resume {thread}"
-    thread: str
-    state: str = "was cut off"
-
-
-class UnknownThreadError(DetailedError, ThreadError):
-    """No thread of that id is kept here."""
-
-    thread: str
-    threads: Sequence[str]
-
-    def __str__(self) -> str:
-        listed = list_first(self.threads, "skills-agent threads list")
-        return f"There is no thread {self.thread!r} here. Threads: {listed}."
-
-
-class AgeError(DetailedError, ThreadError):
-    """A text is no age."""
-
-    code = "invalid-age"
-    sentence = "An age is a number and h, d or w, such as 30d; not {text!r}"
-    text: str
-
-
 class DatabaseError(ThreadError):
     """The place where threads are kept cannot be used."""
 
@@ -89,6 +61,12 @@ class JournalError(ThreadError):
     """The journal cannot be read or written; what it would have recorded was not run."""
 
     code = "journal-unusable"
+
+
+def unknown_thread(thread: str, threads: Sequence[str]) -> ThreadError:
+    """Return the refusal of an id that none of the threads has."""
+    listed = list_first(threads, "skills-agent threads list")
+    return ThreadError(f"There is no thread {thread!r} here. Threads: {listed}.", code="unknown-thread")
 
 
 def list_first(names: Sequence[str], command: str) -> str:

@@ -67,8 +67,10 @@ def fork_thread(
         without_skills=list(without_skills),
     )
     graph.services.audit.record_fork(new, forked, (values.get("usage") or {}).get("turn", 0))
+    begun = config_of(new, options_in(stored))
+    origin = {FORKED_FROM: f"{thread}@{step.number}"}
     graph.update_own_state(
-        _config(new, stored, f"{thread}@{step.number}"),
+        {**begun, "metadata": {**begun["metadata"], **origin}},
         {name: value for name, value in values.items() if name not in _OF_ITS_STEP and value is not None},
         # Not as `decide`: its route sees the few steps that an update has left, and ends the turn.
         as_node=START
@@ -115,9 +117,3 @@ def _unloaded(values: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
         order = 1 + max(skill["order"] for skill in ledger.values())
         ledger[name] = {**ledger[name], "unloaded": True, "order": order}
     return ledger
-
-
-def _config(new: str, stored: CheckpointTuple, origin: str) -> Any:
-    """Return the config of the first checkpoint: the options of its origin, and where it came from."""
-    config = config_of(new, options_in(stored))
-    return {**config, "metadata": {**config["metadata"], FORKED_FROM: origin}}

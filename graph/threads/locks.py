@@ -94,7 +94,7 @@ class LockTable:
         return held.release if held and hasattr(held.release, "check") else None
 
     def is_ending(self, key: ThreadKey) -> bool:
-        """Return whether a thread is held by what was cancelled, and is about to end."""
+        """Return whether a thread is held by what was cancelled, and is about to end: within STOP_SECONDS."""
         with self._lock:
             held = self._held.get(key)
             holders = held.holders if held and not key.namespace else []

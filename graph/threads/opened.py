@@ -1,10 +1,9 @@
-"""An open database of threads; PostgreSQL, where an extra brings it."""
+"""Threads in PostgreSQL, where an extra brings it."""
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.store.base import BaseStore
 
 from skills_agent.graph.hooks import first
 from skills_agent.graph.threads.errors import DatabaseError
@@ -14,18 +13,10 @@ if TYPE_CHECKING:
     from skills_agent.graph.threads.locks import ThreadLocks
 
 
-class Database(NamedTuple):
-    """What keeps threads, and what keeps their journal."""
-
-    saver: BaseCheckpointSaver[Any]
-    store: BaseStore | None
-    """None where the journal is a file."""
-
-
 class Postgres(Protocol):
     """What an extra brings to keep threads in PostgreSQL."""
 
-    def open_postgres(self, dsn: str, /) -> AbstractContextManager[Database]:
+    def open_postgres(self, dsn: str, /) -> AbstractContextManager[BaseCheckpointSaver[Any]]:
         """Open the threads, making the tables where there are none. Raises DatabaseError."""
 
     def without_password(self, dsn: str, /) -> str:

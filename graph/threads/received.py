@@ -14,7 +14,7 @@ from langgraph.types import Command, Interrupt, StateSnapshot
 from skills_agent.graph.langgraph_inside import request_time
 from skills_agent.graph.threads.errors import AnsweredError, JournalError
 from skills_agent.graph.threads.inputs import believed, makes_claims
-from skills_agent.graph.threads.requests import request_in, turn_of
+from skills_agent.graph.threads.requests import is_known, request_in, values_after
 from skills_agent.graph.threads.thread import Thread
 from skills_agent.nodes.interrupts import AskedAttempt
 
@@ -52,8 +52,8 @@ def receive(
     if whole and thread and _is_answer(given, thread):
         is_replay = thread.is_addressed
         received = _replayed(given, whole) if is_replay else _addressed(given, whole, thread, config)
-    elif whole and thread and (request := _request(given, thread)) and (turn := turn_of(request, whole)):
-        received = Received(None, values=turn.values(whole.values) if turn.is_over else None)
+    elif whole and thread and (request := _request(given, thread)) and is_known(request, whole):
+        received = Received(None, values=values_after(request, whole))
     return received._replace(input=believed(received.input, whole))
 
 

@@ -45,39 +45,35 @@ class ThreadStep(NamedTuple):
     """Of a fork: the thread and the step that it was made from, as `THREAD@STEP`."""
 
 
-class _StepTask(NamedTuple):
-    node: str
-    """`update` for a write from outside; empty where several nodes may have written this."""
-    argument: Mapping[str, Any] | None
-    """What a `Send` carried."""
-    update: Mapping[str, Any]
-
-
 def read_steps(graph: CompiledAgent, thread: str) -> list[ThreadStep]:
     """Return the steps that led to where a thread is, oldest first.
 
     Branches that were left behind (LangGraph's own time travel makes them) are not among them.
     """
     chain = _chain(graph, thread)
-    replay = _Replay(graph.get_state(chain[0].config).values)
+    # No known step changed what the oldest one holds.
+    values = {"messages": [], **graph.get_state(chain[0].config).values}
     steps: list[ThreadStep] = []
     for before, checkpoint in zip([None, *chain], chain, strict=False):
         source = str(checkpoint.metadata.get("source"))
         # An input drops what the nodes of the step before had written and nobody had taken up.
         if source == "input":
             continue
-        tasks = [] if before is None else list(_tasks(before, graph, from_outside=source == "update"))
+        is_update = source == "update"
+        tasks = [] if before is None else list(_tasks(before, graph, values, from_outside=is_update))
         origin = str(dict(checkpoint.metadata).get(FORKED_FROM, ""))
         is_step = before is not None and source == "loop"
         nodes = _next(before, graph) if before is not None and is_step else ("fork" if origin else source,)
-        events = tuple(replay.events(tasks))
+        updates = [task.update for _, task in tasks]
+        events = tuple(event for node, task in tasks for event in _events(node, task))
+        messages_before, values = values["messages"], _applied(updates, values)
         step = ThreadStep(
             number=checkpoint.metadata.get("step", 0),
             checkpoint=checkpoint.checkpoint["id"],
             when=checkpoint.checkpoint["ts"],
             nodes=tuple("input" if name == START else name for name in nodes),
             next=_next(checkpoint, graph),
-            changed=replay.apply([task.update for task in tasks]),
+            changed=_changed(messages_before, values["messages"], updates),
             events=events,
             origin=origin,
         )
@@ -121,10 +117,13 @@ def _next(checkpoint: CheckpointTuple, graph: CompiledAgent) -> tuple[str, ...]:
     return (*(send.node for send in _sends(checkpoint)), *_triggered(checkpoint, graph))
 
 
-def _tasks(checkpoint: CheckpointTuple, graph: CompiledAgent, *, from_outside: bool) -> Iterator[_StepTask]:
-    """Yield what each node wrote at a checkpoint.
+def _tasks(
+    checkpoint: CheckpointTuple, graph: CompiledAgent, values: Mapping[str, Any], *, from_outside: bool
+) -> Iterator[tuple[str, NodeStep]]:
+    """Yield each node with what it wrote at a checkpoint that has these values.
 
-    Writes name no node: those of a `Send` are known by the call that they answer.
+    `update` stands for a write from outside, and nothing where several nodes may have written this. Writes
+    name no node: those of a `Send` are known by the call that they answer.
     """
     updates: dict[str, dict[str, Any]] = defaultdict(dict)
     for task, channel, value in checkpoint.pending_writes or []:
@@ -136,11 +135,11 @@ def _tasks(checkpoint: CheckpointTuple, graph: CompiledAgent, *, from_outside: b
         answers = [message for message in update.get("messages", []) if isinstance(message, ToolMessage)]
         send = next((sends[answer.tool_call_id] for answer in answers if answer.tool_call_id in sends), None)
         if from_outside or task == UPDATE_TASK:
-            yield _StepTask("update", None, update)
+            yield "update", NodeStep(values, update)
         elif send is not None:
-            yield _StepTask(send.node, send.arg, update)
+            yield send.node, NodeStep(send.arg, update)
         else:
-            yield _StepTask(triggered[0] if len(triggered) == 1 else "", None, update)
+            yield triggered[0] if len(triggered) == 1 else "", NodeStep(values, update)
 
 
 def _add(update: dict[str, Any], channel: str, value: Any) -> None:
@@ -157,35 +156,32 @@ def _call_id(argument: Mapping[str, Any]) -> str:
     return str(argument["call"]["id"] if "call" in argument else argument.get("call_id"))
 
 
-class _Replay:
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        # No known step changed what the oldest one holds.
-        self._values = {**values, "messages": values.get("messages") or []}
+def _events(node: str, task: NodeStep) -> list[Record]:
+    if node == "update":
+        return state_updated(task.update, None)
+    return [] if node == START else events_of(node, task)
 
-    def events(self, tasks: Sequence[_StepTask]) -> Iterator[Record]:
-        for task in tasks:
-            if task.node == "update":
-                yield from state_updated(task.update, None)
-            elif task.node != START:
-                step = NodeStep(task.argument or self._values, task.update)
-                yield from events_of(task.node, step)
 
-    def apply(self, updates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        before: list[AnyMessage] = self._values["messages"]
-        messages = merge_messages(
-            before, [message for each in updates for message in each.get("messages", [])]
-        )
-        ids, ids_before = {each.id for each in messages}, {each.id for each in before}
-        for update in updates:
-            spent = add_usage(self._values.get("usage"), update.get("usage"))
-            self._values |= {**update, "usage": spent}
-        self._values["messages"] = messages
-        changed = {
-            "messages": [_as_json(each) for each in messages if each.id not in ids_before],
-            "removed": len(ids_before - ids),
-            "plan": next((each["plan"] for each in reversed(updates) if each.get("plan")), None),
-        }
-        return {name: value for name, value in changed.items() if value}
+def _applied(updates: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values after the updates of a step."""
+    after = dict(values)
+    for update in updates:
+        after |= {**update, "usage": add_usage(after.get("usage"), update.get("usage"))}
+    brought = [message for update in updates for message in update.get("messages", [])]
+    return {**after, "messages": merge_messages(values["messages"], brought)}
+
+
+def _changed(
+    before: Sequence[AnyMessage], after: Sequence[AnyMessage], updates: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return what a step changed, as JSON."""
+    ids, ids_before = {message.id for message in after}, {message.id for message in before}
+    changed = {
+        "messages": [_as_json(message) for message in after if message.id not in ids_before],
+        "removed": len(ids_before - ids),
+        "plan": next((update["plan"] for update in reversed(updates) if update.get("plan")), None),
+    }
+    return {name: value for name, value in changed.items() if value}
 
 
 def _as_json(message: AnyMessage) -> dict[str, Any]:

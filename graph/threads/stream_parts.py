@@ -17,22 +17,16 @@ def values_parts(
     chosen = (
         values.get(keys) if isinstance(keys, str) else {key: values[key] for key in keys if key in values}
     )
-    return _parts(graph, "values", chosen, options)
+    return parts_of(graph, "values", chosen, options)
 
 
-def custom_parts(
-    graph: CompiledStateGraph[Any, Any, Any, Any], content: object, options: Mapping[str, Any]
-) -> list[Any]:
-    """Return what is yielded of something that happened after the last step; None: of nothing."""
-    return [] if content is None else _parts(graph, "custom", content, options)
-
-
-def _parts(
+def parts_of(
     graph: CompiledStateGraph[Any, Any, Any, Any],
     mode: Literal["values", "custom"],
     content: object,
     options: Mapping[str, Any],
 ) -> list[Any]:
+    """Return what is yielded of something that no step of the graph tells."""
     modes = options.get("stream_mode") or graph.stream_mode
     if mode not in ([modes] if isinstance(modes, str) else modes):
         return []

@@ -83,10 +83,6 @@ class Thread:
             locks=services.locks_of(saver, is_served=is_served(configurable)),
         )
 
-    def is_ending(self) -> bool:
-        """Return whether a run of it was cancelled and is about to end: within STOP_SECONDS."""
-        return self.locks.is_ending(self.key)
-
     @property
     def is_outermost(self) -> bool:
         """Return False for a graph inside another one, also where that one's state is read or written."""
@@ -120,7 +116,7 @@ class Thread:
             id=run,
             thread=self.name,
             journal=FencedJournal(journal, lock) if lock else journal,
-            check_lock=partial(lock.check, begins=True) if lock else _never_lost,
+            check_lock=partial(lock.check, begins=True) if lock else lambda: None,
             has_checkpoint=self.has_checkpoint,
             is_lasting=self.is_lasting,
             ask_witness=partial(self.services.audit.witness, *self.key) if self.is_lasting else Witness,
@@ -130,13 +126,9 @@ class Thread:
         )
 
 
-def _never_lost() -> None:
-    """Stand for the check of a lock that cannot be lost."""
-
-
 @contextmanager
 def locked(thread: Thread | None, cancellation: Cancellation) -> Iterator[None]:
-    while thread and thread.is_ending():
+    while thread and thread.locks.is_ending(thread.key):
         time.sleep(_LOOKOUT_SECONDS)
     release = thread.locks.take(thread.key, cancellation) if thread else None
     try:
@@ -148,7 +140,7 @@ def locked(thread: Thread | None, cancellation: Cancellation) -> Iterator[None]:
 
 @asynccontextmanager
 async def locked_async(thread: Thread | None, cancellation: Cancellation) -> AsyncIterator[None]:
-    while thread and thread.is_ending():
+    while thread and thread.locks.is_ending(thread.key):
         await asyncio.sleep(_LOOKOUT_SECONDS)
     if thread is None or not thread.locks.waits:
         with locked(thread, cancellation):

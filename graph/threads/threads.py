@@ -1,6 +1,5 @@
 """The API of threads: list, read, fork, prune and delete what a checkpointer keeps."""
 
-import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,31 +8,22 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple, Self
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.types import StateSnapshot
 
 from skills_agent.graph.build import wire
 from skills_agent.graph.kept_folders import forget_scratch
 from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.serialisation import RecordTypeError
-from skills_agent.graph.services import Host, Services
+from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent
-from skills_agent.graph.threads.database import compact, config_of, open_database, options_of
-from skills_agent.graph.threads.errors import AgeError, ThreadError, UnfinishedError, UnknownThreadError
+from skills_agent.graph.threads.database import compact, config_of, open_database
+from skills_agent.graph.threads.errors import ThreadError, unknown_thread
 from skills_agent.graph.threads.fork import Fork, fork_thread
 from skills_agent.graph.threads.steps import ThreadStep, read_steps
 from skills_agent.graph.threads.thread import ThreadStatus, status_of
 from skills_agent.skills.errors import list_names
-from skills_agent.state.records import (
-    GrantRecord,
-    LoadedSkill,
-    PlanRecord,
-    UsageRecord,
-    active_skills,
-    tombstone,
-)
+from skills_agent.state.records import GrantRecord, LoadedSkill, PlanRecord, UsageRecord
 from skills_agent.state.transcript import answers_by_step, is_refusal, is_synthetic, shown_calls_of
 
 Ruling = Literal["allowed", "approved", "edited", "rejected", "refused", "open"]
@@ -94,18 +84,10 @@ class ThreadRecord:
         return {**fields.pop("summary")._asdict(), **fields}
 
 
-class Pruned(NamedTuple):
-    """Which threads were removed, or would be."""
-
-    threads: tuple[str, ...]
-    kept_open: tuple[str, ...]
-    """Threads that would have gone, but wait for a person, were cut off, or run now."""
-
-
 class Threads:
     """The threads of a compiled agent, with every checkpointer that can list.
 
-    An asynchronous one is used from another thread than its event loop's: `asyncio.to_thread(threads.list)`.
+    An asynchronous one is called from another thread than its loop's: `asyncio.to_thread(threads.list)`.
     """
 
     def __init__(self, graph: CompiledAgent) -> None:
@@ -113,7 +95,7 @@ class Threads:
         if not isinstance(graph, CompiledAgent):
             raise ThreadError("Threads are those of build_graph(...).compile(checkpointer=...).")
         self.graph = graph
-        self._checkpointer = graph.saver_of("")
+        self._saver = graph.saver_of("")
 
     @classmethod
     @contextmanager
@@ -122,9 +104,8 @@ class Threads:
 
         A workspace without any stays so. Raises DatabaseError.
         """
-        with open_database(settings, create=False) as database:
-            graph = wire(Services(Host(settings))).compile(checkpointer=database.saver, store=database.store)
-            yield cls(graph)
+        with open_database(settings, create=False) as saver:
+            yield cls(wire(Services(settings)).compile(checkpointer=saver))
 
     def list(self) -> Sequence[ThreadSummary]:
         """Return all threads, the one that moved last first."""
@@ -138,26 +119,25 @@ class Threads:
             return ThreadSummary(thread, "", 0, "unreadable", f"not read: it holds {error.type}")
 
     def read(self, thread: str) -> ThreadRecord:
-        """Return one thread with its messages, skills, plan, usage and grants; raises UnknownThreadError."""
+        """Return one thread with its messages, skills, plan, usage and grants. Raises ThreadError."""
         return _record(thread, self.snapshot(thread))
 
     def snapshot(self, thread: str) -> StateSnapshot:
-        """Return LangGraph's snapshot of a thread; raises UnknownThreadError."""
-        saver = self._saver  # before anything else: it refuses on its own event loop
+        """Return LangGraph's snapshot of a thread. Raises ThreadError."""
         snapshot = self.graph.get_state(config_of(thread))
         if snapshot.created_at is None:
-            raise UnknownThreadError(thread, thread_ids(saver))
+            raise unknown_thread(thread, thread_ids(self._saver))
         return snapshot
 
     def check(self, *threads: str) -> None:
-        """Raise UnknownThreadError for the first of these ids that is no thread's, readable or not."""
+        """Raise ThreadError for the first of these ids that is no thread's, readable or not."""
         known = thread_ids(self._saver)
         for thread in threads:
             if thread not in known:
-                raise UnknownThreadError(thread, known)
+                raise unknown_thread(thread, known)
 
     def steps(self, thread: str) -> Sequence[ThreadStep]:
-        """Return the steps of a thread, oldest first; raises UnknownThreadError."""
+        """Return the steps of a thread, oldest first. Raises ThreadError."""
         self.snapshot(thread)
         return read_steps(self.graph, thread)
 
@@ -172,7 +152,7 @@ class Threads:
         """Make a new thread of a thread as it was after a step; nothing runs yet.
 
         `at` is the number of a step, or the id of its checkpoint. `without_skills` are unloaded in the new
-        thread. Raises UnknownThreadError and ThreadError.
+        thread. Raises ThreadError.
         """
         self.snapshot(thread)
         return fork_thread(self.graph, thread, str(at), new=new, without_skills=without_skills)
@@ -180,48 +160,19 @@ class Threads:
     def revoke(self, thread: str, grant: str) -> None:
         """Revoke what a person granted in a thread. An open question stays open.
 
-        Raises UnknownThreadError, UnfinishedError for a thread that was cut off, and ThreadError for no such
-        grant.
+        Raises ThreadError for no such thread or grant.
         """
-        snapshot = self.snapshot(thread)
-        grants = snapshot.values.get("grants") or {}
+        grants = self.snapshot(thread).values.get("grants") or {}
         if grant not in grants:
             text = f"There is no grant {grant!r} in thread {thread}. Grants: {list_names([*grants])}."
             raise ThreadError(text, code="unknown-grant")
-        update = {"grants": {grant: {**grants[grant], "revoked": True}}}
-        match status_of(snapshot):
-            case "unfinished":
-                raise UnfinishedError(thread)
-            case "waiting":
-                self.graph.update_beside_question(self._config(thread), update)
-            case "done":
-                self.graph.update_own_state(self._config(thread), update, as_node="answer")
-
-    def unload(self, thread: str, skill: str) -> None:
-        """Take a loaded skill out of a thread that is done.
-
-        Raises UnknownThreadError, ThreadError, and UnfinishedError for a thread that waits or was cut
-        off.
-        """
-        snapshot = self.snapshot(thread)
-        active = active_skills(snapshot.values.get("skills_loaded"))
-        if skill not in active:
-            loaded = list_names(sorted(active))
-            raise ThreadError(f"Skill {skill!r} is not loaded in thread {thread}. Loaded: {loaded}.")
-        if (status := status_of(snapshot)) != "done":
-            state = "waits for an answer" if status == "waiting" else UnfinishedError.state
-            raise UnfinishedError(thread, state)
-        update = {"skills_loaded": {skill: tombstone(active[skill])}}
-        self.graph.update_own_state(self._config(thread), update, as_node="answer")
-
-    def _config(self, thread: str) -> RunnableConfig:
-        """Return the config of an update, which keeps the options that the thread was last run with."""
-        return config_of(thread, options_of(self.graph.saver_of(thread), thread) or None)
+        revoked = {**grants[grant], "revoked": True}
+        self.graph.update_beside(config_of(thread), {"grants": {grant: revoked}})
 
     def delete(self, *threads: str) -> None:
         """Delete threads whole, whatever their status.
 
-        Raises UnknownThreadError, and ThreadBusyError for one that runs.
+        Raises ThreadError; of one that runs, a ThreadBusyError.
         """
         self.check(*threads)
         for thread in threads:
@@ -232,64 +183,35 @@ class Threads:
                 self.graph.services.journal_of(self._saver, self.graph.store).forget(thread)
                 forget_scratch(self.graph.services.settings, thread)
 
-    def compact(self) -> int:
-        """Give the room of deleted threads back to the disk, and return how many bytes that was."""
-        return compact(self._saver)
+    def compact(self) -> None:
+        """Give the room of deleted threads back to the disk."""
+        compact(self._saver)
 
-    def prune(
-        self,
-        *,
-        keep: int | None = None,
-        older_than: timedelta | str | None = None,
-        dry_run: bool = False,
-    ) -> Pruned:
-        """Delete threads beyond the `keep` newest, and older than an age; with one limit, by that alone.
+    def prune(self, *, older_than: timedelta | str, dry_run: bool = False) -> Sequence[str]:
+        """Delete the threads that are done and older than an age, and return their ids.
 
-        Threads that are not done stay, whatever their age. `older_than` is a duration, or a text such as
-        12h, 30d or 8w. Raises AgeError.
+        `older_than` is a duration, or a text such as 12h, 30d or 8w. Raises ThreadError.
         """
-        if keep is None and older_than is None:
-            raise ThreadError("Say which threads stay: keep=20, or older_than='30d'.")
         age = parse_age(older_than) if isinstance(older_than, str) else older_than
-        pruned = choose_threads(self.list(), keep, age, datetime.now(UTC))
+        names = choose_threads(self.list(), datetime.now(UTC) - age)
         if not dry_run:
-            self.delete(*pruned.threads)
-        return pruned
-
-    @property
-    def _saver(self) -> BaseCheckpointSaver[Any]:
-        try:
-            running = asyncio.get_running_loop()
-        except RuntimeError:
-            return self._checkpointer
-        if running is getattr(self._checkpointer, "loop", None):
-            raise ThreadError(
-                "This checkpointer answers on this event loop: use Threads in another thread, as in "
-                "await asyncio.to_thread(threads.list)."
-            )
-        return self._checkpointer
+            self.delete(*names)
+        return names
 
 
 def parse_age(text: str) -> timedelta:
-    """Return a duration such as 12h, 30d or 8w; raises AgeError."""
+    """Return a duration such as 12h, 30d or 8w. Raises ThreadError."""
     match = _AGE.fullmatch(text)
     if match is None:
-        raise AgeError(text)
+        sentence = f"An age is a number and h, d or w, such as 30d; not {text!r}"
+        raise ThreadError(sentence, code="invalid-age")
     return int(match["number"]) * _UNITS[match["unit"]]
 
 
-def choose_threads(
-    summaries: Sequence[ThreadSummary], keep: int | None, older_than: timedelta | None, now: datetime
-) -> Pruned:
-    """Return which of the threads, newest first, `Threads.prune` removes."""
-    chosen = summaries[keep or 0 :]
-    if older_than is not None:
-        before = now - older_than
-        chosen = [each for each in chosen if each.when and datetime.fromisoformat(each.when) < before]
-    return Pruned(
-        tuple(each.thread for each in chosen if each.status == "done"),
-        tuple(each.thread for each in chosen if each.status != "done"),
-    )
+def choose_threads(summaries: Sequence[ThreadSummary], before: datetime) -> list[str]:
+    """Return the threads that are done and did not move since a time."""
+    done = [line for line in summaries if line.when and line.status == "done"]
+    return [line.thread for line in done if datetime.fromisoformat(line.when) < before]
 
 
 def _summary(thread: str, snapshot: StateSnapshot) -> ThreadSummary:

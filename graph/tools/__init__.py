@@ -5,7 +5,7 @@ from typing import Final
 
 from langchain_core.tools import BaseTool
 
-from skills_agent.graph.tools.ask_user import AskUserArguments, ask_user
+from skills_agent.graph.tools.ask_user import ask_user
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.edit import EditArguments
 from skills_agent.graph.tools.equipment import Equipment
@@ -27,7 +27,7 @@ def build_tools(equipment: Equipment, of_extras: Sequence[BaseTool] = ()) -> lis
     """Return every tool but `load_skill`, which the graph carries out itself."""
     settings = equipment.settings
     files = FileTools(equipment.files, settings.read_images)
-    skills = SkillTools(equipment.library, equipment.left_out, settings.read_images)
+    skills = SkillTools(equipment.registry, equipment.left_out, settings.read_images)
     run_script = Programs(equipment).run_script
     tools = [
         declare(update_plan),
@@ -36,7 +36,7 @@ def build_tools(equipment: Equipment, of_extras: Sequence[BaseTool] = ()) -> lis
         declare(files.grep),
         declare(files.write_file),
         declare(files.edit_file, arguments=EditArguments),
-        *([declare(ask_user, arguments=AskUserArguments)] if settings.approval == "ask" else []),
+        *([declare(ask_user)] if settings.approval == "ask" else []),
         declare(run_script, arguments=RunScriptArguments, with_artifact=True),
         declare(skills.read_resource),
         declare(skills.search_skills),

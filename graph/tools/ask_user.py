@@ -7,8 +7,9 @@ of this kind. Agent Chat UI does not know that one: there the answer is written 
 from typing import Annotated, Any, Final, Literal
 
 from langchain_core.tools import ToolException
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
+from skills_agent.nodes.approve import Edit
 from skills_agent.nodes.interrupts import Answer, Reject, put_question
 from skills_agent.skills.policy.approval_text import escape_markdown
 from skills_agent.skills.visible import visible
@@ -19,14 +20,8 @@ MAX_ANSWER: Final = 20_000
 
 Question = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4_000)]
 Choice = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300)]
+Choices = Annotated[list[Choice], Field(max_length=20)]
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_ANSWER)]
-
-
-class AskUserArguments(BaseModel):
-    """What a model sends to ask the person."""
-
-    question: Question
-    choices: Annotated[list[Choice], Field(max_length=20)] = []
 
 
 class Respond(Answer):
@@ -36,26 +31,17 @@ class Respond(Answer):
     message: Words
 
 
-class FilledArguments(Answer):
-    """The arguments with the answer in them; the others may have come back changed, and do not count."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    answer: Words
-
-
-class FilledAction(Answer):
-    """The call with the answer in its arguments."""
-
-    name: Literal["ask_user"]
-    args: FilledArguments
+def _with_answer(edit: Edit) -> Edit:
+    """Refuse an edit without an answer; other arguments may have come back changed, and do not count."""
+    answer = edit.edited_action.args.get("answer")
+    is_answer = isinstance(answer, str) and 0 < len(answer.strip()) <= MAX_ANSWER
+    if edit.edited_action.name != NAME or not is_answer:
+        raise ValueError(f"an edited call of {NAME} has the answer in its argument `answer`, as a text")
+    return edit
 
 
-class Fill(Answer):
-    """The answer, from a UI that can only change arguments."""
-
-    type: Literal["edit"]
-    edited_action: FilledAction
+Fill = Annotated[Edit, AfterValidator(_with_answer)]
+"""The answer, from a UI that can only change arguments."""
 
 
 class UserAnswer(Answer):
@@ -67,30 +53,26 @@ class UserAnswer(Answer):
     ]
 
 
-def ask_user(question: str, choices: list[str]) -> str:
+def ask_user(question: Question, choices: Choices = []) -> str:  # noqa: B006 - a schema default, never changed
     """Ask the person what you cannot find out."""
     (decision,) = put_question(request_of(question, choices), UserAnswer).decisions
-    match decision:
-        case Respond(message=words) | Fill(edited_action=FilledAction(args=FilledArguments(answer=words))):
-            return f"The person answered: {_chosen(words, choices)}"
-        case Reject(message=words):
-            said = f', and said: "{words.strip()}"' if words.strip() else ""
-            raise ToolException(f"The person did not answer{said}. Go on without it, or end your turn.")
+    if isinstance(decision, Reject):
+        said = f', and said: "{decision.message.strip()}"' if decision.message.strip() else ""
+        raise ToolException(f"The person did not answer{said}. Go on without it, or end your turn.")
+    words = decision.message if isinstance(decision, Respond) else decision.edited_action.args["answer"]
+    return f"The person answered: {_chosen(words.strip(), choices)}"
 
 
 def request_of(question: str, choices: list[str]) -> dict[str, Any]:
     """Return the question as a chat UI shows it."""
     lines = [f"{number}. {escape_markdown(choice)}" for number, choice in enumerate(choices, 1)]
-    description = "\n\n".join(filter(None, [_markdown(question), "\n".join(lines)]))
+    asked = "\n".join(map(escape_markdown, visible(question, "prose").split("\n")))
+    description = "\n\n".join(filter(None, [asked, "\n".join(lines)]))
     args = {"question": question, "choices": choices, "answer": ""}
     return {
         "action_requests": [{"name": NAME, "args": args, "description": description}],
         "review_configs": [{"action_name": NAME, "allowed_decisions": ["respond", "edit", "reject"]}],
     }
-
-
-def _markdown(question: str) -> str:
-    return "\n".join(map(escape_markdown, visible(question, "prose").split("\n")))
 
 
 def _chosen(words: str, choices: list[str]) -> str:

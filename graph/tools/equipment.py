@@ -1,7 +1,6 @@
 """What the tools work with; each part is made when a tool first needs it."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -12,13 +11,13 @@ from skills_agent.graph.audit.recorder import Audit
 from skills_agent.graph.kept_folders import KeptFolders
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.left_running import LeftRunning
+from skills_agent.graph.threads.left_running import Keeper
 from skills_agent.graph.tools.skills import LeftOut
 from skills_agent.graph.tools.workspace import Workspace
+from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.policy import Policy
 from skills_agent.skills.confined import link_error, make_folder_beneath
-from skills_agent.skills.library.callers import Library
 from skills_agent.skills.machine import Machine
 from skills_agent.skills.policy.command_lines import CommandLines
 from skills_agent.skills.scripts.runner import ScriptRunner
@@ -26,34 +25,29 @@ from skills_agent.skills.scripts.runner import ScriptRunner
 WORK_FOLDER: Final = Path(".agent", "work")
 
 
-@dataclass(frozen=True, slots=True)
-class Workdir:
-    """The folder that scripts and commands work in: the workspace, or a folder of each thread in it."""
+def workdir_of(settings: Settings, config: RunnableConfig) -> Path:
+    """Return where scripts and commands of a thread work: in the workspace, or in a folder of the thread.
 
-    workspace: Path
-    per_thread: bool = False
-    protected: tuple[str, ...] = ()
-    """What is protected in the workspace, beside `PROTECTED`."""
+    That is made if it is missing.
+    """
+    if settings.workdir == "workspace":
+        return settings.workspace
+    thread = str(config.get("configurable", {}).get("thread_id") or "none")
+    folder = settings.workspace / WORK_FOLDER / folder_name(thread)
+    # A link would lead out of the workspace, and the workspace may come from somebody else.
+    try:
+        os.close(make_folder_beneath(settings.workspace, str(folder.relative_to(settings.workspace))))
+    except OSError as error:
+        raise link_error(error, folder) from error
+    return folder
 
-    def of(self, config: RunnableConfig) -> Path:
-        """Return the folder of a thread; it is made if it is missing."""
-        if not self.per_thread:
-            return self.workspace
-        thread = str(config.get("configurable", {}).get("thread_id") or "none")
-        folder = WORK_FOLDER / folder_name(thread)
-        # A link would lead out of the workspace, and the workspace may come from somebody else.
-        try:
-            os.close(make_folder_beneath(self.workspace, str(folder)))
-        except OSError as error:
-            raise link_error(error, self.workspace / folder) from error
-        return self.workspace / folder
 
-    def of_caller(self) -> Path:
-        """Return the folder of the thread that the calling node runs for; the workspace outside of any."""
-        try:
-            return self.of(get_config())
-        except RuntimeError:  # outside of any graph
-            return self.workspace
+def workdir_of_caller(settings: Settings) -> Path:
+    """Return the folder of the thread that the calling node runs for; the workspace outside of any graph."""
+    try:
+        return workdir_of(settings, get_config())
+    except RuntimeError:
+        return settings.workspace
 
 
 class Equipment(Protocol):
@@ -64,16 +58,12 @@ class Equipment(Protocol):
         """The operator's."""
 
     @property
-    def library(self) -> Library:
-        """The skills."""
+    def registry(self) -> RegistryOf:
+        """Returns the skills of a caller."""
 
     @property
     def runner(self) -> ScriptRunner:
         """What runs programs."""
-
-    @property
-    def workdir(self) -> Workdir:
-        """Where they work."""
 
     @property
     def policy(self) -> Policy:
@@ -100,8 +90,8 @@ class Equipment(Protocol):
         """Reads command lines."""
 
     @property
-    def left_running(self) -> LeftRunning:
-        """What they leave running when they return, which ends with their run."""
+    def left_running(self) -> list[Keeper]:
+        """Keepers of what they leave running when they return: an extra adds its own."""
 
     @property
     def left_out(self) -> LeftOut:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from langgraph.runtime import get_runtime
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
-from skills_agent.graph.tools.equipment import Equipment
+from skills_agent.graph.tools.equipment import Equipment, workdir_of
 from skills_agent.graph.tools.live_output import live_output
 from skills_agent.graph.tools.skills import ThreadRuntime, loaded_skill
 from skills_agent.skills.errors import NetworkError
@@ -93,7 +93,7 @@ class Programs:
     ) -> RunOutput:
         """Run a script of a loaded skill, without a shell: no wildcards or pipes in args."""
         registry, ref = found = self.skill(skill, runtime)
-        workdir = self.equipment.workdir.of(runtime.config)
+        workdir = workdir_of(self.equipment.settings, runtime.config)
         request = script_request(registry, ref, path, args=args, workdir=workdir)
         request = self.equipped(request, found, runtime)
         start = cwd or loaded_skill(runtime, skill).get("cwd")
@@ -104,7 +104,7 @@ class Programs:
     def skill(self, name: str, runtime: ThreadRuntime) -> FoundSkill:
         """Return the loaded skill that a call names. Raises ToolException."""
         record = loaded_skill(runtime, name)
-        registry = self.equipment.library.of(caller_of(runtime), runtime.store)
+        registry = self.equipment.registry(runtime)
         return FoundSkill(registry, SkillRef.of(record))
 
     def equipped(self, request: ScriptRequest, skill: FoundSkill, runtime: ThreadRuntime) -> ScriptRequest:
@@ -186,7 +186,8 @@ class Programs:
         verdict = (runtime.state.get("verdicts") or {}).get(runtime.tool_call_id)
         if verdict is None or verdict["by"] not in {"approval", "approver"}:
             return ()
-        places = self.equipment.workdir.workspace, self.equipment.workdir.protected, request.workdir
+        settings = self.equipment.settings
+        places = settings.workspace, settings.protected_paths, request.workdir
         if not request.command:
             found = protected_in(request.args, *places)
         else:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.tools import tool as tool_of
@@ -13,35 +13,31 @@ from skills_agent.graph.settings import SettingsError
 HostTool: TypeAlias = BaseTool | Callable[..., Any] | Mapping[str, Any]
 
 
-class HostTools(NamedTuple):
-    """A host's tools, apart by who runs them."""
-
-    own: list[BaseTool]
-    """Run by the agent."""
-    provider: dict[str, dict[str, Any]]
-    """Run by the provider, by name: models are offered them, and no call of them arrives here."""
-
-
-def brought(tools: Sequence[HostTool] | None) -> HostTools:
-    """Return a host's tools. Raises SettingsError for what is none."""
+def brought(tools: Sequence[HostTool] | None) -> list[BaseTool | dict[str, Any]]:
+    """Return a host's tools, those that the provider runs as dicts. Raises SettingsError for what is none."""
     if tools is None:  # as LangChain's `create_agent` takes it
         tools = ()
     if isinstance(tools, Mapping | str | BaseTool) or not isinstance(tools, Iterable):
         raise SettingsError("`tools` takes a list of tools: put this one in brackets, `tools=[...]`.")
-    own, provider = list[BaseTool](), dict[str, dict[str, Any]]()
-    for each in tools:
-        if isinstance(each, BaseTool):
-            own.append(_with_sync_path(each))
-        elif isinstance(each, Mapping):
-            name = _provider_name(each)
-            if name in provider:
+    return [_tool_of(tool) for tool in tools]
+
+
+def provider_tools(tools: Iterable[BaseTool | dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the tools that the provider runs, by name. Raises SettingsError for two of one name."""
+    named: dict[str, dict[str, Any]] = {}
+    for tool in tools:
+        if isinstance(tool, dict):
+            name = _provider_name(tool)
+            if name in named:
                 raise SettingsError(f"Two of the provider's tools are named {name}.")
-            provider[name] = dict(each)
-        else:
-            own.append(_with_sync_path(_made_of(each)))
-    if both := provider.keys() & {tool.name for tool in own}:
-        raise SettingsError(f"A tool and one of the provider's are both named {min(both)}.")
-    return HostTools(own, provider)
+            named[name] = tool
+    return named
+
+
+def _tool_of(tool: HostTool) -> BaseTool | dict[str, Any]:
+    if isinstance(tool, Mapping):
+        return dict(tool)
+    return _with_sync_path(tool if isinstance(tool, BaseTool) else _made_of(tool))
 
 
 def _made_of(function: Any) -> BaseTool:

@@ -10,16 +10,15 @@ from langgraph.prebuilt import ToolRuntime
 from langgraph.types import Command
 
 from skills_agent.graph.tools.content import Lines, Start, excerpt, image_content, image_type
+from skills_agent.nodes import RegistryOf
 from skills_agent.skills.errors import ResourceNotTextError, SkillError, list_names
 from skills_agent.skills.format.instructions import heading_lines, section_of
-from skills_agent.skills.library.callers import Library
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.listing import shortened
-from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.library.resources import read_bytes, read_resource
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.text import escape_markup, one_line
-from skills_agent.state.context import Context, caller_of
+from skills_agent.state.context import Context
 from skills_agent.state.records import LoadedSkill, active_skills, not_loaded_text, tombstone
 from skills_agent.state.transcript import UNLOAD_SKILL
 
@@ -47,14 +46,14 @@ def loaded_skill(runtime: ThreadRuntime, name: str) -> LoadedSkill:
 class SkillTools:
     """What the three tools do."""
 
-    library: Library
+    registry: RegistryOf
     left_out: LeftOut
     images: bool
     """Whether read_resource shows images to the model."""
 
     def search_skills(self, query: str, runtime: ThreadRuntime) -> str:
         """Find skills for a task, also ones that are not listed."""
-        catalog = self._registry(runtime).refresh()
+        catalog = self.registry(runtime).refresh()
         left_out = self.left_out(catalog, Context.of(runtime.context))
         hits = catalog.search(query, limit=4 * MAX_HITS + len(left_out))
         found = [hit.skill for hit in hits if hit.skill.model_invocable]
@@ -90,7 +89,7 @@ class SkillTools:
     ) -> str | list[dict[str, Any]]:
         """Read a file of a loaded skill; a section by its heading."""
         ref = SkillRef.of(loaded_skill(runtime, skill))
-        registry = self._registry(runtime)
+        registry = self.registry(runtime)
         try:
             text = read_resource(registry, ref, path)
         except ResourceNotTextError:
@@ -105,9 +104,6 @@ class SkillTools:
                 raise SkillError(f"{path} has no section {section!r}. Its sections: {headings}.")
             text = part
         return excerpt(text, start, lines)
-
-    def _registry(self, runtime: ThreadRuntime) -> Registry:
-        return self.library.of(caller_of(runtime), runtime.store)
 
 
 def _shown(text: str) -> str:

@@ -1,16 +1,16 @@
 """The tools that models are offered: the agent's own, the host's, and later those of MCP servers."""
 
 from collections import UserDict
-from collections.abc import Collection, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from langchain_core.tools import BaseTool
 
 from skills_agent.graph.settings import SettingsError
 from skills_agent.graph.tools.declare import spec_of
-from skills_agent.skills.policy.command_lines import NO_LINES, CommandLines
-from skills_agent.skills.policy.patterns import NOWHERE, Grammar, Places
+from skills_agent.graph.tools.host_tools import provider_tools
+from skills_agent.skills.policy.command_lines import CommandLines
+from skills_agent.skills.policy.patterns import Grammar, Places
 from skills_agent.skills.policy.tool_spec import ToolSpec
 
 TIMEOUT: Final = "timeout"
@@ -26,22 +26,22 @@ class ToolTable(UserDict[str, BaseTool]):
     def __init__(
         self,
         own: Sequence[BaseTool],
-        host: Sequence[BaseTool],
+        brought: Sequence[BaseTool | dict[str, Any]],
         timeout: float | None,
-        places: Places = NOWHERE,
-        provider: Mapping[str, dict[str, Any]] = MappingProxyType({}),
-        lines: CommandLines = NO_LINES,
+        places: Places,
+        lines: CommandLines,
     ) -> None:
-        """`timeout` is the seconds of a host's tool that says nothing else. Raises SettingsError.
-
-        `provider` are tools that the model's provider runs, by name; `lines` reads command lines.
-        """
+        """`timeout` is the seconds of a host's tool that says nothing else. Raises SettingsError."""
+        host = [tool for tool in brought if isinstance(tool, BaseTool)]
         super().__init__(_by_name([*own, *host]))
-        specs = {name: ToolSpec(name=name) for name in provider}
+        self.provider = provider_tools(brought)
+        """Run by the model's provider, by name: models are offered them, and no call of them arrives here."""
+        specs = {name: ToolSpec(name=name) for name in self.provider}
         self.grammar = Grammar({**specs, **{tool.name: spec_of(tool) for tool in host}}, places, lines)
-        self.provider = provider
         self.limits = {tool.name: _time_limit(tool, timeout) for tool in host}
         """Seconds of each tool that is not the agent's own; None: it has no limit, or one of its own."""
+        if both := self.provider.keys() & self.limits.keys():
+            raise SettingsError(f"A tool and one of the provider's are both named {min(both)}.")
 
     def join(self, tools: Sequence[BaseTool], *, instead_of: Collection[str] = ()) -> list[str]:
         """Offer more tools; return the names that are taken, whose tools are not offered.

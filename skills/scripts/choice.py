@@ -42,7 +42,7 @@ class Sandbox(Protocol):
         self,
         wish: Wish,
         *,
-        settings: Any = None,  # noqa: ARG002
+        extras: Any = None,  # noqa: ARG002
         closed: Any = (),  # noqa: ARG002 - nothing can be hidden
         protected: Any = (),  # noqa: ARG002 - and nothing kept from being written
         records: Any = None,  # noqa: ARG002
@@ -50,8 +50,8 @@ class Sandbox(Protocol):
     ) -> OwnRunner:
         """Return the runner for a setting, which starts nothing; `control` is what ControlledRunner takes.
 
-        For a sandbox: the `settings`, where it has some of its own, what is `closed` of the workspace, what
-        is `protected` beside `PROTECTED`, and what returns the folder for `records`.
+        For a sandbox: the settings of `extras`, of which some may be its own, what is `closed` of the
+        workspace, what is `protected` beside `PROTECTED`, and what returns the folder for `records`.
         """
         if wish == "off":
             return ControlledRunner(**control)

@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from skills_agent.graph.build import wire
 from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
-from skills_agent.graph.services import Host, Services
+from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.journals import FileJournal
@@ -234,7 +234,7 @@ def _builder(place: Workspace, points: Points) -> Any:
         journal = KillingPostgresJournal(place.dsn)
     journal.points = points
     model = FreshIds(REPLIES, points)
-    return wire(Services(Host(settings, model=model, tools=[_note(place, points)], journal=journal)))
+    return wire(Services(settings, model=model, tools=[_note(place, points)], journal=journal))
 
 
 def _note(place: Workspace, points: Points) -> BaseTool:

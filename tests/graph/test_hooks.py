@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from skills_agent.graph.hooks import first
-from skills_agent.graph.needs import NeedsHook
 from skills_agent.graph.threads.opened import Postgres
+from skills_agent.skills.machine import Needs
 from skills_agent.skills.policy.command_lines import CommandLines
 from skills_agent.skills.scripts.choice import Sandbox
 from tests.graph.cli.command_line import CommandLine
@@ -75,7 +75,7 @@ def test_an_extra_that_cannot_be_imported_is_one_line(cli: CommandLine, tmp_path
 
 @pytest.mark.parametrize(
     ("name", "protocol"),
-    [("runner", Sandbox), ("lines", CommandLines), ("needs", NeedsHook), ("database", Postgres)],
+    [("runner", Sandbox), ("lines", CommandLines), ("needs", Needs), ("database", Postgres)],
 )
 def test_a_module_that_an_extra_brings_has_the_names_of_its_protocol(name: str, protocol: type) -> None:
     brought = first(name)

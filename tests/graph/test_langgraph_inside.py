@@ -40,7 +40,6 @@ from skills_agent.graph.langgraph_inside import (
     SNAPSHOT_CODE,
     UPDATE_TASK,
     CompiledGraphHooks,
-    StoredObject,
     identity_of,
     is_served,
     kind_of,
@@ -258,10 +257,10 @@ OBJECTS = {
 @pytest.mark.parametrize("how", ["made", "copied by LangGraph"])
 def test_objects_are_made_by_our_hook_and_not_by_the_serializers_own(form: str, how: str) -> None:
     value, named, rest = OBJECTS[form]
-    asked: list[StoredObject] = []
+    asked: list[Any] = []
 
-    def make(stored: StoredObject) -> str:
-        asked.append(stored)
+    def make(module: str, name: str, form: str, rest: Any) -> str:
+        asked.append((module, name, form, [*rest]))
         return "made"
 
     serializer = JsonPlusSerializer(allowed_msgpack_modules=[("a", "A")], pickle_fallback=True)
@@ -272,11 +271,9 @@ def test_objects_are_made_by_our_hook_and_not_by_the_serializers_own(form: str, 
         "LangGraph's serializer reads objects without our hook, so a record may name what is called: see how "
         "JsonPlusSerializer reads msgpack now, and let `make_objects_by` stand there."
     )
-    assert [(each.module, each.name, each.form, list(each.rest)) for each in asked] == [
-        (*named, form, rest)
-    ], (
+    assert asked == [(*named, form, rest)], (
         "LangGraph's serializer stores objects in another way: see _msgpack_default in its module jsonplus, "
-        "then FORMS and StoredObject, and read tests/graph/threads/test_recorded_threads.py."
+        "then FORMS and MakeObject, and read tests/graph/threads/test_recorded_threads.py."
     )
     with pytest.raises(TypeError):
         serializer.dumps_typed(object())  # not by pickle
@@ -289,7 +286,7 @@ def test_every_code_of_the_serializer_is_known() -> None:
         "graph/serialisation.py what is made of it. Until then it is refused."
     )
     serializer = JsonPlusSerializer()
-    make_objects_by(serializer, lambda stored: stored.form)
+    make_objects_by(serializer, lambda _module, _name, form, _rest: form)
     for code in codes - {SNAPSHOT_CODE} | {99}:
         packed = ormsgpack.packb(ormsgpack.Ext(code, ormsgpack.packb(["os", "system", "x", "y"])))
         assert serializer.loads_typed(("msgpack", packed)) == FORMS.get(code, "unknown")
@@ -334,13 +331,13 @@ USERS = (
 LOOK = f"""
 import importlib, os
 from langgraph_api import config
-from skills_agent.graph.langgraph_inside import server_access
+from skills_agent.graph.langgraph_inside import server_cors, server_has_users
 usual = dict(os.environ)
 for auth in ({{}}, *{USERS!r}):
     os.environ.clear()
     os.environ.update(usual | auth)
     importlib.reload(config)
-    print(*server_access())
+    print(server_cors(), server_has_users())
 """
 
 

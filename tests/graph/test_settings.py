@@ -134,7 +134,7 @@ def test_what_is_believed_is_in_no_relative_place(monkeypatch: pytest.MonkeyPatc
         ({"max_model_calls": 0}, ["max_model_calls", ">= 1"]),
         ({"max_model_calls": True}, ["max_model_calls"]),
         ({"script_timeout": -1}, ["script_timeout"]),
-        ({"skill_folders": ["x"]}, ["skill_folders", "Did you mean skills_dirs?"]),
+        ({"skills_dir": ["x"]}, ["skills_dir", "Did you mean skills_dirs?"]),
         pytest.param({"server": {"tokens": "x"}}, ["server_tokens cannot be"], marks=needs_part("server")),
         pytest.param({"sandbox_network": ["x"]}, ["sandbox_network cannot be"], marks=needs_part("sandbox")),
         pytest.param(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.graph.services import Host, Services
+from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.granted import contents_of
 from skills_agent.nodes.judge import Judge
@@ -87,7 +87,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Services:
     place = tmp_path_factory.mktemp("narrow")
     write_skill(place / "home" / ".agent" / "skills", "alpha", "A.", scripts__run_py="")
     write_skill(place / "work" / ".agent" / "skills", "beta", "B.", scripts__run_py="")
-    return Services(Host(Settings(workspace=place / "work", home=place / "home", bundled_skills=False)))
+    return Services(Settings(workspace=place / "work", home=place / "home", bundled_skills=False))
 
 
 def state_of(services: Services, declared: dict[str, Any]) -> AgentState:

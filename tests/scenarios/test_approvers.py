@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.services import Host, Services
+from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.judge import Judge
 from skills_agent.skills.policy import Call, Opinion
@@ -93,7 +93,7 @@ def test_an_approver_is_asked_again_about_what_a_person_edited(
 
 def test_yes_does_not_answer_an_approver(workspace: Path, tmp_path: Path) -> None:
     settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
-    services = Services(Host(settings, approvers=[ask_all], yes={"write"}))
+    services = Services(settings, approvers=[ask_all], yes={"write"})
     judge = Judge(services.policy, AgentState(), Context(), None, services.library.shared)
     assert judge.verdict(judge.call("write_file", WRITE["args"])).decision == "ask"
 

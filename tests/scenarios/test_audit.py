@@ -20,7 +20,7 @@ from skills_agent.graph.cli.runs import RunRecord
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.private_files import folder_name
-from skills_agent.graph.services import Host, Services
+from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.context import Context
@@ -168,7 +168,7 @@ def test_a_call_that_a_grant_allows_names_the_grant(make_agent: MakeAgent, works
 
 def test_what_was_approved_in_advance_is_in_the_record(workspace: Path, tmp_path: Path) -> None:
     settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
-    services = Services(Host(settings, model=ScriptedChatModel([calls(WRITE), "done"]), yes={"write"}))
+    services = Services(settings, model=ScriptedChatModel([calls(WRITE), "done"]), yes={"write"})
     wire(services).compile().invoke(
         {"messages": [HumanMessage("go")]}, {"configurable": {"thread_id": "thread"}}
     )

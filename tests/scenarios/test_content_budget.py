@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.threads.errors import ThreadError
-from skills_agent.graph.threads.threads import Threads
 from skills_agent.nodes import select
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
@@ -120,16 +118,6 @@ def test_a_skill_of_that_name_keeps_its_command(make_agent: MakeAgent, skills_di
     agent = make_agent(["one"])
     agent.say("/unload small")
     assert loaded(agent) == ["unload"]
-
-
-def test_threads_unload_needs_no_model(make_agent: MakeAgent) -> None:
-    agent = make_agent(["one", "two"])
-    agent.say("/small")
-    threads = Threads(agent.graph)
-    threads.unload("thread", "small")
-    assert loaded(agent) == []
-    with pytest.raises(ThreadError, match="Loaded: none"):
-        threads.unload("thread", "small")
 
 
 def test_what_is_shown_counts_and_not_what_is_cut(make_agent: MakeAgent, skills_dir: Path) -> None:

@@ -1,6 +1,5 @@
 """The graph inside someone else's program."""
 
-import inspect
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,9 +12,8 @@ from langgraph.types import Command
 from typing_extensions import TypedDict
 
 from skills_agent.graph import Settings, build_graph
-from skills_agent.graph.build import HostParts
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.services import Host
+from skills_agent.graph.services import HostParts
 from skills_agent.skills.sources import MemorySource
 from tests.agents import call, calls, write_skill
 from tests.kit import MakeAgent
@@ -29,10 +27,9 @@ def skill(skills_dir: Path) -> None:
 
 
 def test_help_shows_and_explains_everything_that_a_program_may_bring() -> None:
-    parts = [*HostParts.__annotations__]
-    own = {"settings", "yes", "form", "homes", "trust_file"}
-    assert parts == [name for name in inspect.signature(Host).parameters if name not in own]
-    assert [name for name in parts if f"`{name}`" not in (build_graph.__doc__ or "")] == []
+    assert [
+        name for name in HostParts.__annotations__ if f"`{name}`" not in (build_graph.__doc__ or "")
+    ] == []
 
 
 class Outer(TypedDict):

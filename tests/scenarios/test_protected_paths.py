@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from skills_agent.graph.services import Host, Services
+from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings
 from skills_agent.nodes.judge import Judge
 from skills_agent.skills.policy import Call, Opinion
@@ -22,7 +22,7 @@ PLAIN = call("write_file", path="out.txt", content="x")
 
 
 def verdict(settings: Settings, tool: str, args: dict[str, Any], **state: Any) -> Verdict:
-    services = Services(Host(settings, yes=["run", "write", "network", "delete"]))
+    services = Services(settings, yes=["run", "write", "network", "delete"])
     runtime: Any = type("Runtime", (), {"context": Context(), "store": None, "server_info": None})()
     given: Any = {"messages": [], **state}
     judge = Judge.of(services.policy, given, runtime)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skills_agent.graph import build_graph
-from skills_agent.graph.services import Host, Services
+from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.tools.files import FileTools
 from skills_agent.graph.tools.workspace import Workspace
@@ -90,7 +90,7 @@ def test_everything_else_is_open(home: Path) -> None:
 
 @needs_bwrap
 def test_a_script_finds_no_secret_and_changes_no_start_up_file(home: Path) -> None:
-    runner = Services(Host(Settings(workspace=home, home=home))).runner
+    runner = Services(Settings(workspace=home, home=home)).runner
     script = home.parent / "skill" / "look.sh"
     script.parent.mkdir()
     body = f"cat {' '.join(SECRETS)}; cat notes.txt; touch out.txt; echo evil >> .bashrc; echo evil > .zshrc"

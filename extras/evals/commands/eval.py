@@ -125,8 +125,8 @@ def evaluate(
     again = shell_command("eval", "--resume", head.id, *words, workspace=settings.workspace)
     stop, partial = RunControl(), ""
     if head.partial:
-        with open_database(settings) as database, draining(stop, again):
-            setup = make_setup(settings, head, database, yes, anew=is_new)  # a missing key leaves no run
+        with open_database(settings) as saver, draining(stop, again):
+            setup = make_setup(settings, head, saver, yes, anew=is_new)  # a missing key leaves no run
             workspace = settings.workspace
             folder = RunFolder.create(workspace, head) if is_new else RunFolder.open(workspace, head.id)
             with folder.held():

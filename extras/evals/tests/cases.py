@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
 from skills_agent.evals.cases.case import EvalCase, Expected
 from skills_agent.evals.running import Setup
 from skills_agent.evals.skill_folders import sources_of
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.opened import Database
 from tests.agents import write_skill
 
 SCRIPT = "import sys; print('total', sum(map(int, open(sys.argv[1]).read().split())))\n"
@@ -22,9 +23,9 @@ def write_skills(folder: Path) -> Path:
     return folder
 
 
-def make_setup(settings: Settings, database: Database, skills: Path, **more: Any) -> Setup:
+def make_setup(settings: Settings, saver: BaseCheckpointSaver[Any], skills: Path, **more: Any) -> Setup:
     """Return the setup of a run of cases about the skills of a folder."""
-    return Setup(settings, database, "run", lambda: sources_of(settings, [skills]), **more)
+    return Setup(settings, saver, "run", lambda: sources_of(settings, [skills]), **more)
 
 
 def case(**fields: Any) -> EvalCase:

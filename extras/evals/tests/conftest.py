@@ -24,5 +24,5 @@ def setup(tmp_path: Path, skills: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         monkeypatch.setenv(variable, str(tmp_path / variable))
     (workspace := tmp_path / "workspace").mkdir()
     settings = Settings(workspace=workspace, home=tmp_path / "home", bundled_skills=False)
-    with open_database(settings) as database:
-        yield make_setup(settings, database, skills)
+    with open_database(settings) as saver:
+        yield make_setup(settings, saver, skills)

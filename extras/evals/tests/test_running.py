@@ -73,7 +73,7 @@ def test_without_the_skill_only_what_came_out_counts(setup: Setup) -> None:
 def test_without_the_skill_nobody_asks_for_it(setup: Setup) -> None:
     one = case(turns=("Hello.",), load=("adder", "poet"), replies=("Hello.",))
     result = run(setup, one, "without")
-    agent = build_graph(setup.settings).compile(checkpointer=setup.database.saver)
+    agent = build_graph(setup.settings).compile(checkpointer=setup.saver)
     messages = Threads(agent).read(result.thread).messages
     assert [call.args for each in messages for call in each.calls] == [{"name": "poet"}]
 
@@ -89,7 +89,7 @@ def test_a_trigger_case_ends_when_the_model_has_chosen(
     result = run(setup, case(kind="trigger", turns=(text,), expect=Expected(skills=expected)))
     assert (result.outcome, result.trajectory.chosen) == ("passed", chosen)
     assert result.spent.model_calls == 1
-    saver = setup.database.saver
+    saver = setup.saver
     assert saver.get_tuple({"configurable": {"thread_id": result.thread, "checkpoint_ns": ""}})
 
 

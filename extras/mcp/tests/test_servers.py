@@ -19,13 +19,7 @@ from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.settings import Settings, SettingsError, shown_settings
 from skills_agent.mcp.client import McpServers
 from skills_agent.mcp.connection import McpServerError
-from skills_agent.mcp.definitions import (
-    MAX_ALL,
-    MAX_DESCRIPTION,
-    MAX_TOOLS,
-    ToolDefinition,
-    check_tools,
-)
+from skills_agent.mcp.definitions import MAX_ALL, MAX_DESCRIPTION, MAX_TOOLS, ToolDefinition, check_tools
 from skills_agent.mcp.servers import McpServer
 from tests.mcp_servers import command, running_http, start_http
 from tests.waiting import until
@@ -294,9 +288,9 @@ def test_what_a_server_is_given_is_shown_to_nobody(tmp_path: Path) -> None:
         "b": {"url": "https://b.example/mcp", "headers": {"X-Key": "plain-secret-2"}},
     }
     settings = Settings.load(tmp_path, mcp_servers=servers)
-    shown = next(each for each in shown_settings(settings, Redaction().value) if each.name == "mcp_servers")
-    assert shown.value["a"]["command"] == "notes"
-    assert "PASS" in shown.value["a"]["env"]
+    shown = shown_settings(settings, Redaction().value)["mcp_servers"]
+    assert shown["value"]["a"]["command"] == "notes"
+    assert "PASS" in shown["value"]["a"]["env"]
     assert "plain-secret" not in f"{shown}{settings!r}{settings.mcp_servers!r}"
 
 

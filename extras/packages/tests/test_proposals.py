@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from skills_agent.graph.services import Host, Services
+from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.user_folders import trust_file_of, user_state_folder
 from skills_agent.nodes.judge import Judge
@@ -88,8 +88,8 @@ def test_the_tool_is_off_unless_the_operator_turns_it_on(make_agent: MakeAgent) 
 
 def test_the_tool_is_not_offered_where_accepted_skills_would_not_be_found(workspace: Path) -> None:
     settings = Settings(workspace=workspace, home=workspace.parent / "home", extras=ON)
-    assert PROPOSE_SKILL in Services(Host(settings)).policy.tools
-    assert PROPOSE_SKILL not in Services(Host(settings, sources=[MemorySource({})])).policy.tools
+    assert PROPOSE_SKILL in Services(settings).policy.tools
+    assert PROPOSE_SKILL not in Services(settings, sources=[MemorySource({})]).policy.tools
 
 
 def test_a_person_sees_every_file_and_what_was_seen_is_installed(
@@ -153,7 +153,7 @@ def test_nothing_said_in_advance_answers_for_a_person(
 
 def test_yes_does_not_answer_for_a_person(workspace: Path) -> None:
     settings = Settings(workspace=workspace, home=workspace.parent / "home", extras=ON)
-    services = Services(Host(settings, yes=["run", "write", "network", "delete"]))
+    services = Services(settings, yes=["run", "write", "network", "delete"])
     runtime: Any = type("Runtime", (), {"context": Context(), "store": None, "server_info": None})()
     judge = Judge.of(services.policy, {"messages": []}, runtime)
     args = {"name": "rain-report", "reason": "x", "files": FILES}

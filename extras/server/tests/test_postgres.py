@@ -78,7 +78,6 @@ def test_the_journal_is_beside_the_threads(cli: CommandLine, dsn: str) -> None:
         entries = connection.execute(
             "SELECT tool, status FROM skills_agent_journal WHERE tool != ''"
         ).fetchall()
-        assert connection.execute("SELECT value FROM store").fetchall() == []
     assert entries == [("run_script", "done")]
     assert not (cli.state / "journal.sqlite").exists()
     assert cli.run("threads", "delete", "rain", "--yes", SKILLS_AGENT_SERVER_DATABASE=dsn).code == 0

@@ -49,6 +49,7 @@ def test_a_person_grants_a_skill_and_revokes_it(cli: CommandLine) -> None:
     assert f"{decision}  run_script: approve (revoked)" in shown
     assert cli.run("runs", "rain.2").out.count(f"revoked what was granted with {decision}") == 1
     assert cli.run("ask", "Again?", "--thread", "rain").code == 3
+    assert grants(cli) == [("skill", True)]
 
 
 def test_a_grant_is_revoked_while_a_question_stays_open(cli: CommandLine) -> None:

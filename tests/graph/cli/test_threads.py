@@ -96,9 +96,7 @@ def test_by_age_only_threads_go_that_did_not_move_for_so_long() -> None:
 
     old = [line("old", 31), line("cut", 90, "unfinished"), line("older", 99)]
     lines = [line("new", 1), line("edge", 30), *old, ThreadSummary("x", "", 1, "done", "?")]
-    assert choose_threads(lines, None, month, now)[:2] == (("old", "older"), ("cut",))
-    assert choose_threads(lines[:-1], 3, month, now)[:2] == (("older",), ("cut",))
-    assert choose_threads(lines[:-1], 4, None, now)[:2] == (("older",), ())
+    assert choose_threads(lines, now - month) == ["old", "older"]
 
 
 @pytest.mark.slow

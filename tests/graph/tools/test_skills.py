@@ -12,7 +12,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Send
 
-from skills_agent.graph.services import Host, Services
+from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.tools import build_tools
 from skills_agent.skills.policy.tool_spec import SHELL_TOOLS, TOOL_SPECS
@@ -53,7 +53,7 @@ class CommandLine:
         """Take the skills of another source."""
         runner = ControlledRunner(environment=ENVIRONMENT, timeout=60)
         settings = Settings(workspace=self.workspace, home=self.home)
-        self.services = Services(Host(settings, sources=[source], runner=runner))
+        self.services = Services(settings, sources=[source], runner=runner)
         self.registry = self.services.library.shared
 
     def add_skill(
