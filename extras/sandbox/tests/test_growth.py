@@ -38,7 +38,8 @@ def _mounts() -> Iterator[str]:
 def _stop(*words: str) -> str:
     """Return what ends a run that works in `/`, with so many new files of somebody in a folder."""
     isolated = ("bwrap", *_mounts(), "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp")
-    command = [*isolated, "--dir", "/made", sys.executable, "-c", BODY, *words]
+    python = ("--ro-bind", sys.prefix, sys.prefix, sys.executable)  # which may be below /tmp
+    command = [*isolated, "--dir", "/made", *python, "-c", BODY, *words]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
