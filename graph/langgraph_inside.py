@@ -363,21 +363,16 @@ def is_coroutine(tool: BaseTool) -> bool:
     return getattr(tool, "coroutine", None) is not None or type(tool)._arun not in _BLOCKING  # noqa: SLF001
 
 
-def server_cors() -> Mapping[str, Any]:
-    """Return which pages may come into the LangGraph server that this process is, for a CORSMiddleware.
+def server_access() -> tuple[Mapping[str, Any], bool]:
+    """Return which pages may come into the LangGraph server that this process is, and whether it has users.
 
-    The module of its configuration is documented nowhere; it exists in the process of a server alone.
+    The pages as arguments of a CORSMiddleware. The module of the server's configuration is documented
+    nowhere; it exists in the process of a server alone.
     """
     from langgraph_api import config  # noqa: PLC0415
 
-    return config.CORS_CONFIG or {}
-
-
-def server_has_users() -> bool:
-    """Return whether this server asks who a client is; `server_cors` says where from."""
-    from langgraph_api import config  # noqa: PLC0415
-
-    return bool(config.LANGGRAPH_AUTH) or config.LANGGRAPH_AUTH_TYPE != "noop"
+    has_users = bool(config.LANGGRAPH_AUTH) or config.LANGGRAPH_AUTH_TYPE != "noop"
+    return config.CORS_CONFIG or {}, has_users
 
 
 def is_development_server() -> bool:

@@ -25,7 +25,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
-from skills_agent.graph.langgraph_inside import server_cors, server_has_users
+from skills_agent.graph.langgraph_inside import server_access
 from skills_agent.state.context import Context, ContextError, unknown_field
 
 _UNGUARDED: Final = ("/internal/", "/deploy")
@@ -41,8 +41,9 @@ class Door:
     def __init__(self, app: ASGIApp) -> None:
         """Take from langgraph.json which pages may come in, and whether users are asked for."""
         self._app = app
-        self._cors = CORSMiddleware(app, **server_cors())
-        self._is_open = not server_has_users()
+        pages, has_users = server_access()
+        self._cors = CORSMiddleware(app, **pages)
+        self._is_open = not has_users
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it with a sentence that says why."""

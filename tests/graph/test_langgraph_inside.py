@@ -331,13 +331,13 @@ USERS = (
 LOOK = f"""
 import importlib, os
 from langgraph_api import config
-from skills_agent.graph.langgraph_inside import server_cors, server_has_users
+from skills_agent.graph.langgraph_inside import server_access
 usual = dict(os.environ)
 for auth in ({{}}, *{USERS!r}):
     os.environ.clear()
     os.environ.update(usual | auth)
     importlib.reload(config)
-    print(server_cors(), server_has_users())
+    print(*server_access())
 """
 
 

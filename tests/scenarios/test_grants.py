@@ -213,7 +213,7 @@ def test_a_call_of_a_version_that_was_replaced_since_is_not_run(
     other = {**ledger, "digest": registry.load(ref).digest, "order": ledger["order"] + 1}
     answer = resume(agent)
     if when == "before the answer":
-        agent.graph.update_beside_question(agent.config, {"skills_loaded": {"alpha": other}})
+        agent.graph.update_beside(agent.config, {"skills_loaded": {"alpha": other}})
         agent.run(answer)
     else:
         agent.graph.invoke(answer, agent.config, interrupt_before=["act"])
@@ -229,7 +229,7 @@ def test_no_grant_holds_for_a_version_that_the_person_did_not_see(asked: Any) ->
     ledger = agent.values["skills_loaded"]["alpha"]
     other = {**ledger, "digest": "0" * 64, "order": ledger["order"] + 1}
     answer = resume(agent, approve("skill"))
-    agent.graph.update_beside_question(agent.config, {"skills_loaded": {"alpha": other}})
+    agent.graph.update_beside(agent.config, {"skills_loaded": {"alpha": other}})
     agent.run(answer)
     (grant,) = agent.values["grants"].values()
     assert (grant["scope"], grant["contents"]) == ("call", {})
