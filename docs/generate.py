@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import inspect
 import itertools
+import os
 import re
 import sys
 from collections import Counter
@@ -137,16 +138,37 @@ def events() -> Iterator[str]:
 
 
 def files() -> Iterator[str]:
-    """Yield every file of the code, folder by folder."""
+    """Yield every file of the code, folder by folder, with the beginning of what it says of itself."""
     folders: dict[str, list[str]] = {}
     for top in ("graph", "nodes", "state", "skills", "extras"):
         for path in sorted((ROOT / top).rglob("[a-z]*.py")):
             folder = path.relative_to(ROOT).parent
             if not {"bundled", "tests"} & {*folder.parts} and path.stem != "conftest":
-                folders.setdefault(folder.as_posix(), []).append(path.stem)
-    for name, stems in folders.items():
-        yield f"- `{name}/`: {', '.join(stems)}"
+                about = "" if folder.name == "commands" else _phrase(path)
+                is_told_by_name = path.stem in about.split()[:1] or about.endswith("of this extra")
+                folders.setdefault(folder.as_posix(), []).append(
+                    f"`{path.stem}`" if not about or is_told_by_name else f"`{path.stem}` {about}"
+                )
+    for name, told in folders.items():
+        page = ROOT / name / "README.md"
+        link = f"[{name}/]({os.path.relpath(page, ROOT / 'graph')})" if page.exists() else f"{name}/"
+        yield f"- **{link}** {_phrase(ROOT / name / '__init__.py')}: {'; '.join(told)}"
 
+
+def _phrase(path: Path) -> str:
+    """Return the first phrase of a docstring: of a file, that is more than its name."""
+    text = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").replace("\n", " ")
+    name, *others = re.split(r"[:;.](?:\s+|$)", re.sub(r" \([^)]*\)", "", text))
+    is_file = path.stem != "__init__"
+    is_name = is_file and (len(name.split()) < _FEW_WORDS or name.startswith("skills-agent "))
+    words, *more = (others[0] if is_name and others[0] else name).split(", ")
+    if more and len(words.split()) <= _FEW_WORDS:
+        words = f"{words}, {more[0]}"
+    return re.sub(r"^(the|an?) ", "", words if words[1:2].isupper() else words[:1].lower() + words[1:])
+
+
+_FEW_WORDS: Final = 3
+"""Fewer are a name; a phrase of so many goes on behind its comma."""
 
 TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "settings": settings,

@@ -1,4 +1,4 @@
-"""What a part that can be taken away, an *extra*, brings: the hooks, and which extras are installed.
+"""What an extra or a host brings: the hooks, and which extras are installed.
 
 An extra, of this project or of a host, is a package with an `EXTRA` that an entry point names:
 

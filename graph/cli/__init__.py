@@ -1,0 +1,1 @@
+"""The command `skills-agent`."""

@@ -1,0 +1,1 @@
+"""A SKILL.md read, and linted."""

@@ -1,0 +1,1 @@
+"""Which skills there are, and their files."""

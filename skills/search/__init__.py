@@ -1,0 +1,1 @@
+"""Finding skills by words and by meaning."""

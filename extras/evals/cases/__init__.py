@@ -1,0 +1,1 @@
+"""Eval cases read, checked and summed up; nothing runs a model."""

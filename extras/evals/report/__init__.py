@@ -1,0 +1,1 @@
+"""How a run of evals is told."""

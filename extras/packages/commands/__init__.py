@@ -1,0 +1,1 @@
+"""Options of commands, and what they print."""
