@@ -23,6 +23,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import msgspec
 import pytest
 
 from extras.sandbox.tests import agent_program
@@ -220,6 +221,7 @@ def link_code(folder: Path, *, without: str = "") -> None:
     for part in [PROJECT / "graph", PROJECT / "skills", *(PROJECT / "extras").iterdir()]:
         if part.name != without:
             (folder / "skills_agent" / part.name).symlink_to(part)
+    (folder / "msgspec").symlink_to(Path(msgspec.__file__).parent)
 
 
 @pytest.fixture(params=["this-user", pytest.param("nobody", marks=AS_NOBODY)])
