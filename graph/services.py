@@ -95,6 +95,8 @@ class Services:
         `yes` are risks that a person approved in advance. What the person vouches for is in `trust_file`, and
         where scripts keep things is `homes`: if left out, in the user's own folders.
         """
+        if unknown := sorted(parts.keys() - HostParts.__annotations__.keys()):
+            raise TypeError(f"`build_graph` got an unexpected keyword argument {unknown[0]!r}")
         model = parts.get("model")
         self.settings = settings = _checked(settings, model)
         self.parts = parts

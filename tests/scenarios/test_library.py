@@ -27,9 +27,10 @@ def skill(skills_dir: Path) -> None:
 
 
 def test_help_shows_and_explains_everything_that_a_program_may_bring() -> None:
-    assert [
-        name for name in HostParts.__annotations__ if f"`{name}`" not in (build_graph.__doc__ or "")
-    ] == []
+    page, misspelt = build_graph.__doc__ or "", {"approver": ()}
+    assert [name for name in HostParts.__annotations__ if f"`{name}`" not in page] == []
+    with pytest.raises(TypeError, match="unexpected keyword argument 'approver'"):
+        build_graph(Settings(), **misspelt)  # type: ignore[arg-type]
 
 
 class Outer(TypedDict):
