@@ -4,10 +4,10 @@ LangGraph's `get_state_history` builds the whole state of each anew: minutes for
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.graph import START
 from langgraph.types import Overwrite, Send
@@ -18,11 +18,17 @@ from skills_agent.graph.langgraph_inside import SENDS, UPDATE_TASK
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import config_of
 from skills_agent.graph.threads.errors import ThreadError
-from skills_agent.state.reducers import add_usage, merge_messages
+from skills_agent.state.reducers import add_usage, flatten, merge_messages, merge_records
 from skills_agent.state.transcript import shown_calls_of
 
 FORKED_FROM = "skills_agent_forked_from"
 """Key of the checkpoint metadata that says where a fork came from: `THREAD@STEP`."""
+_MERGES: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "messages": lambda earlier, later: [*(earlier or []), *flatten(later)],
+    "usage": add_usage,
+    "grants": merge_records,
+}
+"""How the writes of one task become one, where it has several: two grants are revoked beside one step."""
 
 
 class ThreadStep(NamedTuple):
@@ -54,16 +60,17 @@ def read_steps(graph: CompiledAgent, thread: str) -> list[ThreadStep]:
     # No known step changed what the oldest one holds.
     values = {"messages": [], **graph.get_state(chain[0].config).values}
     steps: list[ThreadStep] = []
+    beside: list[tuple[str, NodeStep]] = []
     for before, checkpoint in zip([None, *chain], chain, strict=False):
         source = str(checkpoint.metadata.get("source"))
-        # An input drops what the nodes of the step before had written and nobody had taken up.
+        tasks = [*beside, *(_tasks(before, graph, values, from_outside=source == "update") if before else ())]
+        # An input drops what the nodes of the step before had written and nobody had taken up; what was
+        # written beside them, it takes into the step that follows.
+        beside = [task for task in tasks if task[0] == "update"] if source == "input" else []
         if source == "input":
             continue
-        is_update = source == "update"
-        tasks = [] if before is None else list(_tasks(before, graph, values, from_outside=is_update))
         origin = str(dict(checkpoint.metadata).get(FORKED_FROM, ""))
-        is_step = before is not None and source == "loop"
-        nodes = _next(before, graph) if before is not None and is_step else ("fork" if origin else source,)
+        nodes = _next(before, graph) if before and source == "loop" else ("fork" if origin else source,)
         updates = [task.update for _, task in tasks]
         events = tuple(event for node, task in tasks for event in _events(node, task))
         messages_before, values = values["messages"], _applied(updates, values)
@@ -128,7 +135,8 @@ def _tasks(
     updates: dict[str, dict[str, Any]] = defaultdict(dict)
     for task, channel, value in checkpoint.pending_writes or []:
         if channel in graph.channels and not channel.startswith(("__", "branch:")):
-            _add(updates[task], channel, value.value if isinstance(value, Overwrite) else value)
+            new, merge = value.value if isinstance(value, Overwrite) else value, _MERGES.get(channel)
+            updates[task][channel] = merge(updates[task].get(channel), new) if merge else new
     sends = {_call_id(send.arg): send for send in _sends(checkpoint)}
     triggered = _triggered(checkpoint, graph)
     for task, update in updates.items():
@@ -142,23 +150,14 @@ def _tasks(
             yield triggered[0] if len(triggered) == 1 else "", NodeStep(values, update)
 
 
-def _add(update: dict[str, Any], channel: str, value: Any) -> None:
-    if channel == "messages":
-        messages = convert_to_messages(value if isinstance(value, list) else [value])
-        update[channel] = [*update.get(channel, []), *messages]
-    elif channel == "usage":
-        update[channel] = add_usage(update.get(channel), value)
-    else:
-        update[channel] = value
-
-
 def _call_id(argument: Mapping[str, Any]) -> str:
     return str(argument["call"]["id"] if "call" in argument else argument.get("call_id"))
 
 
 def _events(node: str, task: NodeStep) -> list[Record]:
     if node == "update":
-        return state_updated(task.update, None)
+        # What a reply of no use spent, the agent wrote itself.
+        return state_updated({name: value for name, value in task.update.items() if name != "usage"}, None)
     return [] if node == START else events_of(node, task)
 
 

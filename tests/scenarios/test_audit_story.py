@@ -159,6 +159,11 @@ def test_what_is_revoked_is_told(granted: Agent, workspace: Path) -> None:
     )  # fmt: skip
     newest = granted.state.config["configurable"]["checkpoint_id"]
     assert (event["run"], event["task"]) == ("thread.1", newest)
+    another = {"other": {**granted.values["grants"][name], "id": "other"}}
+    granted.graph.update_beside(granted.config, {"grants": another})
+    granted.say("again")
+    events = [event for step in Threads(granted.graph).steps("thread") for event in step.events]
+    assert [each["call_id"] for each in events if each["type"] == "grant_revoked"] == [name, "other"]
 
 
 async def test_what_is_changed_with_update_state_is_told_each_time(granted: Agent, workspace: Path) -> None:

@@ -234,8 +234,7 @@ TAMPERING = {
 
 
 def _forged(lines: list[bytes]) -> bytes:
-    last = json.loads(lines[-1])
-    before = json.loads(lines[-2])
+    before, last = map(json.loads, lines[-2:])
     head = EMPTY._replace(lines=before["seq"], hash=before["hash"])
     body = {key: value for key, value in last.items() if key not in {"seq", "previous", "hash"}}
     return seal({**body, "forged": True}, head)[1]

@@ -15,7 +15,6 @@ else:
         "langchain_tests.integration_tests", reason="the extra `dev` brings it"
     ).ChatModelIntegrationTests
 
-JOKE = {"setup": "Why do cats sit on keyboards?", "punchline": "For the mouse."}
 SCRIPT: Sequence[tuple[str, str, dict[str, Any]]] = (
     ("magic_function_no_args", "magic_function_no_args", {}),
     ("magic_function", "magic_function", {"input": 3}),
