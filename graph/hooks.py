@@ -103,7 +103,8 @@ def first(name: str, otherwise: Any = None) -> Any:
 
 def _imported(extra: str, target: str) -> Any:
     try:
-        return resolve_name(target)
+        # Without a colon, what a module fails to import would be told as a name that its package lacks.
+        return resolve_name(target if ":" in target else f"{target}:")
     except (ImportError, AttributeError) as error:
         text = f"The extra {extra} is installed and cannot be used: {error}. Install it again, or remove it."
         raise SkillsAgentError(text, code="extra") from error

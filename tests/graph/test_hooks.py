@@ -71,6 +71,9 @@ def test_an_extra_that_cannot_be_imported_is_one_line(cli: CommandLine, tmp_path
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("error: The extra weather is installed and cannot be used: No module named")
     assert done.err.count("\n") == 1
+    path = install(tmp_path / "other", EXTRA.replace("commands=", 'lines="weather.lines", commands='))
+    done = cli.run_process("ask", "Hi", "--model", cli.script("Hello."), PYTHONPATH=path)
+    assert "cannot be used: No module named 'weather.lines'" in done.err
 
 
 @pytest.mark.parametrize(
