@@ -4,17 +4,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Final
 
+from skills_agent.packages.difference import SHOWN
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.lock import LockedSkill
 from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.packages.origins import parse_locked
 from skills_agent.packages.target import Target
-
-_SHOWN: Final = 12
-"""Digits of a digest that people compare."""
 
 
 def fetch_skills(
@@ -50,8 +47,9 @@ def fetch_skills(
             for locked in group:  # one may be gone, and the others there
                 yield from fetched([locked], resolved, place / locked.name)
             return
-        for skill in found:
-            locked = next(locked for locked in group if locked.name == skill.name)
+        by_name = {skill.name: skill for skill in found}
+        for locked in group:
+            skill = by_name[locked.name]
             if pinned and skill.digest != locked.digest:
                 lose(locked, _other(locked, skill.digest))
             else:
@@ -65,5 +63,5 @@ def fetch_skills(
 
 
 def _other(locked: LockedSkill, digest: str) -> str:
-    both = f"{digest[:_SHOWN]}, and the lock says {locked.digest[:_SHOWN]}"
+    both = f"{digest[:SHOWN]}, and the lock says {locked.digest[:SHOWN]}"
     return f"{locked.source} has other files now: {both}; skills update takes what is there now"

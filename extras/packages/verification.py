@@ -9,20 +9,10 @@ from typing import Final, Literal, NamedTuple
 from skills_agent.packages.difference import SHOWN, FileDifference
 from skills_agent.packages.errors import EntryError, PackageError
 from skills_agent.packages.lock import Lock, LockedSkill
-from skills_agent.packages.manifest import (
-    MANIFEST_FILE,
-    manifest_digest,
-    read_manifest,
-)
+from skills_agent.packages.manifest import MANIFEST_FILE, manifest_digest, read_manifest
 from skills_agent.packages.staging import files_of
 from skills_agent.packages.target import Target
-from skills_agent.skills.library.contents import (
-    Member,
-    SnapshotError,
-    digest_of,
-    list_contents,
-    read_digests,
-)
+from skills_agent.skills.library.contents import Member, SnapshotError, digest_of, list_contents, read_digests
 from skills_agent.skills.sources.walk import SKILL_FILE
 
 _OPEN: Final = stat.S_IWOTH | stat.S_ISUID | stat.S_ISGID

@@ -45,7 +45,9 @@ def from_well_known(wanted: Selection) -> tuple[OfferedSkill, ...]:
     """Offer the skills that a site lists. Raises PackageError."""
     site = Site(wanted.address)
     if pinned := _PINNED.fullmatch(wanted.resolved):
-        name = next(iter(wanted.names)) if len(wanted.names) == 1 else ""
+        if len(wanted.names) > 1:
+            raise site.refused(f"it has one skill, and not {list_names(sorted(wanted.names))}")
+        name = next(iter(wanted.names), "")
         return (_fetched(site, wanted, name, pinned["url"], pinned["digest"], 0),)
     url, entries = _index(site, wanted)
     names = wanted.among(dict.fromkeys(sorted(entries))).names or entries.keys()

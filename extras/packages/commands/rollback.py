@@ -4,11 +4,10 @@ from skills_agent.graph.cli.printing import echo, line_of, table
 from skills_agent.graph.settings import Settings
 from skills_agent.packages.backups import backups_of
 from skills_agent.packages.commands.shared import Options, carry_out
+from skills_agent.packages.difference import SHOWN
 from skills_agent.packages.installation import plan_rollback
 from skills_agent.packages.lock import LockedSkill
 from skills_agent.packages.target import Target
-
-_SHORT = 12
 
 
 def put_back(settings: Settings, target: Target, name: str, version: str, what: Options) -> None:
@@ -20,9 +19,9 @@ def put_back(settings: Settings, target: Target, name: str, version: str, what: 
     with target.draft() as draft:
         change = plan_rollback(target, name, version, draft)
         if not what.as_json:
-            rows = [(change.found[:_SHORT], "now", _from(change.before))] if change.found else []
+            rows = [(change.found[:SHOWN], "now", _from(change.before))] if change.found else []
             rows += [
-                (each.digest[:_SHORT], each.at, _from(each.locked))
+                (each.digest[:SHOWN], each.at, _from(each.locked))
                 for each in backups_of(target.backups, name)
             ]
             table(rows, header=("VERSION", "THERE UNTIL", "FROM"))

@@ -102,6 +102,8 @@ def test_what_was_resolved_is_fetched_without_the_list(site: Site) -> None:
     site.put(f"{NEW}/greet.md", GREET + b"evil")
     with pytest.raises(PackageError, match="is not what its digest says"):
         site.ask("", "greet", resolved=first.resolved)
+    with pytest.raises(PackageError, match="it has one skill, and not greet, wave"):
+        site.ask("", "greet", "wave", resolved=first.resolved)
 
 
 @pytest.mark.parametrize(
