@@ -100,7 +100,9 @@ def install(
         return with_required(names, listed, here)
 
     def skip(reason: PackageError) -> None:
-        passed_over.append(str(reason).rstrip("."))
+        passed_over.append(
+            str(reason).removeprefix(f"Nothing is installed from {address.text}: ").rstrip(".")
+        )
         click.echo(f"warning: passed over: {line_of(passed_over[-1])}", err=True)
 
     with draft_of(target, dry=what.dry) as draft:

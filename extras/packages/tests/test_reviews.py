@@ -92,6 +92,11 @@ def test_a_skill_that_cannot_be_installed_is_named_and_passed_over(cli: CommandL
     assert cli.run("skills", "install", "./shared", "--skill", "bad", "--yes").code == 1
     shutil.rmtree(cli.workspace / "shared" / "rain")
     assert cli.run("skills", "install", "./shared", "--all", "--yes").code == 1
+    for name in ("rain", "wind"):
+        offer(cli, name)
+    cli.write("shared/more/rain/SKILL.md", "---\nname: rain\ndescription: Another one.\n---\n")
+    done = cli.run("skills", "install", "./shared", "--all", "--yes")
+    assert "passed over: more/rain and rain in it are both named rain" in done.err
 
 
 TEXT = st.text(st.characters() | st.sampled_from("\x1b\r\n\t\u202e\u200b\u2028\x9b\U000e0041"), max_size=40)
