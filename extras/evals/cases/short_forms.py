@@ -24,6 +24,8 @@ def expected(written: dict[str, Any], locate: Locate) -> dict[str, Any]:
         "rubric": words,
     }
     made = {key: parts[key](part) if key in parts else part for key, part in written.items()}
+    if "scripts" in made:  # which is written below
+        raise EvalError("the key `scripts` is not known; did you mean `script`?")
     if "script" in made:
         scripts = made.pop("script")
         every = scripts if isinstance(scripts, list) else [scripts]

@@ -12,12 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skills_agent.evals.cases.case import (
-    EvalSet,
-    ExpectedCalls,
-    ExpectedSkills,
-    ExpectedText,
-)
+from skills_agent.evals.cases.case import EvalSet, ExpectedCalls, ExpectedSkills, ExpectedText
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.finding import find_files
 from skills_agent.evals.cases.read import read_all, read_set
@@ -116,6 +111,7 @@ CASE = "cases:\n- id: a\n  request: x\n  expect:\n    answer: y\n"
         (f"{CASE}  files: {{a: {{text: x, from: y}}}}\n", "either `text` or `from`"),
         (f"{CASE}  files: {{a: {{source: /etc/hostname}}}}\n", "either `text` or `from`"),
         (f"{CASE}  copies: {{a: /etc/hostname}}\n", "`copies` is not known"),
+        (f"{CASE}    scripts: [[/usr/bin/true]]\n", "did you mean `script`?"),
         ("cases:\n- request: x\n  expect:\n    answer: {regex: '(?=a)'}\n", "lookaround"),
         ("cases:\n- request: x\n  expect:\n    answer: {json_schema: {type: x}}\n", "schema is not valid"),
         ("should_trigger: [x]\n", "which skill is meant"),
