@@ -40,7 +40,7 @@ def lay(case: EvalCase, workspace: Path) -> None:
     Raises EvalError for what leads out, is no file, or is too much.
     """
     left = MAX_BYTES
-    for path in (*case.files, *case.copies):
+    for path in (*case.copies, *case.files):  # a file may stand in for one of a folder that is copied
         try:
             for place, content, is_program in _contents(case, path, left):
                 left -= len(content)

@@ -15,12 +15,7 @@ from msgspec import structs
 from pydantic import Field
 
 from extras.evals.tests.cases import ADDER, case
-from skills_agent.evals.cases.case import (
-    EvalCase,
-    Expected,
-    ExpectedSkills,
-    ExpectedText,
-)
+from skills_agent.evals.cases.case import EvalCase, Expected, ExpectedSkills, ExpectedText
 from skills_agent.evals.cases.result import EvalResult, RunHead
 from skills_agent.evals.cases.run_folder import RunFolder
 from skills_agent.evals.running import Setup, run_case
@@ -154,6 +149,14 @@ def test_no_link_beside_a_case_leads_a_file_out_of_its_folder(setup: Setup, tmp_
     laid = {"in": str(files)}
     result = run(setup, case(copies=laid, file=f"{tmp_path / 'cases' / 'c.yaml'}#1", replies=("x",)))
     assert (result.outcome, result.error) == ("ungraded", "")
+
+
+def test_a_text_of_a_case_stands_in_for_a_file_that_is_copied(setup: Setup, tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "a.txt").write_text("copied")
+    expect = Expected(files={"in/a.txt": ExpectedText(equals="own")})
+    laid = {"files": {"in/a.txt": "own"}, "copies": {"in": str(tmp_path / "files")}}
+    assert run(setup, case(expect=expect, replies=("x",), **laid)).outcome == "passed"
 
 
 def test_no_check_outside_of_the_folder_of_the_case_is_run(setup: Setup, tmp_path: Path) -> None:
