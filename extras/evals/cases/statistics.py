@@ -75,10 +75,5 @@ def bootstrap(differences: Sequence[float], *, is_share: bool) -> Interval:
     return _interval(value, values[tail], values[-1 - tail], n)
 
 
-def pass_every(k: int, passed: int, runs: int) -> float:
-    """Return how likely all of `k` runs pass, estimated of more (pass^k, Yao and others 2024)."""
-    return math.comb(passed, k) / math.comb(runs, k)
-
-
 def _interval(value: float, low: float, high: float, n: int) -> Interval:
     return Interval(value=round(value, _DIGITS), low=round(low, _DIGITS), high=round(high, _DIGITS), n=n)

@@ -10,7 +10,7 @@ from skills_agent.evals.cases.comparing import adjusted, compare_arms, compare_r
 from skills_agent.evals.cases.notes import notes_before, notes_of
 from skills_agent.evals.cases.result import Arm, EvalResult, Outcome, RunHead
 from skills_agent.evals.cases.scored import ScoredRun
-from skills_agent.evals.cases.statistics import pass_every, wilson
+from skills_agent.evals.cases.statistics import wilson
 from skills_agent.evals.cases.summary import ArmSummary, CaseRow, Interval, Summary
 
 _NOTHING: Final = Interval(value=0.0, low=0.0, high=1.0, n=0)
@@ -42,7 +42,6 @@ def _arm(run: ScoredRun, model: str, arm: Arm) -> ArmSummary:
     scores = run.scores(model, arm, run.passed if arm == "with" else run.came_out)
     ended = [one for one in results if one.outcome != "error"] or results
     asked = asked_of(by_case if arm == "with" else {}, run.cases)
-    every = [pass_every(len(found), round(sum(found)), len(found)) for found in scores.values()]
     return ArmSummary(
         model=model,
         arm=arm,
@@ -50,7 +49,7 @@ def _arm(run: ScoredRun, model: str, arm: Arm) -> ArmSummary:
         runs=len(results),
         outcomes=dict(Counter[Outcome](one.outcome for one in results)),
         passed=wilson(sum(map(fmean, scores.values())), len(scores)) if scores else _NOTHING,
-        all_passed=fmean(every) if every else 0.0,
+        all_passed=fmean(map(all, scores.values())) if scores else 0.0,
         accuracy=accuracy_of(asked),
         choices=tuple(triggering(asked)),
         tokens=median([one.spent.tokens for one in ended]),

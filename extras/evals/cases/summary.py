@@ -47,7 +47,7 @@ class ArmSummary(Frozen, frozen=True, kw_only=True):
     """Share of the cases that pass; of a case with several runs, the mean of these. Its n counts those
     that something decides about. In the arm `without` only what came out counts."""
     all_passed: float
-    """Share of the cases of which every run passes (pass^k)."""
+    """Share of the cases of which every run passes (pass^k, Yao and others 2024)."""
     accuracy: Interval | None = None
     """Share of the requests for which the right skills were chosen. None: no case says which skills it
     expects, or it is the arm that goes without one; then there are no choices, either."""

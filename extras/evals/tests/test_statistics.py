@@ -5,12 +5,7 @@ import random
 import pytest
 
 from skills_agent.evals.cases import statistics
-from skills_agent.evals.cases.statistics import (
-    bootstrap,
-    holm,
-    mcnemar,
-    wilson,
-)
+from skills_agent.evals.cases.statistics import bootstrap, holm, mcnemar, wilson
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,7 @@ from typing import Any
 import pytest
 
 from extras.evals.tests.runs import answered, head, ran, task, trigger
-from skills_agent.evals.cases.case import (
-    EvalCase,
-    Expected,
-    ExpectedText,
-)
+from skills_agent.evals.cases.case import EvalCase, Expected, ExpectedText
 from skills_agent.evals.cases.result import EvalResult, Outcome
 from skills_agent.evals.cases.summarise import summarise
 from skills_agent.evals.cases.summary import Delta, Summary
