@@ -26,9 +26,11 @@ class Growth:
         """Begin; `moment` as in `files_since`. The limit is for all folders together."""
         real = sorted(set(map(os.path.realpath, folders)))
         self._folders = [each for each in real if not any(each != top and is_in(each, top) for top in real)]
+        self._is_root = os.sep in self._folders
+        """Then all programs of the machine write there, and all that is mounted is beneath."""
         self._moment, self._limit = moment, limit
-        self._by_device = {os.stat(folder).st_dev: folder for folder in real}  # noqa: PTH116
-        self._starts = [(each, os.statvfs(each)) for each in self._by_device.values()]
+        by_device = {os.stat(folder).st_dev: folder for folder in real}  # noqa: PTH116
+        self._starts = {device: (each, os.statvfs(each)) for device, each in by_device.items()}
         self._next_look = limit
 
     def exceeded(self, family: Callable[[], Iterable[int]]) -> Stop | None:
@@ -44,7 +46,7 @@ class Growth:
 
     def _lost(self) -> DiskUse:
         size = files = 0
-        for folder, start in self._starts:
+        for folder, start in self._starts.values():
             now = os.statvfs(folder)
             size += (start.f_bfree - now.f_bfree) * now.f_frsize
             files += start.f_ffree - now.f_ffree
@@ -72,8 +74,10 @@ class Growth:
                         status = entry.stat(follow_symlinks=False)
                         if self._is_of_run(status):
                             yield status
-                        # What is mounted there, as /proc, lost nothing of what is watched.
-                        if stat.S_ISDIR(status.st_mode) and status.st_dev in self._by_device:
+                        # In `/`, what is mounted, as /proc, lost nothing of what is watched. Elsewhere it may
+                        # be a subvolume, which a script can make: it has the room of its folder.
+                        is_near = not self._is_root or status.st_dev in self._starts
+                        if is_near and stat.S_ISDIR(status.st_mode):
                             folders.append(entry.path)
             except FileNotFoundError:
                 continue
@@ -82,8 +86,8 @@ class Growth:
                     yield None
 
     def _is_of_run(self, status: os.stat_result) -> bool:
-        """Return whether something changed since, where others do not write: on `/` all programs do."""
-        is_own = os.sep not in self._folders or status.st_uid == os.geteuid()
+        """Return whether something changed since, and in the root folder whether it is this user's."""
+        is_own = not self._is_root or status.st_uid == os.geteuid()
         return is_own and status.st_ctime_ns >= self._moment
 
     def _may_hide(self, path: str) -> bool:
