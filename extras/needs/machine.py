@@ -68,15 +68,12 @@ class ThisMachine(Machine):
     environments: Environments
     """What a person approved for needs of packages."""
 
-    def missing(
-        self, needs: Sequence[Need], skill: SkillRef, *, trusted: bool, folders: Sequence[str] | None = None
-    ) -> list[Missing]:
-        """Return the needs that are not met, in their order.
+    def missing(self, needs: Sequence[Need], skill: SkillRef, *, trusted: bool) -> list[Missing]:
+        """Return the needs that are not met, in their order. `trusted`: somebody vouches for its source.
 
-        `trusted`: somebody vouches for the skill's source. `folders` are those with the Python packages of
-        its scripts, by default those of the environment that is approved for it, else of the agent's Python.
+        Python packages are those of the environment that is approved for it, else of the agent's Python.
         """
-        places = self._folders(self.environments.of(needs, "python")) if folders is None else tuple(folders)
+        places = self._folders(self.environments.of(needs, "python"))
         modules = self._module_folders(self.environments.of(needs, "node"))
         request = ScriptRequest(skill.name, None, (), None, Path(), source=skill.source, trusted=trusted)
         granted = secrets_of(self.secrets, request, self.environment)

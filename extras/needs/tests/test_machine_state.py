@@ -56,7 +56,8 @@ def test_programs_are_looked_for_in_path(tmp_path: Path) -> None:
     assert "is here" in missing[1].text
 
 
-def test_packages_are_held_against_names_and_versions(tmp_path: Path) -> None:
+def test_packages_are_held_against_name_and_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skills_agent.needs.machine.package_folders", lambda: (str(tmp_path),))
     distribution(tmp_path, "Some_Package", "1.5")
     (tmp_path / "modulename.py").write_text("")
     needs = [
@@ -68,7 +69,7 @@ def test_packages_are_held_against_names_and_versions(tmp_path: Path) -> None:
         Need("python", "gone"),
         Need("python", "gone", marker="sys_platform == 'never'"),
     ]
-    missing = machine(tmp_path).missing(needs, REF, trusted=True, folders=[str(tmp_path)])
+    missing = machine(tmp_path).missing(needs, REF, trusted=True)
     assert texts(missing) == ["some-package>=2 (1.5 is here)", "gone"]
 
 
