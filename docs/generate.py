@@ -40,6 +40,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 PAGES: Final = (*sorted((ROOT / "docs").glob("*.md")), ROOT / "graph" / "README.md")
 _SHARED: Final = 3
 """So many commands have an option that is told once for all of them."""
+_FEW_WORDS: Final = 3
+"""Fewer are a name, in a docstring; a phrase of so many goes on behind its comma."""
 _PLACE: Final = re.compile(r"<!-- generated: ([a-z-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -164,11 +166,10 @@ def _phrase(path: Path) -> str:
     words, *more = (others[0] if is_name and others[0] else name).split(", ")
     if more and len(words.split()) <= _FEW_WORDS:
         words = f"{words}, {more[0]}"
-    return re.sub(r"^(the|an?) ", "", words if words[1:2].isupper() else words[:1].lower() + words[1:])
+    words = re.sub(r"(?i)^(the|an?) ", "", words)
+    is_own_name = words.startswith(("Python", "Node ")) or re.match(r"\w\S*[A-Z]", words)
+    return words if is_own_name else words[:1].lower() + words[1:]
 
-
-_FEW_WORDS: Final = 3
-"""Fewer are a name; a phrase of so many goes on behind its comma."""
 
 TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "settings": settings,

@@ -1,4 +1,4 @@
-"""What installing, updating, going back and removing would change, to be shown; and doing just that."""
+"""What would change by installing, updating, going back and removing, to be shown; and doing just that."""
 
 import re
 import shutil

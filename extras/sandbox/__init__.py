@@ -1,4 +1,4 @@
-"""Scripts in bubblewrap, with the files, the network and the memory that they may have; and what they did."""
+"""Scripts in bubblewrap: the files, the network and the memory that they may have; and what they did."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The users of a LangGraph server, and PostgreSQL."""
+"""The users of a LangGraph server and PostgreSQL."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Skills from a store, a remote place or a backend, and a runner of scripts elsewhere."""
+"""Skills and a runner elsewhere: in a store, at a remote place, in a backend, on another machine."""
 
 from typing import Final
 

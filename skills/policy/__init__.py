@@ -1,4 +1,4 @@
-"""What a tool is, and what a call of it may do. Each name is imported when it is first used."""
+"""What calls of tools may do, and what a tool is. Each name is imported when it is first used."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
