@@ -94,6 +94,14 @@ class Expected(Frozen, frozen=True, kw_only=True):
     rubric: Names = ()
     """What a model grades, point by point; counted only where a grader is chosen."""
 
+    def __post_init__(self) -> None:
+        """Refuse half a call and no time at all; msgspec tells a ValueError with the place in the file."""
+        for metric, amount in self.limits.items():
+            if metric == "seconds":
+                msgspec.convert(amount, Seconds)
+            elif not float(amount).is_integer():
+                raise ValueError(f"`limits` has {amount:g} {metric}: a whole number is wanted")
+
 
 class EvalCase(Frozen, frozen=True, kw_only=True):
     """One case."""
