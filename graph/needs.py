@@ -18,9 +18,7 @@ def machine_of(
     scripts on what is not known here.
     """
     needs = first("needs")
-    if needs is None:
-        return Machine()
-    machine: Machine = needs.machine(settings, unreachable, is_elsewhere=is_elsewhere)
+    machine: Machine = needs.machine(settings, unreachable, is_elsewhere=is_elsewhere) if needs else Machine()
     return machine
 
 

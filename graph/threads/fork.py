@@ -68,9 +68,8 @@ def fork_thread(
     )
     graph.services.audit.record_fork(new, forked, (values.get("usage") or {}).get("turn", 0))
     begun = config_of(new, options_in(stored))
-    origin = {FORKED_FROM: f"{thread}@{step.number}"}
     graph.update_own_state(
-        {**begun, "metadata": {**begun["metadata"], **origin}},
+        {**begun, "metadata": {**begun["metadata"], FORKED_FROM: f"{thread}@{step.number}"}},
         {name: value for name, value in values.items() if name not in _OF_ITS_STEP and value is not None},
         # Not as `decide`: its route sees the few steps that an update has left, and ends the turn.
         as_node=START

@@ -90,8 +90,7 @@ def read_steps(graph: CompiledAgent, thread: str) -> list[ThreadStep]:
 
 def find_step(graph: CompiledAgent, thread: str, at: str) -> ThreadStep:
     """Return a step by its number or by the id of its checkpoint; raises ThreadError."""
-    steps = read_steps(graph, thread)
-    for step in steps:
+    for step in read_steps(graph, thread):
         if at in (str(step.number), step.checkpoint):
             return step
     text = f"Thread {thread} has no step {at!r}. To see them: skills-agent threads show {thread} --steps"

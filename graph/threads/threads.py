@@ -17,7 +17,7 @@ from skills_agent.graph.serialisation import RecordTypeError
 from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent
-from skills_agent.graph.threads.database import compact, config_of, open_database
+from skills_agent.graph.threads.database import compact, config_of, open_database, options_of
 from skills_agent.graph.threads.errors import ThreadError, unknown_thread
 from skills_agent.graph.threads.fork import Fork, fork_thread
 from skills_agent.graph.threads.steps import ThreadStep, read_steps
@@ -162,12 +162,17 @@ class Threads:
 
         Raises ThreadError for no such thread or grant.
         """
-        grants = self.snapshot(thread).values.get("grants") or {}
+        snapshot = self.snapshot(thread)
+        grants = snapshot.values.get("grants") or {}
         if grant not in grants:
             text = f"There is no grant {grant!r} in thread {thread}. Grants: {list_names([*grants])}."
             raise ThreadError(text, code="unknown-grant")
-        revoked = {**grants[grant], "revoked": True}
-        self.graph.update_beside(config_of(thread), {"grants": {grant: revoked}})
+        update = {"grants": {grant: {**grants[grant], "revoked": True}}}
+        if status_of(snapshot) == "done":  # Beside a step it would be lost where a client updates the state.
+            options = options_of(self._saver, thread) or None
+            self.graph.update_own_state(config_of(thread, options), update, as_node="answer")
+        else:
+            self.graph.update_beside(config_of(thread), update)
 
     def delete(self, *threads: str) -> None:
         """Delete threads whole, whatever their status.
@@ -203,8 +208,7 @@ def parse_age(text: str) -> timedelta:
     """Return a duration such as 12h, 30d or 8w. Raises ThreadError."""
     match = _AGE.fullmatch(text)
     if match is None:
-        sentence = f"An age is a number and h, d or w, such as 30d; not {text!r}"
-        raise ThreadError(sentence, code="invalid-age")
+        raise ThreadError(f"An age is a number and h, d or w, such as 30d; not {text!r}", code="invalid-age")
     return int(match["number"]) * _UNITS[match["unit"]]
 
 

@@ -88,6 +88,7 @@ WRITES: dict[str, Callable[[Agent], Any]] = {
         SAID,
         as_node="answer",
     ),
+    "revoke": lambda agent: Threads(agent.graph).revoke("thread", next(iter(agent.values["grants"]))),
 }
 
 
@@ -103,7 +104,9 @@ def test_every_write_of_a_state_comes_after_what_is_there(
     clock.new_process(late=HOUR)
     WRITES[write](agent)
     assert _head(agent) > before
+    agent.graph.update_state(agent.config, SAID, as_node="answer")  # It takes nothing back.
     assert agent.values["messages"][-1].text == "x"
+    assert [grant["revoked"] for grant in agent.values["grants"].values()] == [write == "revoke"]
 
 
 def test_a_turn_from_an_earlier_step_comes_after_the_newest_one(make_agent: MakeAgent, clock: Clock) -> None:
