@@ -113,9 +113,10 @@ class AdmissionControl:
         try:
             skill = self._catalog.find(name, source, is_told=_is_offered)
         except UnknownSkillError as error:
-            if asker != "model" or len(error.sources) != 1:
+            found = self._catalog.get(name.partition("@")[0])  # Small models make up a source.
+            if found is None or asker != "model" or len(error.sources) != 1:
                 raise NotAdmittedError(str(error)) from error
-            skill = self._catalog.find(error.name.rpartition("@")[0])  # Small models make up a source.
+            skill = found
         if asker == "model" and not skill.model_invocable:
             raise NotAdmittedError(
                 f"Skill {skill.name} can only be activated by the user, with /{skill.name}."

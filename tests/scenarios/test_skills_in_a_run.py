@@ -158,6 +158,8 @@ FOUR = [call("load_skill", name=name) for name in ("alpha", "beta", "gamma", "de
         ([[{"name": "load_skill", "args": {}}]], 10, None, 1, []),
         ([[{"name": "load_skill", "args": {"name": ["alpha"]}}]], 10, None, 1, []),
         ([[call("load_skill", name="alpha", source=1)]], 10, None, 1, []),
+        # Small models make up a source.
+        ([[call("load_skill", name="alpha", source="me@nowhere")]], 10, None, 0, ["alpha"]),
         # The requests of one message cannot overspend a limit together, and a caller only lowers it.
         ([[ALPHA, BETA]], 1, None, 1, ["alpha"]),
         ([[ALPHA, BETA]], 10, 1, 1, ["alpha"]),
