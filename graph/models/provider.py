@@ -46,7 +46,8 @@ def default_model(environment: Mapping[str, str]) -> str:
 
 def full_name(name: str) -> str:
     """Return a model's name as it is written here: Studio's picker writes `openai/gpt-5`."""
-    return name if ":" in name else name.strip().replace("/", ":", 1)
+    provider, slash, model = name.strip().partition("/")
+    return f"{provider}:{model}" if slash and ":" not in provider else name
 
 
 def resolve_model(
@@ -231,7 +232,6 @@ def _stated_window(chats: Sequence[BaseChatModel]) -> int | None:
 
 def _takes_breakpoints(chats: Sequence[BaseChatModel]) -> bool:
     """Return whether a model of langchain-anthropic must answer, which takes breakpoints for a prompt cache.
-
 
     It is known by the name of its class: the package is the host's. One that is recorded is asked as it is
     without.

@@ -122,6 +122,7 @@ def test_a_name_is_a_model_of_the_settings(
         assert agent.invoke(ASKED, context=Context(model=second))["answer"] == "second"
     by_picker = agent_of(workspace, "openai/first", allowed_models=("openai/*",))
     assert by_picker.invoke(ASKED, context=Context(model="openai:other/name"))["answer"] == "other/name"
+    assert by_picker.invoke(ASKED, context=Context(model="openai/x/name:8b"))["answer"] == "x/name:8b"
     assert by_picker.invoke(ASKED)["answer"] == "first"
     with pytest.raises(ModelError, match="Allowed beside the operator's: openai:second") as refused:
         agent.invoke(ASKED, context=Context(model="openai:third"))
