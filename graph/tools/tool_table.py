@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from langchain_core.tools import BaseTool
+from typing_extensions import override
 
 from skills_agent.graph.settings import SettingsError
 from skills_agent.graph.tools.declare import spec_of
@@ -42,6 +43,11 @@ class ToolTable(UserDict[str, BaseTool]):
         """Seconds of each tool that is not the agent's own; None: it has no limit, or one of its own."""
         if both := self.provider.keys() & self.limits.keys():
             raise SettingsError(f"A tool and one of the provider's are both named {min(both)}.")
+
+    @override
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a tool. One look: that of `UserDict`, from Python 3.12 on, is two, and a tool may leave."""
+        return self.data.get(key, default)
 
     def join(self, tools: Sequence[BaseTool], *, instead_of: Collection[str] = ()) -> list[str]:
         """Offer more tools; return the names that are taken, whose tools are not offered.
