@@ -37,10 +37,6 @@ from skills_agent.nodes.two_paths import TwoPaths
 from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentState
 
-NODES: Final[Mapping[str, Callable[..., Any]]] = {
-    node.__name__: node for node in (discover, summarize, select, load, decide, gate, approve, act, answer)
-}
-
 EDGES: Final = (
     ("discover", "history too long", "summarize"),
     ("discover", "a skill is asked for", "select"),
@@ -116,8 +112,8 @@ def wire(services: Services, response_format: ResponseFormat | None = None) -> A
     """Return the graph over its services."""
     running = services.threads.invocations
     graph = AgentGraph(services.threads, response_format)
-    for name, bind in _nodes(services).items():
-        waits = isgeneratorfunction(NODES[name])  # for a model or a tool
+    for node, bind in _nodes(services).items():
+        name, waits = node.__name__, isgeneratorfunction(node)  # for a model or a tool
         record = record_steps if waits else record_node
         made = record(name, _bound_late(bind), services.audit)
         # The input schema is named, because LangGraph would take the fields of a worker's input for channels.
@@ -143,13 +139,13 @@ def _bound_late(bind: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
     return run
 
 
-def _nodes(services: Services) -> dict[str, Callable[[], Callable[..., Any]]]:
-    """Return what binds each node to its services."""
-    it, settings, running = services, services.settings, services.threads.invocations
+def _nodes(it: Services) -> dict[Callable[..., Any], Callable[[], Callable[..., Any]]]:
+    """Return the nodes, each with what binds it to its services."""
+    settings, running = it.settings, it.threads.invocations
     return {
-        "discover": lambda: partial(discover, library=it.library, requests=it.requests, running=running),
-        "summarize": lambda: partial(summarize, requests=it.requests),
-        "select": lambda: partial(
+        discover: lambda: partial(discover, library=it.library, requests=it.requests, running=running),
+        summarize: lambda: partial(summarize, requests=it.requests),
+        select: lambda: partial(
             select,
             policy=it.policy,
             limits=settings,
@@ -157,7 +153,7 @@ def _nodes(services: Services) -> dict[str, Callable[[], Callable[..., Any]]]:
             window=it.models.window,
             max_body_lines=settings.max_skill_body_lines,
         ),
-        "load": lambda: partial(
+        load: lambda: partial(
             load,
             policy=it.policy,
             max_body_lines=settings.max_skill_body_lines,
@@ -165,11 +161,11 @@ def _nodes(services: Services) -> dict[str, Callable[[], Callable[..., Any]]]:
             state_now=state_now,
             on_change=settings.on_change,
         ),
-        "decide": lambda: partial(
+        decide: lambda: partial(
             decide, requests=it.requests, policy=it.policy, limits=settings, running=running
         ),
-        "gate": lambda: partial(gate, policy=it.policy, limits=settings, running=running),
-        "approve": lambda: partial(approve, policy=it.policy),
-        "act": lambda: partial(act, at=it.acting),
-        "answer": lambda: partial(answer, requests=it.requests),
+        gate: lambda: partial(gate, policy=it.policy, limits=settings, running=running),
+        approve: lambda: partial(approve, policy=it.policy),
+        act: lambda: partial(act, at=it.acting),
+        answer: lambda: partial(answer, requests=it.requests),
     }
