@@ -71,18 +71,15 @@ def again(attempt: Attempt, rest: Rest) -> Steps[Any]:
 def _ask(attempt: Attempt, entry: JournalEntry) -> Approve | Reject:
     # What the tool itself asked in this attempt, and what was asked about earlier ones, comes before.
     attempt.at.skip_answers(entry.attempt)
-    facts: Facts = {}
-    with suppress(SkillError):
-        facts = attempt.judge.facts(attempt.judged)
     call = attempt.judged
-    description = describe_question(
-        call, {**facts, "again": True}, attempt.at.policy, unknown=entry.description
-    )
+    facts: Facts = {"again": True}
+    with suppress(SkillError):
+        facts = {**attempt.judge.facts(call), **facts}
+    description = describe_question(call, facts, attempt.at.policy, unknown=entry.description)
     request = {**action_request(call, description), UNKNOWN: entry.as_json}
-    schema = answers(Approve | Reject, 1, _check_alone)
-    decision: Approve | Reject = put_question(
-        make_question([request], fixed=[attempt.name]), schema
-    ).decisions[0]
+    question = make_question([request], fixed=[attempt.name])
+    answer = put_question(question, answers(Approve | Reject, 1, _check_alone))
+    decision: Approve | Reject = answer.decisions[0]
     return decision
 
 
