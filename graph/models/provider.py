@@ -46,7 +46,7 @@ def default_model(environment: Mapping[str, str]) -> str:
 
 def full_name(name: str) -> str:
     """Return a model's name as it is written here: Studio's picker writes `openai/gpt-5`."""
-    provider, slash, model = name.strip().partition("/")
+    provider, slash, model = (name := name.strip()).partition("/")
     return f"{provider}:{model}" if slash and ":" not in provider else name
 
 
