@@ -10,7 +10,6 @@ from typing import Any, Final, TypeAlias, cast
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableWithFallbacks
 from langchain_core.runnables.base import RunnableBindingBase
-from langchain_core.runnables.configurable import DynamicRunnable
 from langchain_core.tools import BaseTool
 
 ModelRunnable: TypeAlias = Runnable[Any, Any]
@@ -25,15 +24,11 @@ def _inside(model: ModelRunnable) -> Sequence[ModelRunnable]:
 
 
 def chat_models(model: ModelRunnable) -> Iterator[BaseChatModel]:
-    """Return the chat models in a Runnable, the one that is asked first before its fallbacks.
-
-    None for what `configurable_fields` returns: with tools, it would be its default whatever the config says.
-    """
+    """Return the chat models in a Runnable, the one that is asked first before its fallbacks."""
     inside = _inside(model)
     for each in inside:
         yield from chat_models(each)
-    is_chat_model = callable(getattr(model, "bind_tools", None)) and not isinstance(model, DynamicRunnable)
-    if not inside and is_chat_model:
+    if not inside and callable(getattr(model, "bind_tools", None)):
         yield cast("BaseChatModel", model)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables.configurable import DynamicRunnable
 from pydantic import SecretStr, ValidationError
 
 from skills_agent.graph.models.errors import (
@@ -57,7 +58,7 @@ def resolve_model(
 
     Nothing is contacted; `parameters` go to a provider's model. Raises a ModelError.
     """
-    kind, _, rest = full_name(name).strip().partition(":")
+    kind, _, rest = full_name(name).partition(":")
     rest = rest.strip()
     if kind == "offline" and not rest:
         return OfflineChatModel()
@@ -75,8 +76,7 @@ def resolve_model(
 
 def _openai(model: str, environment: Mapping[str, str], parameters: Mapping[str, Any]) -> BaseChatModel:
     name = f"openai:{model}"
-    unknown = sorted(set(parameters) - PARAMETERS)
-    if unknown:
+    if unknown := sorted(set(parameters) - PARAMETERS):
         raise _bad_parameters(name, f"unknown {', '.join(unknown)}")
     key = environment.get(KEY, "").strip()
     if not key:
@@ -203,10 +203,13 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
 
 
 def _check_wrapped(model: ModelRunnable) -> None:
-    if not any(chat_models(model)):
+    chats = [*chat_models(model)]
+    # With tools, what `configurable_fields` returns would be its default whatever the config says.
+    wrong = [each for each in chats if isinstance(each, DynamicRunnable)] if chats else [model]
+    if wrong:
         raise SettingsError(
             "`model` takes a name, a chat model, or a Runnable around one (with_retry, with_fallbacks, "
-            f"bind), not {type(model).__name__}."
+            f"bind), not {type(wrong[0]).__name__}."
         )
     if has_bound_tools(model):
         raise SettingsError("The model has tools already: give them to the agent, build_graph(tools=[...]).")

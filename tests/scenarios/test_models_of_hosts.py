@@ -89,15 +89,19 @@ def test_the_smallest_window_of_several_models_holds(server: OpenAIServer, works
     assert server.requests == []
 
 
+PLAIN = chat(OpenAIServer("http://127.0.0.1:9/v1"))
+CONFIGURED = PLAIN.configurable_fields(model_name=ConfigurableField("which"))
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         RunnableLambda(str),
         lambda: 1,
-        chat(OpenAIServer("http://127.0.0.1:9/v1")) | str,
-        chat(OpenAIServer("http://127.0.0.1:9/v1")).configurable_fields(
-            model_name=ConfigurableField("which")
-        ),
+        PLAIN | str,
+        CONFIGURED,
+        CONFIGURED.with_fallbacks([PLAIN]),
+        PLAIN.with_fallbacks([CONFIGURED.with_retry()]),
     ],
 )
 def test_what_holds_no_model_is_refused(workspace: Path, wrong: Any) -> None:
