@@ -423,7 +423,7 @@ def test_a_cut_reply_is_not_believed_when_a_cache_gives_it_again(files: Path, se
     model = ChatOpenAI(
         model="any", base_url=server.base_url, api_key=SecretStr(KEY), cache=InMemoryCache(), max_retries=0
     )
-    with pytest.raises(ModelCallError):
+    with pytest.raises(ModelCallError, match="reply broke off"):
         list(graph_of(files, model).stream(INPUT, CONFIG, stream_mode="messages"))
     assert len(server.requests) == 1
     assert_nothing_ran(files)

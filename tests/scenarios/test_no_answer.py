@@ -138,7 +138,7 @@ def test_an_empty_reply_is_not_asked_for_again_over_the_budget(
     graph_of: Callable[..., Any], server: OpenAIServer
 ) -> None:
     server.answers.append(Completion(""))
-    with pytest.raises(ModelCallError):
+    with pytest.raises(ModelCallError, match="gave no answer"):
         ask(graph_of(max_model_calls=1))
     assert len(server.requests) == 1
 
@@ -245,7 +245,7 @@ async def test_tokens_of_a_turn_that_fails_count_in_its_thread(
 
         await say("a")
         for failed in (1, 2):
-            with pytest.raises(ModelCallError):
+            with pytest.raises(ModelCallError, match="gave no answer"):
                 await say("b")
             assert await tokens() == 100 + failed * 200
         model.script = ["one", *[COUNTED.model_copy(update={"content": "three"})] * 5]
