@@ -11,16 +11,15 @@ from typing import Any, Final, NamedTuple
 import pytest
 from langchain_core.language_models import BaseChatModel
 from langgraph.checkpoint.memory import InMemorySaver
-from pydantic import SecretStr
 
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.errors import ModelCallError
 from tests.openai_server import served
+from tests.strict_providers import KEY, PROVIDERS
 
 # Of Gemini's package.
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
 
-KEY: Final = SecretStr("loopback-key")
 CONFIG: Any = {"configurable": {"thread_id": "1"}}
 ARGS: Final = {"path": "notes.md", "content": "a new text of some length", "overwrite": True}
 TEXT: Final = json.dumps(ARGS)
@@ -75,20 +74,6 @@ def _responses(url: str) -> BaseChatModel:
     from langchain_openai import ChatOpenAI  # noqa: PLC0415 - a package takes a second
 
     return ChatOpenAI(model="m", base_url=url, api_key=KEY, max_retries=0, use_responses_api=True)
-
-
-def _anthropic(url: str) -> BaseChatModel:
-    from langchain_anthropic import ChatAnthropic  # noqa: PLC0415
-
-    return ChatAnthropic(
-        model_name="claude-sonnet-5", base_url=url, api_key=KEY, max_retries=0, timeout=None, stop=None
-    )
-
-
-def _gemini(url: str) -> BaseChatModel:
-    from langchain_google_genai import ChatGoogleGenerativeAI  # noqa: PLC0415
-
-    return ChatGoogleGenerativeAI(model="gemini-3-pro-preview", base_url=url, api_key=KEY, max_retries=1)
 
 
 _EMPTY: Final[dict[str, dict[str, Any]]] = {"function_call": {"arguments": ""}, "message": {"content": []}}
@@ -147,7 +132,7 @@ PROTOCOLS: Final = {
         {"type": "error", "code": "server_error", "message": "Overloaded", "param": None},
     ),
     "anthropic": Protocol(
-        _anthropic,
+        PROVIDERS["anthropic"].model,
         _message(
             {"type": "tool_use", "id": "c1", "name": "write_file", "input": {}},
             {"type": "input_json_delta", "partial_json": TEXT},
@@ -157,7 +142,7 @@ PROTOCOLS: Final = {
         {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
     ),
     "gemini": Protocol(
-        _gemini,
+        PROVIDERS["gemini"].model,
         _candidates({"functionCall": {"name": "write_file", "args": ARGS}}, {"text": " "}),
         _candidates({"text": "Done."}),
         {"error": {"code": 503, "message": "Overloaded", "status": "UNAVAILABLE"}},

@@ -10,14 +10,6 @@ MINE = "---\nname: rain-gauge\ndescription: Mine.\n---\n\nMine.\n"
 BROKEN = "---\nname: broken\n---\n"
 
 
-@pytest.fixture
-def cli(tmp_path: Path) -> CommandLine:
-    """Return the command line with a skill in the folder that is passed as --skills-dir."""
-    cli = CommandLine(tmp_path)
-    cli.write_skill()
-    return cli
-
-
 def folder(cli: CommandLine) -> tuple[str, str]:
     return "--skills-dir", str(cli.skills)
 

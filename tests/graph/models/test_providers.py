@@ -5,7 +5,9 @@ import json
 import socket
 import sys
 from collections.abc import Callable
+from functools import reduce
 from http.server import BaseHTTPRequestHandler
+from operator import add
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,13 +39,6 @@ def model_on(server: OpenAIServer, **parameters: Any) -> BaseChatModel:
     return resolve_model(
         "openai:any-model", environment=environment, parameters={"max_retries": 0, **parameters}
     )
-
-
-def merged(chunks: list[AIMessageChunk]) -> AIMessageChunk:
-    whole = chunks[0]
-    for chunk in chunks[1:]:
-        whole += chunk
-    return whole
 
 
 # Names
@@ -115,7 +110,7 @@ def test_an_answer_arrives_whole_with_its_calls_and_its_usage(server: OpenAIServ
     server.answers.append(Completion("Twelve rows in all.", [LOAD, READ]))
     model = model_on(server).bind_tools(TOOLS)
     chunks: list[Any] = list(model.stream("How many?")) if streamed else [model.invoke("How many?")]
-    message = merged(chunks)
+    message = reduce(add, chunks)
     assert len([chunk for chunk in chunks if chunk.text]) > 2 or not streamed
     assert message.text == "Twelve rows in all."
     assert [(call["name"], call["args"], call["id"]) for call in message.tool_calls] == [LOAD, READ]
@@ -275,7 +270,7 @@ def test_a_proxy_of_the_environment_is_used_on_every_path(
 
     with served(_Proxy, state):
         model = model_on(server)
-        assert model.invoke("one").text == merged([*model.stream("two")]).text == "Twelve rows."
+        assert model.invoke("one").text == reduce(add, model.stream("two")).text == "Twelve rows."
         for _ in range(2):  # each on a loop of its own
             asyncio.run(_asynchronous(model))
     assert passed == [f"{server.base_url}/chat/completions"] * 6
@@ -372,7 +367,7 @@ async def test_a_stream_without_a_finish_reason_is_incomplete(server: OpenAIServ
     model = model_on(server).bind_tools(TOOLS)
     with pytest.raises(ModelCallError) as caught, calling("openai:m"):
         list(model.stream("hi"))
-    with pytest.raises(ModelCallError), calling("openai:m"):
+    with pytest.raises(ModelCallError, match="reply broke off"), calling("openai:m"):
         _ = [chunk async for chunk in model.astream("hi")]
     assert (caught.value.code, caught.value.is_retryable) == ("model-reply-incomplete", True)
 
@@ -387,7 +382,7 @@ def test_a_connection_that_ends_in_the_middle_is_incomplete(server: OpenAIServer
 def test_half_a_character_is_incomplete(server: OpenAIServer) -> None:
     event = 'data: {"choices": [{"delta": {"content": "\u00e9'.encode()
     server.answers.append(Raw(200, event[:-1], "text/event-stream"))
-    with pytest.raises(ModelCallError), calling("openai:m"):
+    with pytest.raises(ModelCallError, match="reply broke off"), calling("openai:m"):
         list(model_on(server).stream("hi"))
 
 

@@ -1,31 +1,18 @@
 """The scripted model: which reply is next is read off the prompt."""
 
-from collections.abc import Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 import msgspec
 import pytest
-from langchain_core.messages import (
-    AIMessage,
-    AIMessageChunk,
-    BaseMessage,
-    HumanMessage,
-    SystemMessage,
-    ToolMessage,
-)
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
 
 CALL = {"name": "read_file", "args": {"path": "a.txt"}}
 TWO: list[ScriptEntry] = ["First.", {"content": "Reading.", "tool_calls": [CALL, {"name": "list_dir"}]}]
-
-
-def merged(chunks: Sequence[AIMessageChunk]) -> AIMessageChunk:
-    whole = chunks[0]
-    for chunk in chunks[1:]:
-        whole += chunk
-    return whole
 
 
 def test_replies_come_in_order_as_the_transcript_grows() -> None:
@@ -83,7 +70,7 @@ def test_a_stream_adds_up_to_the_whole_reply() -> None:
     model = ScriptedChatModel(TWO)
     prompt = [HumanMessage("go"), AIMessage("First."), HumanMessage("on")]
     chunks: list[Any] = list(model.stream(prompt))
-    whole, said = merged(chunks), model.invoke(prompt)
+    whole, said = reduce(add, chunks), model.invoke(prompt)
     assert len(chunks) > 3
     assert (whole.content, whole.tool_calls, whole.id) == (said.content, said.tool_calls, said.id)
     assert whole.usage_metadata == said.usage_metadata
