@@ -25,9 +25,6 @@ from skills_agent.skills.policy import Approver
 from skills_agent.skills.policy.trust import TrustedPath, TrustList
 from skills_agent.state.context import Context
 
-SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
-"""Where the corpus of real skills is, for the tests that need it."""
-
 
 def call(name: str, /, **args: Any) -> dict[str, Any]:
     """Return one tool call of a scripted reply."""

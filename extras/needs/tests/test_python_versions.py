@@ -8,10 +8,9 @@ from skills_agent.needs.environments import Environments
 from skills_agent.needs.machine import ThisMachine
 from skills_agent.skills.errors import PackagesMissingError
 from skills_agent.skills.scripts.runner import ScriptRequest
-from skills_agent.skills.skill import Need, SkillRef
+from skills_agent.skills.skill import Need
 
 NEWEST = "python3.16"
-REF = SkillRef("s", "user", "/s/SKILL.md")
 
 
 def machine(programs: Path) -> ThisMachine:

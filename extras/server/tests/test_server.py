@@ -138,7 +138,6 @@ def test_a_thread_is_copied_and_goes_on_from_an_earlier_step_over_the_sdk(server
 
 
 EVIL = {"origin": "https://evil.example"}
-PLAIN = {"content-type": "text/plain"}
 
 
 @pytest.fixture

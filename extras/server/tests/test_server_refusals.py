@@ -15,7 +15,6 @@ from skills_agent.server.users import OPERATOR
 Who = tuple[str, list[str]]
 ALICE: Who = ("alice", [])
 ROOT: Who = ("root", [OPERATOR])
-OWN = {"owner": "alice"}
 RULES: dict[str, Callable[..., Any]] = {
     "threads": server_auth.use_threads,
     "threads.create": server_auth.create_thread,

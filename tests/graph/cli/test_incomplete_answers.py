@@ -9,7 +9,6 @@ from tests.openai_server import KEY, Completion, OpenAIServer
 
 CUT = Completion("Norway, Sweden and", finish="length")
 FAULT = "The answer is not whole: it was cut off at the model's limit."
-PART = '{"path": "rainfall.csv", "overwrite": true, "content": "station,mo'
 Run = Callable[..., Finished]
 
 

@@ -23,11 +23,6 @@ def cost(listing: CatalogListing) -> int:
     )
 
 
-SKILLS = [
-    skill(f"skill-{number}", f"Does thing {number}. Use it when asked for {number}.") for number in range(10)
-]
-
-
 LONG = [
     skill(f"skill-{number}", "Does it with care. " * 20 + f"Use when {number} is asked for.")
     for number in range(10)
