@@ -414,7 +414,7 @@ def test_long_instructions_are_reported() -> None:
 
 
 def test_what_cannot_be_loaded_says_why() -> None:
-    with pytest.raises(SkillError):
+    with pytest.raises(SkillError, match="Not UTF-8 text"):
         skill(b"\xff\xfe")
     with pytest.raises(SkillError, match="no description"):
         read_skill(b"---\nname: a\n---\n", PLACE, None, 100)
