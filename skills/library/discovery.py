@@ -50,7 +50,6 @@ class Discovery:
         if not self._again and scans == self._scans:
             return False
         self._again = False
-        self._scans = scans
         for place, source in enumerate(self._sources):
             before = self._readings[place]
             now = self._readings[place] = self._read_changed(source, scans[place], before)
@@ -59,6 +58,7 @@ class Discovery:
                 self._index.write(source, now)
         before_all = (self.readings, self.passed_over)
         self._compose(scans)
+        self._scans = scans  # not before: what is raised while files are read is raised by the next scan, too
         return is_first or before_all != (self.readings, self.passed_over)
 
     def find(self, ref: SkillRef) -> SourceSkill | None:

@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -92,6 +93,15 @@ def test_of_two_in_one_source_the_one_in_a_folder_of_its_name_wins(tmp_path: Pat
     put(tmp_path / "a", "one")
 
     assert Registry([DirectorySource(tmp_path, "user")]).refresh().find("one").path == str(own)
+
+
+def test_a_scan_that_was_cut_off_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = Registry([memory("a")])
+    monkeypatch.setattr(MemorySource, "read", Mock(side_effect=[KeyboardInterrupt, text("a").encode()]))
+    with pytest.raises(KeyboardInterrupt):
+        registry.refresh()
+
+    assert "a" in registry.refresh()
 
 
 @pytest.mark.parametrize("wanted", ["missing", "c@user", "c@", "@", ""])
@@ -268,7 +278,7 @@ def test_what_went_wrong_since_discovery_has_its_own_error(
     ref = registry.refresh().find("a").ref
 
     path.write_bytes(path.read_bytes() + b"\xff")
-    with pytest.raises(SkillError):
+    with pytest.raises(SkillError, match="Not UTF-8 text"):
         registry.load(ref)
     path.write_text(text("a") + "x" * 200)
     with pytest.raises(SkillError):
