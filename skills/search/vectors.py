@@ -65,9 +65,8 @@ class Vectors:
         if self._clock() < self._paused_until:
             return None
         try:
-            vectors = self._of_texts(texts)
             vector = _unit(self._embedder.embed_query(query))
-            nearness = [_cosine(vector, each) for each in vectors]
+            nearness = [math.fsum(map(mul, vector, other)) for other in self._of_texts(texts, len(vector))]
         except Exception as error:  # noqa: BLE001 - any model of any host: its failures have no class in common
             if not self._paused_until:
                 logger.warning("embedding model failed, searching by words alone: %r", error)
@@ -76,16 +75,21 @@ class Vectors:
         self._paused_until = 0.0
         return nearness
 
-    def _of_texts(self, texts: Sequence[str]) -> list[Vector]:
+    def _of_texts(self, texts: Sequence[str], dimensions: int) -> list[Vector]:
         with self._embedding:
-            missing = list(dict.fromkeys(text for text in texts if text not in self._vectors_by_text))
+            known = self._vectors_by_text
+            missing = list(dict.fromkeys(text for text in texts if len(known.get(text, ())) != dimensions))
             for start in range(0, len(missing), BATCH):
+                if self._clock() < self._paused_until:
+                    raise ValueError("it failed while this search waited for another one")
                 batch = missing[start : start + BATCH]
-                vectors = map(_unit, self._embedder.embed_documents(batch))
-                self._vectors_by_text.update(zip(batch, vectors, strict=True))
-            of_texts = [self._vectors_by_text[text] for text in texts]
-            while len(self._vectors_by_text) > _MAX_VECTORS:
-                del self._vectors_by_text[next(iter(self._vectors_by_text))]
+                vectors = [_unit(numbers) for numbers in self._embedder.embed_documents(batch)]
+                if [len(vector) for vector in vectors] != [dimensions] * len(batch):
+                    raise ValueError(f"{len(vectors)} vectors for {len(batch)} texts, or of other lengths")
+                known.update(zip(batch, vectors, strict=True))
+            of_texts = [known[text] for text in texts]
+            while len(known) > _MAX_VECTORS:
+                del known[next(iter(known))]
         return of_texts
 
 
@@ -141,12 +145,6 @@ def standard_scores(numbers: Sequence[float]) -> list[float]:
     mean = math.fsum(numbers) / len(numbers)
     deviation = math.hypot(*(number - mean for number in numbers)) / math.sqrt(len(numbers))
     return [(number - mean) / deviation if deviation else 0.0 for number in numbers]
-
-
-def _cosine(one: Vector, other: Vector) -> float:
-    if len(one) != len(other):
-        raise ValueError("vectors of different lengths")
-    return math.fsum(map(mul, one, other))
 
 
 def _unit(numbers: Sequence[float]) -> Vector:

@@ -1,30 +1,16 @@
 """A host that brings an embedding model."""
 
-import zlib
 from pathlib import Path
 
-from langchain_core.embeddings import Embeddings
 from langchain_core.messages import HumanMessage
 
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.skills.sources import MemorySource
 from tests.agents import call, calls
+from tests.skills.search.test_vectors import NGrams
 
 NAMES = ("aardvarks", "bookkeeping", "chess", "dancing", "elephants", "spreadsheets")
-
-
-class NGrams(Embeddings):
-    """Counts of hashed runs of three letters."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [self.embed_query(text) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        vector = [0.0] * 512
-        for start in range(len(text) - 2):
-            vector[zlib.crc32(text[start : start + 3].lower().encode()) % 512] += 1.0
-        return vector
 
 
 def test_the_model_finds_skills_that_are_like_the_request(workspace: Path) -> None:

@@ -1,6 +1,5 @@
 """Finding skills by meaning beside words."""
 
-import logging
 import math
 import threading
 import zlib
@@ -22,20 +21,17 @@ from skills_agent.skills.sources import MemorySource
 class NGrams(Embeddings):
     """A small embedding model: counts of hashed runs of three letters. `fast` and `breakfast` are alike."""
 
-    def __init__(self, dimensions: int = 512) -> None:
-        self.dimensions = dimensions
+    def __init__(self) -> None:
         self.embedded: list[str] = []
-        self.batches: list[int] = []
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         self.embedded += texts
-        self.batches.append(len(texts))
         return [self.embed_query(text) for text in texts]
 
     def embed_query(self, text: str) -> list[float]:
-        vector = [0.0] * self.dimensions
+        vector = [0.0] * 512
         for start in range(len(text) - 2):
-            vector[zlib.crc32(text[start : start + 3].lower().encode()) % self.dimensions] += 1.0
+            vector[zlib.crc32(text[start : start + 3].lower().encode()) % 512] += 1.0
         return vector
 
 
@@ -119,35 +115,27 @@ def test_threads_that_search_at_once_embed_once() -> None:
 # A model that fails
 
 
-def test_a_failing_model_leaves_search_by_words_and_one_warning(caplog: pytest.LogCaptureFixture) -> None:
-    shared = catalog(Failing())
-    with caplog.at_level(logging.WARNING):
-        answers = [found(shared, "git history") for _ in range(3)]
-
-    assert answers == [["release-notes"]] * 3
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "no route to the model" in caplog.text
-
-
-def test_a_failed_model_is_asked_again_after_a_pause_not_before(caplog: pytest.LogCaptureFixture) -> None:
-    model = Failing()
-    now = [0.0]
+def test_a_failed_model_is_asked_again_after_a_pause_and_words_are_searched_till_then(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    model, now = Failing(), [0.0]
     shared = Registry([source(SKILLS)], vectors=Vectors(model, clock=lambda: now[0])).refresh()
-    shared.search("totals")
+    for _ in range(3):
+        assert found(shared, "git history") == ["release-notes"]
     model.down = False
 
     now[0] = PAUSE_SECONDS / 2
     assert found(shared, "a subspreadsheet") == []
     now[0] = PAUSE_SECONDS * 2
     assert found(shared, "a subspreadsheet")[0] == "spreadsheets"
-    assert len(caplog.records) == 1
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "no route to the model" in caplog.text
 
 
-class Wrong(NGrams):
+class Wrong(Embeddings):
     """A model that answers with something other than one vector of numbers a text."""
 
     def __init__(self, answer: Sequence[list[float]], query: Sequence[float] = (1.0, 0.0)) -> None:
-        super().__init__()
         self.answer = list(answer)
         self.query = list(query)
 
@@ -163,6 +151,7 @@ class Wrong(NGrams):
     [
         Wrong([]),
         Wrong([[1.0, 0.0]]),
+        Wrong([[1.0, 0.0], [1.0, 0.0], [1.0]]),
         Wrong([[]] * 3),
         Wrong([[math.nan, 1.0]] * 3),
         Wrong([[math.inf, 1.0]] * 3),
@@ -170,9 +159,29 @@ class Wrong(NGrams):
         Wrong([[1.0, 0.0]] * 3, query=[]),
     ],
 )
-def test_an_answer_that_is_no_vectors_is_a_failure(model: Wrong, caplog: pytest.LogCaptureFixture) -> None:
-    assert found(catalog(model), "git history") == ["release-notes"]
+def test_an_answer_that_is_no_vectors_is_a_failure_of_which_nothing_is_kept(
+    model: Wrong, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = [0.0]
+    shared = Registry([source(SKILLS)], vectors=Vectors(model, clock=lambda: now[0])).refresh()
+    assert found(shared, "git history") == ["release-notes"]
     assert len(caplog.records) == 1
+
+    model.answer, model.query, now[0] = [[0.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [1.0, 0.0], PAUSE_SECONDS * 2
+    assert found(shared, "a subspreadsheet")[0] == "spreadsheets"
+
+
+def test_a_model_that_failed_while_a_search_waited_is_not_asked_by_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = Failing()
+    vectors = Vectors(model)
+    monkeypatch.setattr(
+        model, "embed_query", lambda text: (text == "one" and vectors.nearness("other", ["text"])) or [1.0]
+    )
+
+    assert vectors.nearness("one", ["text"]) is None
+    assert model.asked == 1
 
 
 def test_a_vector_of_zeros_is_like_nothing() -> None:
