@@ -84,6 +84,7 @@ class Vectors:
                     raise ValueError("it failed while this search waited for another one")
                 batch = missing[start : start + BATCH]
                 vectors = [_unit(numbers) for numbers in self._embedder.embed_documents(batch)]
+                # Nothing of a wrong answer is kept: nobody knows which text a vector of it is of.
                 if [len(vector) for vector in vectors] != [dimensions] * len(batch):
                     raise ValueError(f"{len(vectors)} vectors for {len(batch)} texts, or of other lengths")
                 known.update(zip(batch, vectors, strict=True))

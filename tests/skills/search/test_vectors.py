@@ -171,9 +171,7 @@ def test_an_answer_that_is_no_vectors_is_a_failure_of_which_nothing_is_kept(
     assert found(shared, "a subspreadsheet")[0] == "spreadsheets"
 
 
-def test_a_model_that_failed_while_a_search_waited_is_not_asked_by_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_model_that_failed_while_a_search_waited_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Failing()
     vectors = Vectors(model)
     monkeypatch.setattr(
