@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cached_property, lru_cache
 from itertools import count
 from typing import Any, Final, NamedTuple
 
@@ -38,7 +38,7 @@ from skills_agent.nodes.reply import (
     with_strict_calls,
     without_calls_of,
 )
-from skills_agent.nodes.schemas import lean_schema, load_skill_schema, strict_schema
+from skills_agent.nodes.schemas import lean_tools, load_skill_schema, strict_schema
 from skills_agent.nodes.two_paths import Steps, Waiting
 from skills_agent.nodes.wrapped_models import ModelRunnable, changed_inside, with_tools
 from skills_agent.skills.library.catalog import Catalog
@@ -151,7 +151,7 @@ class ModelRequests:
         self._bound: dict[tuple[str, ...], tuple[Runnable[LanguageModelInput, AIMessage], int]] = {}
         # Every model call of a thread shows the same; a thousand lines take milliseconds.
         self.shown_catalog = lru_cache(_MAX_CACHED)(self._show)
-        self._tokens_of, self._lean_of = cache(self._count_tokens), cache(self._lean)
+        self._tokens_of = lru_cache(_MAX_CACHED)(lambda names: _tokens_of(self._told(names)))
 
     def ask(self, state: AgentState, runtime: Runtime[Context], call: ModelCall) -> Steps[Reply]:
         """Ask the caller's model; return its reply, or one that says that no prompt can fit."""
@@ -268,7 +268,7 @@ class ModelRequests:
 
     def turns_to_cover(self, state: AgentState, window: int) -> list[list[AnyMessage]]:
         """Return the turns that a summary is to take the place of, for a model of that window."""
-        return turns_to_cover(state, window, sum(map(self._tokens_of, self.tools)))
+        return turns_to_cover(state, window, self._tokens_of(tuple(self.tools)))
 
     def shown_skills(self, state: AgentState, runtime: Runtime[Context]) -> ShownSkills | None:
         """Return what this thread is shown of skills; None where there are none, and none is loaded.
@@ -304,16 +304,12 @@ class ModelRequests:
             if len(self._bound) >= _MAX_CACHED:
                 self._bound.clear()
             is_strict = bool(self.form and self.form.bound)
-            tools: list[BaseTool | dict[str, Any]] = [
-                (is_strict and self.tools.get(name)) or self._schema(name) for name in names
-            ]
-            tokens = sum(map(self._tokens_of, names))
             if load_skill and is_strict:
                 load_skill = strict_schema(load_skill)
             # First, as the last tool is to carry a breakpoint.
             first = [*(self.form.tools.values() if self.form else ()), *([load_skill] if load_skill else [])]
-            tools = [*first, *tools]
-            tokens += sum(map(_schema_tokens, first))
+            tools = [*first, *self._told(names, is_lean=not is_strict)]
+            tokens = _tokens_of(tools)
             if chosen.breakpoints and tools:
                 tools = with_tool_breakpoint(tools)
             model, beside = chosen.chat, self.form.bound if self.form else {}
@@ -324,26 +320,19 @@ class ModelRequests:
             bound = self._bound[key] = model, tokens
         return bound
 
-    def _count_tokens(self, name: str) -> int:
-        schema = self._schema(name)
-        return _schema_tokens(convert_to_openai_tool(schema) if isinstance(schema, BaseTool) else schema)
+    def _told(self, names: Sequence[str], *, is_lean: bool = True) -> list[BaseTool | dict[str, Any]]:
+        """Return tools as models are told of them: our own with the schemas that small models read best."""
+        tools: dict[str, BaseTool | dict[str, Any]] = {**self.tools, **self.provider_tools}
+        return [(is_lean and self._lean.get(name)) or tools[name] for name in names]
 
-    def _schema(self, name: str) -> BaseTool | dict[str, Any]:
-        """Return a tool as models are told of it: our own with the schema that small models read best."""
-        tool = self.tools.get(name)
-        if tool is None:
-            return self.provider_tools[name]
-        return self._lean_of(name) if (tool.metadata or {}).get(LEAN) else tool
-
-    def _lean(self, name: str) -> dict[str, Any]:
-        schema = convert_to_openai_tool(self.tools[name])
-        function = schema["function"]
-        parameters = {"type": "object", "properties": {}} | lean_schema(function["parameters"])
-        return {**schema, "function": {**function, "parameters": parameters}}
+    @cached_property
+    def _lean(self) -> Mapping[str, dict[str, Any]]:
+        return lean_tools(tool for tool in self.tools.values() if (tool.metadata or {}).get(LEAN))
 
 
-def _schema_tokens(schema: dict[str, Any]) -> int:
-    return tokens_in(json.dumps(schema, ensure_ascii=False))
+def _tokens_of(tools: Sequence[BaseTool | dict[str, Any]]) -> int:
+    schemas = [convert_to_openai_tool(tool) if isinstance(tool, BaseTool) else tool for tool in tools]
+    return tokens_in("".join(json.dumps(schema, ensure_ascii=False) for schema in schemas))
 
 
 def agent_name() -> str:

@@ -1,7 +1,10 @@
 """Schemas of tools as models are sent them: few words, and no field that nobody needs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.text import one_line
@@ -44,6 +47,15 @@ def load_skill_schema(catalog: Catalog, names: Sequence[str]) -> dict[str, Any]:
             "parameters": {"type": "object", "properties": properties, "required": ["name"]},
         },
     }
+
+
+def lean_tools(tools: Iterable[BaseTool]) -> dict[str, dict[str, Any]]:
+    """Return tools as `lean_schema` tells models of them, by name."""
+    told = {tool.name: convert_to_openai_tool(tool) for tool in tools}
+    for schema in told.values():
+        function = schema["function"]
+        function["parameters"] = {"type": "object", "properties": {}} | lean_schema(function["parameters"])
+    return told
 
 
 def lean_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
