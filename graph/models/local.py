@@ -1,17 +1,15 @@
 """What the chat models that answer in this process have in common."""
 
 import hashlib
-import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
-from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.messages.utils import count_tokens_approximately
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -43,15 +41,10 @@ class LocalChatModel(BaseChatModel):
 
     @override
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
-        return ChatResult(generations=[ChatGeneration(message=self._whole(messages, kwargs))])
+        return ChatResult(generations=[ChatGeneration(message=self.whole(messages, kwargs))])
 
-    @override
-    def _stream(
-        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
-    ) -> Iterator[ChatGenerationChunk]:
-        yield from _chunks(self._whole(messages, kwargs))
-
-    def _whole(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
+    def whole(self, messages: list[BaseMessage], kwargs: dict[str, Any]) -> AIMessage:
+        """Return the reply with what LangChain knows of one: the name of the model, and about its tokens."""
         names = frozenset(
             str(tool["function"]["name"]) for tool in kwargs.get("tools") or () if "function" in tool
         )
@@ -74,24 +67,3 @@ def fingerprint(messages: Sequence[BaseMessage]) -> str:
 def _usage(messages: Sequence[BaseMessage], reply: AIMessage) -> UsageMetadata:
     given, written = count_tokens_approximately(messages), count_tokens_approximately([reply])
     return UsageMetadata(input_tokens=given, output_tokens=written, total_tokens=given + written)
-
-
-def _chunks(message: AIMessage) -> Iterator[ChatGenerationChunk]:
-    content = message.content
-    pieces = content.splitlines(keepends=True) if isinstance(content, str) else [content]
-    for piece in pieces:
-        yield ChatGenerationChunk(message=AIMessageChunk(content=piece, id=message.id))
-    for index, call in enumerate(message.tool_calls):
-        arguments = json.dumps(call["args"], ensure_ascii=False)
-        chunk = tool_call_chunk(name=call["name"], args=arguments, id=call["id"], index=index)
-        yield ChatGenerationChunk(message=AIMessageChunk(content="", id=message.id, tool_call_chunks=[chunk]))
-    yield ChatGenerationChunk(
-        message=AIMessageChunk(
-            content="",
-            id=message.id,
-            additional_kwargs=message.additional_kwargs,
-            response_metadata=message.response_metadata,
-            usage_metadata=message.usage_metadata,
-            chunk_position="last",
-        )
-    )
