@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import copy_context
+from math import inf
 from threading import Lock
 from typing import Final, TypeVar
 
@@ -31,23 +32,22 @@ class Cancellation:
     def __init__(self) -> None:
         self._lock = Lock()
         self._parts = 0
-        self._moment: float | None = None
+        self.is_requested = False
+        """Whether the caller has left."""
+        self._moment = inf
+        """When the caller left."""
         self._endings: list[Callable[[], None]] = []
-
-    @property
-    def is_requested(self) -> bool:
-        """Return whether the caller has left."""
-        return self._moment is not None
 
     @property
     def is_overdue(self) -> bool:
         """Return whether the caller has left so long ago that what still runs is not waited for."""
-        return self._moment is not None and time.monotonic() - self._moment > STOP_SECONDS
+        return time.monotonic() - self._moment > STOP_SECONDS
 
     def request(self) -> None:
         """Ask what is under way to end."""
-        if self._moment is None:
+        if not self.is_requested:
             self._moment = time.monotonic()
+            self.is_requested = True
 
     def refuse_start(self) -> None:
         """Raise CancelledError where nothing more may begin."""

@@ -86,7 +86,7 @@ class Attempt:
         """Return the call as the model, or a person, wrote it."""
         return self.request["call"]
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Return the id of the call."""
         return self.call["id"] or ""

@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -73,7 +73,7 @@ class Places(NamedTuple):
 NOWHERE: Final = Places()
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(msgspec.Struct, frozen=True, dict=True):
     """One tool call, as policy sees it."""
 
     spec: ToolSpec
@@ -84,17 +84,17 @@ class Call(msgspec.Struct, frozen=True):
     lines: CommandLines = NO_LINES
     """Reads its command."""
 
-    @property
+    @cached_property
     def tool(self) -> str:
         """Return the name of the tool."""
         return self.spec.name
 
-    @property
+    @cached_property
     def skill(self) -> str | None:
         """Return the skill that the call names; None for a call that is about none."""
         return self._text(self.spec.skill_argument)
 
-    @property
+    @cached_property
     def command(self) -> str | None:
         """Return the command that the call would run; None for a call that has none."""
         return self._text(self.spec.command_argument)
@@ -115,7 +115,7 @@ class Call(msgspec.Struct, frozen=True):
             return self.spec.risk
         return "read" if self.lines.only_reads(self) else self.spec.risk
 
-    @property
+    @cached_property
     def path(self) -> str | None:
         """Return the path that the call is about; None for a call that has none."""
         return self._text(self.spec.path_argument, self.spec.default_path)
@@ -126,7 +126,7 @@ class Call(msgspec.Struct, frozen=True):
         cwd = self.args.get("cwd") if self.spec.counts_as == "command" else None
         return cwd if isinstance(cwd, str) and "\0" not in cwd else ""
 
-    @property
+    @cached_property
     def hosts(self) -> tuple[HostPattern, ...]:
         """Return what the call opens the network to; none where it opens nothing, or is not understood."""
         listed = self.args.get(self.spec.network_argument) if self.spec.network_argument else None
