@@ -137,13 +137,37 @@ class MemberDigest(NamedTuple):
     """SHA-256 of a file's bytes, or of the path that a link leads to."""
 
 
-def read_digests(folder: Path, members: Iterable[Member]) -> Iterator[MemberDigest]:
-    """Read the members of a folder and yield the digest of each. Raises SnapshotError."""
+def read_digests(
+    folder: Path, members: Iterable[Member], inside: str = "", copy: Path | None = None
+) -> Iterator[MemberDigest]:
+    """Read the members of a folder and yield the digest of each. Raises SnapshotError and OSError.
+
+    `inside` is the beginning of their paths in what they are digests of. What was read is written to `copy`,
+    a folder that has none of it.
+    """
     for member in members:
         content = hashlib.sha256()
-        for piece in [os.fsencode(member.target)] if member.kind == "link" else pieces_of(folder, member):
-            content.update(piece)
-        yield MemberDigest(member.path, member.kind, content.hexdigest())
+        if member.kind == "link":
+            content.update(os.fsencode(inside + member.target))
+            if copy:
+                (copy / member.path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                (copy / member.path).symlink_to(member.link)
+        else:
+            pieces = pieces_of(folder, member)
+            is_program = member.kind == "exec"
+            for piece in written(copy / member.path, pieces, executable=is_program) if copy else pieces:
+                content.update(piece)
+        yield MemberDigest(inside + member.path, member.kind, content.hexdigest())
+
+
+def written(file: Path, pieces: Iterable[bytes], *, executable: bool) -> Iterator[bytes]:
+    """Yield the pieces of a new file, which are in it at the end, with the folders above it."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with file.open("xb") as copy:
+        for piece in pieces:
+            copy.write(piece)
+            yield piece
+        os.fchmod(copy.fileno(), 0o700 if executable else 0o600)
 
 
 def digest_of(members: Iterable[MemberDigest]) -> str:
@@ -154,21 +178,21 @@ def digest_of(members: Iterable[MemberDigest]) -> str:
     return whole.hexdigest()
 
 
-def read_digest(folder: Path, members: Iterable[Member], skill: str = "") -> str:
+def read_digest(folder: Path, members: Iterable[Member], skill: str = "", copy: Path | None = None) -> str:
     """Read the members of a folder and return the digest. Raises SnapshotError.
 
     Where it is a plugin's folder and `skill` a skill's in it, the digest is that of the two together: of a
-    folder with the plugin's as `plugin`, and the link `skill`.
+    folder with the plugin's as `plugin`, and the link `skill`. With `copy`, an empty folder, they are copied
+    there, and the digest is that of the copy. That raises OSError, too.
     """
     if not skill:
-        return digest_of(read_digests(folder, members))
-    inner = [
-        member._replace(target=f"{PLUGIN}/{member.target}") if member.kind == "link" else member
-        for member in members
-    ]
-    digests = [digest._replace(path=f"{PLUGIN}/{digest.path}") for digest in read_digests(folder, inner)]
-    target = hashlib.sha256(os.fsencode(f"{PLUGIN}/{skill}")).hexdigest()
-    return digest_of([*digests, MemberDigest(SKILL, "link", target)])
+        return digest_of(read_digests(folder, members, copy=copy))
+    digests = read_digests(folder, members, f"{PLUGIN}/", copy and copy / PLUGIN)
+    target = f"{PLUGIN}/{skill}"
+    if copy:
+        (copy / SKILL).symlink_to(target)
+    link = MemberDigest(SKILL, "link", hashlib.sha256(os.fsencode(target)).hexdigest())
+    return digest_of([*digests, link])
 
 
 class Mentions(NamedTuple):

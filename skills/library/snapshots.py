@@ -1,10 +1,10 @@
 """Snapshots: immutable copies of skills' folders in a cache of the user, each named by its digest.
 
 What a thread has loaded is read and run from the snapshot of the digest in its ledger, so it stays what it
-was when the folder changes or goes. A snapshot is made as a draft, measured, and renamed: a reader sees it
-whole or not at all. It is not flushed to the disk (20 files would cost 7 ms); instead each process measures
-it before the first use, and again when `stat` tells that it changed: one that a crash or a program left with
-other bytes is removed, and made anew while the folder still is that version.
+was when the folder changes or goes. A snapshot is made as a draft, measured as it is written, and renamed: a
+reader sees it whole or not at all. It is not flushed to the disk (20 files would cost 7 ms); instead each
+process measures it before the first use, and again when `stat` tells that it changed: one that a crash or a
+program left with other bytes is removed, and made anew while the folder still is that version.
 
 Its files are the owner's to write, so that a script can fill in what it copies of them. No script gets at the
 snapshot itself: a sandbox shows it read-only, and without one a run works on a copy of its own.
@@ -29,8 +29,6 @@ import msgspec
 
 from skills_agent.skills.confined import held_open, parts_of
 from skills_agent.skills.library.contents import (
-    PLUGIN,
-    SKILL,
     ContentLimits,
     Measured,
     Member,
@@ -39,10 +37,10 @@ from skills_agent.skills.library.contents import (
     list_contents,
     measure,
     mentions_in,
-    pieces_of,
     read_digest,
     signature_of,
     too_large,
+    written,
 )
 from skills_agent.skills.library.snapshot import Snapshot, snapshot_at
 from skills_agent.skills.skill import Need
@@ -109,7 +107,7 @@ class SnapshotStore:
         """
 
         def copy(measured: Measured) -> Snapshot:
-            fill = partial(self._copy, measured)
+            fill = partial(read_digest, measured.folder, measured.members, measured.skill)
             return self.open(measured.digest) or self._make(fill, measured.digest)
 
         return self._of_one_version(root, plugin, copy)
@@ -252,12 +250,12 @@ class SnapshotStore:
     def _signature(self, root: Path) -> str:
         return signature_of(list_contents(root, self._limits))
 
-    def _make(self, fill: Callable[[Path], None], expected: str = "") -> Snapshot:
+    def _make(self, fill: Callable[[Path], str], expected: str = "") -> Snapshot:
+        """Make a snapshot of what `fill` puts into a folder: it returns the digest of that."""
         draft: Path | None = None
         try:
             draft = self._draft()
-            fill(draft)
-            digest = read_digest(draft, list_contents(draft, self._limits))
+            digest = fill(draft)
             if expected and digest != expected:
                 raise SnapshotError(self.folder, "it changes while it is copied")
             snapshot = self._put_in_place(draft, digest)
@@ -302,19 +300,7 @@ class SnapshotStore:
         self.folder = Path(tempfile.mkdtemp(prefix="skills-agent-snapshots-"))
         weakref.finalize(self, remove_tree, self.folder)
 
-    def _copy(self, measured: Measured, draft: Path) -> None:
-        if measured.skill:
-            (draft / SKILL).symlink_to(f"{PLUGIN}/{measured.skill}")
-            draft /= PLUGIN
-        for member in measured.members:
-            target = draft / member.path
-            if member.kind == "link":
-                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                target.symlink_to(member.link)
-            else:
-                _write(target, pieces_of(measured.folder, member), executable=member.kind == "exec")
-
-    def _write_all(self, files: Iterable[SkillFile], draft: Path) -> None:
+    def _write_all(self, files: Iterable[SkillFile], draft: Path) -> str:
         sizes: dict[str, int] = {}
         left = self._limits.max_bytes
         for file in files:
@@ -322,14 +308,8 @@ class SnapshotStore:
             left -= len(file.content)
             if left < 0 or len(sizes) > self._limits.max_files:
                 raise too_large(self.folder, sizes, self._limits)
-            _write(draft.joinpath(*parts_of(file.path)), [file.content], executable=file.executable)
-
-
-def _write(target: Path, pieces: Iterable[bytes], *, executable: bool) -> None:
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with target.open("xb") as copy:
-        copy.writelines(pieces)
-        os.fchmod(copy.fileno(), 0o700 if executable else 0o600)
+            list(written(draft.joinpath(*parts_of(file.path)), [file.content], executable=file.executable))
+        return read_digest(draft, list_contents(draft, self._limits))
 
 
 def _is_own(folder: Path) -> bool:
