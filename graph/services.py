@@ -109,6 +109,8 @@ class Services:
         self.system_prompt = system_prompt_of(settings, parts.get("system_prompt"))
         if parts.get("runner") is None:
             make_undumpable()
+        self._has_shell = False
+        """Whether it was found that there is a shell: what was not found may be there the next time."""
         self.left_running = list[Keeper]()
         """What tools leave running when they return."""
         asked = {*settings.require_approval_for, *settings.waived_risks, *settings.exclude_tools} - {*RISKS}
@@ -270,13 +272,16 @@ class Services:
 
     def why_no_shell(self) -> str:
         """Return why this machine cannot offer the tools of a shell; empty where it can."""
-        reason = why_no_shell_here(self.settings, self.parts.get("runner"))
-        return f"no shell here: {reason}" if reason else ""
+        if not self._has_shell:
+            reason = why_no_shell_here(self.settings, self.parts.get("runner"))
+            self._has_shell = not reason
+            return f"no shell here: {reason}" if reason else ""
+        return ""
 
     @once
     def protected(self) -> tuple[str, ...]:
         """What is protected beside `PROTECTED`."""
-        return protected_entries(self.settings, self.library.shared.sources)
+        return protected_entries(self.settings, self.library.shared.sources, self.closed)
 
     @once
     def files(self) -> Workspace:

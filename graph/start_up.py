@@ -16,7 +16,6 @@ from skills_agent.graph.langgraph_inside import is_development_server
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.user_folders import (
     cache_folder,
-    closed_places,
     process_environment,
     user_state_folder,
 )
@@ -29,14 +28,16 @@ SERVER_FILES: Final = "langgraph*.json"
 MAX_BYTES: Final = 1 << 20
 
 
-def protected_entries(settings: Settings, sources: Iterable[Source]) -> tuple[str, ...]:
+def protected_entries(
+    settings: Settings, sources: Iterable[Source], closed: Iterable[Path]
+) -> tuple[str, ...]:
     """Return what is protected beside `PROTECTED`: the operator's list, and what the agent runs and reads.
 
-    What is closed is among it: where nothing is, a script could make it (`.ssh/config`).
+    What is `closed` is among it: where nothing is, a script could make it (`.ssh/config`).
     """
     of_folders = [source for source in sources if isinstance(source, DirectorySource)]
     plugins = filter(None, (source.plugin_folder for source in of_folders))
-    own = (cache_folder(settings), user_state_folder(settings), *closed_places(settings))
+    own = (cache_folder(settings), user_state_folder(settings), *closed)
     folders = [*settings.skills_dirs, *(source.folder for source in of_folders), *plugins, *own]
     path = process_environment().get("PATH", "")
     of_homes = obeyed_in_homes(settings.workspace, settings.home)

@@ -15,7 +15,7 @@ same way. (openat2 with RESOLVE_BENEATH is as safe, and no faster in a discovery
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -172,6 +172,15 @@ def is_beneath(root: Path, path: Path) -> bool:
 def is_in(path: str, root: str) -> bool:
     """Return whether a path is a folder, or in it, as both are written."""
     return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
+
+
+def outermost(paths: Iterable[str]) -> list[str]:
+    """Return the paths that are in no other one of them."""
+    kept: list[str] = []
+    for path in sorted(paths, key=lambda path: Path(path).parts):  # what is in one comes right behind it
+        if not kept or not is_in(path, kept[-1]):
+            kept.append(path)
+    return kept
 
 
 def _size_of_regular(descriptor: int, relative: str) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from skills_agent.skills.confined import is_in
+from skills_agent.skills.confined import outermost
 from skills_agent.skills.scripts.run_folders import BLOCK_BYTES, DiskUse
 from skills_agent.skills.scripts.runner import Stop
 
@@ -24,8 +24,8 @@ class Growth:
 
     def __init__(self, folders: Iterable[Path], moment: int, limit: DiskUse) -> None:
         """Begin; `moment` as in `files_since`. The limit is for all folders together."""
-        real = sorted(set(map(os.path.realpath, folders)))
-        self._folders = [each for each in real if not any(each != top and is_in(each, top) for top in real)]
+        real = {*map(os.path.realpath, folders)}
+        self._folders = outermost(real)
         self._is_root = os.sep in self._folders
         """Then all programs of the machine write there, and all that is mounted is beneath."""
         self._moment, self._limit = moment, limit

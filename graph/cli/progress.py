@@ -39,7 +39,8 @@ class Progress:
         self.steps = 0
         """How many have ended."""
         self._console = Console(highlight=False, quiet=quiet)
-        self._is_shown = is_terminal() and not quiet
+        self._is_terminal = is_terminal()
+        self._is_shown = self._is_terminal and not quiet
         self._work = Text()
         self._speech = ""
 
@@ -116,7 +117,12 @@ class Progress:
         if node in {"gate", "approve"}:
             self.verdicts.update(update.get("verdicts") or {})
         for message in update.get("messages", []):
-            if node == "decide" and is_terminal() and isinstance(message, AIMessage) and message.tool_calls:
+            if (
+                node == "decide"
+                and self._is_terminal
+                and isinstance(message, AIMessage)
+                and message.tool_calls
+            ):
                 # What the model said beside its calls stays: the question is about these. Each line is
                 # marked: none can pass for a question of ours.
                 for line in shown(str(message.text).strip(), "prose").splitlines():

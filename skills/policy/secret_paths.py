@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from skills_agent.skills import posix
-from skills_agent.skills.confined import is_in
+from skills_agent.skills.confined import is_in, outermost
 
 KEEPERS: Final[Mapping[str, tuple[str, ...]]] = {
     "keys and logins": (
@@ -64,8 +64,8 @@ def secret_places(workspace: Path, home: Path, more: Iterable[Path] = ()) -> tup
     if root == "/":
         places += OF_THE_SYSTEM
     real = {os.path.realpath(place) for place in places}
-    inside = sorted(place for place in real if place != root and is_in(place, root))
-    return tuple(Path(each) for each in inside if not any(each != top and is_in(each, top) for top in inside))
+    inside = (place for place in real if place != root and is_in(place, root))
+    return tuple(map(Path, outermost(inside)))
 
 
 def obeyed_in_homes(workspace: Path, home: Path) -> tuple[str, ...]:

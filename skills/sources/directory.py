@@ -81,6 +81,9 @@ class DirectorySource:
         if self.leads_out:
             message = "The folder is a link, or reached by one, that leads out of the workspace."
             return Scan((), (diagnostic(Finding("link-outside", message), readable(str(self.folder))),))
+        if not self._required and not self._is_there():  # nearly always
+            self.folders = ()
+            return Scan(())
         with self._lock:
             if not self.folders or not all(map(is_unchanged, self.folders)):
                 walk = Walk(str(self.folder), self._clock(), self.folders)
@@ -89,6 +92,16 @@ class DirectorySource:
             elif self._scan is None:
                 self._scan = scan_of(self.folders)
             return self._scan
+
+    def _is_there(self) -> bool:
+        """Return whether the folder may be there; also True for one that cannot be looked at."""
+        try:
+            self.folder.lstat()
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True  # The walk reports it.
+        return True
 
     @property
     def leads_out(self) -> bool:

@@ -91,7 +91,7 @@ def test_the_program_of_an_mcp_server_is_protected(workspace: Path, words: list[
     servers: dict[str, Any] = {"notes": server}
     settings = Settings(workspace=workspace, extras={"mcp_servers": servers})
 
-    entries = protected_entries(settings, [])
+    entries = protected_entries(settings, [], ())
 
     assert protected_by(path, entries)
     assert not protected_by("data.csv", entries)
@@ -105,7 +105,7 @@ def test_what_a_file_of_the_server_names_is_protected(workspace: Path, path: str
         (workspace / name).parent.mkdir(exist_ok=True)
         (workspace / name).touch()
     (workspace / "langgraph.json").write_text(json.dumps(SERVER))
-    entries = protected_entries(Settings(workspace=workspace), [])
+    entries = protected_entries(Settings(workspace=workspace), [], ())
     assert protected_by(path, entries)
     assert not protected_by("data.csv", entries)
 
@@ -113,7 +113,7 @@ def test_what_a_file_of_the_server_names_is_protected(workspace: Path, path: str
 @pytest.mark.parametrize("content", ["[" * 100_000, "no JSON", '"' + "x" * 300 + '"', '["a\\u0000b"]', ""])
 def test_a_file_of_the_server_that_cannot_be_read_names_nothing(workspace: Path, content: str) -> None:
     (workspace / "langgraph.json").write_text(content)
-    assert not protected_by("data.csv", protected_entries(Settings(workspace=workspace), []))
+    assert not protected_by("data.csv", protected_entries(Settings(workspace=workspace), [], ()))
 
 
 @pytest.fixture
@@ -130,7 +130,9 @@ def test_langgraph_dev_does_not_start_in_the_workspace(
     with pytest.raises(SettingsError, match="skills-agent studio"):
         refuse_start_in_workspace(Settings(workspace=workspace))
     refuse_start_in_workspace(Settings(workspace=workspace.parent))
-    assert protected_by(f"{workspace.name}/x.py", protected_entries(Settings(workspace=workspace.parent), []))
+    assert protected_by(
+        f"{workspace.name}/x.py", protected_entries(Settings(workspace=workspace.parent), [], ())
+    )
 
 
 def test_other_programs_start_in_the_workspace(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
