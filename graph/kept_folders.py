@@ -79,8 +79,7 @@ class KeptFolders:
     def _made(self, place: Path, folder: Path, owner: HomeOwner | None = None) -> Path | None:
         try:
             make_state_folder(self._settings)
-            make_private_folder(place.parent)
-            make_private_folder(place)
+            make_private_folder(place.parent, place)
             if owner:
                 _note_owner(place / _OWNER, json.dumps(owner._asdict()).encode())
         except (OSError, PrivateFileError) as error:

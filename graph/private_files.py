@@ -54,12 +54,18 @@ class PrivateFileError(DetailedError, SkillsAgentError):
 _ELSEWHERE: Final = "Set XDG_STATE_HOME to a folder of your own."
 
 
-def make_private_folder(folder: Path) -> Path:
-    """Make a folder that is this user's alone, with the folders above it that are missing, and return it.
+def make_private_folder(*folders: Path) -> Path:
+    """Make folders that are this user's alone, each in the one before, and return the last.
 
-    One that is there is checked: a link, another owner, or a mode that lets others write, raise
-    PrivateFileError. The folders above it are not checked.
+    The folders above that are missing are made, too, and not checked. One that is there is: a link, another
+    owner, or a mode that lets others write, raise PrivateFileError.
     """
+    for folder in folders:
+        _make_private(folder)
+    return folders[-1]
+
+
+def _make_private(folder: Path) -> None:
     try:
         for each in (*reversed(folder.parents), folder):
             if not os.path.lexists(each):
@@ -71,7 +77,6 @@ def make_private_folder(folder: Path) -> Path:
             folder.chmod(0o700)
     except OSError as error:
         raise PrivateFileError(folder, f"cannot be used ({error.strerror})", _ELSEWHERE) from error
-    return folder
 
 
 def _check(path: Path, facts: os.stat_result, *, is_right: bool) -> None:

@@ -90,8 +90,9 @@ def make_state_folder(settings: OfUser) -> Path:
         open_private,
     )
 
-    make_private_folder(user_state_folder(settings))
-    folder = make_private_folder(state_folder(settings))
+    folder = make_private_folder(user_state_folder(settings), state_folder(settings))
+    if os.path.lexists(folder / "workspace"):
+        return folder
     try:
         file = open_private(folder / "workspace", os.O_WRONLY | os.O_EXCL)
         os.write(file, os.fsencode(settings.workspace.resolve()) + b"\n")
