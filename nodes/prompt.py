@@ -17,7 +17,7 @@ from skills_agent.skills.format.instructions import fill_in
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.listing import CatalogListing, shortened
 from skills_agent.skills.skill import SkillMetadata
-from skills_agent.skills.text import count, escape_markup, one_line
+from skills_agent.skills.text import below_each_other, count, escape_markup, one_line
 from skills_agent.state.budget import Limits, counts_of_turn
 from skills_agent.state.history import History, fit, history_of, tokens_in, tokens_of
 from skills_agent.state.records import (
@@ -302,7 +302,7 @@ def skill_text(skill: LoadedSkill, resources: SkillResources | None, arguments: 
     if resources is None or not resources["files"]:
         return text
     listed = (f"{file['path']} ({file['type']}, {_size(file['size'])})" for file in resources["files"])
-    files = [escape_markup("\n".join(map(one_line, listed)))]
+    files = [escape_markup(below_each_other(listed))]
     if resources["omitted"]:
         files.append(f"[{resources['omitted']} more files are not listed]")
     return "\n".join([text, f'<skill_resources name="{name}">', *files, "</skill_resources>"])

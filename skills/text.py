@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
@@ -45,8 +46,8 @@ def normalize_line_ends(text: str) -> str:
 def clean_text(text: str) -> CleanText:
     r"""Remove control (not `\n`, `\t`), bidirectional, zero-width and tag characters, and count them.
 
-    Joiners stay where a script or an emoji needs them. Call `normalize_line_ends` first where a CR is a line
-    end and no control character.
+    Joiners stay where a script or an emoji needs them. A CR is a control character: `clean_lines` makes line
+    ends of them.
     """
     if text.isascii() and text.isprintable():
         return CleanText(text, 0)
@@ -54,6 +55,11 @@ def clean_text(text: str) -> CleanText:
         return CleanText(*re.subn(_INVISIBLE, "", text))
     plain = _unwanted().sub(lambda match: match["kept"] or "", text)
     return CleanText(plain, len(text) - len(plain))
+
+
+def clean_lines(text: str) -> CleanText:
+    """Return a text of lines as `clean_text` does, with every line end as `normalize_line_ends` makes it."""
+    return clean_text(normalize_line_ends(text))
 
 
 @cache
@@ -73,6 +79,11 @@ def one_line(text: str, limit: int | None = None) -> str:
     return line if limit is None else cut(line, limit)
 
 
+def below_each_other(texts: Iterable[str]) -> str:
+    """Return lines, each of them a text that `one_line` has collapsed."""
+    return "\n".join(map(one_line, texts))
+
+
 def cut(line: str, limit: int) -> str:
     """Cut a line at `limit` characters, the last being an ellipsis."""
     return line if len(line) <= limit else line[: max(limit - 1, 0)].rstrip() + _ELLIPSIS
@@ -81,6 +92,11 @@ def cut(line: str, limit: int) -> str:
 def is_text(name: str) -> bool:
     """Return whether a name is UTF-8: bytes that are not become lone surrogates, which nothing can write."""
     return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def texts_among(names: Iterable[str]) -> list[str]:
+    """Return the names that `is_text`."""
+    return [name for name in names if is_text(name)]
 
 
 def readable(name: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from skills_agent.skills.policy.risk import Risk
-from skills_agent.skills.text import clean_text, cut, normalize_line_ends
+from skills_agent.skills.text import clean_lines, clean_text, cut
 from skills_agent.skills.visible import visible_line
 
 MAX_TOOLS: Final = 128
@@ -226,4 +226,4 @@ class _Inlined:
 
 def _plain(text: str, limit: int) -> str:
     # Cut first: a stranger's text of a megabyte is not looked through.
-    return cut(clean_text(normalize_line_ends(text[: limit * 4])).text, limit).strip()
+    return cut(clean_lines(text[: limit * 4]).text, limit).strip()

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from skills_agent.skills.network.addresses import IsAllowed, is_public
 from skills_agent.skills.network.get import MAX_REDIRECTS, Response, Way, following, get
 from skills_agent.skills.network.hosts import MAX_SHOWN, FetchError, Url, parse_url
-from skills_agent.skills.text import clean_text, normalize_line_ends, one_line
+from skills_agent.skills.text import clean_lines, one_line
 from skills_agent.web import markdown
 
 SECONDS: Final = 30.0
@@ -100,7 +100,7 @@ def _page(place: Url, answer: Response) -> Page:
         text = raw.decode("utf-8", errors="replace")
     if kind in _HTML:
         text = _markdown(place, text)
-    text = clean_text(normalize_line_ends(text)).text
+    text = clean_lines(text).text
     return Page(str(place), answer.status, kind, text, len(raw), is_cut=len(body) > MAX_BYTES)
 
 

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from skills_agent.skills.format.parsed import Frontmatter
 from skills_agent.skills.format.rules import Finding, FrontmatterError
-from skills_agent.skills.text import clean_text, normalize_line_ends
+from skills_agent.skills.text import clean_lines
 
 MAX_FRONTMATTER_BYTES: Final = 16 * 1024
 """Eight times the largest of 2,532 real files; checked before YAML sees a byte."""
@@ -65,7 +65,7 @@ def first_paragraph(markdown: bytes) -> str:
         written, _ = codecs.utf_8_decode(markdown)
     except UnicodeDecodeError as error:
         raise _refusal("skill-undecodable", f"Not UTF-8 text: {error.reason}.") from error
-    text = _FENCED.sub("", clean_text(normalize_line_ends(written.removeprefix("\ufeff"))).text)
+    text = _FENCED.sub("", clean_lines(written.removeprefix("\ufeff")).text)
     blocks = (block.strip() for block in _BLANK_LINES.split(_HEADING.sub("", text)))
     headings = (heading[0].lstrip("# ") for heading in _HEADING.finditer(text))
     plain = next((block for block in blocks if _PARAGRAPH.match(block)), "") or next(headings, "")
@@ -94,7 +94,7 @@ def parse(frontmatter: bytes, first_line: int = 2) -> Frontmatter:
         written = frontmatter.decode("utf-8")
     except UnicodeDecodeError as error:
         raise _refusal("skill-undecodable", f"Not UTF-8 text: {error.reason}.") from error
-    text, removed = clean_text(normalize_line_ends(written))
+    text, removed = clean_lines(written)
     findings: list[Finding] = []
     if removed:
         message = f"Invisible characters were removed from the frontmatter ({removed})."

@@ -28,7 +28,7 @@ from skills_agent.skills.format.rules import (
 )
 from skills_agent.skills.format.values import name_from_folder
 from skills_agent.skills.skill import MCP_LABEL, Diagnostic, Skill, SkillMetadata
-from skills_agent.skills.text import clean_text, normalize_line_ends
+from skills_agent.skills.text import clean_lines, clean_text
 
 _FOLDER_VARIABLE: Final = re.compile(
     r"\$\{(?:CLAUDE_SKILL_DIR|SKILL_DIR|(?P<plugin>CLAUDE_PLUGIN_ROOT))\}|\{(?:baseDir|SKILL_DIR)\}"
@@ -171,7 +171,7 @@ def read_body(raw: bytes, findings: list[Finding]) -> str:
     except UnicodeDecodeError as error:
         message = f"Not UTF-8 text: {error.reason} at byte {error.start:,}."
         raise FrontmatterError(Finding("skill-undecodable", message)) from error
-    text, removed = clean_text(normalize_line_ends(written))
+    text, removed = clean_lines(written)
     findings += check_instructions(text, 1 + len(_LINE_END.findall(raw, 0, start)))
     if removed:
         message = f"Invisible characters were removed from the instructions ({removed})."

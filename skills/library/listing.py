@@ -61,8 +61,9 @@ def fit(skills: Sequence[SkillMetadata], budget: int) -> CatalogListing:
     lines: list[ListedSkill] = []
     for skill, text in zip(shown, texts, strict=True):
         short = shortened(text, length)
-        is_told = _cost(short) <= left
-        left -= _cost(short) if is_told else 0
+        cost = _cost(short)
+        is_told = cost <= left
+        left -= cost if is_told else 0
         lines.append(ListedSkill(skill, short if is_told else None))
     is_whole = [line.description for line in lines] == texts and len(shown) == len(skills)
     lines.sort(key=attrgetter("skill.name"))

@@ -14,7 +14,7 @@ from skills_agent.skills.library.discovery import cause_of
 from skills_agent.skills.library.registry import Registry, file_name
 from skills_agent.skills.skill import ResourceListing, SkillRef
 from skills_agent.skills.sources.directory import list_files
-from skills_agent.skills.text import clean_text, normalize_line_ends
+from skills_agent.skills.text import clean_lines
 
 MAX_RESOURCE_BYTES: Final = 1_000_000
 
@@ -31,7 +31,7 @@ def read_resource(registry: Registry, ref: SkillRef, path: str, limit: int = MAX
         raise ResourceNotTextError(ref.name, path, len(raw)) from error
     if "\0" in text:
         raise ResourceNotTextError(ref.name, path, len(raw))
-    return clean_text(normalize_line_ends(text)).text
+    return clean_lines(text).text
 
 
 def read_bytes(registry: Registry, ref: SkillRef, path: str, limit: int = MAX_RESOURCE_BYTES) -> bytes:

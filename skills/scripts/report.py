@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from skills_agent.skills.scripts.runner import ScriptResult, Stop, WrittenFile
-from skills_agent.skills.text import clean_text, normalize_line_ends, one_line, readable
+from skills_agent.skills.text import clean_lines, clean_text, one_line, readable
 
 TERMINAL_CODE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\))")
 """Colours, cursor movements and titles (ECMA-48 CSI and OSC sequences)."""
@@ -74,7 +74,7 @@ def streams(stdout: str, stderr: str) -> list[str]:
     """Return a section for each stream that is not empty."""
     parts = []
     for name, text in (("stdout", stdout), ("stderr", stderr)):
-        cleaned = clean_text(normalize_line_ends(TERMINAL_CODE.sub("", text))).text
+        cleaned = clean_lines(TERMINAL_CODE.sub("", text)).text
         if cleaned.strip():
             parts.append(f"{name}:\n{cleaned.rstrip()}")
     return parts

@@ -7,6 +7,7 @@ grow together with a word, are indexed as overlapping pieces.
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -92,12 +93,12 @@ def _is_of_word(character: str) -> bool:
     return character.isalnum() or unicodedata.category(character) in ("Mn", "Mc")
 
 
-def script_of(word: str) -> str:
-    """Return the script of the first letter of a word, like `LATIN`; an empty text where it has none.
+def script_by_word(words: Iterable[str]) -> dict[str, str]:
+    """Return the script of the first letter of each word, like `LATIN`; an empty text where it has none.
 
     Han and the Japanese syllabaries are one, `CJK`.
     """
-    return next((script for letter in word if (script := _script(letter))), "")
+    return {word: next((script for letter in word if (script := _script(letter))), "") for word in words}
 
 
 def scripts_of(text: str) -> frozenset[str]:

@@ -18,7 +18,7 @@ from skills_agent.skills.search.match import Match, SearchText
 from skills_agent.skills.search.mentions import attributed
 from skills_agent.skills.search.naming import Names, Naming, named_first
 from skills_agent.skills.search.tables import TextTables
-from skills_agent.skills.search.tokens import Query, read_query, script_of, scripts_of, spaced
+from skills_agent.skills.search.tokens import Query, read_query, script_by_word, scripts_of, spaced
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -60,12 +60,11 @@ class _Totals(NamedTuple):
     rows: int
     scripts: Mapping[Field, Mapping[str, int]]
 
-    def shares(self, word: str) -> dict[Field, float]:
+    def shares(self, script: str) -> dict[Field, float]:
         """Return what descriptions and instructions count for a word: by how many have its script.
 
         Where only the instructions of three skills are in Chinese, any Chinese request would go to them.
         """
-        script = script_of(word)
         if not any(script in counts for counts in self.scripts.values()):
             return dict.fromkeys(_MATCHES, 1.0)
         shares = {
@@ -213,7 +212,8 @@ class _Scoring:
 
         A word that no text has counts where one begins with it: `postgres` for `PostgreSQL`.
         """
-        shares = {word: self._totals.shares(word) for word in query.words}
+        scripts = script_by_word(query.words)
+        shares = {word: self._totals.shares(script) for word, script in scripts.items()}
         for word, share in shares.items():
             rows = [self._add(field, (word,), _expression((word,)), share[field]) for field in _MATCHES]
             if not any(rows) and len(word) >= _LEAST_BEGINNING:

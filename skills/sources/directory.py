@@ -24,7 +24,7 @@ from skills_agent.skills.sources.walk import (
     is_unchanged,
     scan_of,
 )
-from skills_agent.skills.text import is_text, readable
+from skills_agent.skills.text import readable, texts_among
 from skills_agent.skills.trees import walk
 
 STANDARD_FOLDERS: Final = (".claude/skills", ".agents/skills", ".agent/skills")
@@ -32,6 +32,7 @@ STANDARD_FOLDERS: Final = (".claude/skills", ".agents/skills", ".agent/skills")
 BUNDLED_FOLDER: Final = Path(__file__).resolve().parent.parent / "bundled"
 _ABOVE: Final = 2
 """Folders above a configured one that may be a plugin: it may be the last one of PLUGIN/skills/NAME."""
+_NOTHING: Final = Scan(())
 _MAX_FILES: Final = 5_000
 """Files of one skill that a listing looks at."""
 
@@ -83,7 +84,7 @@ class DirectorySource:
             return Scan((), (diagnostic(Finding("link-outside", message), readable(str(self.folder))),))
         if not self._required and not self._is_there():  # nearly always
             self.folders = ()
-            return Scan(())
+            return _NOTHING
         with self._lock:
             if not self.folders or not all(map(is_unchanged, self.folders)):
                 walk = Walk(str(self.folder), self._clock(), self.folders)
@@ -184,8 +185,9 @@ def _place(source: DirectorySource) -> str:
     return str(source.folder) if source.leads_out else os.path.realpath(source.folder)
 
 
-def list_files(folder: Path, skill_file: str) -> Iterator[tuple[str, int]]:
-    """Yield path and size (bytes) of each file beside a SKILL.md; folders of other skills are left out."""
+def list_files(folder: Path, skill_file: str) -> list[tuple[str, int]]:
+    """Return path and size (bytes) of each file beside a SKILL.md; folders of other skills are left out."""
+    files: list[tuple[str, int]] = []
     looked = 0
     for place, inner, names in walk(folder, onerror=_raise):
         prefix = "" if place == str(folder) else f"{os.path.relpath(place, folder)}/"
@@ -195,13 +197,13 @@ def list_files(folder: Path, skill_file: str) -> Iterator[tuple[str, int]]:
             continue
         looked += len(inner) + len(names)
         is_deep = prefix.count("/") >= MAX_DEPTH
-        inner[:] = sorted(name for name in inner if not is_deep and name not in SKIPPED_FOLDERS)
-        for name in sorted(names):
+        inner[:] = [] if is_deep else sorted({*texts_among(inner)} - SKIPPED_FOLDERS)
+        for name in sorted({*texts_among(names)} - NOISE):
             relative = prefix + name
-            if relative != skill_file and name not in NOISE and is_text(relative):
-                size = _size_of(folder, folder / relative)
-                if size is not None:
-                    yield relative, size
+            size = None if relative == skill_file else _size_of(folder, folder / relative)
+            if size is not None:
+                files.append((relative, size))
+    return files
 
 
 def _raise(error: OSError) -> NoReturn:
