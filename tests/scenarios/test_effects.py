@@ -78,11 +78,17 @@ def test_an_unknown_outcome_is_asked_about_in_the_form_of_an_approval(cut_off: A
 
 
 @pytest.mark.parametrize(
-    "decision", [{"type": "edit", "edited_action": NOTE}, {"type": "approve", "grant": {"scope": "thread"}}]
+    "decisions",
+    [
+        [{"type": "edit", "edited_action": NOTE}],
+        [{"type": "approve", "grant": {"scope": "thread"}}],
+        [{"type": "approve"}, {"type": "reject"}],
+        [],
+    ],
 )
-def test_no_other_answer_is_taken(cut_off: Agent, notes: Notes, decision: Any) -> None:
+def test_no_other_answer_is_taken(cut_off: Agent, notes: Notes, decisions: list[Any]) -> None:
     cut_off.run(None)
-    cut_off.answer(decision)
+    cut_off.answer(*decisions)
     assert_asked_again(cut_off)
     assert notes.taken == ["n"]
 

@@ -73,6 +73,18 @@ def test_what_nobody_could_run_is_refused(workspace: Path, wrong: Any) -> None:
         agent_of(workspace, ["done"], [wrong])
 
 
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (SEARCH_OF_ANTHROPIC, "Two of the provider's tools are named web_search"),
+        (StructuredTool.from_function(double, name="web_search"), "both named web_search"),
+    ],
+)
+def test_a_name_that_a_tool_of_the_provider_has_is_refused(workspace: Path, other: Any, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        agent_of(workspace, ["done"], [SEARCH, other])
+
+
 def chat(server: OpenAIServer) -> ChatOpenAI:
     key = SecretStr(KEY)
     return ChatOpenAI(model="m", base_url=server.base_url, api_key=key, use_responses_api=False)
