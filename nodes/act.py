@@ -1,7 +1,7 @@
 """act: one tool call, through a chain of links."""
 
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Final
 
 from langchain_core.messages import ToolMessage
@@ -13,7 +13,7 @@ from langgraph.types import Command
 
 from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.links.again import again
-from skills_agent.nodes.links.attempt import Acting, Attempt, Link, NotRun, Outputs
+from skills_agent.nodes.links.attempt import Acting, Attempt, Link, NotRun, Outputs, Rest
 from skills_agent.nodes.links.counted import counted
 from skills_agent.nodes.links.fitted import fitted
 from skills_agent.nodes.links.judged import judged
@@ -39,18 +39,12 @@ def act(request: CallRequest, runtime: Runtime[Context], *, at: Acting) -> Steps
     state, info = at.state_now(), runtime.execution_info
     judge = Judge.of(at.policy, state, runtime)
     attempt = Attempt(at, request, state, judge, info.checkpoint_id if info else "")
+    chain: Rest = reduce(lambda rest, link: partial(link, rest=rest), reversed(LINKS), _run)
     try:
-        outputs: Outputs = yield from _go_on(LINKS, attempt)
+        outputs: Outputs = yield from chain(attempt)
     except NotRun as refused:
         return [Command(update=AgentUpdate(messages=refused.messages))]
     return outputs
-
-
-def _go_on(links: tuple[Link, ...], attempt: Attempt) -> Steps[Any]:
-    """Run a call: the first link goes on with the second, and the last with the tool."""
-    if not links:
-        return (yield from _run(attempt))
-    return (yield from links[0](attempt, partial(_go_on, links[1:])))
 
 
 def _run(attempt: Attempt) -> Steps[Any]:
