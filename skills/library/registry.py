@@ -6,7 +6,7 @@ A skill is read from a snapshot of its folder: the one that a thread has loaded,
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -33,6 +33,8 @@ if TYPE_CHECKING:  # what only a load or a search needs is imported by it: `skil
     from skills_agent.skills.search.words import SearchIndex
 
 _CATALOGS_KEPT: Final = 8
+_SKILLS_KEPT: Final = 16
+"""A skill is read to admit it, and again to load it."""
 
 
 logger = logging.getLogger(__name__)
@@ -66,6 +68,8 @@ class Registry:
         self._discovery = Discovery(self.sources, self._strictness, skill_index)
         self._tables_file = skill_index.tables_file(self.sources) if skill_index else None
         self._vectors = vectors
+        # By the digest of its snapshot, which is held against its files at each load.
+        self._read = lru_cache(_SKILLS_KEPT)(self._read_whole)
         self._lock = Lock()
         self._latest = Catalog(())
         self._recent: dict[str, Catalog] = {}
@@ -117,20 +121,24 @@ class Registry:
 
         Raises as `snapshot` does, and SkillError where it is too large, no text or no skill.
         """
-        snapshot = self.snapshot(ref)
+        snapshot, place = self.snapshot(ref), self.place(ref)
+        plugin = snapshot.plugin_at(place) or self.plugin_in_place(ref)
+        return self._read(snapshot, ref, self._discovery.find(ref), place, plugin)
+
+    def _read_whole(
+        self, snapshot: "Snapshot", ref: SkillRef, owned: SourceSkill | None, place: Path, plugin: Path | None
+    ) -> Skill:
         try:
             raw = read_beneath(snapshot.folder, file_name(ref), self._strictness.max_skill_bytes + 1)
         except OSError as error:
             raise SkillUnreadableError(ref.path, cause_of(error)) from error
-        place = self.place(ref)
-        skill = self._parse(raw, ref, place, snapshot.plugin_at(place) or self.plugin_in_place(ref))
-        return replace(skill, digest=snapshot.digest)
+        return replace(self._parse(raw, ref, owned, place, plugin), digest=snapshot.digest)
 
     def digest(self, ref: SkillRef) -> str:
         """Return the digest of a skill as it is now, also where it was not copied. Raises as `load` does."""
         source, entry = self._owner(ref)
         raw = read_file(source, ref.path, self._strictness.max_skill_bytes + 1)
-        self._parse(raw, ref)
+        self._parse(raw, ref, SourceSkill(source, entry))
         root = _folder_of(source, ref)
         if root is None:
             return self._fetch(source, entry, ref).digest
@@ -248,9 +256,13 @@ class Registry:
         return snapshot
 
     def _parse(
-        self, raw: bytes, ref: SkillRef, root: Path | None = None, plugin: Path | None = None
+        self,
+        raw: bytes,
+        ref: SkillRef,
+        owned: SourceSkill | None,
+        root: Path | None = None,
+        plugin: Path | None = None,
     ) -> Skill:
-        owned = self._discovery.find(ref)
         folder = owned.entry.folder if owned else ref.path.rpartition("/")[0].rpartition("/")[2]
         skill = read_skill(
             raw,
