@@ -209,14 +209,14 @@ class ModelRequests:
                 beat = watch.until_it_begins(tell)
                 message = yield from self._call(model, waiting._replace(arguments=arguments, beat=beat))
                 self._withdraw_failed(state, watch)
-                message = with_strict_calls(message, watch.calls())
+                message = with_strict_calls(message, watch)
                 if broken := why_broken(message, watch):
                     raise self.models.incomplete(broken)
                 if is_paused(message) and attempt < min(calls, MAX_TRIES):
                     waiting = waiting._replace(input=[*waiting.input, message])
                     part = joined(part, message)
                     continue
-                message = with_whole_text(as_arrived(joined(part, message)))
+                message = with_whole_text(as_arrived(message, part))
                 useless = no_answer(message, callables, () if was_asked_again else waiting.input)
                 if useless is None:
                     return Reply(message, attempt, watch.usage)

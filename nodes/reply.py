@@ -7,7 +7,7 @@ becomes `rm -rf data`. So the text of the arguments is watched as it comes in, a
 import asyncio
 import json
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -170,12 +170,12 @@ def strict_arguments(text: str) -> dict[str, Any]:
     return parsed
 
 
-def with_strict_calls(message: AIMessage, raw: Sequence[ToolCallChunk]) -> AIMessage:
+def with_strict_calls(message: AIMessage, watch: ReplyWatch) -> AIMessage:
     """Return a message in which a call whose text is no strict JSON counts as unreadable.
 
-    `raw` are the calls as they were written, as far as that is known.
+    `watch` has the calls as they were written, as far as that is known.
     """
-    if not raw:
+    if not (raw := watch.calls()):
         return message
     left, valid, invalid = list(raw), list[ToolCall](), list(message.invalid_tool_calls)
     for call in message.tool_calls:
@@ -193,8 +193,12 @@ def with_strict_calls(message: AIMessage, raw: Sequence[ToolCallChunk]) -> AIMes
     return message.model_copy(update={"tool_calls": valid, "invalid_tool_calls": invalid})
 
 
-def as_arrived(message: AIMessage) -> AIMessage:
-    """Return a reply as it is kept: where it is not whole, its calls are unreadable and its text says so."""
+def as_arrived(message: AIMessage, part: AIMessage | None = None) -> AIMessage:
+    """Return a reply, and the `part` of it that came before, as it is kept.
+
+    Where it is not whole, its calls are unreadable and its text says so.
+    """
+    message = joined(part, message)
     fault = FAULTS.get(ending_of(message))
     if fault is None:
         return message

@@ -13,7 +13,7 @@ from skills_agent.graph.audit import events
 from skills_agent.graph.audit.node_events import merge_updates
 from skills_agent.graph.audit.recorder import PREFIX
 from skills_agent.graph.cli.printing import is_terminal, line_of, shown
-from skills_agent.skills.text import count
+from skills_agent.skills.text import count, cut
 from skills_agent.state.records import VerdictRecord
 from skills_agent.state.transcript import outcome_of
 
@@ -84,20 +84,24 @@ class Progress:
 
     def did(self, node: str, text: str) -> None:
         """Say what was done. The text is untrusted."""
+        self._say(node, line_of(text))
+
+    def _say(self, node: str, line: str) -> None:
         self._speech = ""
-        self._print(node, text)
+        self._print(node, line)
 
     def _show_output(self, event: Mapping[str, Any]) -> None:
         """Print what a program prints, line by line; the text is untrusted."""
         skipped = f"[{event.get('skipped'):,} characters skipped]" if event.get("skipped") else ""
         of = f"{event['command']} " if event.get("command") else ""
         for each in filter(None, [skipped, *str(event.get("output")).splitlines()]):
-            self._print(str(event.get("node") or ""), each, f"{of}| ")
+            self._print(str(event.get("node") or ""), line_of(each), f"{of}| ")
 
-    def _print(self, node: str, text: str, before: str = "") -> None:
+    def _print(self, node: str, line: str, before: str = "") -> None:
+        """Print a line, in which nothing is hidden."""
         room = (self._room() if self._console.is_terminal else MAX_LINE) - len(before)
-        line = Text(line_of(text, room), style="dim" if before else "")
-        head = Text.assemble((f"{node:<{NODE_COLUMN}} ", "bold cyan"), (before, "dim"), line)
+        work = Text(cut(line, room), style="dim" if before else "")
+        head = Text.assemble((f"{node:<{NODE_COLUMN}} ", "bold cyan"), (before, "dim"), work)
         self._console.print(head, soft_wrap=True)
 
     def _room(self) -> int:
@@ -111,7 +115,7 @@ class Progress:
         if name == "call_output":
             self._show_output(event)
         else:
-            self.did(str(event["node"]), events.line_of({**event, "type": name}))
+            self._say(str(event["node"]), events.line_of({**event, "type": name}))
 
     def _take_update(self, node: str, update: Mapping[str, Any]) -> None:
         if node in {"gate", "approve"}:
