@@ -6,7 +6,7 @@ In LangGraph two invocations of one thread lose a turn, and two answers to one q
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, aclosing, closing, contextmanager
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
@@ -29,7 +29,7 @@ from skills_agent.graph.serialisation import strict_saver
 from skills_agent.graph.threads.backends import ThreadServices
 from skills_agent.graph.threads.checkpoint_order import newest_of, ordered
 from skills_agent.graph.threads.errors import ThreadError
-from skills_agent.graph.threads.inputs import believed_updates, check_updates, read_input
+from skills_agent.graph.threads.inputs import Supersteps, believed_updates, check_updates, read_input
 from skills_agent.graph.threads.left_running import END_SECONDS
 from skills_agent.graph.threads.received import answered, asked_attempts, current, needs_state, receive
 from skills_agent.graph.threads.stream_parts import parts_of, values_parts
@@ -37,6 +37,7 @@ from skills_agent.graph.threads.thread import (
     Thread,
     ThreadStatus,
     count_spent,
+    keep_revoked,
     locked,
     locked_async,
     status_of,
@@ -186,22 +187,19 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         return super().aget_state_history(_by_text(config), **options)
 
     @override
-    def bulk_update_state(
-        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
-    ) -> RunnableConfig:
-        claims = check_updates(supersteps)
-        config = _by_text(config)
-        thread = self._thread(config)
+    def bulk_update_state(self, config: RunnableConfig, supersteps: Supersteps) -> RunnableConfig:
+        check_updates(supersteps)
+        thread = self._thread(config := _by_text(config))
         with locked(thread, Cancellation()):
-            if claims:
-                supersteps = believed_updates(supersteps, self.get_state(config))
-            return self._update_state(thread, config, supersteps)
+            before = self.get_state(config)
+            return self._update_state(thread, config, believed_updates(supersteps, before), before)
 
     def update_own_state(self, config: RunnableConfig, values: Mapping[str, Any], as_node: str) -> None:
         """Update the state in the name of the agent: any channel, where `update_state` takes a client's."""
         thread = self._thread(config := _by_text(config))
         with locked(thread, Cancellation()):
-            self._update_state(thread, config, [[StateUpdate(dict(values), as_node)]])
+            update = StateUpdate(dict(values), as_node)
+            self._update_state(thread, config, [[update]], self.get_state(config))
 
     def update_beside(self, config: RunnableConfig, values: Mapping[str, Any]) -> None:
         """Update the state in the name of the agent, and leave open what is asked, or was cut off.
@@ -213,30 +211,28 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         with locked(thread, Cancellation()):
             for channel, value in values.items():
                 keep_write(thread.saver, config, channel, value)
-        self._record_update(thread, self.get_state(config), [[StateUpdate(dict(values))]])
+        update = StateUpdate(dict(values))
+        self.services.audit.record_update(thread.key.thread, self.get_state(config), [update])
 
     def _update_state(
-        self, thread: Thread | None, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+        self, thread: Thread | None, config: RunnableConfig, supersteps: Supersteps, before: StateSnapshot
     ) -> RunnableConfig:
         updated = super().bulk_update_state(_marked(config), supersteps)
         if thread and thread.is_outermost:
-            self._record_update(thread, self.get_state(updated), supersteps)
+            self._finish_update(thread, before, self.get_state(updated), supersteps)
         return updated
 
     @override
-    async def abulk_update_state(
-        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
-    ) -> RunnableConfig:
-        claims = check_updates(supersteps)
-        config = _by_text(config)
-        thread = self._thread(config)
+    async def abulk_update_state(self, config: RunnableConfig, supersteps: Supersteps) -> RunnableConfig:
+        check_updates(supersteps)
+        thread = self._thread(config := _by_text(config))
         async with locked_async(thread, Cancellation()):
-            if claims:
-                supersteps = believed_updates(supersteps, await self.aget_state(config))
+            before = await self.aget_state(config)
+            supersteps = believed_updates(supersteps, before)
             updated = await super().abulk_update_state(_marked(config), supersteps)
             if thread and thread.is_outermost:
-                snapshot = await self.aget_state(updated)
-                await asyncio.to_thread(self._record_update, thread, snapshot, supersteps)
+                after = await self.aget_state(updated)
+                await asyncio.to_thread(self._finish_update, thread, before, after, supersteps)
             return updated
 
     def _current(self, snapshot: StateSnapshot, config: RunnableConfig | None) -> StateSnapshot:
@@ -290,11 +286,12 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         records = (record for keeper in keepers for record in keeper.end(run, END_SECONDS))
         return [part for record in records for part in parts_of(self, "custom", record, options)]
 
-    def _record_update(
-        self, thread: "Thread", snapshot: StateSnapshot, supersteps: Sequence[Sequence[StateUpdate]]
+    def _finish_update(
+        self, thread: Thread, before: StateSnapshot, after: StateSnapshot, supersteps: Supersteps
     ) -> None:
+        keep_revoked(thread, before, after)
         updates = [update for superstep in supersteps for update in superstep]
-        self.services.audit.record_update(thread.key.thread, snapshot, updates)
+        self.services.audit.record_update(thread.key.thread, after, updates)
 
 
 class AgentGraph(StateGraph[AgentState, Context, AgentInput, AgentOutput]):

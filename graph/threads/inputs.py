@@ -40,6 +40,7 @@ CLIENTS: Final = frozenset(AgentInput.__annotations__)
 """The channels that a client writes."""
 REPORTED: Final = "[The caller of this run reports this result. This agent has no record of it.]"
 
+Supersteps = Sequence[Sequence[StateUpdate]]
 _RESULT_BLOCKS: Final = ("tool_result", "function_call_output", "custom_tool_call_output", "tool_call_output")
 """Types of blocks of content that providers take for the result of a call, in a person's message as well."""
 _OVERWRITE: Final = "__overwrite__"
@@ -87,16 +88,14 @@ def read_input(given: Any, *, is_inner: bool) -> Any:
     return {**whole, "messages": flatten(whole["messages"])}
 
 
-def check_updates(supersteps: Iterable[Iterable[StateUpdate]]) -> bool:
-    """Return whether updates of the state bring messages other than a person's own words.
+def check_updates(supersteps: Supersteps) -> None:
+    """Raise ClientWriteError where updates of the state write what a client does not write.
 
-    Raises ClientWriteError where they write what a client does not write, in the name of any node: that says
-    which route is taken, and routes depend on what the agent wrote.
+    Whatever node they name: that says which route is taken, and routes depend on what the agent wrote.
     """
-    updates = [update for superstep in supersteps for update in superstep]
-    for update in updates:
-        _check_values(update.values)
-    return any(makes_claims(update.values) for update in updates)
+    for superstep in supersteps:
+        for update in superstep:
+            _check_values(update.values)
 
 
 def _check_values(values: Any) -> None:
@@ -150,9 +149,7 @@ def believed(given: Any, snapshot: StateSnapshot | None) -> Any:
     return replace(given, update=kept) if isinstance(given, Command) else kept
 
 
-def believed_updates(
-    supersteps: Sequence[Sequence[StateUpdate]], snapshot: StateSnapshot
-) -> list[list[StateUpdate]]:
+def believed_updates(supersteps: Supersteps, snapshot: StateSnapshot) -> Supersteps:
     """Return updates of the state that say nothing about the calls of their thread."""
     return [
         [update._replace(values=believed(update.values, snapshot)) for update in superstep]

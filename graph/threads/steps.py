@@ -155,8 +155,9 @@ def _call_id(argument: Mapping[str, Any]) -> str:
 
 def _events(node: str, task: NodeStep) -> list[Record]:
     if node == "update":
-        # What a reply of no use spent, the agent wrote itself.
-        return state_updated({name: value for name, value in task.update.items() if name != "usage"}, None)
+        # What a reply of no use spent, the agent wrote itself; what was revoked before, it wrote again.
+        again = {"usage": task.update.get("usage"), "grants": task.before.get("grants")}
+        return state_updated(dict(each for each in task.update.items() if each not in again.items()), None)
     return [] if node == START else events_of(node, task)
 
 

@@ -100,9 +100,7 @@ class Thread:
         return f"{self.key.thread}|{nodes}" if nodes else self.key.thread
 
     def has_checkpoint(self, checkpoint: str) -> bool:
-        thread, namespace = self.key
-        address = {"thread_id": thread, "checkpoint_ns": namespace, "checkpoint_id": checkpoint}
-        return self.saver.get_tuple(RunnableConfig(configurable=address)) is not None
+        return self.saver.get_tuple(_config_of(self.key, checkpoint_id=checkpoint)) is not None
 
     @property
     def journal(self) -> Journal:
@@ -162,10 +160,21 @@ async def locked_async(thread: Thread | None, cancellation: Cancellation) -> Asy
 def count_spent(thread: Thread | None, error: Exception) -> None:
     """Count in a thread what was spent on replies of no use, where its run fails over them."""
     if thread and (spent := getattr(error, "spent", None)):
-        name, namespace = thread.key
-        address = RunnableConfig(configurable={"thread_id": name, "checkpoint_ns": namespace})
         # Of no turn: that of this run may not have begun in the state.
-        keep_write(thread.saver, address, "usage", {**spent, "turn": 0})
+        keep_write(thread.saver, _config_of(thread.key), "usage", {**spent, "turn": 0})
+
+
+def keep_revoked(thread: Thread, before: StateSnapshot, after: StateSnapshot) -> None:
+    """Keep what was revoked before the state was updated: LangGraph drops what stands beside a step."""
+    grants, kept = before.values.get("grants") or {}, after.values.get("grants") or {}
+    lost = {name: grant for name, grant in grants.items() if grant["revoked"] and grant != kept.get(name)}
+    if lost:
+        keep_write(thread.saver, after.config, "grants", lost)
+
+
+def _config_of(key: ThreadKey, **more: str) -> RunnableConfig:
+    thread, namespace = key
+    return RunnableConfig(configurable={"thread_id": thread, "checkpoint_ns": namespace, **more})
 
 
 def _give_back(taking: "asyncio.Future[Release]") -> None:

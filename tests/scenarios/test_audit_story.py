@@ -150,7 +150,7 @@ def granted(make_agent: MakeAgent, workspace: Path, skills_dir: Path) -> Agent:
     return agent
 
 
-def test_what_is_revoked_is_told(granted: Agent, workspace: Path) -> None:
+async def test_what_is_revoked_is_told(granted: Agent, workspace: Path) -> None:
     (name,) = granted.values["grants"]
     Threads(granted.graph).revoke("thread", name)
     *_, event = told(workspace)
@@ -161,6 +161,8 @@ def test_what_is_revoked_is_told(granted: Agent, workspace: Path) -> None:
     assert (event["run"], event["task"]) == ("thread.1", newest)
     another = {"other": {**granted.values["grants"][name], "id": "other"}}
     granted.graph.update_beside(granted.config, {"grants": another})
+    await granted.graph.aupdate_state(granted.config, {"messages": [HumanMessage("x")]}, as_node="answer")
+    assert granted.values["grants"].keys() == {name, "other"}
     granted.say("again")
     events = [event for step in Threads(granted.graph).steps("thread") for event in step.events]
     assert [each["call_id"] for each in events if each["type"] == "grant_revoked"] == [name, "other"]

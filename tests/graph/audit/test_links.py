@@ -103,8 +103,7 @@ def test_a_folder_that_is_removed_or_replaced_while_it_is_in_use_is_noticed(
     runs, event = workspace / ".agent" / "runs", {"type": "run_started", "thread": "t"}
     log = RunLog(runs, workspace)
     log.append("t", [event])
-    moved = tmp_path / "moved"
-    runs.rename(moved)
+    moved = runs.rename(tmp_path / "moved")
     log.append("t", [event])
     assert len(log.lines(folder_name("t"))) == 1
     shutil.rmtree(runs)

@@ -2,9 +2,6 @@
 
 import json
 import shutil
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -81,19 +78,14 @@ def test_a_recorded_thread_can_be_forked_and_deleted(cli: CommandLine, thread: s
     assert cli.run("threads", "show", made["thread"], "--json").value == before
 
 
-@pytest.fixture
-def saver(tmp_path: Path) -> Iterator[SqliteSaver]:
-    with closing(sqlite3.connect(tmp_path / "threads.sqlite", check_same_thread=False)) as connection:
-        yield SqliteSaver(connection)
-
-
-def test_channels_of_another_version_are_passed_over(make_agent: MakeAgent, saver: SqliteSaver) -> None:
-    agent = make_agent(["one", "two"], checkpointer=saver)
-    agent.say("hi")
-    found = saver.get_tuple(agent.config)
-    assert found is not None
-    checkpoint: Any = found.checkpoint
-    checkpoint["channel_values"]["of_another_version"] = {"a": 1}
-    checkpoint["channel_versions"]["of_another_version"] = max(checkpoint["channel_versions"].values())
-    saver.put(found.parent_config or agent.config, checkpoint, found.metadata, {})
-    assert agent.say("again")["answer"] == "two"
+def test_channels_of_another_version_are_passed_over(make_agent: MakeAgent, tmp_path: Path) -> None:
+    with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
+        agent = make_agent(["one", "two"], checkpointer=saver)
+        agent.say("hi")
+        found = saver.get_tuple(agent.config)
+        assert found is not None
+        checkpoint: Any = found.checkpoint
+        checkpoint["channel_values"]["of_another_version"] = {"a": 1}
+        checkpoint["channel_versions"]["of_another_version"] = max(checkpoint["channel_versions"].values())
+        saver.put(found.parent_config or agent.config, checkpoint, found.metadata, {})
+        assert agent.say("again")["answer"] == "two"

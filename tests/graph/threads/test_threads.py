@@ -106,6 +106,8 @@ def test_in_a_thread_that_was_cut_off_a_grant_is_revoked_and_the_turn_goes_on(ag
     threads.revoke("thread", grant["id"])
     assert [each["revoked"] for each in threads.read("thread").grants] == [True]
     assert threads.read("thread").summary.status == "unfinished"
+    agent.graph.update_state(agent.config, {"skills": []})  # It takes nothing back.
+    assert [each["revoked"] for each in threads.read("thread").grants] == [True]
     agent.graph.invoke(None, agent.config)
     assert [each["revoked"] for each in threads.read("thread").grants] == [True]
 
@@ -137,8 +139,7 @@ def test_compacting_gives_room_back_and_leaves_the_connection_as_it_was(
         threads.compact()
         assert before - file.stat().st_size > 100_000
         assert saver.conn.execute("PRAGMA busy_timeout").fetchone() == timeout
-    memory = Threads(make_agent(["x"]).graph)
-    memory.compact()
+    Threads(make_agent(["x"]).graph).compact()
 
 
 def test_an_empty_workspace_has_no_threads_and_stays_as_it_is(workspace: Path, tmp_path: Path) -> None:
