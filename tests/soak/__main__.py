@@ -34,7 +34,7 @@ MAX_STEPS = 40
 MAX_ROUNDS = 25
 """Invocations without faults after which a thread that has no answer yet never gets one."""
 INTERRUPTED = {"killed", "CancelledError", "TimeoutError"}
-REFUSALS = {"AnsweredError", "ModelCallError", "ThreadError"}
+REFUSALS = {"AnsweredError", "ModelCallError"}
 """What may be refused, or fail, in the middle: nothing is lost by it."""
 
 
