@@ -135,7 +135,9 @@ class Services:
         return Library(registry, first("own_skills"))
 
     def registry(self, runtime: Runtime[Context] | ToolRuntime[Any, Any]) -> Registry:
-        """Return the registry of the caller."""
+        """Return the registry of the caller: without a store, everybody has the same."""
+        if runtime.store is None:
+            return self.library.shared
         return self.library.of(caller_of(runtime), runtime.store)
 
     @once

@@ -12,7 +12,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_type_hints
 
@@ -168,7 +168,7 @@ class Settings(Limits):
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    @property
+    @cached_property
     def mcp_servers(self) -> Mapping[str, ServerSetting]:
         """The servers of tools, by name: a setting of the extra that connects them."""
         servers: Mapping[str, ServerSetting] = self.extras.get(JOINED, {})

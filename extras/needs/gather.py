@@ -6,6 +6,7 @@ Nothing is run, and no link is followed. The files are a stranger's: what is rea
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
+from io import BytesIO, TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -24,7 +25,6 @@ from skills_agent.skills.format.rules import FrontmatterError
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError, list_contents
 from skills_agent.skills.scripts.interpreter import KNOWN, candidates_for, names_of
 from skills_agent.skills.skill import Need
-from skills_agent.skills.text import normalize_line_ends
 
 MAX_FILE: Final = 256 * 1024
 """Bytes of one file that are read."""
@@ -105,7 +105,7 @@ def _reader(folder: Path) -> Read:
         except OSError:
             return ""
         left -= len(raw)
-        return normalize_line_ends(raw.decode("utf-8", "replace").removeprefix("\ufeff"))
+        return TextIOWrapper(BytesIO(raw), "utf-8-sig", "replace").read()  # each line end is `\n`
 
     return read
 

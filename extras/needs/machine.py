@@ -145,13 +145,16 @@ class ThisMachine(Machine):
 
     def _absent(self, request: ScriptRequest, root: Path, sources: Mapping[Path, str]) -> list[str]:
         folders = site_folders(request.python) if request.python else self._folders(request.packages)
-        imports = [each.module for text in sources.values() for each in imports_of(text) if each.is_certain]
+        # What is beside the script is a module to it.
+        beside = {place.parent.name if place.stem == "__init__" else place.stem for place in sources}
+        certain = (each for text in sources.values() for each in imports_of(text) if each.is_certain)
+        imports = [each.module for each in certain if each.module not in beside]
         absent = [name for name in dict.fromkeys(imports) if not PathFinder.find_spec(name, list(folders))]
         if any("sys.path" in text for text in sources.values()):  # it looks for modules elsewhere
             absent = [each for each in absent if each in DISTRIBUTIONS]
         if not request.packages and not request.python:  # a package in development: only its finder knows
             absent = [each for each in absent if each not in sys.modules and find_spec(each) is None]
-        # What is beside the script may be a module to it.
+        # What lies elsewhere in the skill may be one.
         return [each for each in absent if not own_module(root, each)]
 
     def _module_folders(self, environment: Path | None) -> list[Path]:

@@ -7,7 +7,7 @@ the skills are read again.
 import hashlib
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -73,8 +73,11 @@ class SkillIndex:
         self._folder = folder
         self._version = f"{_release()} {tuple(strictness)}"
 
-    def read(self, source: Source) -> Readings:
-        """Return what an earlier process read of a source, in its order, and hand the source its folders."""
+    def read(self, sources: Iterable[Source]) -> list[Readings]:
+        """Return what an earlier process read of each source, in its order, and hand it its folders."""
+        return [self._read(source) for source in sources]
+
+    def _read(self, source: Source) -> Readings:
         if not isinstance(source, DirectorySource):
             return {}
         file = self._file([source], ".skills")
