@@ -55,9 +55,8 @@ def decide(
     narrowed = context.narrow(limits)
     skills = requests.shown_skills(state, runtime)
     hidden = policy.hidden(context) | _useless_tools(state, skills, policy)
-    permission = policy.permission(state)
-    rules = [text for text in (permission.allowed_now(), permission.forbidden_now()) if text]
-    note = prompt.step_note(messages, state, narrowed, rules) or prompt.found_text(messages, skills)
+    permission = partial(policy.permission, state)
+    note = prompt.step_note(messages, state, narrowed, permission) or prompt.found_text(messages, skills)
     if said := said_of_unloading(messages):  # A model would take it for a request.
         return AgentUpdate(messages=[own_message(said, id=f"said-{messages[-1].id}")])
     left = narrowed.max_model_calls - counts_of_turn(state)["model_calls"]

@@ -5,7 +5,7 @@ does not, for a provider's prompt cache.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from skills_agent.nodes.conversation import conversation, leading_system, with_n
 from skills_agent.skills.format.instructions import fill_in
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.library.listing import CatalogListing, shortened
+from skills_agent.skills.policy.permission import Permission
 from skills_agent.skills.skill import SkillMetadata
 from skills_agent.skills.text import below_each_other, count, escape_markup, one_line
 from skills_agent.state.budget import Limits, counts_of_turn
@@ -308,18 +309,19 @@ def skill_text(skill: LoadedSkill, resources: SkillResources | None, arguments: 
     return "\n".join([text, f'<skill_resources name="{name}">', *files, "</skill_resources>"])
 
 
-def step_note(messages: Sequence[AnyMessage], state: AgentState, limits: Limits, rules: Sequence[str]) -> str:
+def step_note(
+    messages: Sequence[AnyMessage], state: AgentState, limits: Limits, permission: Callable[[], Permission]
+) -> str:
     """Return what is said at the end of the results of a step; mostly nothing.
 
-    What loaded skills allow (`rules`), where the step loaded or unloaded one; and a budget of the turn of
-    which a quarter is left.
+    What loaded skills allow, where the step loaded or unloaded one; and a budget of the turn of which a
+    quarter is left.
     """
     results = [*takewhile(lambda each: isinstance(each, ToolMessage), reversed(messages))]
     if not results:
         return ""
-    lines = (
-        [escape_markup(rule) for rule in rules] if any(result.name in _LOADING for result in results) else []
-    )
+    is_changed = any(result.name in _LOADING for result in results)
+    lines = [*map(escape_markup, permission().said())] if is_changed else []
     counts = counts_of_turn(state)
     budgets = {
         "model call": (limits.max_model_calls, counts["model_calls"]),

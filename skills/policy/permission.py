@@ -55,15 +55,18 @@ class Permission:
         needed = len(self._listed) if self.mode == "intersection" else 1
         if not self.is_limited or call.tool in self.always_allowed or len(self.listed_by(call)) >= needed:
             return None
-        return {"unlisted": [call.tool, self.allowed_now()]}
+        return {"unlisted": [call.tool, self._allowed_now()]}
 
     def listed_by(self, call: Call) -> tuple[str, ...]:
         """Return the skills whose `allowed-tools` list a call."""
         listed = self._listed.items()
         return tuple(skill for skill, entries in listed if any_permits(entries, call, skill))
 
-    def allowed_now(self) -> str:
-        """Say in one line what passes; empty where there is no limit."""
+    def said(self) -> list[str]:
+        """Say in one line each what passes, and what is forbidden, where there is a limit."""
+        return [line for line in (self._allowed_now(), self._forbidden_now()) if line]
+
+    def _allowed_now(self) -> str:
         if not self.is_limited:
             return ""
         is_joint = self.mode == "intersection" and len(self._listed) > 1
@@ -71,8 +74,7 @@ class Permission:
         always = ", ".join(sorted(self.always_allowed)) or "no other"
         return f"Allowed now: the tools for skills and plans; always {always}; {joint} {_text(self._listed)}."
 
-    def forbidden_now(self) -> str:
-        """Say in one line what loaded skills forbid; empty where they forbid nothing."""
+    def _forbidden_now(self) -> str:
         return f"Forbidden by {_text(self._banned)}." if self._banned else ""
 
     @cached_property
