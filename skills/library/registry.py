@@ -123,22 +123,22 @@ class Registry:
         """
         snapshot, place = self.snapshot(ref), self.place(ref)
         plugin = snapshot.plugin_at(place) or self.plugin_in_place(ref)
-        return self._read(snapshot, ref, self._discovery.find(ref), place, plugin)
+        return self._read(snapshot, ref, self._skill_path(ref), place, plugin)
 
     def _read_whole(
-        self, snapshot: "Snapshot", ref: SkillRef, owned: SourceSkill | None, place: Path, plugin: Path | None
+        self, snapshot: "Snapshot", ref: SkillRef, at: SkillPath, place: Path, plugin: Path | None
     ) -> Skill:
         try:
             raw = read_beneath(snapshot.folder, file_name(ref), self._strictness.max_skill_bytes + 1)
         except OSError as error:
             raise SkillUnreadableError(ref.path, cause_of(error)) from error
-        return replace(self._parse(raw, ref, owned, place, plugin), digest=snapshot.digest)
+        return replace(_parse(raw, ref.name, at, self._strictness, place, plugin), digest=snapshot.digest)
 
     def digest(self, ref: SkillRef) -> str:
         """Return the digest of a skill as it is now, also where it was not copied. Raises as `load` does."""
         source, entry = self._owner(ref)
         raw = read_file(source, ref.path, self._strictness.max_skill_bytes + 1)
-        self._parse(raw, ref, SourceSkill(source, entry))
+        _parse(raw, ref.name, self._skill_path(ref), self._strictness)
         root = _folder_of(source, ref)
         if root is None:
             return self._fetch(source, entry, ref).digest
@@ -255,27 +255,11 @@ class Registry:
         self._fetched[ref.path] = (entry.stamp, snapshot.digest)
         return snapshot
 
-    def _parse(
-        self,
-        raw: bytes,
-        ref: SkillRef,
-        owned: SourceSkill | None,
-        root: Path | None = None,
-        plugin: Path | None = None,
-    ) -> Skill:
+    def _skill_path(self, ref: SkillRef) -> SkillPath:
+        """Return where a SKILL.md stands: what is known of its source, which any object may be."""
+        owned = self._discovery.find(ref)
         folder = owned.entry.folder if owned else ref.path.rpartition("/")[0].rpartition("/")[2]
-        skill = read_skill(
-            raw,
-            SkillPath(ref.source, ref.path, folder, owned is not None and owned.source.trusted),
-            root,
-            self._strictness.max_skill_bytes,
-            plugin=plugin,
-            block_angle_brackets=self._strictness.block_angle_brackets,
-        )
-        if skill.metadata.name != ref.name:
-            named = f"it is named {skill.metadata.name!r} now, not {ref.name!r}."
-            raise SkillError(f"{ref.path} is not a valid skill: {named}", code="skill-invalid")
-        return skill
+        return SkillPath(ref.source, ref.path, folder, owned is not None and owned.source.trusted)
 
     def _owner(self, ref: SkillRef) -> SourceSkill:
         """Return the source of a skill: only what a scan found is read, for a ref may come from anywhere."""
@@ -303,6 +287,22 @@ class Registry:
 def file_name(ref: SkillRef) -> str:
     """Return the name of a skill's SKILL.md in its snapshot; what is fetched always has the usual one."""
     return Path(ref.path).name if Path(ref.path).is_absolute() else SKILL_FILE
+
+
+def _parse(
+    raw: bytes,
+    name: str,
+    at: SkillPath,
+    strictness: Strictness,
+    root: Path | None = None,
+    plugin: Path | None = None,
+) -> Skill:
+    limit, no_brackets = strictness.max_skill_bytes, strictness.block_angle_brackets
+    skill = read_skill(raw, at, root, limit, plugin=plugin, block_angle_brackets=no_brackets)
+    if skill.metadata.name != name:
+        named = f"it is named {skill.metadata.name!r} now, not {name!r}."
+        raise SkillError(f"{at.path} is not a valid skill: {named}", code="skill-invalid")
+    return skill
 
 
 def _files_of(source: Source, ref: SkillRef) -> Iterator[SkillFile]:

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -247,6 +248,15 @@ def test_a_file_that_could_not_be_read_is_tried_again(
 
 
 # Loading
+
+
+def test_a_source_that_cannot_be_a_key_is_read_as_any_other() -> None:
+    @dataclass(init=False)
+    class Equal(MemorySource):
+        """Has no hash."""
+
+    registry = Registry([Equal({"a": {"SKILL.md": text("a")}})])
+    assert registry.load(registry.refresh().find("a").ref).metadata.name == "a"
 
 
 def test_a_skill_loads_in_a_process_that_has_not_discovered_yet(tmp_path: Path) -> None:
