@@ -7,7 +7,7 @@ reads files of strangers in the agent's own process. What this cannot read is no
 import re
 import sys
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -50,7 +50,8 @@ class _Indented(NamedTuple):
     """Index of its first line."""
 
 
-def imports_of(source: str) -> list[Import]:
+@lru_cache(maxsize=32)  # a script is read for what its skill needs, and again before it runs
+def imports_of(source: str) -> tuple[Import, ...]:
     """Return the imports of modules that are not of Python itself, each module once, the certain ones first.
 
     Left out are those for type checkers alone, and what an `except` imports in place of another one.
@@ -61,7 +62,7 @@ def imports_of(source: str) -> list[Import]:
     for each in imports:
         if each.module not in sys.stdlib_module_names and each.module != "__future__":
             kept.setdefault(each.module, each)
-    return list(kept.values())
+    return tuple(kept.values())
 
 
 def _blank(match: re.Match[str]) -> str:

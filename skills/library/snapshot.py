@@ -42,9 +42,9 @@ class Snapshot(NamedTuple):
         `place` as in `plugin_at`. Nothing is looked at: the path may lead out, or to no file.
         """
         at, variables = self.plugin_at(place), (PLUGIN_ROOT, _BARE_PLUGIN_ROOT)
-        own = relative_to((place, self.folder), path)
         if self.plugin is None or at is None:
-            return SnapshotPath(self.folder, relative_to(variables, own))
+            return SnapshotPath(self.folder, relative_to((place, self.folder, *variables), path))
+        own = relative_to((place, self.folder), path)
         path = relative_to((at, self.plugin, *variables), own)
         if path == own and not path.startswith("/"):
             path = f"{self.inside}/{own}"

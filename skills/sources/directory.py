@@ -197,8 +197,9 @@ def list_files(folder: Path, skill_file: str) -> list[tuple[str, int]]:
             continue
         looked += len(inner) + len(names)
         is_deep = prefix.count("/") >= MAX_DEPTH
-        inner[:] = [] if is_deep else sorted({*texts_among(inner)} - SKIPPED_FOLDERS)
-        for name in sorted({*texts_among(names)} - NOISE):
+        texts = {*texts_among([*inner, *names])}
+        inner[:] = [] if is_deep else sorted(texts.intersection(inner) - SKIPPED_FOLDERS)
+        for name in sorted(texts.intersection(names) - NOISE):
             relative = prefix + name
             size = None if relative == skill_file else _size_of(folder, folder / relative)
             if size is not None:

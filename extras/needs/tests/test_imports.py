@@ -53,7 +53,7 @@ def test_what_a_script_cannot_do_without_is_certain() -> None:
 
 def test_what_is_imported_in_place_of_another_module_is_no_import() -> None:
     source = "try:\n    import tomllib\nexcept ImportError:\n    import tomli as tomllib\n"
-    assert imports_of(source) == []
+    assert imports_of(source) == ()
 
 
 def test_a_text_that_would_crash_a_compiler_is_read() -> None:
