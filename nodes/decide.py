@@ -56,10 +56,11 @@ def decide(
     skills = requests.shown_skills(state, runtime)
     hidden = policy.hidden(context) | _useless_tools(state, skills, policy)
     permission = partial(policy.permission, state)
-    note = prompt.step_note(messages, state, narrowed, permission) or prompt.found_text(messages, skills)
+    counts = counts_of_turn(state)
+    note = prompt.step_note(messages, counts, narrowed, permission) or prompt.found_text(messages, skills)
     if said := said_of_unloading(messages):  # A model would take it for a request.
         return AgentUpdate(messages=[own_message(said, id=f"said-{messages[-1].id}")])
-    left = narrowed.max_model_calls - counts_of_turn(state)["model_calls"]
+    left = narrowed.max_model_calls - counts["model_calls"]
     own_ids = partial(with_own_ids, is_taken=partial(_is_in_journal, running.current()))
     call = ModelCall(messages, skills, note, hidden, left)
     update = yield from _ask(requests, state, runtime, call, own_ids)

@@ -19,9 +19,10 @@ from skills_agent.skills.library.listing import CatalogListing, shortened
 from skills_agent.skills.policy.permission import Permission
 from skills_agent.skills.skill import SkillMetadata
 from skills_agent.skills.text import below_each_other, count, escape_markup, one_line
-from skills_agent.state.budget import Limits, counts_of_turn
+from skills_agent.state.budget import Limits
 from skills_agent.state.history import History, fit, history_of, tokens_in, tokens_of
 from skills_agent.state.records import (
+    Counts,
     LoadedSkill,
     PlanRecord,
     SkillResources,
@@ -310,7 +311,7 @@ def skill_text(skill: LoadedSkill, resources: SkillResources | None, arguments: 
 
 
 def step_note(
-    messages: Sequence[AnyMessage], state: AgentState, limits: Limits, permission: Callable[[], Permission]
+    messages: Sequence[AnyMessage], counts: Counts, limits: Limits, permission: Callable[[], Permission]
 ) -> str:
     """Return what is said at the end of the results of a step; mostly nothing.
 
@@ -322,7 +323,6 @@ def step_note(
         return ""
     is_changed = any(result.name in _LOADING for result in results)
     lines = [*map(escape_markup, permission().said())] if is_changed else []
-    counts = counts_of_turn(state)
     budgets = {
         "model call": (limits.max_model_calls, counts["model_calls"]),
         "tool call": (limits.max_tool_calls, counts["tool_calls"]),

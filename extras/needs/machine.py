@@ -73,6 +73,8 @@ class ThisMachine(Machine):
 
         Python packages are those of the environment that is approved for it, else of the agent's Python.
         """
+        if not needs:
+            return []
         places = self._folders(self.environments.of(needs, "python"))
         modules = self._module_folders(self.environments.of(needs, "node"))
         request = ScriptRequest(skill.name, None, (), None, Path(), source=skill.source, trusted=trusted)
