@@ -1,5 +1,6 @@
 """What runs the scripts of skills on this machine. Imports no LangGraph."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,22 @@ def sandbox_here() -> Sandbox:
     """Return the sandbox that is installed."""
     sandbox: Sandbox = first("runner", PlainControl())
     return sandbox
+
+
+def shell_of(settings: Settings, runner: ScriptRunner | None) -> Callable[[], str]:
+    """Return what says why this machine cannot offer the tools of a shell; empty where it can.
+
+    That there is one is found out once: what was not there may be there the next time.
+    """
+    has_shell = False
+
+    def why_not() -> str:
+        nonlocal has_shell
+        reason = "" if has_shell else why_no_shell_here(settings, runner)
+        has_shell = not reason
+        return f"no shell here: {reason}" if reason else ""
+
+    return why_not
 
 
 def why_no_shell_here(settings: Settings, runner: ScriptRunner | None = None) -> str:

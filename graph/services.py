@@ -15,7 +15,7 @@ from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.hooks import first, hook
 from skills_agent.graph.kept_folders import KeptFolders
 from skills_agent.graph.langgraph_inside import is_coroutine, skip_answers, state_now
-from skills_agent.graph.machine import make_runner, why_no_shell_here
+from skills_agent.graph.machine import make_runner, shell_of
 from skills_agent.graph.made_once import once
 from skills_agent.graph.models.provider import default_model, make_models, model_name
 from skills_agent.graph.needs import machine_of
@@ -109,8 +109,7 @@ class Services:
         self.system_prompt = system_prompt_of(settings, parts.get("system_prompt"))
         if parts.get("runner") is None:
             make_undumpable()
-        self._has_shell = False
-        """Whether it was found that there is a shell: what was not found may be there the next time."""
+        self.why_no_shell = shell_of(settings, parts.get("runner"))
         self.left_running = list[Keeper]()
         """What tools leave running when they return."""
         asked = {*settings.require_approval_for, *settings.waived_risks, *settings.exclude_tools} - {*RISKS}
@@ -271,14 +270,6 @@ class Services:
         """What needs of skills are held against."""
         faults = self.servers.faults if self.servers else dict
         return machine_of(self.settings, faults, is_elsewhere=self.parts.get("runner") is not None)
-
-    def why_no_shell(self) -> str:
-        """Return why this machine cannot offer the tools of a shell; empty where it can."""
-        if not self._has_shell:
-            reason = why_no_shell_here(self.settings, self.parts.get("runner"))
-            self._has_shell = not reason
-            return f"no shell here: {reason}" if reason else ""
-        return ""
 
     @once
     def protected(self) -> tuple[str, ...]:

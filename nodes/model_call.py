@@ -199,12 +199,10 @@ class ModelRequests:
         nothing is asked for once more, with what is missing (`callables`: no_answer.py), and the rest of
         one that the provider paused. Raises what went wrong the last time.
         """
-        was_asked_again, has_failed = False, False
-        part: AIMessage | None = None
-        watch: ReplyWatch | None = None
+        was_asked_again, has_failed, part, watch = False, False, None, ReplyWatch()
         tell = self.observer.awaits(model)
         for attempt in count(1):
-            watch = ReplyWatch(watch.usage if watch else None)
+            watch = ReplyWatch(watch.usage)
             config = merge_configs(get_config(), RunnableConfig(callbacks=[watch]))
             try:
                 arguments = {**waiting.arguments, "config": config}

@@ -47,11 +47,6 @@ class Step:
         """Return the skills that are loaded."""
         return active_skills(self.state.get("skills_loaded"))
 
-    @cached_property
-    def refs(self) -> Mapping[str, SkillRef]:
-        """Return the version of each skill that the thread loaded."""
-        return {name: SkillRef.of(skill) for name, skill in self.ledger.items()}
-
     def call(self, tool: str, args: Mapping[str, Any]) -> Call:
         """Return a call as policy sees it: a script by its real path, however it is spelled."""
         call = self.policy.grammar.call(tool, args, self.user)
@@ -71,7 +66,7 @@ class Step:
 
     def _placed(self, call: Call) -> Call:
         """Return a command line with the folders that it may read unasked."""
-        skills = [self.refs[name] for name in self.loaded]
+        skills = [SkillRef.of(skill) for skill in self.loaded.values()]
         folders = {Path(ref.path).parent for ref in skills}
         for ref in filter(self.registry.plugin_of, skills):
             with suppress(SkillError):  # its version is gone: only its folder is left
@@ -81,8 +76,8 @@ class Step:
 
     def skill_of(self, call: Call) -> SkillRef | None:
         """Return the loaded version of the skill that a call names."""
-        name = call.skill or ""
-        return self.refs[name] if name in self.loaded else None
+        loaded = self.loaded.get(call.skill or "")
+        return SkillRef.of(loaded) if loaded else None
 
     def untrusted(self, call: Call) -> list[str]:
         """Return the untrusted skills that have a part in a call, its own first: all that the thread loaded.
@@ -95,8 +90,8 @@ class Step:
 
     def trusts(self, name: str) -> bool:
         """Return whether somebody vouches for the version of a skill that the thread loaded."""
-        ref = self.refs.get(name)
-        return ref is not None and self.policy.trusts(ref, self.registry)
+        skill = self.ledger.get(name)
+        return skill is not None and self.policy.trusts(SkillRef.of(skill), self.registry)
 
 
 def words_of_script(call: Call) -> tuple[str, ...]:

@@ -38,11 +38,6 @@ class CleanText(NamedTuple):
     removed: int
 
 
-def normalize_line_ends(text: str) -> str:
-    r"""Make every line end `\n`: CRLF, CR, and the characters that Unicode counts as line ends."""
-    return _LINE_END.sub("\n", text)
-
-
 def clean_text(text: str) -> CleanText:
     r"""Remove control (not `\n`, `\t`), bidirectional, zero-width and tag characters, and count them.
 
@@ -58,8 +53,8 @@ def clean_text(text: str) -> CleanText:
 
 
 def clean_lines(text: str) -> CleanText:
-    """Return a text of lines as `clean_text` does, with every line end as `normalize_line_ends` makes it."""
-    return clean_text(normalize_line_ends(text))
+    r"""Clean a text in which every line end is to be `\n`: CRLF, CR, and what else Unicode counts as one."""
+    return clean_text(_LINE_END.sub("\n", text))
 
 
 @cache

@@ -10,7 +10,6 @@ import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -76,7 +75,6 @@ class Resolved:
         return hashlib.sha256(f"{platform_of(self.kind)}\n{self.text}".encode()).hexdigest()
 
 
-@cache
 def platform_of(kind: PackageKind) -> str:
     """Return what differs where a package may not fit."""
     program = "node" if kind == "node" else sys.implementation.cache_tag

@@ -264,7 +264,7 @@ class SnapshotStore:
         except OSError as error:
             raise SnapshotError(self.folder, error.strerror or type(error).__name__) from error
         finally:
-            if draft is not None:
+            if draft is not None and draft.exists():
                 remove_tree(draft)
         return snapshot
 

@@ -95,14 +95,11 @@ class DirectorySource:
             return self._scan
 
     def _is_there(self) -> bool:
-        """Return whether the folder may be there; also True for one that cannot be looked at."""
+        """Return whether the folder may be there: what cannot be looked at is reported by the walk."""
         try:
-            self.folder.lstat()
-        except FileNotFoundError:
-            return False
-        except OSError:
-            return True  # The walk reports it.
-        return True
+            return bool(self.folder.lstat())
+        except OSError as error:
+            return not isinstance(error, FileNotFoundError)
 
     @property
     def leads_out(self) -> bool:

@@ -43,8 +43,7 @@ class FolderState(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     path: str
     changed: int = 0
-    """When the folder last changed (ns); 0 where that does not tell whether the rest still holds; -1 where
-    there is none."""
+    """When the folder last changed (ns); 0 where that does not tell whether the rest still holds."""
     entries: int = 0
     inner: tuple[str, ...] = ()
     """Paths of the folders in it that are searched."""

@@ -39,8 +39,6 @@ MAX_DEPTH: Final = 6
 """Folders between the source's and a skill's own: finds 99.4 % of 4,419 skills of 442 repositories."""
 MAX_FOLDERS: Final = 200_000
 MAX_ENTRIES: Final = 2_000_000
-MISSING: Final = -1
-"""Stands for the time of a folder that is not there."""
 _FINE_TICK: Final = 100_000_000
 _COARSE_TICK: Final = 2_000_000_000
 _SECOND: Final = 1_000_000_000
@@ -53,8 +51,6 @@ def is_unchanged(listing: FolderState) -> bool:
         if not listing.changed or _changed(listing.path) != listing.changed:
             return False
         return skill is None or _stamp(os.lstat(skill.path)) == skill.stamp
-    except FileNotFoundError:
-        return listing.changed == MISSING
     except OSError:
         return False
 
@@ -95,8 +91,7 @@ class Walk:
                     listing = self._folder(path, MAX_ENTRIES - entries)
             except OSError as error:
                 self._unreadable(path, error, required=required)
-                is_missing = isinstance(error, FileNotFoundError) and not (required and path == self._root)
-                self.folders.append(FolderState(path, MISSING if is_missing else 0))
+                self.folders.append(FolderState(path))
                 continue
             if listing.inner and depth > MAX_DEPTH:
                 message = f"Folders below {path} are too deep to be searched."

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.skills.text import clean_text, escape_markup, normalize_line_ends, one_line
+from skills_agent.skills.text import clean_lines, clean_text, escape_markup, one_line
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_a_cut_line_shows_that_it_was_cut() -> None:
 
 def test_markup_cannot_close_an_element() -> None:
     assert escape_markup("</skill> & <b>") == "&lt;/skill&gt; &amp; &lt;b&gt;"
-    assert normalize_line_ends("a\r\nb\rc\u2028d\x85e") == "a\nb\nc\nd\ne"
+    assert clean_lines("a\r\nb\rc\u2028d\x85e").text == "a\nb\nc\nd\ne"

@@ -12,7 +12,7 @@ from skills_agent.skills.format.frontmatter import MAX_FRONTMATTER_BYTES, parse,
 from skills_agent.skills.format.parsed import Value
 from skills_agent.skills.format.rules import FrontmatterError
 from skills_agent.skills.format.yaml_text import read_yaml
-from skills_agent.skills.text import normalize_line_ends
+from skills_agent.skills.text import clean_lines
 
 
 def fields(text: str) -> dict[str, Value]:
@@ -305,7 +305,7 @@ def test_parsing_any_text_gives_fields_or_one_refusal(text: str) -> None:
 def test_no_invalid_yaml_is_read_without_a_word(text: str) -> None:
     try:
         read = parse(text.encode())
-        read_yaml(normalize_line_ends(text), 2)
+        read_yaml(clean_lines(text).text, 2)
     except FrontmatterError:
         return
     except yaml.YAMLError:
