@@ -1,11 +1,7 @@
 """What a call would change in a file, for the person who is asked: a diff against the file that is there."""
 
-import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from difflib import unified_diff
 from hashlib import sha256
-from itertools import takewhile
 from typing import Any, Final
 
 from langchain_core.tools import ToolException
@@ -15,13 +11,10 @@ from skills_agent.graph.tools.edit import MAX_EDITED, EditArguments, Edited, Rep
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.skills.policy.approval_text import FileChange
 from skills_agent.skills.text import count
+from skills_agent.skills.text_diff import diff, lines_of, text_of
 
 MAX_COMPARED: Final = 2_000_000
 """Bytes of a file from which on it is not compared."""
-MAX_STEPS: Final = 30_000_000
-"""Of the comparison, at worst: about a second. A text made to be slow is shown as replaced whole."""
-CONTEXT: Final = 3
-_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 Changes = Mapping[str, Callable[[Mapping[str, Any]], FileChange | None]]
@@ -80,7 +73,7 @@ def change_of(workspace: Workspace, path: str, content: str) -> FileChange:
         return FileChange(real, f"new file, {size}", content, is_diff=False, digest="new")
     is_whole = old.size <= len(old.start)
     digest = sha256(old.start).hexdigest() + ("" if is_whole else f"{old.size}, {old.changed}")
-    before = _text(old.start) if is_whole else None
+    before = text_of(old.start) if is_whole else None
     if before is None:
         kind = f"a file of {old.size:,} bytes, {'which is no text' if is_whole else 'too large to compare'}"
         return FileChange(real, f"replaces {kind}, with {size}", content, is_diff=False, digest=digest)
@@ -91,36 +84,5 @@ def change_of(workspace: Workspace, path: str, content: str) -> FileChange:
     return FileChange(real, summary, diff(before, content), is_diff=True, digest=digest)
 
 
-def _text(raw: bytes) -> str | None:
-    try:
-        return None if b"\0" in raw else raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-
-
-def diff(before: str, after: str) -> str:
-    r"""Return a unified diff without its head; where the last line has no `\n`, it says so."""
-    old, new = _LINE.findall(before), _LINE.findall(after)
-    lines = list(unified_diff(old, new, n=CONTEXT))[2:] if _is_quick(old, new) else _replaced(old, new)
-    return "".join(line if line[-1] == "\n" else f"{line}\n\\ No newline at end of file\n" for line in lines)
-
-
-def _is_quick(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Return whether difflib is done soon: it looks at all pairs of equal lines, again for each block."""
-    counts = Counter(new)
-    pairs = sum(counts[line] for line in old) + len(old)
-    return pairs * min(len(old), len(new)) <= MAX_STEPS
-
-
-def _replaced(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Return a diff in one piece: what both begin and end with is left out."""
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
-    rest = zip(reversed(old[same:]), reversed(new[same:]), strict=False)
-    end = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], rest))
-    gone, come = old[same : len(old) - end], new[same : len(new) - end]
-    head = f"@@ -{same + 1},{len(gone)} +{same + 1},{len(come)} @@\n"
-    return [head, *(f"-{line}" for line in gone), *(f"+{line}" for line in come)]
-
-
 def _count(text: str) -> str:
-    return count(len(_LINE.findall(text)), "line")
+    return count(len(lines_of(text)), "line")

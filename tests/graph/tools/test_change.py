@@ -1,32 +1,12 @@
 """What a person reads of a file that would be written, held against what is then written."""
 
 import os
-import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from skills_agent.graph.tools.change import MAX_COMPARED, change_of, diff
+from skills_agent.graph.tools.change import MAX_COMPARED, change_of
 from skills_agent.graph.tools.workspace import Workspace
-
-LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\r\n", "\n", "\u2028\n", "x"]), max_size=30).map("".join)
-
-
-@given(LINES, LINES)
-def test_a_diff_leads_from_the_one_text_to_the_other(before: str, after: str) -> None:
-    assert apply(before, diff(before, after)) == after
-
-
-def test_a_text_that_makes_diffs_slow_is_shown_as_replaced() -> None:
-    many = 20_000
-    before = "".join(f"{number % 150}\n" for number in range(many))
-    after = "".join(f"{number * 7 % 150}\n" for number in range(many))
-    assert (
-        apply(f"same\n{before}end\n", diff(f"same\n{before}end\n", f"same\n{after}end\n"))
-        == f"same\n{after}end\n"
-    )
 
 
 def test_a_file_that_is_there_is_compared(tmp_path: Path) -> None:
@@ -75,25 +55,3 @@ def test_a_link_inside_is_named_by_where_it_leads(tmp_path: Path) -> None:
     change = change_of(Workspace(tmp_path), "notes", "new\n")
     assert change.path == ".envrc"
     assert change.text == "@@ -1 +1 @@\n-old\n+new\n"
-
-
-def apply(before: str, text: str) -> str:
-    """Apply a unified diff, as `patch` would."""
-    old, made, at = re.findall(r"[^\n]*\n|[^\n]+", before), list[str](), 0
-    for line in _lines(text):
-        if line.startswith("@@"):
-            start, _, count = line.split()[1][1:].partition(",")
-            begin = int(start) - (count != "0")
-            made, at = made + old[at:begin], begin
-            continue
-        made += [line[1:]] if line[0] in "+ " else []
-        at += line[0] in "- "
-    return "".join(made + old[at:])
-
-
-def _lines(text: str) -> list[str]:
-    lines = re.findall(r"[^\n]*\n", text)
-    ends = [number for number, line in enumerate(lines) if line.startswith("\\")]
-    for number in ends:
-        lines[number - 1] = lines[number - 1].removesuffix("\n")
-    return [line for line in lines if not line.startswith("\\")]
