@@ -1,0 +1,263 @@
+"""What a run wrote: the change list of the upper folder of an overlay, and a diff of one change.
+
+The overlay is mounted in a user namespace (`userxattr`): a removed path is a character device 0,0 in the
+upper folder, and a folder that was removed and made again has the attribute `user.overlay.opaque`. A script
+can make neither: the kernel refuses it the device, and keeps its `user.overlay.*` under other names (before
+Linux 6.7, it refuses them). `trusted.overlay.*` is of overlays that are mounted otherwise, and not read.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import file_digest, sha256
+from pathlib import Path
+from typing import Final
+
+from skills_agent.skills.confined import opened_folder, read_beneath
+from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.posix import flags
+from skills_agent.skills.scripts.changes import MAX_CHANGES, Act, Change, Kind
+from skills_agent.skills.text_diff import diff, text_of
+from skills_agent.skills.trees import give_rights
+
+MAX_DEPTH: Final = 200
+"""Folders in one another that a run wrote in: of each level, two are open at once."""
+MAX_PATH: Final = 3_500
+"""Bytes of a changed path: it stays one that programs can open, wherever the folder is."""
+MAX_BYTES: Final = 4 << 30
+"""Of all files that are read for their digest. Holes count, which take no room on the disk."""
+MAX_COMPARED: Final = 1_000_000
+"""Bytes of a file of which a diff is shown."""
+_OPAQUE: Final = "user.overlay.opaque"
+_FOLDER: Final = flags("O_RDONLY", "O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC")
+_FILE: Final = flags("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC")
+_PIECE: Final = 1 << 16
+_EXECUTES: Final = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A real folder, and what a run wrote over it. All processes of the run are dead when it is looked at."""
+
+    lower: Path
+    """The real folder, links resolved."""
+    content: Path
+    """The folder with the new bytes, at the same relative paths: the upper folder of the overlay."""
+    moment: int
+    """When the run began, by the clock of the file system (`st_ctime_ns`): what changed later in the real
+    folder, somebody else changed."""
+
+
+def changes(layer: Layer) -> list[Change]:
+    """Return what the run changed: a folder before what is in it, what was removed before what came there.
+
+    It costs what was written, however large the real folder is; nothing is reached through a link. A file
+    with the bytes and bits that it had is no change. Where one kind of thing became another, that is two
+    changes: one removed, one added. This user gets the rights to all that the script wrote; `Change.mode` has
+    the bits as the script left them.
+
+    Raises ScriptError for more than can be looked at (changes, bytes, folders in one another, long paths),
+    and for what cannot be read.
+    """
+    look = _Look()
+    try:
+        with opened_folder(layer.content) as content, opened_folder(layer.lower) as lower:
+            look.folder((), content, lower)
+    except OSError as error:
+        raise ScriptError(
+            f"Nothing of what the run wrote is kept: it cannot be compared with {layer.lower} ({error})."
+        ) from error
+    return look.changes
+
+
+class _Look:
+    """One look through a layer, by descriptors of its folders and of the real ones beside them."""
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+        self._bytes = 0
+
+    def folder(self, parts: tuple[str, ...], content: int, lower: int | None) -> None:
+        """Add what changed in a folder. Where there was none before, `lower` is None."""
+        names = sorted(os.listdir(content))
+        if len(parts) >= MAX_DEPTH and names:
+            raise _too_much(f"more than {MAX_DEPTH} folders in one another")
+        for name in names:
+            self._entry((*parts, name), content, lower)
+        if lower is not None and _is_opaque(content):
+            for name in sorted({*os.listdir(lower)}.difference(names)):  # noqa: PTH208 - by its descriptor
+                self._removed((*parts, name), _status(name, lower))
+
+    def _entry(self, parts: tuple[str, ...], content: int, lower: int | None) -> None:
+        now, before = os.lstat(parts[-1], dir_fd=content), _status(parts[-1], lower)
+        if stat.S_ISCHR(now.st_mode) and now.st_rdev == 0:
+            self._removed(parts, before)
+            return
+        if before and stat.S_IFMT(before.st_mode) != stat.S_IFMT(now.st_mode):
+            self._removed(parts, before)
+            before = None
+        beside = lower if before else None
+        change = self._change(parts, now, content, "changed" if before else "added")
+        is_same = before is not None and _is_same(change, before, parts[-1], beside)
+        if not is_same:
+            self._add(change)
+        if change.kind == "folder":
+            with _opened(parts[-1], content, now) as inner, _opened_lower(parts[-1], beside) as below:
+                self.folder(parts, inner, below)
+
+    def _change(self, parts: tuple[str, ...], now: os.stat_result, content: int, act: Act) -> Change:
+        kind = _kind(now)
+        change = Change("/".join(parts), act, kind, mode=stat.S_IMODE(now.st_mode))
+        if kind == "link":
+            return change._replace(target=os.readlink(parts[-1], dir_fd=content))
+        if kind not in {"file", "executable"}:
+            return change
+        self._bytes += now.st_size
+        if self._bytes > MAX_BYTES:
+            raise _too_much(f"files of more than {MAX_BYTES >> 30} GiB")
+        with _opened(parts[-1], content, now) as file:
+            return change._replace(size=now.st_size, digest=_digest(file))
+
+    def _removed(self, parts: tuple[str, ...], before: os.stat_result | None) -> None:
+        if before:  # else somebody else removed it, too
+            size = before.st_size if stat.S_ISREG(before.st_mode) else 0
+            self._add(Change("/".join(parts), "removed", _kind(before), size))
+
+    def _add(self, change: Change) -> None:
+        if len(self.changes) >= MAX_CHANGES:
+            raise _too_much(f"more than {MAX_CHANGES:,} changes")
+        if len(os.fsencode(change.path)) > MAX_PATH:
+            raise _too_much(f"a path of more than {MAX_PATH:,} bytes")
+        self.changes.append(change)
+
+
+def _too_much(what: str) -> ScriptError:
+    return ScriptError(f"Nothing of what the run wrote is kept: it made {what}. Have it make less at a time.")
+
+
+def _kind(status: os.stat_result) -> Kind:
+    if stat.S_ISREG(status.st_mode):
+        return "executable" if status.st_mode & _EXECUTES else "file"
+    return "folder" if stat.S_ISDIR(status.st_mode) else "link" if stat.S_ISLNK(status.st_mode) else "special"
+
+
+def _status(name: str, folder: int | None) -> os.stat_result | None:
+    if folder is not None:
+        with suppress(FileNotFoundError):
+            return os.lstat(name, dir_fd=folder)
+    return None
+
+
+def _is_same(change: Change, before: os.stat_result, name: str, lower: int | None) -> bool:
+    """Return whether a thing of the same kind was there, with the same content and bits.
+
+    What cannot be read any more is not the same: somebody changes it just now, or nobody may read it.
+    """
+    with suppress(OSError):
+        if change.kind == "link":
+            return os.readlink(name, dir_fd=lower) == change.target
+        if change.mode != stat.S_IMODE(before.st_mode):
+            return False
+        if change.kind not in {"file", "executable"}:
+            return True
+        if change.size != before.st_size:
+            return False
+        file = os.open(name, _FILE, dir_fd=lower)
+        try:
+            return _digest(file) == change.digest
+        finally:
+            os.close(file)
+    return False
+
+
+def _is_opaque(folder: int) -> bool:
+    """Return whether what the real folder holds beside is removed."""
+    with suppress(OSError):
+        return os.getxattr(folder, _OPAQUE) == b"y"
+    return False
+
+
+@contextmanager
+def _opened(name: str, content: int, status: os.stat_result) -> Iterator[int]:
+    """Yield a descriptor of a file or folder of the layer, after this user got the rights to read it."""
+    is_folder = stat.S_ISDIR(status.st_mode)
+    needed = stat.S_IRUSR | (stat.S_IXUSR if is_folder else 0)
+    if status.st_mode & needed != needed and os.geteuid() != 0:
+        if is_folder:
+            give_rights(content, name)
+        else:
+            with _descriptor(os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=content)) as file:
+                Path(f"/proc/self/fd/{file}").chmod(stat.S_IMODE(status.st_mode) | needed)
+    with _descriptor(os.open(name, _FOLDER if is_folder else _FILE, dir_fd=content)) as descriptor:
+        yield descriptor
+
+
+@contextmanager
+def _opened_lower(name: str, lower: int | None) -> Iterator[int | None]:
+    """Yield a descriptor of a real folder, or None where there is none (any more)."""
+    try:
+        descriptor = None if lower is None else os.open(name, _FOLDER, dir_fd=lower)
+    except OSError as error:
+        if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+            raise
+        descriptor = None
+    try:
+        yield descriptor
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+@contextmanager
+def _descriptor(descriptor: int) -> Iterator[int]:
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _digest(file: int) -> str:
+    """Return the SHA-256 of an open file; a small one takes no buffer of its own."""
+    start = os.read(file, _PIECE)
+    if len(start) < _PIECE:
+        return sha256(start).hexdigest()
+    os.lseek(file, 0, os.SEEK_SET)
+    with open(file, "rb", buffering=0, closefd=False) as stream:
+        return file_digest(stream, "sha256").hexdigest()
+
+
+def start_of(layer: Layer, change: Change, limit: int) -> bytes:
+    """Return the first bytes of a file as it is now. Raises OSError."""
+    return read_beneath(layer.content, change.path, limit, follow=False)
+
+
+def diff_of(layer: Layer, change: Change) -> str:
+    """Return a change for a person: a unified diff without its head, else a sentence, as it is in the files.
+
+    It says what no diff can show: what is no text, or large; where a link leads; bits that changed.
+    """
+    if change.kind == "link":
+        return f"link to {change.target}" if change.act != "removed" else "link"
+    if change.kind in {"folder", "special"}:
+        is_only_bits = change.kind == "folder" and change.act == "changed"
+        return f"folder, its mode is {change.mode:o} now" if is_only_bits else change.kind
+    before = b"" if change.act == "added" else _read(layer.lower, change.path)
+    after = b"" if change.act == "removed" else _read(layer.content, change.path)
+    if before is not None and before == after:
+        return f"its mode is {change.mode:o} now" if change.act == "changed" else "empty"
+    texts = [None if each is None else text_of(each) for each in (before, after)]
+    if texts[0] is None or texts[1] is None:
+        is_large = before is None or after is None
+        return f"{'large' if is_large else 'binary'}, {change.size:,} bytes"
+    return diff(texts[0], texts[1])
+
+
+def _read(root: Path, path: str) -> bytes | None:
+    """Return what a file holds; None for a large one, and one that is not there any more."""
+    with suppress(OSError):
+        raw = read_beneath(root, path, MAX_COMPARED + 1, follow=False)
+        return raw if len(raw) <= MAX_COMPARED else None
+    return None

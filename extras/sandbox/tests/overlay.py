@@ -1,0 +1,83 @@
+"""A workspace with an overlay over it, mounted for real, and scripts that write there."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from skills_agent.sandbox.layer import Layer
+
+NOBODY = 65534
+MOUNT = (
+    'mount -t overlay overlay -o "lowerdir=$1/lower,upperdir=$1/upper,workdir=$1/work,userxattr" '
+    '"$1/merged" && cd "$1/merged" && eval "$2"'
+)
+
+
+@dataclass
+class Overlay:
+    """A folder that scripts write over: `lower`, `upper` and what the kernel needs, of one user."""
+
+    place: Path
+    user: int
+
+    @property
+    def lower(self) -> Path:
+        return self.place / "lower"
+
+    @property
+    def layer(self) -> Layer:
+        return Layer(self.lower, self.place / "upper", 0)
+
+    def shell(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a program as the user."""
+        other = self.user != os.geteuid()
+        done: subprocess.CompletedProcess[str] = subprocess.run(  # type: ignore[call-overload]  # the user only sometimes
+            command,
+            cwd=self.lower,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            **({"user": self.user, "group": self.user, "extra_groups": []} if other else {}),
+        )
+        return done
+
+    def before(self, script: str) -> None:
+        """Fill the real folder."""
+        done = self.shell("sh", "-euc", script)
+        assert done.returncode == 0, done.stderr
+
+    def run(self, script: str) -> str:
+        """Run a script in the overlay; return what it printed."""
+        done = self.shell("unshare", "-Urm", "sh", "-euc", MOUNT, "sh", str(self.place), script)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@contextmanager
+def overlay(user: int) -> Iterator[Overlay]:
+    """Yield an overlay of a user, outside of pytest's folders, which nobody may enter."""
+    place = Path(tempfile.mkdtemp(prefix="overlay-")).resolve()
+    try:
+        place.chmod(0o755)
+        made = Overlay(place, user)
+        for name in ("lower", "upper", "work", "merged"):
+            (place / name).mkdir()
+            os.chown(place / name, user, -1)
+        if (tried := made.shell("unshare", "-Urm", "sh", "-c", MOUNT, "sh", str(place), ":")).returncode:
+            pytest.skip(f"no overlay can be mounted here: {tried.stderr.strip()}")
+        yield made
+    finally:
+        subprocess.run(["chmod", "-R", "u+rwX", place], check=False)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def users() -> list[int]:
+    """Return whom scripts are tried as: this user, and nobody where this one is root."""
+    return [os.geteuid(), *([NOBODY] if os.geteuid() == 0 else [])]
