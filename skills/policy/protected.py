@@ -8,7 +8,7 @@ import posixpath
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from functools import lru_cache
 from glob import iglob
 from pathlib import Path
@@ -235,8 +235,23 @@ def _folders(more: tuple[str, ...]) -> list[tuple[list[str], str]]:
 @lru_cache(maxsize=8192)
 def _by_name(plain: str, more: tuple[str, ...]) -> str | None:
     """Return the entry that is, or matches, one name."""
-    entries = (entry for entry in (*PROTECTED, *more) if "/" not in entry)
-    return next((entry for entry in entries if fnmatchcase(plain, _plain(entry))), None)
+    names, patterns = _entries(more)
+    if plain in names or not patterns[0][0].match(plain):
+        return names.get(plain)
+    return next(entry for pattern, entry in patterns[1:] if pattern.match(plain))
+
+
+@lru_cache(maxsize=64)
+def _entries(more: tuple[str, ...]) -> tuple[dict[str, str], list[tuple[re.Pattern[str], str]]]:
+    """Return the entries that are one name, by it, and the patterns: one for all, then each.
+
+    Thousands of names are looked at after a run; to try them against each entry would take seconds.
+    """
+    plain = {entry: _plain(entry) for entry in (*PROTECTED, *more) if "/" not in entry}
+    open_ones = {entry: translate(name) for entry, name in plain.items() if any(map(name.count, _OPEN))}
+    patterns = [("|".join(open_ones.values()), ""), *((text, entry) for entry, text in open_ones.items())]
+    names = {name: entry for entry, name in reversed(plain.items()) if entry not in open_ones}
+    return names, [(re.compile(text), entry) for text, entry in patterns]
 
 
 @lru_cache(maxsize=4096)
