@@ -53,6 +53,14 @@ class Overlay:
         done = self.shell("sh", "-euc", script)
         assert done.returncode == 0, done.stderr
 
+    def clear(self) -> None:
+        """Remove what scripts wrote."""
+        for name in ("upper", "work"):
+            subprocess.run(["chmod", "-R", "u+rwX", self.place / name], check=True)
+            shutil.rmtree(self.place / name)
+            (self.place / name).mkdir()
+            os.chown(self.place / name, self.user, -1)
+
     def run(self, script: str) -> str:
         """Run a script in the overlay; return what it printed."""
         done = self.shell("unshare", "-Urm", "sh", "-euc", MOUNT, "sh", str(self.place), script)

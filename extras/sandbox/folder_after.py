@@ -1,0 +1,106 @@
+"""The folder as it will be when changes are applied to it: all of them, or any (an answer may be no)."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from skills_agent.skills.confined import is_in
+from skills_agent.skills.scripts.changes import Change
+from skills_agent.skills.scripts.programs import SYSTEM
+
+MAX_STEPS: Final = 2_000
+"""Of following one link: one that takes more leads nowhere that anybody should go."""
+
+
+class FolderAfter:
+    """What is at a path after changes, and where links lead then."""
+
+    def __init__(self, folder: Path, changes: Iterable[Change], workspace: Path | None = None) -> None:
+        """Name the folder (links resolved), and the workspace that it is a part of, where links may lead."""
+        self._root = os.fspath(folder)
+        self._roots = {self._root, os.path.realpath(workspace or folder)}
+        self._here: dict[str, Change] = {}
+        self._gone: set[str] = set()
+        for change in changes:
+            if change.act == "removed":
+                self._gone.add(change.path)
+            else:
+                self._here[change.path] = change
+        self._links: dict[str, str] = {}
+
+    def has(self, path: str) -> bool:
+        """Return whether there is something at a path after all changes; no link is followed on the way."""
+        if path in self._here:
+            return True
+        parts = path.split("/")
+        above = ("/".join(parts[:at]) for at in range(1, len(parts) + 1))
+        return not any(each in self._gone for each in above) and os.path.lexists(f"{self._root}/{path}")
+
+    def leads_out(self, link: Change) -> bool:
+        """Return whether a link leads out of the folder, whichever of the other changes are applied.
+
+        Programs of the system are no way out: every virtual environment has a link to its Python.
+        """
+        return any(not self._is_inside(end) and not _is_program(end) for end in self.ends(link))
+
+    def ends_inside(self, link: Change) -> Iterator[str]:
+        """Yield the paths in the folder that a link leads to, as far as other changes are applied."""
+        for end in self.ends(link):
+            if is_in(end, self._root) and end != self._root:
+                yield os.path.relpath(end, self._root)
+
+    def ends(self, link: Change) -> set[str]:
+        """Return where a link leads: one place for each way in which the changes on its way can be applied.
+
+        What is not there counts as written. A link in circles leads to none, one that takes too long to `/`.
+        """
+        start = os.path.dirname(f"{self._root}/{link.path}")
+        left = [_step(start, link.target, ())]
+        seen, found = set(left), set[str]()
+        while left:
+            if len(seen) > MAX_STEPS:
+                return {os.sep}
+            here, rest = left.pop()
+            if not rest:
+                found.add(here)
+                continue
+            for step in self._steps(here, rest[0], rest[1:]):
+                if step not in seen:
+                    seen.add(step)
+                    left.append(step)
+        return found
+
+    def _steps(self, here: str, name: str, rest: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
+        if name == "..":
+            yield os.path.dirname(here), rest
+            return
+        path = os.path.join(here, name)
+        for target in self._targets(path):
+            yield (path, rest) if target is None else _step(here, target, rest)
+
+    def _targets(self, path: str) -> Iterator[str | None]:
+        """Yield what is written in a link that may be at a path, and None where something else may be."""
+        if not (link := self._links.get(path)):
+            with suppress(OSError):
+                link = self._links[path] = os.readlink(path)
+        yield link
+        change = self._here.get(path[len(self._root) + 1 :]) if is_in(path, self._root) else None
+        if change:
+            yield change.target if change.kind == "link" else None
+
+    def _is_inside(self, path: str) -> bool:
+        return any(is_in(path, root) for root in self._roots)
+
+
+def _step(here: str, target: str, rest: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    parts = tuple(part for part in target.split("/") if part not in {"", "."})
+    return (os.sep if target.startswith("/") else here), (*parts, *rest)
+
+
+def _is_program(path: str) -> bool:
+    systems = (*SYSTEM, os.path.realpath(sys.base_prefix))
+    is_systems = any(is_in(path, system) for system in systems)
+    return is_systems and os.path.isfile(path) and os.access(path, os.X_OK)
