@@ -18,6 +18,7 @@ import logging
 import os
 import re
 import secrets
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -236,6 +237,8 @@ class Applier:
     def _make_place(self, place: Path) -> None:
         """Make the folders for the files of a plan, through no link."""
         self._own.mkdir(exist_ok=True)
+        if self._own.is_symlink():
+            raise ApplyError(self._own, "is a link")
         above = make_folder_beneath(self._own, UNDO, 0o700)
         try:
             with suppress(FileExistsError):
@@ -255,7 +258,7 @@ class Applier:
         with closing(Folders(content)) as folders, opened_folder(place / NEW) as new:
             for number, (change, before) in enumerate(draft.puts.values(), first):
                 staged = Entry(new, str(number))
-                _bring(folders.entry(change.path), staged)
+                _bring(folders.entry(change.path), staged, change)
                 if not is_as(change, staged, with_mode=False):
                     raise ApplyError(change.path, "is not what it was when somebody looked at it")
                 if change.kind != "link":
@@ -333,9 +336,14 @@ class Applier:
         (self._journal / name).unlink(missing_ok=True)
 
 
-def _bring(source: Entry, staged: Entry) -> None:
-    """Lay a file of the layer ready. One that has another name, too, is copied: a script may hold that."""
-    if os.lstat(source.name, dir_fd=source.folder).st_nlink == 1:
+def _bring(source: Entry, staged: Entry, change: Change) -> None:
+    """Lay a file of the layer ready, by a link: so the layer keeps it, and nothing is copied.
+
+    One that has another name, too, is copied, because a script may hold that; so is one that nobody may read,
+    because the layer is to be read again.
+    """
+    is_alone = os.lstat(source.name, dir_fd=source.folder).st_nlink == 1
+    if is_alone and (change.kind == "link" or change.mode & stat.S_IRUSR):
         with suppress(OSError, NotImplementedError):
             os.link(
                 *(source.name, staged.name),

@@ -4,7 +4,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -173,26 +173,26 @@ def changed_since(folder: Path, plan: Plan) -> Iterator[Conflict]:
     acts: dict[str, set[str]] = {act: set() for act in ("take", "drop", "make", "put")}
     for act, path in plan.steps:
         acts[act].add(path)
-    come = acts["make"] | acts["put"]
-    moded = {path for path in plan.after if path in changes} - come
-    is_there, comes_back = come | moded, acts["drop"] | come
+    left = acts["put"] | (plan.after.keys() & changes.keys() - acts["make"])
+    come, folders_of_steps = acts["put"] | acts["make"], acts["make"] | acts["drop"]
+    come_back = acts["drop"] | come
     with closing(Folders(folder)) as folders:
-        for path in sorted({path for _, path in plan.steps} | moded):
-            entry = folders.find(path)
-            status = entry.status() if entry else None
-            is_folder = status is not None and stat.S_ISDIR(status.st_mode)
-            if path in acts["make"]:
-                if status and not is_folder:
-                    yield Conflict(path, "was changed since")
+        for path in sorted({path for _, path in plan.steps} | left):
+            why = ""
+            # Where a run took the rights to look away, nobody else looked since.
+            with suppress(PermissionError):
+                entry = folders.find(path)
+                status = entry.status() if entry else None
+                if path in left:
+                    why = "" if entry and is_as(changes[path], entry) else "was changed since"
+                elif status and not (stat.S_ISDIR(status.st_mode) and path in folders_of_steps):
+                    why = "was changed since"
                 elif status and path in acts["take"] and not _names(folder, path) <= come:
-                    yield Conflict(path, "has files of somebody else")
-            elif path in is_there:
-                if entry is None or not is_as(changes[path], entry):
-                    yield Conflict(path, "was changed since")
-            elif status and not (is_folder and path in acts["drop"]):
-                yield Conflict(path, "is there again")
-            elif entry is None and path.rpartition("/")[0] not in comes_back:
-                yield Conflict(path, "has no folder any more")
+                    why = "has files of somebody else"
+                elif entry is None and path.rpartition("/")[0] not in come_back:
+                    why = "has no folder any more"
+            if why:
+                yield Conflict(path, why)
 
 
 def _names(folder: Path, path: str) -> set[str]:

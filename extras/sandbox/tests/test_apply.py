@@ -1,10 +1,18 @@
 """Changes that are applied to a real folder, and taken back: what a person finds there."""
 
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from extras.sandbox.tests.real_trees import FIFO, Tree, run_in, shape
+from extras.sandbox.tests.real_trees import FIFO, Tree, changes_between, next_moment, run_in, shape, write
+from skills_agent.sandbox.apply import KEPT, Applier, ApplyError
+from tests.examples import trying
 
 HELD: Tree = {"kept": 0o755, "kept/other.txt": b"other"}
 CASES: dict[str, tuple[Tree, Tree]] = {
@@ -67,3 +75,231 @@ def test_changes_are_applied_and_taken_back_to_the_byte(folder: Path, name: str,
     assert run.applier.undo() == []
     assert shape(run.workspace) == untouched
     assert run.applier.last() is None
+
+
+NODES = st.one_of(
+    st.binary(max_size=2), st.sampled_from([b"#!", "a", "/nowhere", 0o755, 0o755, 0o755, 0o500, FIFO])
+)
+TREES = st.dictionaries(
+    st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map("/".join), NODES, max_size=12
+)
+
+
+def whole(tree: dict[str, bytes | str | int]) -> Tree:
+    """Return a tree that can be written: what is in no folder is left out."""
+    kept: dict[str, bytes | str | int] = {}
+    for path, node in sorted(tree.items()):
+        above = kept.get(path.rpartition("/")[0], 0o755 if "/" not in path else b"")
+        if isinstance(above, int) and above != FIFO:
+            kept[path] = node
+    return kept
+
+
+@given(TREES, TREES)
+@trying(300)
+def test_any_tree_becomes_any_other_and_is_given_back(
+    before: dict[str, bytes | str | int], after: dict[str, bytes | str | int]
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        run = run_in(folder, whole(before), whole(after), own=folder / "work" / ".agent")
+        comes = {each.path for each in run.changes if each.act != "removed"}
+        special = {each.path for each in run.changes if each.kind == "special" and each.path in comes}
+        untouched, wanted = shape(run.workspace), shape(run.layer)
+        if special:
+            with pytest.raises(ApplyError, match="is no file, link or folder"):
+                run.apply()
+            assert shape(run.workspace) == untouched
+            return
+        assert run.apply() == []
+        assert shape(run.workspace) == wanted
+        if run.changes:
+            assert run.applier.undo() == []
+        assert shape(run.workspace) == untouched
+
+
+def wrote(path: str, content: bytes) -> Callable[[Path], object]:
+    return lambda root: (root / path).write_bytes(content)
+
+
+def made(path: str) -> Callable[[Path], object]:
+    return lambda root: (root / path).mkdir()
+
+
+def removed(path: str) -> Callable[[Path], object]:
+    return lambda root: shutil.rmtree(root / path) if (root / path).is_dir() else (root / path).unlink()
+
+
+def moded(path: str, mode: int) -> Callable[[Path], object]:
+    return lambda root: (root / path).chmod(mode)
+
+
+def linked(path: str) -> Callable[[Path], object]:
+    """Put a link to a folder outside in the place of a folder."""
+
+    def put(root: Path) -> None:
+        (root / path).rename(root.parent / "outside")
+        (root / path).symlink_to(root.parent / "outside")
+
+    return put
+
+
+FOLDER: Tree = {"d": 0o755, "d/f": b"old", "d/e": 0o755, "d/e/g": b"old"}
+MEANWHILE: dict[str, tuple[Tree, Tree, Callable[[Path], object], list[str]]] = {
+    "changed file edited": ({"a": b"old"}, {"a": b"new"}, wrote("a", b"mine"), ["a"]),
+    "changed file edited alike": ({"a": b"old"}, {"a": b"new"}, wrote("a", b"new"), []),
+    "changed file moded": ({"a": b"old"}, {"a": b"new"}, moded("a", 0o600), ["a"]),
+    "changed file removed": ({"a": b"old"}, {"a": b"new"}, removed("a"), ["a"]),
+    "changed link edited": (
+        {"a": "x"},
+        {"a": "y"},
+        lambda root: (removed("a")(root), wrote("a", b"")(root)),
+        ["a"],
+    ),
+    "changed folder moded": ({"a": 0o755}, {"a": 0o700}, moded("a", 0o711), ["a"]),
+    "changed folder removed": ({"a": 0o755}, {"a": 0o700}, removed("a"), ["a"]),
+    "added file written": ({}, {"a": b"new"}, wrote("a", b"mine"), ["a"]),
+    "added file is a folder": ({}, {"a": b"new"}, made("a"), ["a"]),
+    "added folder made": ({}, {"a": 0o755, "a/b": b"new"}, made("a"), []),
+    "added folder is a file": ({}, {"a": 0o755, "a/b": b"new"}, wrote("a", b"mine"), ["a"]),
+    "removed file edited": ({"a": b"old"}, {}, wrote("a", b"mine"), ["a"]),
+    "removed file removed": ({"a": b"old"}, {}, removed("a"), []),
+    "file in removed folder edited": (FOLDER, {}, wrote("d/e/g", b"mine"), ["d/e/g"]),
+    "file in removed folder added": (FOLDER, {}, wrote("d/e/h", b"mine"), ["d/e", "d/e/h"]),
+    "replaced file edited": ({"a": b"old"}, {"a": 0o755}, wrote("a", b"mine"), ["a"]),
+    "folder above removed": (
+        FOLDER,
+        {**FOLDER, "d/e/h": b"new", "d/f": b"new"},
+        removed("d"),
+        ["d", "d/e", "d/f"],
+    ),
+    "something else edited": (FOLDER, {**FOLDER, "d/h": b"new"}, wrote("d/f", b"mine"), []),
+}
+
+
+@pytest.mark.parametrize("name", MEANWHILE)
+def test_nothing_is_applied_over_what_somebody_changed_meanwhile(folder: Path, name: str) -> None:
+    before, after, meanwhile, conflicting = MEANWHILE[name]
+    run = run_in(folder, before, after, own=folder / "work" / ".agent")
+    meanwhile(run.workspace)
+    untouched = shape(run.workspace)
+    conflicts = run.apply()
+    assert [each.path for each in conflicts] == conflicting
+    if conflicting:
+        assert shape(run.workspace) == untouched
+        assert run.applier.last() is None
+        assert run.apply(over_conflicts=True) == []  # a person said so
+    for path, node in shape(run.layer).items():
+        if after[path] != before.get(path):
+            assert shape(run.workspace)[path]._replace(mtime=0) == node._replace(mtime=0)
+    if run.applier.last():
+        assert run.applier.undo() == []
+        assert shape(run.workspace) == untouched
+
+
+@pytest.mark.parametrize("over_conflicts", [False, True])
+def test_nothing_is_applied_through_a_link_whoever_says_so(folder: Path, over_conflicts: bool) -> None:
+    run = run_in(folder, FOLDER, {**FOLDER, "d/f": b"new", "d/e/h": b"new"}, own=folder / "work" / ".agent")
+    linked("d")(run.workspace)
+    untouched = shape(folder / "outside")
+    conflicts = run.apply(over_conflicts=over_conflicts)
+    assert [(each.path, each.why) for each in conflicts] == [
+        (path, "is reached by a link now, or by what is no folder") for path in ("d/e/h", "d/f")
+    ]
+    assert shape(folder / "outside") == untouched
+
+
+SINCE: dict[str, tuple[Tree, Tree, Callable[[Path], object], list[str]]] = {
+    "changed file edited": ({"a": b"old"}, {"a": b"new"}, wrote("a", b"mine"), ["a"]),
+    "changed file moded": ({"a": b"old"}, {"a": b"new"}, moded("a", 0o600), ["a"]),
+    "changed folder moded": ({"a": 0o755}, {"a": 0o700}, moded("a", 0o711), ["a"]),
+    "added file removed": ({}, {"a": b"new"}, removed("a"), ["a"]),
+    "added folder filled": ({}, {"a": 0o755}, wrote("a/mine", b""), []),
+    "added folder removed": ({}, {"a": 0o755}, removed("a"), []),
+    "added folder is a file": (
+        {},
+        {"a": 0o755},
+        lambda root: (removed("a")(root), wrote("a", b"")(root)),
+        ["a"],
+    ),
+    "removed file is there": ({"a": b"old"}, {}, wrote("a", b"mine"), ["a"]),
+    "removed folder is there": ({"a": 0o755}, {}, made("a"), []),
+    "removed folder is a file": ({"a": 0o755}, {}, wrote("a", b"mine"), ["a"]),
+    "file of a removed folder is there": (
+        FOLDER,
+        {},
+        lambda root: (made("d")(root), wrote("d/f", b"mine")(root)),
+        ["d/f"],
+    ),
+    "folder in the place of a file filled": ({"a": b"old"}, {"a": 0o755}, wrote("a/mine", b""), ["a"]),
+    "folder above removed": (FOLDER, {"d": 0o755, "d/f": b"new"}, removed("d"), ["d/e", "d/f"]),
+    "folder above is a link": (FOLDER, {"d": 0o755, "d/f": b"new"}, linked("d"), ["d/e", "d/f"]),
+    "something else edited": (FOLDER, {**FOLDER, "d/h": b"new"}, wrote("d/f", b"mine"), []),
+}
+
+
+@pytest.mark.parametrize("name", SINCE)
+def test_nothing_is_taken_back_that_somebody_changed_since(folder: Path, name: str) -> None:
+    before, after, since, conflicting = SINCE[name]
+    run = run_in(folder, before, after, own=folder / "work" / ".agent")
+    assert run.apply() == []
+    since(run.workspace)
+    untouched = shape(run.workspace)
+    conflicts = run.applier.undo()
+    assert [each.path for each in conflicts] == conflicting
+    if conflicting:
+        assert shape(run.workspace) == untouched
+        assert run.applier.last()
+    elif "mine" in name or "filled" in name or "else" in name:
+        assert untouched.keys() >= shape(run.workspace).keys()
+
+
+def test_the_last_runs_are_taken_back_one_after_the_other(folder: Path) -> None:
+    workspace, applier = (
+        write(folder / "work", {"a": b"0"}),
+        Applier(folder / "work", folder / "own", folder / "journal"),
+    )
+    for number in range(1, KEPT + 3):
+        layer = write(folder / f"layer{number}", {"a": b"%d" % number})
+        found = changes_between(workspace, layer)
+        assert applier.apply(layer, next_moment(folder), found, label=f"run {number}") == []
+    assert len([*(folder / "own" / "undo").glob("[0-9a-f]*")]) == KEPT
+    for number in range(KEPT + 2, 2, -1):
+        last = applier.last()
+        assert last
+        assert last.label == f"run {number}"
+        assert applier.undo() == []
+        assert (workspace / "a").read_bytes() == b"%d" % (number - 1)
+    with pytest.raises(ApplyError, match="has no last changes that are kept"):
+        applier.undo()
+
+
+def test_a_run_that_changed_nothing_is_not_what_is_taken_back(folder: Path) -> None:
+    run = run_in(folder, {}, {"a": b"new"}, own=folder / "work" / ".agent")
+    assert run.apply() == []
+    assert run.apply() == []  # all is as it shall be
+    assert len([*(run.workspace / ".agent" / "undo").glob("[0-9a-f]*")]) == 1
+    assert run.applier.apply(run.layer, run.moment, [], label="nothing") == []
+    last = run.applier.last()
+    assert last
+    assert last.label == "run.py"
+
+
+def test_bits_that_give_rights_are_not_applied(folder: Path) -> None:
+    run = run_in(folder, {}, {"a": b"#!new", "d": 0o755}, own=folder / "work" / ".agent")
+    run.changes = [each._replace(mode=each.mode | 0o7000) for each in run.changes]
+    (run.layer / "a").chmod(0o7755)
+    assert run.apply() == []
+    assert shape(run.workspace)["a"].mode == shape(run.workspace)["d"].mode == 0o755
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+def test_a_changed_file_stays_its_owners(folder: Path) -> None:
+    run = run_in(folder, {"a": b"old", "d": 0o755}, {"a": b"new"}, own=folder / "work" / ".agent")
+    for name in ("a", "d"):
+        os.chown(run.workspace / name, 65534, 65534)
+    run.moment = next_moment(folder)
+    assert run.apply() == []
+    assert (run.workspace / "a").stat().st_uid == 65534
+    assert run.applier.undo() == []
+    assert (run.workspace / "a").stat().st_uid == (run.workspace / "d").stat().st_uid == 65534

@@ -1,0 +1,388 @@
+"""Changes that are applied while somebody works against it: scripts, clones, other runs, a full system."""
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from extras.sandbox.tests.overlay import NOBODY, Overlay, overlay, users
+from extras.sandbox.tests.real_trees import Run, Seen, Tree, next_moment, run_in, run_of, shape, write
+from extras.sandbox.tests.test_apply_killed import is_killed
+from extras.sandbox.tests.test_layer import BEFORE, SCRIPTS
+from skills_agent.sandbox.apply import Applier, ApplyError
+from skills_agent.sandbox.layer import changes
+from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.scripts.changes import Change
+from tests.forked import run_forked
+
+CHANGE = Change("a", "added", "file", 3, "0" * 64, mode=0o644)
+OUTSIDE = ("../a", "/a", "b/../a", "a//b", "./a", "a/", "", "a\0")
+OWN = (".agent/a", ".AGENT/a", ".agent/undo/a", ".agent")
+
+
+@pytest.fixture
+def run(folder: Path) -> Run:
+    """Return a run that changed a file, and added one in a folder."""
+    before: Tree = {"a": b"old", "d": 0o755, "d/f": b"old"}
+    after: Tree = {"a": b"new", "d": 0o755, "d/f": b"new", "d/g": b"new"}
+    return run_in(folder, before, after, own=folder / "work" / ".agent")
+
+
+def files_of_plans(run: Run) -> list[Path]:
+    return [*(run.workspace / ".agent" / "undo").glob("[0-9a-f]*")]
+
+
+@pytest.mark.parametrize(
+    ("refused", "why"),
+    [
+        *(
+            (CHANGE._replace(path=path), "leads out")
+            for path in ("../a", "/a", "b/../a", "a//b", "./a", "a/", "")
+        ),
+        *(
+            (CHANGE._replace(path=path), "its own")
+            for path in (".agent/a", ".AGENT/a", ".agent/undo/a", ".agent")
+        ),
+        (Change(".agent", "removed", "folder"), "its own"),
+        (CHANGE._replace(kind="special"), "is no file, link or folder"),
+        (CHANGE._replace(path="b"), "No such file"),
+        (CHANGE, "is not what it was"),
+        (CHANGE._replace(kind="link", target="/"), "is not what it was"),
+    ],
+)
+def test_what_is_no_change_of_a_layer_is_refused(run: Run, refused: Change, why: str) -> None:
+    untouched = shape(run.workspace)
+    run.changes = [*run.changes[1:], refused]
+    with pytest.raises(ApplyError, match=why):
+        run.apply(over_conflicts=True)
+    assert shape(run.workspace) == untouched
+    assert files_of_plans(run) == []
+    assert run.applier.recover() == []
+    assert run.applier.last() is None
+
+
+def test_a_file_that_has_another_name_in_the_layer_is_copied(run: Run) -> None:
+    other = run.layer.parent / "held by a script"
+    os.link(run.layer / "a", other)
+    assert run.apply() == []
+    other.write_bytes(b"!!!")
+    assert (run.workspace / "a").read_bytes() == b"new"
+
+
+def test_marks_of_the_overlay_do_not_come_along(run: Run) -> None:
+    for name in ("user.overlay.opaque", "user.mine"):
+        os.setxattr(run.layer / "a", name, b"y")
+    assert run.apply() == []
+    assert os.listxattr(run.workspace / "a") == ["user.mine"]
+
+
+@pytest.mark.parametrize("place", [".agent", ".agent/undo"])
+def test_a_clone_that_brings_links_along_gets_nothing_written_there(run: Run, place: str) -> None:
+    outside = write(run.workspace.parent / "outside", {"f": b"old"})
+    (run.workspace / place).parent.mkdir(exist_ok=True)
+    (run.workspace / place).symlink_to(outside)
+    untouched = shape(run.workspace)
+    with pytest.raises(ApplyError):
+        run.apply()
+    assert shape(run.workspace) == untouched
+    assert [*outside.iterdir()] == [outside / "f"]
+
+
+def hostile(plan: dict[str, object]) -> Iterator[bytes]:
+    yield from (b"", b"{", b"[" * 100_000, b"null", json.dumps({**plan, "version": 2}).encode())
+    for path in ("../outside/f", "/etc/passwd", "d/../../outside/f", ""):
+        yield json.dumps({**plan, "steps": [["take", path]]}).encode()
+    yield json.dumps({**plan, "steps": [["remove", "a"]]}).encode()
+    yield json.dumps({**plan, "before": {"..": [0o777, 0, 0, 0]}}).encode()
+    yield json.dumps({**plan, "folder": "/elsewhere"}).encode()
+    yield json.dumps({**plan, "changes": [["a"]]}).encode()
+
+
+def test_a_damaged_plan_does_nothing_and_is_told(run: Run) -> None:
+    whole = {
+        "version": 1,
+        "folder": str(run.workspace),
+        "label": "x",
+        "when": 0.0,
+        "changes": [],
+        "steps": [["take", "a"]],
+        "before": {},
+        "after": {},
+    }
+    untouched = shape(run.workspace.parent)
+    for number, text in enumerate(hostile(whole), 1):
+        for state in ("plan", "undo"):
+            token = f"{number:016x}"
+            for inner in ("new", "before"):
+                (run.workspace / ".agent" / "undo" / token / inner).mkdir(parents=True, exist_ok=True)
+            journal = run.workspace.parent / "journal"
+            journal.mkdir(mode=0o700, exist_ok=True)
+            (journal / f"{number:06}-{token}.{state}").write_bytes(text)
+            (sentence,) = run.applier.recover()
+            assert "its plan is damaged" in sentence
+            assert [path.suffix for path in journal.glob("*-*")] == [".damaged"]
+            (journal / f"{number:06}-{token}.damaged").unlink()
+    every = {
+        path: each for path, each in shape(run.workspace.parent).items() if not path.startswith("journal")
+    }
+    assert every == untouched
+
+
+def killed_in_the_middle(run: Run) -> Path:
+    """Kill an agent when the first file has come to its place; return the plan."""
+    for number in range(300):
+        assert is_killed(number, run.apply)
+        if b"new" in {each.content for each in shape(run.workspace).values()}:
+            (plan,) = (run.workspace.parent / "journal").glob("*.plan")
+            return plan
+        run.applier.recover()
+        if run.applier.last():
+            assert run.applier.undo() == []
+        run.moment = next_moment(run.layer.parent)
+    raise AssertionError(number)
+
+
+def test_a_plan_in_the_workspace_is_none(run: Run) -> None:
+    plan = killed_in_the_middle(run)
+    own = run.workspace / ".agent"
+    plan.rename(own / plan.name)
+    plan.parent.joinpath("lock").unlink()
+    untouched = shape(run.workspace)
+    assert run.applier.recover() == []
+    assert Applier(run.workspace, own, run.workspace.parent / "other journal").recover() == []
+    assert shape(run.workspace) == untouched
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_changes_whose_files_are_gone_are_told(run: Run, is_begun: bool) -> None:
+    if is_begun:
+        killed_in_the_middle(run)
+    else:
+        assert run.apply() == []
+    for path in files_of_plans(run):
+        path.rename(run.layer.parent / path.name)
+    untouched = shape(run.workspace)
+    if is_begun:
+        (sentence,) = run.applier.recover()
+        assert "are gone" in sentence
+    with pytest.raises(ApplyError, match="no last changes that are kept"):
+        run.applier.undo()
+    assert shape(run.workspace) == untouched
+
+
+def test_links_that_are_swapped_in_lead_nothing_outside(run: Run) -> None:
+    outside = write(run.workspace.parent / "outside", {"f": b"old", "other": b"old"})
+    place, aside, end = run.workspace / "d", run.workspace / "d.aside", Event()
+    untouched = shape(outside)
+
+    def swap() -> None:
+        while not end.is_set():
+            place.rename(aside)
+            place.symlink_to(outside)
+            time.sleep(0)
+            place.unlink()
+            aside.rename(place)
+
+    swapping = Thread(target=swap)
+    swapping.start()
+    ends: set[str] = set()
+    until = time.monotonic() + 3
+    while time.monotonic() < until:
+        run.moment = next_moment(run.layer.parent)
+        for each in (run.apply, run.applier.undo, run.applier.recover):
+            try:
+                ends.add("conflict" if each() else "done")
+            except ScriptError as error:
+                ends.add(error.code)
+    end.set()
+    swapping.join()
+    assert shape(outside) == untouched
+    assert {"conflict", "done"} <= ends
+    run.applier.recover()
+    state = shape(run.workspace)
+    assert {path: each.content for path, each in state.items()} in (
+        {"a": b"old", "d": b"", "d/f": b"old"},
+        {"a": b"new", "d": b"", "d/f": b"new", "d/g": b"new"},
+    )
+
+
+def apply_one(folder: Path, number: int, moment: int) -> bool:
+    """Apply a file of one of several runs, and one that all of them change; return whether it was applied."""
+    layer = folder / f"layer{number}"
+    run = run_of(folder / "work", layer, folder / "work" / ".agent", folder / "journal")
+    run.moment = moment
+    run.changes = [each for each in run.changes if each.path in {"all", f"own{number}"}]
+    return run.apply() == []
+
+
+def several(folder: Path) -> int:
+    write(folder / "work", {"all": b"old"})
+    for number in range(6):
+        write(folder / f"layer{number}", {"all": b"%d" % number, f"own{number}": b"new"})
+    return next_moment(folder)
+
+
+def test_of_runs_that_end_at_one_time_in_threads_one_is_applied_and_the_rest_told(folder: Path) -> None:
+    moment = several(folder)
+    with ThreadPoolExecutor(6) as pool:
+        applied = [*pool.map(lambda number: apply_one(folder, number, moment), range(6))]
+    assert_one_was_applied(folder, applied)
+
+
+def test_of_runs_that_end_at_one_time_in_processes_one_is_applied_and_the_rest_told(folder: Path) -> None:
+    moment = several(folder)
+
+    def answered(number: int) -> None:
+        (folder / f"answer{number}").write_text(str(apply_one(folder, number, moment)))
+
+    processes = []
+    for number in range(6):
+        if not (process := os.fork()):
+            os._exit(run_forked(answered, number))
+        processes.append(process)
+    assert [os.waitpid(process, 0)[1] for process in processes] == [0] * 6
+    assert_one_was_applied(
+        folder, [(folder / f"answer{number}").read_text() == "True" for number in range(6)]
+    )
+
+
+def assert_one_was_applied(folder: Path, applied: list[bool]) -> None:
+    assert applied.count(True) == 1
+    number = applied.index(True)
+    assert shape(folder / "work") == shape(folder / f"layer{number}")
+
+
+def as_nobody(function: Callable[[], object]) -> None:
+    """Run a function as a user who has no rights but his own."""
+    if os.geteuid() != 0:
+        function()
+        return
+
+    def dropped() -> None:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        function()
+
+    assert run_forked(dropped) == 0
+
+
+@pytest.fixture
+def nobodys() -> Iterator[Path]:
+    """Return a folder that another user has, outside of pytest's, which nobody may enter."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        if os.geteuid() == 0:
+            os.chown(folder, NOBODY, NOBODY)
+        yield folder
+
+
+READ_ONLY: Tree = {"d": 0o555, "d/f": b"old", "d/e": 0o555, "d/e/g": b"old", "a": 0o555, "a/b": b"old"}
+
+
+def test_folders_without_the_right_to_write_are_changed_and_given_back(nobodys: Path) -> None:
+    def applied() -> None:
+        after: Tree = {"d": 0o555, "d/f": b"new", "a": 0o700, "a/c": 0o500, "a/c/d": b"new", "x": 0o300}
+        run = run_in(nobodys, READ_ONLY, after, own=nobodys / "own")
+        untouched, wanted = shape(run.workspace), shape(run.layer)
+        assert run.apply() == []
+        assert shape(run.workspace) == wanted
+        assert run.applier.undo() == []
+        assert shape(run.workspace) == untouched
+
+    as_nobody(applied)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes folders of another user")
+def test_changes_that_cannot_all_be_applied_are_all_taken_back(nobodys: Path) -> None:
+    def written() -> None:
+        before: Tree = {"a": b"old", "b": b"old", "z": 0o755, "z/f": b"old", "gone": 0o755, "gone/f": b"old"}
+        run_in(nobodys, before, {"a": b"new", "b": 0o755, "z": 0o755, "z/f": b"new"}, own=nobodys / "own")
+
+    def applied() -> None:
+        untouched = shape(nobodys / "work")
+        run = run_of(nobodys / "work", nobodys / "layer", nobodys / "own", nobodys / "journal")
+        with pytest.raises(ApplyError, match="Permission denied"):
+            run.apply()
+        assert shape(run.workspace) == untouched
+        assert run.applier.last() is None
+        assert run.applier.recover() == []
+
+    as_nobody(written)
+    os.chown(nobodys / "work" / "z", 0, 0)
+    as_nobody(applied)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes folders of another user")
+def test_changes_that_are_half_applied_are_told_until_they_can_be_ended(nobodys: Path) -> None:
+    own, journal = nobodys / "own", nobodys / "journal"
+
+    def killed() -> None:
+        run = run_in(
+            nobodys,
+            {"a": 0o755, "a/f": b"old", "z": 0o755, "z/f": b"old"},
+            {"a": 0o755, "a/f": b"new", "z": 0o755, "z/f": b"new"},
+            own=own,
+        )
+        killed_in_the_middle(run)
+
+    def recovered() -> None:
+        with pytest.raises(ScriptError, match="half applied") as raised:
+            Applier(nobodys / "work", own, journal).recover()
+        assert raised.value.code == "half-applied"
+        with pytest.raises(ScriptError, match="half applied"):
+            Applier(nobodys / "work", own, journal).undo()
+
+    as_nobody(killed)
+    for name in ("a", "z"):
+        os.chown(nobodys / "work" / name, 0, 0)
+    as_nobody(recovered)
+    for name in ("a", "z"):
+        os.chown(nobodys / "work" / name, NOBODY, NOBODY)
+    as_nobody(lambda: Applier(nobodys / "work", own, journal).recover())
+    assert shape(nobodys / "work") == shape(nobodys / "layer")
+
+
+@pytest.fixture(params=users(), ids=lambda user: f"uid-{user}")
+def over(request: pytest.FixtureRequest) -> Iterator[Overlay]:
+    with overlay(request.param) as made:
+        yield made
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_what_a_script_did_in_an_overlay_is_what_it_would_have_done(over: Overlay, script: str) -> None:
+    over.place.chmod(0o777)
+    over.before(BEFORE)
+    plain = over.place / "plain"
+    over.shell("cp", "-a", "--", str(over.lower), str(plain))
+    over.run(script)
+    over.shell("sh", "-euc", f"cd {plain}; {script}")
+
+    def applied() -> None:
+        moment = next_moment(over.place / "work")
+        applier = Applier(over.lower, over.lower / ".agent", over.place / "upper.journal")
+        found = changes(over.layer)
+        wanted = [each for each in found if each.kind != "special" or each.act == "removed"]
+        untouched = contents(over.lower)
+        assert applier.apply(over.place / "upper", moment, wanted, label="script") == []
+        if wanted == found:
+            assert contents(over.lower) == contents(plain)
+        if wanted:
+            assert applier.undo() == []
+        assert contents(over.lower) == untouched
+
+    if over.user == os.geteuid():
+        applied()
+    else:
+        as_nobody(applied)
+
+
+def contents(folder: Path) -> dict[str, Seen]:
+    """Return a tree without its times: a script is run twice here."""
+    return {path: each._replace(mtime=0) for path, each in shape(folder).items()}
