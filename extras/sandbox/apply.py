@@ -108,7 +108,7 @@ class Applier:
         changes are half applied, and cannot be ended.
         """
         with _explained(), self._alone():
-            self._check(changes)
+            _check(changes, self._folder, (self._own, self._journal))
             self._recover()
             draft = Draft(changes, self._folder, moment)
             if draft.blocked or (draft.conflicts and not over_conflicts):
@@ -198,19 +198,6 @@ class Applier:
                 sync_folder(journal)
         return new
 
-    def _check(self, changes: Sequence[Change]) -> None:
-        """Refuse what is no change of a folder, or would reach what the agent keeps in it."""
-        real = os.path.realpath(self._folder)
-        kept = [os.path.relpath(os.path.realpath(each), real) for each in (self._own, self._journal)]
-        for change in changes:
-            path = f"{checked(change.path).casefold()}/"
-            if change.kind == "special" and change.act != "removed":
-                raise ApplyError(change.path, "is no file, link or folder")
-            for each in (f"{each.casefold()}/" for each in kept):
-                is_over = each.startswith(path) and (change.kind != "folder" or change.act == "removed")
-                if is_over or path.startswith(each):
-                    raise ApplyError(change.path, "is where the agent keeps what is its own")
-
     def _write(self, plan: Plan, draft: Draft, content: Path) -> str:
         """Lay the files ready and write the plan down: with its name on the disk, its changes are applied.
 
@@ -221,7 +208,7 @@ class Applier:
         file = open_private(self._journal / name, os.O_WRONLY | os.O_EXCL)
         try:
             self._make_place(self._place(name))
-            self._stage(content, draft, self._place(name))
+            _stage(content, draft, self._place(name))
             text = plan_text(plan)
             while text:
                 text = text[os.write(file, text) :]
@@ -251,44 +238,25 @@ class Applier:
         finally:
             os.close(above)
 
-    def _stage(self, content: Path, draft: Draft, place: Path) -> None:
-        """Lay the new files ready, as links to those of the layer or copies; they are on the disk then."""
-        is_synced = is_one_by_one(len(draft.puts))
-        first = len(draft.steps()) - len(draft.puts)
-        with closing(Folders(content)) as folders, opened_folder(place / NEW) as new:
-            for number, (change, before) in enumerate(draft.puts.values(), first):
-                staged = Entry(new, str(number))
-                _bring(folders.entry(change.path), staged, change)
-                if not is_as(change, staged, with_mode=False):
-                    raise ApplyError(change.path, "is not what it was when somebody looked at it")
-                if change.kind != "link":
-                    _make_right(staged, change, before, is_synced=is_synced)
-            sync_folder(new)
-        if is_synced:
-            with opened_folder(place) as above:
-                sync_folder(above)
-        else:
-            sync_file_system(place)
-
     def _recover(self) -> list[str]:
         for name in self._names("new"):
             self._remove(name)
-        sentences = []
-        for name in self._names("plan", "undo"):
-            plan = self._read(name)
-            if plan is None or not self._is_kept(name):
-                self._become(name, "damaged")
-                fault = f"its files in {self._place(name)} are gone" if plan else "its plan is damaged"
-                sentences.append(f"A change of {self._folder} was cut off, and cannot be ended: {fault}.")
-                continue
-            failure = self._finish(name, plan, again=True)
-            is_applied = name.endswith("plan") is not bool(failure)
-            reason = f" ({failure})" if failure else ""
-            sentences.append(
-                f"The changes of {plan.label} were cut off: all of them "
-                f"{'are applied' if is_applied else 'are taken back'} now{reason}."
-            )
+        sentences = [self._end(name) for name in self._names("plan", "undo")]
+        for sentence in sentences:
+            logger.warning("%s", sentence)
         return sentences
+
+    def _end(self, name: str) -> str:
+        """End a plan that was cut off; return a sentence."""
+        plan = self._read(name)
+        if plan is None or not self._is_kept(name):
+            self._become(name, "damaged")
+            fault = f"its files in {self._place(name)} are gone" if plan else "its plan is damaged"
+            return f"A change of {self._folder} was cut off, and cannot be ended: {fault}."
+        failure = self._finish(name, plan, again=True)
+        done = "applied" if name.endswith("plan") is not bool(failure) else "taken back"
+        reason = f" ({failure})" if failure else ""
+        return f"The changes of {plan.label} were cut off: all of them are {done} now{reason}."
 
     def _finish(self, name: str, plan: Plan, *, again: bool = False) -> OSError | None:
         """Carry a plan out, or take it back, as its name says. Where that fails, do the other; return why.
@@ -334,6 +302,40 @@ class Applier:
             os.close(open_folder_beneath(self._own, UNDO))  # and no link
             remove_tree(self._place(name))
         (self._journal / name).unlink(missing_ok=True)
+
+
+def _check(changes: Sequence[Change], folder: Path, kept: Sequence[Path]) -> None:
+    """Refuse what is no change of a folder, or would reach what the agent keeps in it."""
+    real = os.path.realpath(folder)
+    places = [f"{os.path.relpath(os.path.realpath(each), real).casefold()}/" for each in kept]
+    for change in changes:
+        path = f"{checked(change.path).casefold()}/"
+        if change.kind == "special" and change.act != "removed":
+            raise ApplyError(change.path, "is no file, link or folder")
+        for place in places:
+            is_over = place.startswith(path) and (change.kind != "folder" or change.act == "removed")
+            if is_over or path.startswith(place):
+                raise ApplyError(change.path, "is where the agent keeps what is its own")
+
+
+def _stage(content: Path, draft: Draft, place: Path) -> None:
+    """Lay the new files ready, as links to those of the layer or copies; they are on the disk then."""
+    is_synced = is_one_by_one(len(draft.puts))
+    first = len(draft.steps()) - len(draft.puts)
+    with closing(Folders(content)) as folders, opened_folder(place / NEW) as new:
+        for number, (change, before) in enumerate(draft.puts.values(), first):
+            staged = Entry(new, str(number))
+            _bring(folders.entry(change.path), staged, change)
+            if not is_as(change, staged, with_mode=False):
+                raise ApplyError(change.path, "is not what it was when somebody looked at it")
+            if change.kind != "link":
+                _make_right(staged, change, before, is_synced=is_synced)
+        sync_folder(new)
+    if is_synced:
+        with opened_folder(place) as above:
+            sync_folder(above)
+    else:
+        sync_file_system(place)
 
 
 def _bring(source: Entry, staged: Entry, change: Change) -> None:

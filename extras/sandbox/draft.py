@@ -15,6 +15,8 @@ from skills_agent.skills.scripts.changes import Change
 
 _PIECE: Final = 1 << 18
 _MADE_AGAIN: Final = 0o755
+_LONGEST: Final = 4096
+"""Characters of a path in a folder that is removed: a plan has the path of each."""
 
 
 class Conflict(NamedTuple):
@@ -43,7 +45,7 @@ class Draft:
         self._makes: dict[str, None] = {}
         ordered = sorted(changes, key=lambda change: change.path.split("/"))
         with closing(Folders(folder)) as self._folders:
-            self._folders.entry("")  # it is there
+            self._device = os.fstat(self._folders.entry("").folder).st_dev
             for change in ordered:
                 if change.act == "removed":
                     self._remove(change.path)
@@ -114,6 +116,11 @@ class Draft:
             return
         folders = [(path, status)]
         for above, its in folders:
+            if its.st_dev != self._device:
+                self.blocked.append(Conflict(above, "is another file system"))
+                continue
+            if len(above) > _LONGEST:
+                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), f"{above[:60]}…")
             self._drops[above] = None
             self.before[above] = FolderState(
                 stat.S_IMODE(its.st_mode), its.st_mtime_ns, its.st_uid, its.st_gid

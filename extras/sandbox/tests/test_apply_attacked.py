@@ -2,23 +2,22 @@
 
 import json
 import os
-import tempfile
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event, Thread
 
 import pytest
 
-from extras.sandbox.tests.overlay import NOBODY, Overlay, overlay, users
-from extras.sandbox.tests.real_trees import Run, Seen, Tree, next_moment, run_in, run_of, shape, write
-from extras.sandbox.tests.test_apply_killed import is_killed
-from extras.sandbox.tests.test_layer import BEFORE, SCRIPTS
+from extras.sandbox.tests.real_trees import Run, Tree, next_moment, run_in, run_of, shape, write
+from extras.sandbox.tests.test_apply_killed import killed_in_the_middle
 from skills_agent.sandbox.apply import Applier, ApplyError
-from skills_agent.sandbox.layer import changes
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.changes import Change
+from skills_agent.skills.trees import remove_tree
 from tests.forked import run_forked
 
 CHANGE = Change("a", "added", "file", 3, "0" * 64, mode=0o644)
@@ -134,20 +133,6 @@ def test_a_damaged_plan_does_nothing_and_is_told(run: Run) -> None:
     assert every == untouched
 
 
-def killed_in_the_middle(run: Run) -> Path:
-    """Kill an agent when the first file has come to its place; return the plan."""
-    for number in range(300):
-        assert is_killed(number, run.apply)
-        if b"new" in {each.content for each in shape(run.workspace).values()}:
-            (plan,) = (run.workspace.parent / "journal").glob("*.plan")
-            return plan
-        run.applier.recover()
-        if run.applier.last():
-            assert run.applier.undo() == []
-        run.moment = next_moment(run.layer.parent)
-    raise AssertionError(number)
-
-
 def test_a_plan_in_the_workspace_is_none(run: Run) -> None:
     plan = killed_in_the_middle(run)
     own = run.workspace / ".agent"
@@ -258,131 +243,38 @@ def assert_one_was_applied(folder: Path, applied: list[bool]) -> None:
     assert shape(folder / "work") == shape(folder / f"layer{number}")
 
 
-def as_nobody(function: Callable[[], object]) -> None:
-    """Run a function as a user who has no rights but his own."""
-    if os.geteuid() != 0:
-        function()
-        return
-
-    def dropped() -> None:
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
-        function()
-
-    assert run_forked(dropped) == 0
+REMOVED = """
+import sys; from pathlib import Path
+from skills_agent.sandbox.apply import Applier
+from skills_agent.skills.scripts.changes import Change
+folder = Path(sys.argv[1])
+applier = Applier(folder / "work", folder / "work" / ".agent", folder / "journal")
+gone = [Change("d", "removed", "folder")]
+print(applier.apply(folder / "layer", 1 << 62, gone, label="run", over_conflicts=True))
+"""
+MOUNTED = 'mount -t tmpfs none "$1/work/d/e" && touch "$1/work/d/e/f" && "$2" -c "$3" "$1" && ls -R "$1/work"'
 
 
-@pytest.fixture
-def nobodys() -> Iterator[Path]:
-    """Return a folder that another user has, outside of pytest's, which nobody may enter."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name).resolve()
-        if os.geteuid() == 0:
-            os.chown(folder, NOBODY, NOBODY)
-        yield folder
+def test_a_file_system_that_no_run_saw_is_not_removed_with_its_folder(folder: Path) -> None:
+    write(folder / "work", {"d": 0o755, "d/e": 0o755, "d/f": b"old"})
+    words = ("unshare", "-Urm", "sh", "-c", MOUNTED, "sh", str(folder), sys.executable, REMOVED)
+    done = subprocess.run(words, capture_output=True, text=True)
+    if "mount:" in done.stderr or "unshare:" in done.stderr:
+        pytest.skip("nothing can be mounted here")
+    assert "[Conflict(path='d/e', why='is another file system')]" in done.stdout, done.stderr
+    assert "work/d/e:\nf\n" in done.stdout
 
 
-READ_ONLY: Tree = {"d": 0o555, "d/f": b"old", "d/e": 0o555, "d/e/g": b"old", "a": 0o555, "a/b": b"old"}
-
-
-def test_folders_without_the_right_to_write_are_changed_and_given_back(nobodys: Path) -> None:
-    def applied() -> None:
-        after: Tree = {"d": 0o555, "d/f": b"new", "a": 0o700, "a/c": 0o500, "a/c/d": b"new", "x": 0o300}
-        run = run_in(nobodys, READ_ONLY, after, own=nobodys / "own")
-        untouched, wanted = shape(run.workspace), shape(run.layer)
-        assert run.apply() == []
-        assert shape(run.workspace) == wanted
-        assert run.applier.undo() == []
-        assert shape(run.workspace) == untouched
-
-    as_nobody(applied)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="makes folders of another user")
-def test_changes_that_cannot_all_be_applied_are_all_taken_back(nobodys: Path) -> None:
-    def written() -> None:
-        before: Tree = {"a": b"old", "b": b"old", "z": 0o755, "z/f": b"old", "gone": 0o755, "gone/f": b"old"}
-        run_in(nobodys, before, {"a": b"new", "b": 0o755, "z": 0o755, "z/f": b"new"}, own=nobodys / "own")
-
-    def applied() -> None:
-        untouched = shape(nobodys / "work")
-        run = run_of(nobodys / "work", nobodys / "layer", nobodys / "own", nobodys / "journal")
-        with pytest.raises(ApplyError, match="Permission denied"):
-            run.apply()
-        assert shape(run.workspace) == untouched
-        assert run.applier.last() is None
-        assert run.applier.recover() == []
-
-    as_nobody(written)
-    os.chown(nobodys / "work" / "z", 0, 0)
-    as_nobody(applied)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="makes folders of another user")
-def test_changes_that_are_half_applied_are_told_until_they_can_be_ended(nobodys: Path) -> None:
-    own, journal = nobodys / "own", nobodys / "journal"
-
-    def killed() -> None:
-        run = run_in(
-            nobodys,
-            {"a": 0o755, "a/f": b"old", "z": 0o755, "z/f": b"old"},
-            {"a": 0o755, "a/f": b"new", "z": 0o755, "z/f": b"new"},
-            own=own,
-        )
-        killed_in_the_middle(run)
-
-    def recovered() -> None:
-        with pytest.raises(ScriptError, match="half applied") as raised:
-            Applier(nobodys / "work", own, journal).recover()
-        assert raised.value.code == "half-applied"
-        with pytest.raises(ScriptError, match="half applied"):
-            Applier(nobodys / "work", own, journal).undo()
-
-    as_nobody(killed)
-    for name in ("a", "z"):
-        os.chown(nobodys / "work" / name, 0, 0)
-    as_nobody(recovered)
-    for name in ("a", "z"):
-        os.chown(nobodys / "work" / name, NOBODY, NOBODY)
-    as_nobody(lambda: Applier(nobodys / "work", own, journal).recover())
-    assert shape(nobodys / "work") == shape(nobodys / "layer")
-
-
-@pytest.fixture(params=users(), ids=lambda user: f"uid-{user}")
-def over(request: pytest.FixtureRequest) -> Iterator[Overlay]:
-    with overlay(request.param) as made:
-        yield made
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_what_a_script_did_in_an_overlay_is_what_it_would_have_done(over: Overlay, script: str) -> None:
-    over.place.chmod(0o777)
-    over.before(BEFORE)
-    plain = over.place / "plain"
-    over.shell("cp", "-a", "--", str(over.lower), str(plain))
-    over.run(script)
-    over.shell("sh", "-euc", f"cd {plain}; {script}")
-
-    def applied() -> None:
-        moment = next_moment(over.place / "work")
-        applier = Applier(over.lower, over.lower / ".agent", over.place / "upper.journal")
-        found = changes(over.layer)
-        wanted = [each for each in found if each.kind != "special" or each.act == "removed"]
-        untouched = contents(over.lower)
-        assert applier.apply(over.place / "upper", moment, wanted, label="script") == []
-        if wanted == found:
-            assert contents(over.lower) == contents(plain)
-        if wanted:
-            assert applier.undo() == []
-        assert contents(over.lower) == untouched
-
-    if over.user == os.geteuid():
-        applied()
-    else:
-        as_nobody(applied)
-
-
-def contents(folder: Path) -> dict[str, Seen]:
-    """Return a tree without its times: a script is run twice here."""
-    return {path: each._replace(mtime=0) for path, each in shape(folder).items()}
+def test_a_folder_that_is_too_deep_for_a_plan_is_not_removed(folder: Path) -> None:
+    inner = os.open(write(folder / "work", {}), os.O_RDONLY)
+    for number in range(25):
+        name = "x" * 200 if number else "d"
+        os.mkdir(name, dir_fd=inner)
+        outer, inner = inner, os.open(name, os.O_RDONLY, dir_fd=inner)
+        os.close(outer)
+    os.close(inner)
+    applier = Applier(folder / "work", folder / "own", folder / "journal")
+    with pytest.raises(ApplyError, match="name too long"):
+        applier.apply(folder, 1 << 62, [Change("d", "removed", "folder")], label="run")
+    assert (folder / "work" / "d").is_dir()
+    remove_tree(folder / "work")

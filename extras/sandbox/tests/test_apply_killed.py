@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from extras.sandbox.tests.real_trees import Run, Tree, run_in, shape
+from extras.sandbox.tests.real_trees import Run, Tree, next_moment, run_in, shape
 from tests.forked import run_forked
 
 OLD: Tree = {"a": 0o755, "a/b": b"old", "c": b"old", "d": "c", "e": 0o755, "e/f": 0o500, "e/f/g": b"old"}
@@ -46,6 +46,20 @@ def killing(number: int, function: Callable[[], object]) -> None:
 
 def is_killed(number: int, function: Callable[[], object]) -> bool:
     return run_forked(killing, number, function) == -signal.SIGKILL
+
+
+def killed_in_the_middle(run: Run) -> Path:
+    """Kill an agent when the first file has come to its place; return the plan."""
+    for number in range(300):
+        assert is_killed(number, run.apply)
+        if b"new" in {each.content for each in shape(run.workspace).values()}:
+            (plan,) = (run.workspace.parent / "journal").glob("*.plan")
+            return plan
+        run.applier.recover()
+        if run.applier.last():
+            assert run.applier.undo() == []
+        run.moment = next_moment(run.layer.parent)
+    raise AssertionError(number)
 
 
 class Scene:
