@@ -18,7 +18,7 @@ from typing import Final
 from skills_agent.sandbox.folder_after import FolderAfter
 from skills_agent.sandbox.layer import Layer, start_of
 from skills_agent.sandbox.products import MARKERS, Products, above_of
-from skills_agent.sandbox.protected_files import CACHE, ProtectedFiles
+from skills_agent.sandbox.protected_files import CACHE, ProtectedFiles, is_git
 from skills_agent.skills.confined import is_in
 from skills_agent.skills.policy.protected import GIT, PROTECTED, protected_by
 from skills_agent.skills.scripts.changes import Change, JudgedChange
@@ -64,15 +64,27 @@ def judge(
 def obeyed_elsewhere(files: ProtectedFiles) -> dict[str, str]:
     """Return who names a path of the folder that its own name does not protect: a link, or a `.git`.
 
-    Protected links lead there, or git's configuration names it as hooks, a program or more configuration.
+    Protected links lead there, or git's configuration names it as hooks, a program or more configuration, or
+    git's hooks are links to it.
     """
     found: dict[str, str] = {}
-    for path, place in files.look().places.items():
+    places = files.look().places
+    for git in filter(is_git, places):
+        hooks = Path(files.root, git, "hooks")
+        links = [each for each in (hooks, *_entries(hooks)) if each.is_symlink()]
+        found |= {inside: git for each in links if (inside := files.inside(os.fspath(each)))}
+    for path, place in places.items():
         if place.pointer:
             found[path] = place.pointer
         if place.link and place.leads:
             found.setdefault(place.leads, path)
     return found
+
+
+def _entries(folder: Path) -> list[Path]:
+    with suppress(OSError):
+        return [*folder.iterdir()]
+    return []
 
 
 def _together(decided: Collection[JudgedChange]) -> list[JudgedChange]:
@@ -171,7 +183,7 @@ class _Judge:
         """Return what protects a path: in a folder of packages, nobody's name but git's and the agent's."""
         packages = self._products.packages(path)
         entry = protected_by(f"{self._prefix}{path}", self._more) or ""
-        is_others = packages and entry in PROTECTED and entry not in self._more and entry != GIT
+        is_others = packages and entry in PROTECTED and entry != GIT
         return protected_by(f"{self._prefix}{packages}", self._more) or "" if is_others else entry
 
     def _by_name(self, change: Change) -> str:
@@ -248,9 +260,8 @@ class _Judge:
         before = f"{self._root}/{change.path}"
         if change.act == "removed" or change.kind != "link" or not os.path.lexists(before):
             return ""
-        if not (os.path.isdir(before) or os.access(before, os.X_OK)) or self._products.has(change, b""):
-            return ""
-        return "it takes the place of a folder or a program"
+        is_used = os.access(before, os.X_OK) and not self._products.has(change, b"")
+        return "it takes the place of a folder or a program" if is_used else ""
 
     def _start(self, change: Change) -> bytes:
         with suppress(OSError):

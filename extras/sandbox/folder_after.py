@@ -11,8 +11,10 @@ from skills_agent.skills.confined import is_in
 from skills_agent.skills.scripts.changes import Change
 from skills_agent.skills.scripts.programs import SYSTEM
 
-MAX_STEPS: Final = 2_000
-"""Of following one link: one that takes more leads nowhere that anybody should go."""
+MAX_STEPS: Final = 500
+"""Of following one link, and parts of a path that is left: what takes more is taken for a way out."""
+MAX_STEPS_OF_ALL: Final = 1_000_000
+"""Some seconds of links that were made to be slow."""
 
 
 class FolderAfter:
@@ -22,22 +24,13 @@ class FolderAfter:
         """Name the folder (links resolved), and the workspace that it is a part of, where links may lead."""
         self._root = os.fspath(folder)
         self._roots = {self._root, os.path.realpath(workspace or folder)}
-        self._here: dict[str, Change] = {}
-        self._gone: set[str] = set()
-        for change in changes:
-            if change.act == "removed":
-                self._gone.add(change.path)
-            else:
-                self._here[change.path] = change
+        self._here = {each.path: each for each in changes if each.act != "removed"}
         self._links: dict[str, str] = {}
+        self._steps_left = MAX_STEPS_OF_ALL
 
     def has(self, path: str) -> bool:
-        """Return whether there is something at a path after all changes; no link is followed on the way."""
-        if path in self._here:
-            return True
-        parts = path.split("/")
-        above = ("/".join(parts[:at]) for at in range(1, len(parts) + 1))
-        return not any(each in self._gone for each in above) and os.path.lexists(f"{self._root}/{path}")
+        """Return whether something is at a path if some of the changes are applied, or all."""
+        return path in self._here or os.path.lexists(f"{self._root}/{path}")
 
     def leads_out(self, link: Change) -> bool:
         """Return whether a link leads out of the folder, whichever of the other changes are applied.
@@ -55,15 +48,16 @@ class FolderAfter:
     def ends(self, link: Change) -> set[str]:
         """Return where a link leads: one place for each way in which the changes on its way can be applied.
 
-        What is not there counts as written. A link in circles leads to none, one that takes too long to `/`.
+        What is not there counts as written. A link in circles leads to none, one of too many steps to `/`.
         """
         start = os.path.dirname(f"{self._root}/{link.path}")
         left = [_step(start, link.target, ())]
         seen, found = set(left), set[str]()
         while left:
-            if len(seen) > MAX_STEPS:
-                return {os.sep}
             here, rest = left.pop()
+            self._steps_left -= 1
+            if len(seen) > MAX_STEPS or len(rest) > MAX_STEPS or self._steps_left < 0:
+                return {os.sep}
             if not rest:
                 found.add(here)
                 continue

@@ -13,10 +13,25 @@ from skills_agent.skills.scripts.changes import Change
 PACKAGES: Final = SKIPPED
 """Folders of other people's packages, or of what can be made again, whatever is in them."""
 BUILDS: Final = frozenset(
-    {"build", "dist", "out", "target", "obj", "_build", "zig-out", ".next", ".nuxt", ".eggs", "coverage"}
+    {
+        *(
+            "build",
+            "dist",
+            "out",
+            "target",
+            "obj",
+            "_build",
+            "zig-out",
+            ".next",
+            ".nuxt",
+            ".eggs",
+            "coverage",
+        ),
+        *("vendor", "Pods", "deps"),
+    }
 )
-"""Folders that builds fill; in some projects they hold what somebody wrote."""
-MARKERS: Final = ("pyvenv.cfg", "CACHEDIR.TAG", "CMakeCache.txt")
+"""Folders that builds and installations fill; in some projects they hold what somebody wrote."""
+MARKERS: Final = ("pyvenv.cfg", "conda-meta", "CACHEDIR.TAG", "CMakeCache.txt")
 """What a tool puts into a folder of its own: virtual environments; caches, and Cargo's builds; CMake's."""
 _COMPILED: Final = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 MAX_INDEX: Final = 64 << 20

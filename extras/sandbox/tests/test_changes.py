@@ -19,7 +19,8 @@ git init -q .; git config user.name a; git config user.email a@b
 mkdir -p src scripts build conf tools/hooks data
 echo 'x = 1' > src/app.py; echo y > src/fast.py; echo text > data/a.txt; ln -s a.txt data/latest
 for each in scripts/deploy.sh build/release.sh run; do printf '#!/bin/sh\n:' > $each; chmod 755 $each; done
-git add -A; git commit -qm x
+mkdir -p node_modules githooks/sub; printf '#!/bin/sh' > node_modules/tracked.sh; touch githooks/one
+git add -A; git commit -qm x; ln -s ../../githooks/one .git/hooks/pre-push
 git config core.hooksPath tools/hooks; git config filter.x.clean 'sh conf/clean.sh'; echo : > conf/clean.sh
 mkdir -p node_modules/.bin node_modules/a .venv/bin target/debug dist src/__pycache__ empty mine .github
 touch .venv/pyvenv.cfg target/CACHEDIR.TAG node_modules/a/.eslintrc src/__pycache__/app.cpython-311.pyc
@@ -31,7 +32,9 @@ mkdir -p shared/vs other; echo '{}' > shared/vs/tasks.json; ln -s shared/vs .vsc
 ln -s ../shared/envrc other/.envrc
 git init -q --bare bare.git; echo e > .env; git init -q vendor/lib
 mkdir -p d/e; echo x > d/e/.npmrc
-git init -q --separate-git-dir=store worktree
+git init -q --separate-git-dir=store worktree; mkdir -p worktree/dist; printf '#!/bin/sh' > worktree/dist/t.sh
+git -C worktree add dist/t.sh; rm -r bare.git/hooks; mkdir bare.git/hooks; git init -q linked
+mkdir linked/own; rm -r linked/.git/hooks; ln -s ../own linked/.git/hooks
 touch secret hard; ln hard hard2
 """
 
@@ -66,6 +69,9 @@ ASK = {
     "echo x >> conf/clean.sh": "conf/clean.sh",
     "rm -r conf": "conf",
     "rm -r vendor/lib": "vendor/lib",
+    "rm bare.git/HEAD; echo x >> bare.git/config": "bare.git/HEAD bare.git/config",
+    "cp /bin/true githooks/one": "githooks/one",
+    "cp /bin/true linked/own/post-checkout": "linked/own/post-checkout",
     # what protected links lead to, and the links on the way
     "echo x > shared/vs/tasks.json": "shared/vs/tasks.json",
     "echo x > shared/envrc": "shared/envrc",
@@ -83,6 +89,9 @@ ASK = {
     "rm run; ln -s node_modules/.bin/x run": "run run",
     "rm -r scripts; ln -s node_modules/.bin scripts": "scripts scripts",
     "rm mine/link; ln -s ../node_modules/.bin/x mine/link": "mine/link",
+    "echo '#!/bin/sh evil' > node_modules/tracked.sh": "node_modules/tracked.sh",
+    "echo '#!/bin/sh evil' > worktree/dist/t.sh": "worktree/dist/t.sh",
+    "touch build/CMakeCache.txt": "build/CMakeCache.txt",
     "touch scripts/CACHEDIR.TAG": "scripts/CACHEDIR.TAG",
     "touch mine/pyvenv.cfg; echo evil >> mine/own.sh": "mine/own.sh mine/pyvenv.cfg",
     "mkdir -p build/node_modules; printf '#!/bin/sh' > src/node_modules": "src/node_modules",
@@ -106,6 +115,8 @@ DENY = {
     "ln -s /proc/self/cwd here": "here",
     "rm data/latest; ln -s /etc/passwd data/latest": "data/latest",
     "rm -r data; ln -s /etc data": "data data",
+    "ln -s loop/x loop; ln -s loop l": "loop l",
+    "python3 -c \"import os; os.symlink('a/' * 2000, 'a')\"": "a",
     "mkfifo p": "p",
     "rm data/a.txt; mkfifo data/a.txt": "data/a.txt data/a.txt",
     "touch s; chmod 4755 s": "s",
@@ -144,6 +155,8 @@ ALLOW = (
     "rm scripts/deploy.sh mine/link; chmod 600 data/a.txt; chmod 700 data; chmod 2755 src",
     "echo x > hard2; mkdir -p n/objects; echo x > n/config; mkdir src/hooks; touch src/hooks/HEAD src/config",
     "echo '#!' > data/a.txt; echo text > data/a.txt; echo x > bare.git/description; touch run",
+    "mkdir -p .venv/lib/site-packages; cd .venv/lib/site-packages; touch m.py; cp /bin/true m.abi3.so",
+    "mkdir -p vendor/bin; for each in worktree/dist/u.sh vendor/bin/x; do printf '#!/bin/sh' > $each; done",
     "cp /bin/true src/native.so; echo x > src/m.pyc; echo x > src/m.elc",
 )
 
