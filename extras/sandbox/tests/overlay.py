@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from skills_agent.sandbox.layer import Layer
+from tests.forked import run_forked
 
 NOBODY = 65534
 MOUNT = (
@@ -52,6 +53,15 @@ class Overlay:
         """Fill the real folder."""
         done = self.shell("sh", "-euc", script)
         assert done.returncode == 0, done.stderr
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Call a function as the user, in a process of its own. Raises FindingError for what it raises."""
+
+        def as_user() -> None:
+            os.setreuid(self.user, self.user)
+            function()
+
+        run_forked(as_user)
 
     def clear(self) -> None:
         """Remove what scripts wrote."""

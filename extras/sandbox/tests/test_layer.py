@@ -1,6 +1,8 @@
 """The change list of what scripts wrote over a folder, through overlays that are really mounted."""
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -68,7 +70,11 @@ SCRIPTS = {
 def test_what_a_script_changed_is_told(over: Overlay, script: str) -> None:
     over.before(BEFORE)
     over.run(script)
-    assert sorted(told(over.layer)) == sorted(SCRIPTS[script])
+
+    def look() -> None:
+        assert sorted(told(over.layer)) == sorted(SCRIPTS[script])
+
+    over.call(look)
 
 
 def test_what_was_removed_is_told_before_what_came_in_its_place(over: Overlay) -> None:
@@ -98,8 +104,13 @@ def test_a_change_has_size_digest_target_and_mode(over: Overlay) -> None:
 
 def test_bits_are_told_as_the_script_left_them_though_this_user_gets_the_rights(over: Overlay) -> None:
     over.run("mkdir dark; echo z > dark/z; chmod 000 dark/z dark")
-    assert [each.mode for each in changes(over.layer)] == [0, 0]
-    assert start_of(over.layer, changes(over.layer)[1], 9) == b"z\n"
+
+    def look() -> None:
+        found = changes(over.layer)
+        assert [each.mode for each in found] == [0, 0]
+        assert start_of(over.layer, found[1], 9) == b"z\n"
+
+    over.call(look)
 
 
 def test_names_of_all_bytes_are_told(over: Overlay) -> None:
@@ -150,6 +161,35 @@ def test_nothing_is_reached_through_a_link_of_the_real_folder(over: Overlay) -> 
     assert [diff_of(over.layer, each._replace(act="changed")) for each in found if each.path == "d/x"] == [
         "large, 7 bytes"
     ]
+
+
+SWAP = """
+import os, sys
+lower, outside = sys.argv[1:]
+while True:
+    for name in ("d", "f"):
+        os.rename(f"{lower}/{name}", f"{outside}/kept")
+        os.symlink(f"{outside}/{name}", f"{lower}/{name}")
+        os.unlink(f"{lower}/{name}")
+        os.rename(f"{outside}/kept", f"{lower}/{name}")
+"""
+
+
+def test_nothing_is_reached_through_a_link_that_comes_meanwhile(over: Overlay) -> None:
+    """Somebody swaps the real files for links to others with what the script wrote: it stays a change."""
+    outside = over.place / "outside"
+    (outside / "d").mkdir(parents=True)
+    for path in ("d/x", "f"):
+        (outside / path).write_text("y\n")
+    over.before("mkdir d; echo x > d/x; echo x > f")
+    over.run("echo y > d/x; echo y > f")
+    with subprocess.Popen([sys.executable, "-c", SWAP, str(over.lower), str(outside)]) as swapping:
+        try:
+            for _ in range(3_000):
+                found = {each.path for each in changes(over.layer) if each.act != "removed"}
+                assert {"d/x", "f"} <= found
+        finally:
+            swapping.kill()
 
 
 @pytest.mark.parametrize(
