@@ -133,7 +133,7 @@ class _Judge:
         if why := self._refused(change):
             return JudgedChange(change, "deny", why)
         is_cached = any(part.casefold() == CACHE for part in change.path.split("/"))
-        if is_cached and change.act != "removed":
+        if is_cached and change.act != "removed" and not self._is_of_new_package(change):
             return JudgedChange(change, "deny")
         is_allowed = any(is_in(change.path, each) or each == "." for each in allowed)
         why = self._obeyed(change)
@@ -142,6 +142,13 @@ class _Judge:
         if why and not is_allowed:
             return JudgedChange(change, "ask", why)
         return JudgedChange(change, "allow")
+
+    def _is_of_new_package(self, change: Change) -> bool:
+        """Return whether a cached file came with its source, in a folder of packages."""
+        folder, _, name = change.path.rpartition("/")
+        source = f"{folder.rpartition('/')[0]}/{name.partition('.')[0]}.py"
+        is_of_new = change.kind == "file" and self._after.is_new_file(source)
+        return (is_of_new or change.kind == "folder") and self._products.is_in_own(change.path)
 
     def _refused(self, change: Change) -> str:
         """Return why a change is never applied; empty where it may be."""

@@ -32,6 +32,11 @@ class FolderAfter:
         """Return whether something is at a path if some of the changes are applied, or all."""
         return path in self._here or os.path.lexists(f"{self._root}/{path}")
 
+    def is_new_file(self, path: str) -> bool:
+        """Return whether one of the changes adds a file at a path."""
+        change = self._here.get(path)
+        return change is not None and change.act == "added" and change.kind in {"file", "executable"}
+
     def leads_out(self, link: Change) -> bool:
         """Return whether a link leads out of the folder, whichever of the other changes are applied.
 

@@ -35,7 +35,7 @@ mkdir -p d/e; echo x > d/e/.npmrc
 git init -q --separate-git-dir=store worktree; mkdir -p worktree/dist; printf '#!/bin/sh' > worktree/dist/t.sh
 git -C worktree add dist/t.sh; rm -r bare.git/hooks; mkdir bare.git/hooks; git init -q linked
 mkdir linked/own; rm -r linked/.git/hooks; ln -s ../own linked/.git/hooks
-touch secret hard; ln hard hard2
+touch secret hard; ln hard hard2; mkdir -p lib/site-packages; touch lib/site-packages/old.py
 """
 
 ASK = {
@@ -134,6 +134,14 @@ DENY = {
     "echo x > src/__pycache__/app.cpython-311.pyc": "src/__pycache__/app.cpython-311.pyc",
     "mkdir -p n/__pycache__; touch n/__pycache__/x.pyc": "n/__pycache__ n/__pycache__/x.pyc",
     "mkdir evil; ln -s ../evil data/__pycache__": "data/__pycache__",
+    "cd lib/site-packages; mkdir __pycache__; touch __pycache__/old.cpython-311.pyc": (
+        "lib/site-packages/__pycache__/old.cpython-311.pyc"
+    ),
+    "cd lib/site-packages; echo >> old.py; mkdir __pycache__; touch __pycache__/old.pyc": (
+        "lib/site-packages/__pycache__/old.pyc"
+    ),
+    "cd lib/site-packages; touch n.py; ln -s . __pycache__": "lib/site-packages/__pycache__",
+    "cd data; touch n.py; mkdir __pycache__; touch __pycache__/n": "data/__pycache__ data/__pycache__/n",
     "echo x > .envrc; ln .envrc other.txt": ".envrc",
     "ln scripts/deploy.sh d.txt; echo x >> d.txt": "scripts/deploy.sh d.txt",
 }
@@ -145,6 +153,7 @@ ALLOW = (
     ln -s ../b/cli.js node_modules/.bin/b; echo x >> node_modules/.bin/x""",
     "cp /bin/false target/debug/x; ln target/debug/x target/debug/y",
     "cp /bin/false compiled; cp /bin/true other/bin",
+    "cd lib/site-packages; mkdir -p p/__pycache__; touch p/m.py p/__pycache__/m.cpython-311.pyc",
     "for each in dist/cli.js build/new; do printf '#!/bin/sh 2' > $each; chmod 755 $each; done",
     """mkdir -p venv/bin; touch venv/pyvenv.cfg; ln -s /usr/bin/env venv/bin/python; ln -s lib venv/lib64
     ln -s python venv/bin/python3; printf '#!/x' > venv/bin/pip; chmod 755 venv/bin/pip
