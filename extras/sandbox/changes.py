@@ -25,9 +25,9 @@ from skills_agent.skills.scripts.changes import Change, JudgedChange
 from skills_agent.skills.trees import walk
 
 REPOSITORY: Final = frozenset(
-    {"HEAD", "config", "config.worktree", "commondir", "hooks", "info", "objects", "refs"}
+    {"head", "config", "config.worktree", "commondir", "hooks", "info", "objects", "refs"}
 )
-"""What makes any folder a repository without a work tree, or what git obeys there."""
+"""What makes any folder a repository without a work tree, or what git obeys there; in small letters."""
 LOADED_FIRST: Final = {".so": ".py", ".pyd": ".py", ".elc": ".el", ".pmc": ".pm", ".zwc": ""}
 """By the end of a name: the source that Python, Emacs, Perl and zsh load it in the place of."""
 MAX_REMOVED: Final = 100_000
@@ -206,7 +206,7 @@ class _Judge:
 
     def _by_git(self, change: Change) -> str:
         parts = change.path.split("/")
-        for at, part in enumerate(parts):
+        for at, part in enumerate(map(str.casefold, parts)):
             is_obeyed = at == len(parts) - 1 or part in {"hooks", "info"}
             if part in REPOSITORY and is_obeyed and self._is_repository("/".join(parts[:at])):
                 return "git takes the folder for a repository, and obeys it"

@@ -25,12 +25,13 @@ class FolderAfter:
         self._root = os.fspath(folder)
         self._roots = {self._root, os.path.realpath(workspace or folder)}
         self._here = {each.path: each for each in changes if each.act != "removed"}
+        self._folded = {path.casefold() for path in self._here}
         self._links: dict[str, str] = {}
         self._steps_left = MAX_STEPS_OF_ALL
 
     def has(self, path: str) -> bool:
-        """Return whether something is at a path if some of the changes are applied, or all."""
-        return path in self._here or os.path.lexists(f"{self._root}/{path}")
+        """Return whether something is at a path, in any letter case, if some changes are applied, or all."""
+        return path.casefold() in self._folded or os.path.lexists(f"{self._root}/{path}")
 
     def is_new_file(self, path: str) -> bool:
         """Return whether one of the changes adds a file at a path."""

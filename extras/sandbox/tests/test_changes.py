@@ -63,6 +63,7 @@ ASK = {
     "mkdir n; cd n; mkdir objects; echo 'ref: refs/heads/x' > HEAD; echo x > config; echo x > d": (
         "n/objects n/HEAD n/config"
     ),
+    "mkdir n; cd n; mkdir Objects; touch Head Config": "n/Objects n/Head n/Config",
     "echo x >> store/config": "store/config",
     "echo x > store/hooks/pre-commit": "store/hooks/pre-commit",
     "echo x > tools/hooks/pre-commit": "tools/hooks/pre-commit",
@@ -141,6 +142,9 @@ DENY = {
         "lib/site-packages/__pycache__/old.pyc"
     ),
     "cd lib/site-packages; touch n.py; ln -s . __pycache__": "lib/site-packages/__pycache__",
+    "cd lib/site-packages; touch n.py; mkdir __pycache__; ln -s ../old.py __pycache__/n.pyc": (
+        "lib/site-packages/__pycache__/n.pyc"
+    ),
     "cd data; touch n.py; mkdir __pycache__; touch __pycache__/n": "data/__pycache__ data/__pycache__/n",
     "echo x > .envrc; ln .envrc other.txt": ".envrc",
     "ln scripts/deploy.sh d.txt; echo x >> d.txt": "scripts/deploy.sh d.txt",
