@@ -87,7 +87,7 @@ class Applier:
         `own` may be in `folder`; across file systems, files are copied. `journal` is for this folder alone.
         Both are made when they are needed.
         """
-        self._folder, self._own, self._journal = folder, own, journal
+        self._folder, self._own, self._journal = folder.resolve(), own, journal
 
     def apply(
         self,
@@ -306,8 +306,7 @@ class Applier:
 
 def _check(changes: Sequence[Change], folder: Path, kept: Sequence[Path]) -> None:
     """Refuse what is no change of a folder, or would reach what the agent keeps in it."""
-    real = os.path.realpath(folder)
-    places = [f"{os.path.relpath(os.path.realpath(each), real).casefold()}/" for each in kept]
+    places = [f"{os.path.relpath(os.path.realpath(each), folder).casefold()}/" for each in kept]
     for change in changes:
         path = f"{checked(change.path).casefold()}/"
         if change.kind == "special" and change.act != "removed":

@@ -196,27 +196,28 @@ class CarryingOut:
             os.close(self._new)
 
     def _step(self, number: int, folders: Folders, *, back: bool) -> None:
-        step = self._plan.steps[number]
-        place = folders.find(step.path)
+        act, path = self._plan.steps[number]
         new, before = Entry(self._new, str(number)), Entry(self._before, str(number))
-        if step.act in {"make", "drop"}:
-            if (step.act == "make") is not back:
-                _make(place, step.path)
-            elif place:
+        if act in {"make", "drop"}:
+            if (act == "make") is not back:
+                _make(folders.entry(path))
+            elif place := folders.find(path):
                 _drop(place)
         elif back and before.status():
-            self._swap(number, place, before, new)
-        elif not back and step.act == "put":
-            self._swap(number, place, new, before)
-        elif place and (step.act == "put" or not back):
-            self._take(number, place, new if back else before)
+            self._swap(number, folders.entry(path), before, new)
+        elif not back and act == "put":
+            if new.status():  # else it is done
+                self._swap(number, folders.entry(path), new, before)
+        elif back and (act == "take" or new.status()):
+            return  # it was not done
+        elif back or not before.status():
+            with suppress(FileNotFoundError):  # somebody else removed it
+                place = folders.entry(path)
+                if (status := place.status()) and not stat.S_ISDIR(status.st_mode):
+                    self._move(number, place, new if back else before)
 
-    def _swap(self, number: int, place: Entry | None, source: Entry, aside: Entry) -> None:
+    def _swap(self, number: int, place: Entry, source: Entry, aside: Entry) -> None:
         """Bring what is in one of our folders to its place, and what is there to the other one."""
-        if not source.status():
-            return  # done before
-        if place is None:
-            raise FileNotFoundError(errno.ENOENT, "has no folder", self._plan.steps[number].path)
         if place.status():
             if aside.status():
                 aside = Entry(aside.folder, f"{number}-{secrets.token_hex(4)}")
@@ -224,11 +225,6 @@ class CarryingOut:
                 self.displaced.append(f"{self._plan.steps[number].path}: {self._kept / kept_in / aside.name}")
             self._move(number, place, aside)
         self._move(number, source, place)
-
-    def _take(self, number: int, place: Entry, aside: Entry) -> None:
-        status = place.status()
-        if status and not stat.S_ISDIR(status.st_mode) and not aside.status():
-            self._move(number, place, aside)
 
     def _move(self, number: int, source: Entry, target: Entry) -> None:
         """Rename; to another file system, copy. A whole copy has a name of its own until it is alone."""
@@ -241,8 +237,7 @@ class CarryingOut:
             part.unlink()
             copy_entry(source, part)
             part.rename(whole)
-            source.unlink()
-            whole.rename(target)
+            _settle(source, whole, target)
 
     def _copies(self, number: int, source: Entry, target: Entry) -> tuple[Entry, Entry]:
         origin = {self._new: NEW, self._before: BEFORE}.get(source.folder, "place")
@@ -260,8 +255,8 @@ class CarryingOut:
                 part, whole = self._copies(number, source, target)
                 part.unlink()
                 if whole.status():
-                    source.unlink()
-                    whole.rename(target)
+                    with suppress(OSError):  # then nothing was moved, and is tried again
+                        _settle(source, whole, target)
 
     def _set(self, states: Mapping[str, FolderState]) -> None:
         """Give folders their modes and times, those in a folder before it: it may close itself."""
@@ -278,6 +273,16 @@ class CarryingOut:
                 os.close(folder)
 
 
+def _settle(source: Entry, whole: Entry, target: Entry) -> None:
+    """End a move by a whole copy. Raises OSError where the source has to stay: then there is no copy."""
+    try:
+        source.unlink()
+    except OSError:
+        whole.unlink()
+        raise
+    whole.rename(target)
+
+
 def _set_state(folder: int, state: FolderState) -> None:
     set_owner(folder, state.owner, state.group)
     with suppress(PermissionError):  # somebody else's, which was to be removed, and could not be
@@ -286,9 +291,7 @@ def _set_state(folder: int, state: FolderState) -> None:
             os.utime(folder, ns=(state.mtime, state.mtime))
 
 
-def _make(place: Entry | None, path: str) -> None:
-    if place is None:
-        raise FileNotFoundError(errno.ENOENT, "has no folder", path)
+def _make(place: Entry) -> None:
     try:
         os.mkdir(place.name, 0o700, dir_fd=place.folder)
     except FileExistsError:

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extras.sandbox.tests.real_trees import FIFO, Tree, changes_between, next_moment, run_in, shape, write
+from extras.sandbox.tests.real_trees import (
+    FIFO,
+    Tree,
+    changes_between,
+    next_moment,
+    run_in,
+    seen,
+    shape,
+    write,
+)
 from skills_agent.sandbox.apply import KEPT, Applier, ApplyError
 from tests.examples import trying
 
@@ -63,7 +72,7 @@ CASES: dict[str, tuple[Tree, Tree]] = {
 def test_changes_are_applied_and_taken_back_to_the_byte(folder: Path, name: str, own: Path) -> None:
     before, after = CASES[name]
     run = run_in(folder, {**HELD, **before}, {**HELD, **after}, own=own)
-    untouched, wanted = shape(run.workspace), shape(run.layer)
+    untouched, wanted, exact = shape(run.workspace), shape(run.layer), seen(run.workspace)
 
     assert run.apply() == []
     assert shape(run.workspace) == wanted
@@ -74,6 +83,10 @@ def test_changes_are_applied_and_taken_back_to_the_byte(folder: Path, name: str,
 
     assert run.applier.undo() == []
     assert shape(run.workspace) == untouched
+    back = seen(run.workspace)
+    assert {path: back[path] for path in exact.keys() - wanted} == {
+        path: exact[path] for path in exact.keys() - wanted
+    }
     assert run.applier.last() is None
 
 
@@ -193,6 +206,13 @@ def test_nothing_is_applied_over_what_somebody_changed_meanwhile(folder: Path, n
     if run.applier.last():
         assert run.applier.undo() == []
         assert shape(run.workspace) == untouched
+
+
+def test_what_is_there_is_no_place_for_what_was_added_however_old_it_is(folder: Path) -> None:
+    run = run_in(folder, {}, {"a": b"new"}, own=folder / "work" / ".agent")
+    write(run.workspace, {"a": b"old"})
+    run.moment = 1 << 62
+    assert [each.path for each in run.apply()] == ["a"]
 
 
 @pytest.mark.parametrize("over_conflicts", [False, True])

@@ -1,5 +1,6 @@
 """Changes that are applied while somebody works against it: scripts, clones, other runs, a full system."""
 
+import ctypes
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ from threading import Event, Thread
 import pytest
 
 from extras.sandbox.tests.real_trees import Run, Tree, next_moment, run_in, run_of, shape, write
-from extras.sandbox.tests.test_apply_killed import killed_in_the_middle
+from extras.sandbox.tests.test_apply_killed import is_killed, killed_in_the_middle
 from skills_agent.sandbox.apply import Applier, ApplyError
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.changes import Change
@@ -94,13 +95,19 @@ def test_a_clone_that_brings_links_along_gets_nothing_written_there(run: Run, pl
 
 
 def hostile(plan: dict[str, object]) -> Iterator[bytes]:
-    yield from (b"", b"{", b"[" * 100_000, b"null", json.dumps({**plan, "version": 2}).encode())
+    yield from (b"", b"{", b"[" * 100_000, b"null", json.dumps(plan).encode())
+    others: list[dict[str, object]] = [
+        {"version": 2},
+        {"folder": "/elsewhere"},
+        {"changes": [["a"]]},
+        {"steps": [["remove", "a"]]},
+        {"before": {"..": [0o777, 0, 0, 0]}},
+        {"after": {"/": [0o777, 0, 0, 0]}},
+    ]
     for path in ("../outside/f", "/etc/passwd", "d/../../outside/f", ""):
-        yield json.dumps({**plan, "steps": [["take", path]]}).encode()
-    yield json.dumps({**plan, "steps": [["remove", "a"]]}).encode()
-    yield json.dumps({**plan, "before": {"..": [0o777, 0, 0, 0]}}).encode()
-    yield json.dumps({**plan, "folder": "/elsewhere"}).encode()
-    yield json.dumps({**plan, "changes": [["a"]]}).encode()
+        others += [{"steps": [["take", path]]}, {"changes": [Change(path, "added", "file")]}]
+    for other in others:
+        yield json.dumps([*{**plan, **other}.values()]).encode()
 
 
 def test_a_damaged_plan_does_nothing_and_is_told(run: Run) -> None:
@@ -133,6 +140,54 @@ def test_a_damaged_plan_does_nothing_and_is_told(run: Run) -> None:
     assert every == untouched
 
 
+def test_a_whole_plan_is_carried_out(run: Run) -> None:
+    """So what is refused above is refused for what is wrong in it."""
+    journal, place = run.workspace.parent / "journal", run.workspace / ".agent" / "undo" / f"{1:016x}"
+    for inner in ("new", "before"):
+        (place / inner).mkdir(parents=True)
+    journal.mkdir(mode=0o700)
+    plan = [1, str(run.workspace), "x", 0.0, [], [["take", "a"]], {}, {}]
+    (journal / f"000001-{place.name}.plan").write_text(json.dumps(plan))
+    assert run.applier.recover() == ["The changes of x were cut off: all of them are applied now."]
+    assert not (run.workspace / "a").exists()
+    assert run.applier.undo() == []
+    assert (run.workspace / "a").read_bytes() == b"old"
+
+
+def test_what_was_cut_off_is_ended_before_the_next_changes_are_applied(run: Run) -> None:
+    killed_in_the_middle(run)
+    run.changes = []
+    assert run.apply() == []
+    assert shape(run.workspace) == shape(run.layer)
+
+
+def test_what_somebody_writes_between_a_crash_and_its_end_is_kept(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(300):
+        assert is_killed(number, run.apply)
+        if not (run.workspace / "a").exists():
+            break
+        run.applier.recover()
+        if run.applier.last():
+            assert run.applier.undo() == []
+        run.moment = next_moment(run.layer.parent)
+    (run.workspace / "a").write_bytes(b"mine")
+    assert len(run.applier.recover()) == 1
+    assert (run.workspace / "a").read_bytes() == b"new"
+    kept = [path for path in run.workspace.glob(".agent/undo/*/before/*") if path.read_bytes() == b"mine"]
+    assert f"a: {kept[0]}" in caplog.text
+    assert run.applier.undo() == []
+    assert (run.workspace / "a").read_bytes() == b"old"
+
+
+def test_a_folder_of_the_agent_is_not_removed_with_one_above_it(run: Run) -> None:
+    applier = Applier(run.workspace, run.workspace / "d" / "own", run.layer.parent / "journal")
+    with pytest.raises(ApplyError, match="its own"):
+        applier.apply(run.layer, run.moment, [Change("d", "removed", "folder")], label="run")
+    assert (run.workspace / "d" / "f").exists()
+
+
 def test_a_plan_in_the_workspace_is_none(run: Run) -> None:
     plan = killed_in_the_middle(run)
     own = run.workspace / ".agent"
@@ -163,16 +218,16 @@ def test_changes_whose_files_are_gone_are_told(run: Run, is_begun: bool) -> None
 
 def test_links_that_are_swapped_in_lead_nothing_outside(run: Run) -> None:
     outside = write(run.workspace.parent / "outside", {"f": b"old", "other": b"old"})
-    place, aside, end = run.workspace / "d", run.workspace / "d.aside", Event()
+    link, end = run.workspace.parent / "link", Event()
+    link.symlink_to(outside)
     untouched = shape(outside)
+    names = (-100, os.fsencode(run.workspace / "d"), -100, os.fsencode(link), 2)
+    libc = ctypes.CDLL(None)
 
     def swap() -> None:
         while not end.is_set():
-            place.rename(aside)
-            place.symlink_to(outside)
-            time.sleep(0)
-            place.unlink()
-            aside.rename(place)
+            for _ in range(2):
+                assert libc.renameat2(*names) == 0  # each has the other's name, at one moment
 
     swapping = Thread(target=swap)
     swapping.start()
@@ -252,16 +307,25 @@ applier = Applier(folder / "work", folder / "work" / ".agent", folder / "journal
 gone = [Change("d", "removed", "folder")]
 print(applier.apply(folder / "layer", 1 << 62, gone, label="run", over_conflicts=True))
 """
-MOUNTED = 'mount -t tmpfs none "$1/work/d/e" && touch "$1/work/d/e/f" && "$2" -c "$3" "$1" && ls -R "$1/work"'
+MOUNTED = 'mount $4 "$1/work/d/e" && touch "$1/work/d/e/f" && "$2" -c "$3" "$1"; ls -R "$1/work"'
 
 
-def test_a_file_system_that_no_run_saw_is_not_removed_with_its_folder(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("mount", "why"),
+    [
+        ("-t tmpfs none", "[Conflict(path='d/e', why='is another file system')]"),
+        ("--bind {}/outside", "Nothing was changed: e cannot be changed (Device or resource busy)"),
+    ],
+)
+def test_what_is_mounted_in_a_folder_is_not_removed_with_it(folder: Path, mount: str, why: str) -> None:
     write(folder / "work", {"d": 0o755, "d/e": 0o755, "d/f": b"old"})
+    write(folder / "outside", {})
     words = ("unshare", "-Urm", "sh", "-c", MOUNTED, "sh", str(folder), sys.executable, REMOVED)
-    done = subprocess.run(words, capture_output=True, text=True)
+    done = subprocess.run((*words, mount.format(folder)), capture_output=True, text=True)
     if "mount:" in done.stderr or "unshare:" in done.stderr:
         pytest.skip("nothing can be mounted here")
-    assert "[Conflict(path='d/e', why='is another file system')]" in done.stdout, done.stderr
+    assert why in done.stdout + done.stderr
+    assert "work/d:\ne\nf\n" in done.stdout
     assert "work/d/e:\nf\n" in done.stdout
 
 

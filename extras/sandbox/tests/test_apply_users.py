@@ -1,6 +1,7 @@
 """Changes that are applied by users with few rights, and those of scripts in real overlays."""
 
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from extras.sandbox.tests.test_layer import BEFORE, SCRIPTS
 from skills_agent.sandbox.apply import Applier, ApplyError
 from skills_agent.sandbox.layer import changes
 from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.trees import remove_tree
 from tests.forked import run_forked
 
 
@@ -58,15 +60,33 @@ def test_folders_without_the_right_to_write_are_changed_and_given_back(nobodys: 
     as_nobody(applied)
 
 
+def test_a_file_that_nobody_may_read_can_be_applied_again_after_a_crash(nobodys: Path) -> None:
+    def applied() -> None:
+        run = run_in(nobodys, {}, {"a": b"new"}, own=nobodys / "own")
+        run.changes = [each._replace(mode=0) for each in run.changes]
+        assert run.apply() == []
+        assert stat.S_IMODE((run.workspace / "a").stat().st_mode) == 0
+        assert (run.layer / "a").read_bytes() == b"new"
+
+    as_nobody(applied)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes folders of another user")
-def test_changes_that_cannot_all_be_applied_are_all_taken_back(nobodys: Path) -> None:
+@pytest.mark.parametrize("disk", ["same", "other"])
+def test_changes_that_cannot_all_be_applied_are_all_taken_back(nobodys: Path, disk: str) -> None:
+    own = nobodys / "own"
+    if disk == "other":
+        own = Path("/dev/shm", nobodys.name)
+        if not own.parent.is_dir():
+            pytest.skip("there is one file system")
+
     def written() -> None:
         before: Tree = {"a": b"old", "b": b"old", "z": 0o755, "z/f": b"old", "gone": 0o755, "gone/f": b"old"}
-        run_in(nobodys, before, {"a": b"new", "b": 0o755, "z": 0o755, "z/f": b"new"}, own=nobodys / "own")
+        run_in(nobodys, before, {"a": b"new", "b": 0o755, "z": 0o755, "z/f": b"new"}, own=own)
 
     def applied() -> None:
         untouched = shape(nobodys / "work")
-        run = run_of(nobodys / "work", nobodys / "layer", nobodys / "own", nobodys / "journal")
+        run = run_of(nobodys / "work", nobodys / "layer", own, nobodys / "journal")
         with pytest.raises(ApplyError, match="Permission denied"):
             run.apply()
         assert shape(run.workspace) == untouched
@@ -76,6 +96,8 @@ def test_changes_that_cannot_all_be_applied_are_all_taken_back(nobodys: Path) ->
     as_nobody(written)
     os.chown(nobodys / "work" / "z", 0, 0)
     as_nobody(applied)
+    if disk == "other":
+        remove_tree(own)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes folders of another user")
