@@ -181,6 +181,25 @@ def test_what_somebody_writes_between_a_crash_and_its_end_is_kept(
     assert (run.workspace / "a").read_bytes() == b"old"
 
 
+def test_changes_are_not_told_as_taken_back_while_a_link_is_on_the_way(folder: Path) -> None:
+    before: Tree = {"d": 0o755, "e": 0o755}
+    run = run_in(folder, before, {**before, "d/g": b"new", "e/h": b"new"}, own=folder / "own")
+    killed_in_the_middle(run)
+    assert not (run.workspace / "e" / "h").exists()
+    untouched = shape(write(folder / "outside", {}))
+    for name in ("d", "e"):
+        (run.workspace / name).rename(folder / name)
+        (run.workspace / name).symlink_to(folder / "outside")
+    with pytest.raises(ScriptError, match="half applied"):
+        run.applier.recover()
+    assert shape(folder / "outside") == untouched
+    for name in ("d", "e"):
+        (run.workspace / name).unlink()
+        (folder / name).rename(run.workspace / name)
+    assert len(run.applier.recover()) == 1
+    assert shape(run.workspace).keys() in (shape(run.layer).keys(), before.keys())
+
+
 def test_a_folder_of_the_agent_is_not_removed_with_one_above_it(run: Run) -> None:
     applier = Applier(run.workspace, run.workspace / "d" / "own", run.layer.parent / "journal")
     with pytest.raises(ApplyError, match="its own"):
