@@ -43,6 +43,10 @@ class AgentOutput(TypedDict, total=False):
     answer: str
     loaded: list[str]
     """Names of the skills that are loaded after the turn."""
+    changes: list[dict[str, Any]]
+    """What scripts and commands of the turn changed in the workspace: `path`, `act`, `kind`, `size`, `digest`
+    (SHA-256), `target`, `mode`, `decision` (allow: it is applied) and `why`.
+    """
     usage: Annotated[UsageRecord, add_usage]
 
 

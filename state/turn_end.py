@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
+from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
 from skills_agent.state.records import active_skills
 from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import last_ai
+from skills_agent.state.transcript import last_ai, outcome_of
 
 
 def ended(state: AgentState, messages: Sequence[AnyMessage]) -> AgentUpdate:
@@ -20,7 +21,15 @@ def ended(state: AgentState, messages: Sequence[AnyMessage]) -> AgentUpdate:
     is_result = bool(messages) and isinstance(messages[-1], ToolMessage)
     message = messages[-1] if is_result else last_ai(messages)
     text = str(message.text).replace("\x00", "") if message else ""
-    return AgentUpdate(answer=text, loaded=sorted(active_skills(state.get("skills_loaded"))))
+    loaded = sorted(active_skills(state.get("skills_loaded")))
+    return AgentUpdate(answer=text, loaded=loaded, changes=_changes(messages))
+
+
+def _changes(messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
+    """Return what the runs of the turn changed, the first run first."""
+    turn = takewhile(lambda message: not isinstance(message, HumanMessage), reversed(messages))
+    outcomes = [outcome_of(message) for message in turn if isinstance(message, ToolMessage)]
+    return [change for outcome in reversed(outcomes) for change in outcome.get("changes") or ()]
 
 
 def is_direct_result(messages: Sequence[AnyMessage], tools: Mapping[str, BaseTool]) -> bool:

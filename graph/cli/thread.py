@@ -143,6 +143,8 @@ class OpenThread:
     def approve_command(self) -> str:
         """Return the command that approves the open calls."""
         words = [word for attempt in self.attempts for word in ("--attempt", str(attempt))]
+        # A call that ran and asks about its changes goes on only while it would be allowed.
+        words += [word for risk in sorted(self.services.yes) for word in ("--yes", risk)]
         return self.command("resume", self.name, "--approve", *words)
 
     def invoke(self, graph_input: GraphInput) -> None:
@@ -177,6 +179,7 @@ class OpenThread:
             "status": self.status,
             "answer": values.get("answer") or "",
             "loaded": self.loaded,
+            "changes": values.get("changes") or [],
             "usage": values.get("usage"),
             "calls": list(self.progress.verdicts.values()),
         }

@@ -9,16 +9,20 @@ from langgraph.runtime import get_runtime
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from skills_agent.graph.tools.equipment import Equipment, workdir_of
+from skills_agent.graph.tools.held import settle
 from skills_agent.graph.tools.live_output import live_output
 from skills_agent.graph.tools.skills import ThreadRuntime, loaded_skill
 from skills_agent.skills.errors import NetworkError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.network.hosts import HostPattern
 from skills_agent.skills.policy.protected import protected_in
+from skills_agent.skills.scripts.changes import JudgedChange
+from skills_agent.skills.scripts.choice import OwnRunner
 from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.request import as_arguments, script_request
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop, WrittenFile
 from skills_agent.skills.skill import Need, SkillRef
+from skills_agent.skills.text import readable
 from skills_agent.state.call_attempt import call_attempt
 from skills_agent.state.context import caller_of
 from skills_agent.state.records import active_skills
@@ -145,10 +149,14 @@ class Programs:
             live.tick()
             return request.stop()
 
+        runner = self.equipment.runner
         try:
-            result = self.equipment.runner.run(replace(request, stop=stop, on_output=live.add))
+            held = runner.held(request.call) if isinstance(runner, OwnRunner) else None
+            result = held.result if held else runner.run(replace(request, stop=stop, on_output=live.add))
         finally:
             live.end()
+        if isinstance(runner, OwnRunner) and (held := held or runner.held(request.call)):
+            result = settle(held, runner, request.call, tool, self.equipment.policy.approval)
         loaded = active_skills(runtime.state.get("skills_loaded"))
         ref = skill.ref if skill else None
         result = self.equipment.machine.diagnosed(explained(result, request), request, ref, loaded)
@@ -163,6 +171,7 @@ class Programs:
             "stderr_bytes": _size(result.stderr) + result.stderr_cut,
             "written": _files(result.written),
             "written_more": result.written_more,
+            **({"changes": [*map(_as_json, result.changes)]} if result.changes else {}),
             **({"kept": [file._asdict() for file in result.kept]} if result.kept else {}),
             **({"lost": _files(result.lost)} if result.lost else {}),
             **({"notices": list(result.notices)} if result.notices else {}),
@@ -172,12 +181,14 @@ class Programs:
     def prepared(self, request: ScriptRequest, stdin: str | None, runtime: ThreadRuntime) -> ScriptRequest:
         """Return the request with what its call and its thread bring."""
         thread = runtime.config.get("configurable", {}).get("thread_id")
+        attempt = call_attempt(runtime)
         return replace(
             request,
             stdin=stdin,
+            call=attempt.key,
             stop=self._stop(),
             writable=self._approved_paths(request, runtime),
-            variables={**request.variables, **call_attempt(runtime).variables},
+            variables={**request.variables, **attempt.variables},
             scratch=self.equipment.kept.scratch(str(thread)) if thread else None,
         )
 
@@ -209,6 +220,11 @@ class Programs:
 
 def _files(files: Iterable[WrittenFile]) -> list[dict[str, Any]]:
     return [{"path": file.path, "size": file.size} for file in files]
+
+
+def _as_json(judged: JudgedChange) -> dict[str, Any]:
+    change = {name: value for name, value in judged.change._asdict().items() if value != ""}
+    return {**change, "path": readable(judged.change.path), "decision": judged.decision, "why": judged.why}
 
 
 def _size(text: str) -> int:

@@ -5,8 +5,9 @@ person in nodes/approval_facts.py.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+Decision = Literal["allow", "ask", "deny"]
 Facts = Mapping[str, Any]
 """By name: a text, or a list of texts. It is JSON, and stands in checkpoints."""
 

@@ -10,11 +10,10 @@ from msgspec.structs import replace
 
 from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.policy.patterns import Call
-from skills_agent.skills.policy.reasons import Facts, reason
+from skills_agent.skills.policy.reasons import Decision, Facts, reason
 
 logger = logging.getLogger(__name__)
 
-Decision = Literal["allow", "ask", "deny"]
 _BY_STRENGTH: Final[tuple[Decision, ...]] = get_args(Decision)
 Author = Literal["policy", "approver", "skill", "grant", "caller", "budget", "approval", "error"]
 """Whose decision it is: `policy` is the operator's settings, `grant` an earlier answer of a person,

@@ -2,7 +2,7 @@
 
 from typing import Final, Literal, NamedTuple
 
-from skills_agent.skills.policy.verdict import Decision
+from skills_agent.skills.policy.reasons import Decision
 
 Act = Literal["added", "changed", "removed"]
 Kind = Literal["file", "executable", "link", "folder", "special"]

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.controlled import NOT_CHOSEN, ControlledRunner
 from skills_agent.skills.scripts.environment import AS_ROOT, is_root
-from skills_agent.skills.scripts.runner import CONTROLLED, ScriptRequest, ScriptRunner
+from skills_agent.skills.scripts.runner import CONTROLLED, HeldRun, ScriptRequest, ScriptResult, ScriptRunner
 
 Wish = Literal["auto", "require", "off"]
 """The setting `sandbox`."""
@@ -30,6 +30,15 @@ class OwnRunner(ScriptRunner, Protocol):
 
     def finish_looks(self) -> list[str]:
         """Look at what runs made that were cut off with their agent; return what came of it."""
+
+    def held(self, call: str) -> HeldRun | None:
+        """Return the run of a call, by its key, if a person has not decided about all its changes."""
+
+    def settle(self, call: str, *, applied: bool) -> ScriptResult:
+        """Apply the changes that a person was asked about, or drop them; return the result with that.
+
+        Raises ScriptError, also where nothing is held.
+        """
 
 
 class Sandbox(Protocol):

@@ -30,9 +30,11 @@ from skills_agent.skills.scripts.runner import (
     CONTROLLED,
     NODE_MODULES,
     STREAMS,
+    HeldRun,
     ScriptRequest,
     ScriptResult,
     Stop,
+    WrittenFile,
     slot_of,
 )
 from skills_agent.skills.scripts.shared_folders import SharedFolder, link_into, shared_with
@@ -70,6 +72,14 @@ class Care:
     def over(self, family: Callable[[], list[int]]) -> Stop | None:  # noqa: ARG002
         """Return why a run is to be ended; asked again and again. `family` returns its processes."""
         return None
+
+    def written(self, workdir: Path, moment: int) -> list[WrittenFile]:
+        """Return the files that the run wrote into the folder that it worked in, in name order."""
+        return written_since(workdir, moment)
+
+    def finished(self, result: ScriptResult) -> ScriptResult:
+        """Return the result of the run with what was seen of it; called once, when it is over."""
+        return result
 
 
 @dataclass(kw_only=True, eq=False)
@@ -129,6 +139,14 @@ class ControlledRunner:
         """Look at what runs made that were cut off with their agent; return what came of it, in sentences."""
         return []
 
+    def held(self, call: str) -> HeldRun | None:  # noqa: ARG002 - it works in the folders themselves
+        """Return the run of a call of which a person has not decided about all changes."""
+        return None
+
+    def settle(self, call: str, *, applied: bool) -> ScriptResult:  # noqa: ARG002
+        """Apply the changes that a person was asked about, or drop them. Raises ScriptError."""
+        raise ScriptError("No changes are held for this call.")
+
     def run(self, request: ScriptRequest) -> ScriptResult:
         """Run to the end, or to the limits. Raises ScriptError when the script cannot be started."""
         level = self.preflight(request)
@@ -161,7 +179,7 @@ class ControlledRunner:
                 finally:
                     program.clean_up()
                 seconds = time.monotonic() - started
-            written = written_since(request.workdir, places.moment)
+            written = care.written(request.workdir, places.moment)
             outside = places.collect(self.temporary_inside or places.temporary, run.shared_to_write)
         ending = _ending(program.report.decode(), request.title)
         exit_code = None
@@ -170,7 +188,7 @@ class ControlledRunner:
         elif not stopped:
             exit_code = self._exit_code(ending, request, stderr.text())
         most = self.max_written
-        return ScriptResult(
+        result = ScriptResult(
             exit_code=exit_code,
             stdout=stdout.text(),
             stderr=stderr.text(),
@@ -188,6 +206,7 @@ class ControlledRunner:
             notices=(*earlier, *care.notices),
             note="" if exit_code == 0 else _advice(request, stderr.text()),
         )
+        return care.finished(result)
 
     @contextmanager
     def _care(self, run: ScriptRun) -> Iterator[Care]:  # noqa: ARG002

@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple, Protocol, Self, get_args
 
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.network.hosts import HostPattern
+from skills_agent.skills.scripts.changes import JudgedChange
 from skills_agent.skills.skill import Need
 from skills_agent.skills.text import readable
 
@@ -71,6 +72,10 @@ class ScriptRequest:
     """The folder of its plugin, where that is elsewhere: it is the workspace. None: `root` stands for it."""
     is_unchanged: Callable[[], bool] = field(default=bool, compare=False)
     """Called right before a run without a sandbox: True if `mounted_at` holds the bytes of `root`."""
+    call: str = ""
+    """The idempotency key of the call that it is made for, by which changes are held that a person decides
+    about. Empty: nobody can be asked.
+    """
     writable: tuple[Path, ...] = ()
     """Protected paths that a person approved it to write: absolute, links resolved."""
     packages: Path | None = None
@@ -157,6 +162,10 @@ class ScriptResult:
     """Files that changed in the working directory during the run, up to a limit."""
     written_more: int = 0
     """How many others changed."""
+    changes: tuple[JudgedChange, ...] = ()
+    """What it changed, and what was decided about each, up to a limit; a path in the workspace is relative to
+    it. Empty where it worked in the folders themselves.
+    """
     kept: tuple[WrittenFile, ...] = ()
     """Files that it wrote to its kept home, its scratch or its temporary folder, up to the same limit."""
     kept_more: int = 0
@@ -185,6 +194,21 @@ def slot_of(slots: BoundedSemaphore, request: ScriptRequest) -> Iterator[None]:
     finally:
         if is_in and not request.in_background:
             slots.release()
+
+
+class AskedChange(NamedTuple):
+    """A change that a person decides about, with what there is to see of it."""
+
+    judged: JudgedChange
+    text: str
+    """A unified diff without its head, or a sentence about what no diff can show."""
+
+
+class HeldRun(NamedTuple):
+    """A run that is over, and of which some changes wait for a person."""
+
+    result: ScriptResult
+    asked: tuple[AskedChange, ...]
 
 
 class ScriptRunner(Protocol):

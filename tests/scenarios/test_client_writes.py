@@ -57,6 +57,7 @@ def forged_values(agent: Agent) -> dict[str, Any]:
         "plan": {"goal": "lies", "steps": [], "assumptions": [], "constraints": [], "revision": 9},
         "answer": "lies",
         "loaded": ["lies"],
+        "changes": [{"path": "lies"}],
         "structured_response": {"lies": True},
     }
 

@@ -50,7 +50,7 @@ def test_the_server_shows_the_graph_asks_survives_a_restart_and_answers(server: 
     }
     schemas: Any = client.assistants.get_schemas(assistant["assistant_id"])
     assert set(schemas["input_schema"]["properties"]) == {"messages", "skills"}
-    assert set(schemas["output_schema"]["properties"]) == {"messages", "answer", "loaded", "usage"}
+    assert set(schemas["output_schema"]["properties"]) == {"messages", "answer", "changes", "loaded", "usage"}
     form = schemas["context_schema"]["properties"]
     assert form["model"]["title"] == "Model"
     assert all(each["title"] and each["description"] for each in form.values())
@@ -83,7 +83,7 @@ def test_the_server_shows_the_graph_asks_survives_a_restart_and_answers(server: 
     assert "24" in result["answer"]
     assert "3" in result["answer"]
     assert result["loaded"] == ["pea-census"]
-    assert set(result) == {"messages", "answer", "loaded", "usage"}
+    assert set(result) == {"messages", "answer", "changes", "loaded", "usage"}
     log = RunLog(server.workspace / ".agent" / "runs")
     assert log.verify(folder_name(thread)).faults == []
     recorded = [json.loads(line) for line in log.lines(folder_name(thread))]

@@ -83,7 +83,10 @@ def test_a_question_from_stdin_goes_on_with_the_newest_thread(cli: CommandLine) 
 def test_json_is_one_object_for_an_answer(cli: CommandLine) -> None:
     done = cli.run("ask", "Rain?", "--json", *rain(cli), "--yes", "write", "--yes", "run")
     told = done.value
-    assert (done.code, sorted(told)) == (0, ["answer", "calls", "loaded", "status", "thread", "usage"])
+    assert (done.code, sorted(told)) == (
+        0,
+        ["answer", "calls", "changes", "loaded", "status", "thread", "usage"],
+    )
     assert (told["status"], told["answer"], told["loaded"]) == ("done", ANSWER, ["rain-gauge"])
     assert told["usage"]["this_turn"]["script_runs"] == 1
     ((tool, decision, reason),) = [(each["tool"], each["decision"], each["reason"]) for each in told["calls"]]
