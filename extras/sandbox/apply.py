@@ -76,6 +76,8 @@ class Applied(NamedTuple):
     when: float
     """Seconds since 1970."""
     changes: list[Change]
+    plans: int
+    """So many times `undo` takes them back: changes that a person was asked about were applied later."""
 
 
 class Applier:
@@ -96,6 +98,7 @@ class Applier:
         changes: Sequence[Change],
         *,
         label: str,
+        run: str = "",
         over_conflicts: bool = False,
     ) -> list[Conflict]:
         """Apply changes, whose bytes are in `content`; or apply none, and return what is in the way.
@@ -115,7 +118,7 @@ class Applier:
                 return draft.blocked or draft.conflicts
             if draft.is_empty:
                 return []
-            own = (os.fspath(self._folder), label, time.time())
+            own = (os.fspath(self._folder), label, run, time.time())
             plan = Plan(FORMAT, *own, list(changes), draft.steps(), draft.before, draft.after)
             if failure := self._finish(self._write(plan, draft, content), plan):
                 raise failure
@@ -135,13 +138,18 @@ class Applier:
             return self._recover()
 
     def last(self) -> Applied | None:
-        """Return what `undo` takes back, if there is something."""
+        """Return what was applied of the last run, if `undo` can take it back."""
         with self._alone():
+            plans = list[Plan]()
             for name in reversed(self._names("done")):
-                if plan := self._read(name):
-                    return Applied(plan.label, plan.when, plan.changes)
-                break
-        return None
+                plan = self._read(name)
+                if plan is None or (plans and not plan.run) or any(each.run != plan.run for each in plans):
+                    break
+                plans.append(plan)
+        if not plans:
+            return None
+        changes = [change for plan in plans for change in plan.changes]
+        return Applied(plans[0].label, plans[0].when, changes, len(plans))
 
     def undo(self) -> list[Conflict]:
         """Take back what was applied last; or change nothing, and return what was changed since.

@@ -9,25 +9,30 @@ import signal
 import subprocess
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import ClassVar, Final, NamedTuple
 
 from skills_agent.sandbox import mounts
 from skills_agent.sandbox.closed_network import NO_RETRIES, closed_network_text, open_network_text
+from skills_agent.sandbox.growth import Growth
+from skills_agent.sandbox.layered import Layers, LayerStore
 from skills_agent.sandbox.mounts import INSIDE, INSIDE_MODULES, OWN_FOLDER, SYSTEM
+from skills_agent.sandbox.overlay import NOT_MOUNTED, mounted, mounting, mounts_below
 from skills_agent.sandbox.watch import Watch
 from skills_agent.sandbox.watched import Looks, WatchedRunner
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.network.addresses import IsAllowed, is_public
+from skills_agent.skills.policy.protected import GIT
 from skills_agent.skills.scripts.choice import refused
 from skills_agent.skills.scripts.controlled import Care, ScriptRun
 from skills_agent.skills.scripts.environment import is_granted
 from skills_agent.skills.scripts.programs import absolute_entries, find_program, shim_targets
-from skills_agent.skills.scripts.run_folders import RunFolders
-from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRequest, ScriptResult
+from skills_agent.skills.scripts.run_folders import DiskUse, RunFolders
+from skills_agent.skills.scripts.runner import SANDBOXED, HeldRun, ScriptRequest, ScriptResult
 from skills_agent.skills.scripts.shared_folders import shared_with
 from skills_agent.skills.scripts.supervised import ProgramStart
 
@@ -141,6 +146,53 @@ class BwrapRunner(WatchedRunner):
         """Return whether the sandbox works for this runner."""
         return probe(self.environment.get("PATH"), self.workspace)
 
+    @cached_property
+    def _store(self) -> LayerStore:
+        state = self.records() if self.records else Path(mkdtemp(prefix="skills-agent-"))
+        return LayerStore.of(state, self.workspace, self.protected)
+
+    def _mounting(self) -> tuple[str, ...]:
+        """Return the command that mounts layers; empty where none can be, or nobody knows at the moment."""
+        with suppress(OSError, subprocess.TimeoutExpired):
+            return mounting(self.environment.get("PATH"), self.workspace, self._store.folder)
+        return ()
+
+    @contextmanager
+    def _care(self, run: ScriptRun) -> Iterator[Care]:
+        """Let a run write into layers, where there are any, and judge afterwards what it changed there.
+
+        What runs in the background has to see what changes meanwhile, and what runs beside it has to reach
+        it: by pipes and sockets in the workspace, which are others in a layer.
+        """
+        request, places = run.request, run.places
+        folders = [*dict.fromkeys([*self._written_folders(request), *run.shared_to_write])]
+        # A layer over a folder would hide what is mounted in it.
+        is_one = not any(any(mounts_below(folder)) for folder in folders)
+        if request.in_background or self._named or not is_one or not self._mounting():
+            with super()._care(run) as care:
+                yield care
+            return
+        most = DiskUse(self.limits.written_bytes, self.limits.written_files)
+
+        def growth(uppers: list[Path]) -> Growth:
+            return Growth([*uppers, places.temporary, *places.kept], places.moment, most)
+
+        with self._store.opened(folders, places.moment, growth) as layers:
+            yield layers
+            layers.look(request.writable, request.call, request.command or request.title)
+
+    def finish_looks(self) -> list[str]:
+        """Finish what was cut off with the agent; return what came of it, in sentences."""
+        return [*super().finish_looks(), *self._store.recover()]
+
+    def held(self, call: str) -> HeldRun | None:
+        """Return the run of a call of which a person has not decided about all changes."""
+        return self._store.held(call)
+
+    def settle(self, call: str, *, applied: bool) -> ScriptResult:
+        """Apply the changes that a person was asked about, or drop them; return the result with that."""
+        return self._store.settle(call, applied=applied)
+
     @contextmanager
     def _skill_folder(
         self,
@@ -186,16 +238,23 @@ class BwrapRunner(WatchedRunner):
     def _start(self, run: ScriptRun, care: Care) -> ProgramStart:
         request, places, folder = run.request, run.places, run.folder
         inner = super()._start(run, care)
-        watches = care.watches if isinstance(care, Looks) else []
         limiter = find_program("prlimit", self.environment.get("PATH"), self.workspace).path or "prlimit"
         behind_shims = shim_targets(absolute_entries(self.environment.get("PATH", "")))
         network = is_granted(self.network, request)
-        program, work = self._program(), mounts.work_folders(self.workspace, watches, folder)
+        program = self._program()
+        if isinstance(care, Layers):
+            before = [*self._mounting(), *mounted(care.layers.values()), program]
+            repositories = [path for path in request.writable if request.is_alone and path.name == GIT]
+            work = mounts.layered_folders(self.workspace, care.layers, repositories)
+        else:
+            before = [program]
+            watches = care.watches if isinstance(care, Looks) else []
+            work = mounts.work_folders(self.workspace, watches, folder)
         base = mounts.base(network=network)  # Nothing below raises: what it opened would stay open.
         size = str(self.limits.file_size)
         hidden = [self.workspace / OWN_FOLDER, *self.closed]
         command = [
-            program,
+            *before,
             *base.options,
             *(mounts.no_programs() if request.is_alone else ()),
             *("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
@@ -243,7 +302,7 @@ class BwrapRunner(WatchedRunner):
         return tried.program
 
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:
-        if code == 1 and stderr.startswith("bwrap: "):
+        if code == 1 and stderr.startswith(("bwrap: ", NOT_MOUNTED)):
             raise ScriptError(f"Cannot start {request.title}: the sandbox failed ({stderr.strip()}).")
         is_signal = SIGNAL_OFFSET < code < SIGNAL_OFFSET + signal.NSIG  # 255 is what ssh ends with
         return SIGNAL_OFFSET - code if is_signal else code

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from skills_agent.sandbox.bwrap import BwrapRunner, probe
+from skills_agent.sandbox.layered import CUT_OFF, LAYERS
 from skills_agent.sandbox.settings import SandboxSettings
 from skills_agent.sandbox.unfinished import UnfinishedRuns
 from skills_agent.sandbox.watched import WatchedRunner
 from skills_agent.skills.scripts.choice import Isolation, OwnRunner, Wish, plain_isolation
 from skills_agent.skills.scripts.controlled import NOT_CHOSEN
 from skills_agent.skills.scripts.environment import AS_ROOT_IN_SANDBOX, is_root
-from skills_agent.skills.scripts.runner import CONTROLLED, SANDBOXED, ScriptRequest, ScriptResult
+from skills_agent.skills.scripts.runner import CONTROLLED, SANDBOXED, HeldRun, ScriptRequest, ScriptResult
 
 
 def runner(
@@ -42,7 +43,8 @@ def isolation(wish: Wish, path: str | None = None, workspace: Path | None = None
 
 def pending_looks(records: Path) -> int:
     """Return how many runs were cut off with their agent, while nobody has looked at what they made."""
-    return sum(UnfinishedRuns(lambda: records, level).pending() for level in (CONTROLLED, SANDBOXED))
+    layers = sum(1 for pattern in CUT_OFF for _ in (records / LAYERS).glob(pattern))
+    return layers + sum(UnfinishedRuns(lambda: records, level).pending() for level in (CONTROLLED, SANDBOXED))
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,12 @@ class AutoRunner:
 
     def run(self, request: ScriptRequest) -> ScriptResult:
         return self._runner().run(request)
+
+    def held(self, call: str) -> HeldRun | None:
+        return self.sandboxed.held(call)
+
+    def settle(self, call: str, *, applied: bool) -> ScriptResult:
+        return self.sandboxed.settle(call, applied=applied)
 
     def why_not(self) -> str:
         return self.sandboxed.why_not()

@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from skills_agent.sandbox import forwarder
+from skills_agent.sandbox.layer import Layer
+from skills_agent.sandbox.overlay import merged
 from skills_agent.sandbox.seccomp import seccomp_program
 from skills_agent.sandbox.watch import Watch
 from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.policy.protected import GIT
 from skills_agent.skills.scripts.environment import is_root
 from skills_agent.skills.scripts.interpreter import OWN_PYTHON
 from skills_agent.skills.scripts.runner import NODE_MODULES
@@ -170,6 +173,22 @@ def work_folders(workspace: Path, watches: Sequence[Watch], skill_folder: Path |
         if watch not in in_workspace:
             options += ("--bind", str(watch.folder), str(watch.folder), *_protecting(watch, []))
     return options
+
+
+def layered_folders(workspace: Path, layers: Mapping[Path, Layer], repositories: Iterable[Path]) -> list[str]:
+    """Return the options for the folders that a script works in, where it writes into layers of them.
+
+    git writes `repositories` (each a `.git`) themselves; those at the top of a folder are read-only else.
+    """
+    by_folder = {folder: str(merged(layer)) for folder, layer in layers.items()}
+    options = ["--bind", by_folder[workspace]] if workspace in by_folder else ["--ro-bind", str(workspace)]
+    own = workspace / OWN_FOLDER
+    _make_own_folder(own)
+    options += (str(workspace), "--size", "4096", "--tmpfs", str(own))
+    for folder in sorted(by_folder.keys() - {workspace}):
+        options += ("--bind", by_folder[folder], str(folder))
+    options += read_only(folder / GIT for folder in by_folder)
+    return options + [word for path in repositories for word in ("--bind-try", str(path), str(path))]
 
 
 def hidden(places: Iterable[Path]) -> Iterator[str]:

@@ -64,6 +64,8 @@ class Plan(NamedTuple):
     version: Literal[1]
     folder: str
     label: str
+    run: str
+    """What it has in common with other plans of one run; empty where it is the only one."""
     when: float
     """Seconds since 1970."""
     changes: list[Change]

@@ -54,7 +54,7 @@ class WatchedRunner(ControlledRunner):
         self._unfinished = UnfinishedRuns(self.records, self.level)
 
     @contextmanager
-    def _care(self, run: ScriptRun) -> Iterator[Looks]:
+    def _care(self, run: ScriptRun) -> Iterator[Care]:
         """Watch over what a run writes. What other runs of this agent may write is not put down to it."""
         request, places = run.request, run.places
         # A `.git` is git's own: what another run makes of it meanwhile is put aside all the same.

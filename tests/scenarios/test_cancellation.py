@@ -19,6 +19,8 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, StateGraph
 
 from skills_agent.graph import ThreadBusyError, build_graph
+from skills_agent.graph.settings import Settings
+from skills_agent.graph.user_folders import state_folder
 from skills_agent.nodes import cancellation
 from skills_agent.skills.errors import SkillsAgentError
 from tests.agents import Agent, call, calls, write_skill
@@ -56,7 +58,10 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 async def there(place: Path) -> None:
-    await until(place.exists)
+    """Wait until a script wrote a file: in the sandbox, into a layer over the workspace."""
+    settings = Settings(workspace=place.parent, home=place.parent.parent / "home")
+    pattern = f"layers/run-*/0/upper/{place.name}"
+    await until(lambda: place.exists() or any(state_folder(settings).glob(pattern)))
 
 
 async def cancel(run: "asyncio.Future[Any]") -> None:

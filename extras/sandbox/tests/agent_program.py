@@ -10,6 +10,7 @@ import shlex
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -22,6 +23,13 @@ from skills_agent.skills.scripts.own_files import own_entries
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 
 SHELL = ("bash", "--noprofile", "--norc", "-c")
+
+
+class OnFolders(BwrapRunner):
+    """The sandbox of a machine that mounts no layers."""
+
+    def _mounting(self) -> tuple[str, ...]:
+        return ()
 
 
 def main() -> None:
@@ -49,8 +57,8 @@ def run(asked: dict[str, Any]) -> ScriptResult:
         "max_output": 10_000,
         "records": lambda: Path(asked["records"]),
     }
-    is_in_sandbox = asked["level"] == "bwrap"
-    runner = BwrapRunner(network=asked["network"], **control) if is_in_sandbox else WatchedRunner(**control)
+    sandbox = partial(BwrapRunner if asked["layers"] else OnFolders, network=asked["network"])
+    runner = (sandbox if asked["level"] == "bwrap" else WatchedRunner)(**control)
     args = tuple(str(os.getpid()) if each == "AGENT" else each for each in asked["args"])
     writable = tuple(workspace / each for each in asked["writable"])
     script, workdir = Path(asked["script"]), Path(asked["workdir"])

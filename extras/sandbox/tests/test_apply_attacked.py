@@ -115,6 +115,7 @@ def test_a_damaged_plan_does_nothing_and_is_told(run: Run) -> None:
         "version": 1,
         "folder": str(run.workspace),
         "label": "x",
+        "run": "",
         "when": 0.0,
         "changes": [],
         "steps": [["take", "a"]],
@@ -146,7 +147,7 @@ def test_a_whole_plan_is_carried_out(run: Run) -> None:
     for inner in ("new", "before"):
         (place / inner).mkdir(parents=True)
     journal.mkdir(mode=0o700)
-    plan = [1, str(run.workspace), "x", 0.0, [], [["take", "a"]], {}, {}]
+    plan = [1, str(run.workspace), "x", "", 0.0, [], [["take", "a"]], {}, {}]
     (journal / f"000001-{place.name}.plan").write_text(json.dumps(plan))
     assert run.applier.recover() == ["The changes of x were cut off: all of them are applied now."]
     assert not (run.workspace / "a").exists()

@@ -116,6 +116,8 @@ class Host:
     user: int
     agents: Agents
     level: str = "controlled"
+    layers: bool = True
+    """Whether scripts in the sandbox write into layers, not into the folders themselves."""
     by: str = "script"
     """`script`, or `command`: the same is tried by a command line, in a here-document; or `git`."""
     undumpable: bool = True
@@ -133,7 +135,7 @@ class Host:
     def own(self) -> None:
         """Hand everything to the user that the agent runs as."""
         for each in (self.place, *self.place.rglob("*")):
-            os.chown(each, self.user, -1, follow_symlinks=False)
+            os.chown(each, self.user, self.user, follow_symlinks=False)
 
     def asked(
         self,
@@ -154,6 +156,7 @@ class Host:
         return {
             "environment": {"PATH": self.path, "HOME": str(self.place / "home")},
             "level": self.level,
+            "layers": self.layers,
             "by": self.by,
             "network": self.network,
             "workspace": str(self.work),
@@ -565,6 +568,7 @@ def test_nothing_is_left_of_a_script(leveled: Host, body: str) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["kill", "term"])
 def test_nothing_is_left_when_the_agent_is_killed(leveled: Host, number: int) -> None:
+    leveled.layers = False  # to see its files meanwhile
     body = DAEMON + HOLD.replace("'lock'", "'lock2'") + "open('ready', 'w'); time.sleep(600)"
     with leveled.started(body, timeout=PATIENCE) as agent:
         until((leveled.work / "ready").exists)
@@ -741,6 +745,7 @@ def test_what_a_script_adds_to_the_disk_is_bounded(leveled: Host, writer: str) -
 
 
 def test_what_another_program_adds_to_the_disk_is_not_the_scripts_fault(leveled: Host) -> None:
+    leveled.layers = False  # it waits for a file of the workspace
     body = "touch begun; while [ ! -e go-on ]; do sleep 0.05; done; head -c 9000000 /dev/zero >mine"
     with leveled.started(body, written_bytes=LIMIT) as agent:
         until((leveled.work / "begun").exists)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import skills_agent.skills as domain
-from extras.sandbox.tests.test_hostile_scripts import NOBODY, PATH, Host, agents, host, link_code, sandboxed
+from extras.sandbox.tests.test_hostile_scripts import NOBODY, PATH, Host, agents, host, link_code
 from skills_agent.sandbox import choice
 from skills_agent.sandbox.protected_files import ProtectedFiles
 from skills_agent.sandbox.watch import Watch
@@ -22,7 +22,7 @@ from skills_agent.skills.confined import OutsideRootError
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from tests.waiting import PATIENCE, until
 
-__all__ = ["agents", "host", "sandboxed"]
+__all__ = ["agents", "host"]
 
 pytestmark = pytest.mark.slow
 
@@ -67,9 +67,16 @@ def user(by: str) -> int:
 
 
 @pytest.fixture
+def sandboxed(host: Host) -> Host:
+    """Return a machine whose agent has a sandbox, and no layers."""
+    host.level, host.layers = "bwrap", False
+    return host
+
+
+@pytest.fixture
 def repository(host: Host, by: str) -> Host:
     """Return a machine whose workspace is a repository with another one in it."""
-    host.level, host.by = "bwrap", by
+    host.level, host.layers, host.by = "bwrap", False, by
     shutil.rmtree(host.work)
     (host.work / "src").mkdir(parents=True)
     host.own()
@@ -444,13 +451,13 @@ def test_what_a_script_made_while_its_agent_was_killed_is_put_aside_at_the_next_
     assert "cut off with the agent made .envrc, src/.git" in result["notices"][0]
     assert "put aside" in result["notices"][0]
     assert repository.run("echo again")["notices"] == []
-    assert not list(repository.records.iterdir())
+    assert not list(repository.records.glob("*.json"))
 
 
 def test_what_came_when_the_script_was_gone_is_reported_and_stays(repository: Host) -> None:
     """It may be the person's."""
     killed_in_a_run(repository)
-    (record,) = repository.records.iterdir()
+    (record,) = repository.records.glob("*.json")
     os.utime(record, (0, 0))
     result = repository.run("echo fine")
     assert (repository.work / ".envrc").exists()
@@ -472,7 +479,7 @@ def test_a_damaged_record_of_a_run_stops_nothing(repository: Host) -> None:
     for at, text in enumerate(["", "{}", "[1]", '["/", "x", 1, {}]', "[" * 100_000]):
         (repository.records / f"bwrap-{at}.json").write_text(text)
     assert repository.run("echo fine")["notices"] == []
-    assert not list(repository.records.iterdir())
+    assert not list(repository.records.glob("*.json"))
 
 
 def test_without_a_sandbox_git_executes_what_was_planted(repository: Host) -> None:

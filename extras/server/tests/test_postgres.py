@@ -185,6 +185,7 @@ def test_a_conversation_goes_on_after_the_server_crashed(
 def test_a_server_that_goes_away_in_a_run_is_told_to_machines_with_the_way_on(
     cli: CommandLine, dsn: str, postgres: Postgres
 ) -> None:
+    cli.write_users_settings('sandbox = "off"\n')  # else it reaches no pipe of the workspace
     script = cli.skills / "rain-gauge" / "scripts" / "add_up.py"
     script.write_text('open("gate").read()\n')
     os.mkfifo(cli.workspace / "gate")

@@ -103,6 +103,11 @@ class CommandLine:
         """Return the folder of what the agent keeps for this workspace."""
         return state_folder(Settings(workspace=self.workspace, home=self.home))
 
+    def is_written(self, path: str) -> bool:
+        """Return whether a script wrote a file: it may be in the workspace only when the script has ended."""
+        layers = self.state.glob(f"layers/run-*/0/upper/{path}")
+        return (self.workspace / path).exists() or any(layers)
+
     def write(self, path: str, text: str) -> Path:
         """Write a file of the workspace."""
         file = self.workspace / path

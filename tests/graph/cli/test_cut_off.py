@@ -15,6 +15,8 @@ with open("effects.txt", "a") as file:
 open("gate").read()
 print("all stations: 544 mm")
 """
+PLAIN = 'sandbox = "off"\n'
+"""In the sandbox a script that is cut off changed nothing of the workspace, and reaches no pipe in it."""
 ASK = ("ask", "How much rain?", "--thread", "t", "--yes", "run", "--model")
 
 
@@ -23,6 +25,7 @@ class Cut:
 
     def __init__(self, cli: CommandLine, script: str = SCRIPT) -> None:
         self.cli = cli
+        cli.write_users_settings(PLAIN)
         (cli.skills / "rain-gauge" / "scripts" / "add_up.py").write_text(script)
         os.mkfifo(cli.workspace / "gate")
         self.options = ("--skills-dir", str(cli.skills))

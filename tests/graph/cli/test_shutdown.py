@@ -39,8 +39,8 @@ def chosen(cli: CommandLine) -> list[str]:
     return ["--skills-dir", str(cli.skills), "--model", cli.script(LOAD, RUN, ANSWER)]
 
 
-def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
-    while process.poll() is None and not path.exists():
+def wait_for(cli: CommandLine, path: str, process: subprocess.Popen[str]) -> None:
+    while process.poll() is None and not cli.is_written(path):
         select.select([], [], [], 0.01)
 
 
@@ -68,7 +68,7 @@ def test_a_signal_ends_a_script_and_all_it_started_and_keeps_what_was_done(
     else:
         assert cli.run("ask", "Rain?", "--thread", "rain", *chosen(cli), **settings).code == 3
         process = cli.start("resume", "rain", "--approve", **settings)
-    wait_for(cli.workspace / "started-rainfall.csv", process)
+    wait_for(cli, "started-rainfall.csv", process)
     assert processes_with(f"child-in-{tmp_path}")
 
     process.send_signal(number)

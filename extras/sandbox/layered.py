@@ -1,0 +1,329 @@
+"""The layers of a run: what it writes into in the place of real folders, and what becomes of that afterwards.
+
+FOLDER/run-XXXX/             one run, locked while it lasts
+    0/ lower -> a real folder
+       upper/ work/          what the run writes (overlayfs)
+       merged/               what it sees, mounted in a namespace of its own
+FOLDER/held-KEY/             the same, where a person decides about some of its changes
+    held.json                its result, and the changes
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Final, NamedTuple, Self
+
+import msgspec
+
+from skills_agent.sandbox.apply import Applier
+from skills_agent.sandbox.changes import judge, obeyed_elsewhere
+from skills_agent.sandbox.growth import Growth
+from skills_agent.sandbox.layer import Layer, changes, diff_of
+from skills_agent.sandbox.overlay import make_layers
+from skills_agent.sandbox.protected_files import ProtectedFiles
+from skills_agent.sandbox.watch import shown
+from skills_agent.skills import posix
+from skills_agent.skills.errors import ScriptError, SkillsAgentError
+from skills_agent.skills.policy.reasons import Decision
+from skills_agent.skills.scripts.changes import JudgedChange
+from skills_agent.skills.scripts.controlled import Care
+from skills_agent.skills.scripts.runner import AskedChange, HeldRun, ScriptResult, Stop, WrittenFile
+from skills_agent.skills.text import readable
+from skills_agent.skills.trees import remove_tree
+
+CONFLICT: Final = "somebody else changed it while the script ran"
+_BESIDE_CONFLICT: Final = "somebody else changed other files that the script changed"
+OWN_FOLDER: Final = ".agent"
+MAX_TOLD: Final = 200
+"""Changes in a result."""
+HELD_SECONDS: Final = 30 * 24 * 3600
+"""A run that is held longer is dropped: nobody goes on with its thread."""
+LAYERS: Final = "layers"
+CUT_OFF: Final = ("run-*", "applied-*/*.new", "applied-*/*.plan", "applied-*/*.undo")
+"""What is left there by an agent that was killed, or of a run that goes on."""
+_RUN: Final = "run-"
+_HELD: Final = "held-"
+_RECORD: Final = "held.json"
+
+
+class Layers(Care):
+    """The layers that one run writes into, and what becomes of its changes."""
+
+    def __init__(
+        self, store: "LayerStore", folder: Path, lock: int, layers: Mapping[Path, Layer], growth: Growth
+    ) -> None:
+        """Name the layers by the folders in whose place the run sees them."""
+        super().__init__()
+        self.layers, self.folder, self.label = layers, folder, ""
+        self.judged: list[list[JudgedChange]] = []
+        """By layer."""
+        self.lock = lock
+        """A descriptor: while it is open, nobody takes the folder for one of a run that was cut off."""
+        self._store, self._growth = store, growth
+
+    def over(self, family: Callable[[], list[int]]) -> Stop | None:
+        return self._growth.exceeded(family)
+
+    def look(self, allowed: Collection[Path], call: str, label: str) -> None:
+        """Judge what the run changed, and apply at once what is allowed.
+
+        What is asked about is held under the key of its call, if it is one.
+        """
+        self.label = label
+        for layer in self.layers.values():
+            try:
+                self.judged.append(self._applied(layer, allowed, call))
+            except SkillsAgentError as error:
+                self.judged.append([])
+                self.notices.append(f"Nothing that it changed in {layer.lower} is applied: {error}")
+        if denied := self._told("deny"):
+            self.notices.append(f"Left out of the workspace: {shown(denied)}.")
+        if not (asked := self._told("ask")):
+            return
+        if call:
+            self.folder = self.folder.rename(self._store.held_folder(call))
+        else:
+            self.notices.append(f"Left out of the workspace, for nobody can be asked: {shown(asked)}.")
+
+    def _applied(self, layer: Layer, allowed: Collection[Path], call: str) -> list[JudgedChange]:
+        """Apply what is allowed; where somebody else changed some of it meanwhile, a person is asked."""
+        found = self._store.judged(layer, allowed)
+        free = [change for change, decision, _ in found if decision == "allow"]
+        applier = self._store.applier(layer.lower)
+        conflicts = applier.apply(layer.content, layer.moment, free, label=self.label, run=call)
+        paths = {conflict.path for conflict in conflicts}
+        return [_asked_instead(each, paths) for each in found] if paths else found
+
+    def written(self, workdir: Path, moment: int) -> list[WrittenFile]:  # noqa: ARG002 - the layers know
+        """Return the files that were applied, in name order."""
+        return sorted(
+            WrittenFile(readable(os.path.relpath(layer.lower / change.path, workdir)), change.size)
+            for layer, found in self._pairs()
+            for change, decision, _ in found
+            if decision == "allow" and change.act != "removed" and change.kind in {"file", "executable"}
+        )
+
+    def finished(self, result: ScriptResult) -> ScriptResult:
+        """Return the result with its changes; where a person is asked about some, it is kept with them."""
+        told = [self._store.told(layer, judged) for layer, found in self._pairs() for judged in found]
+        result = replace(result, changes=tuple(told[:MAX_TOLD]))
+        if self.folder.name.startswith(_HELD):
+            layers = [(str(layer.lower), layer.moment) for layer in self.layers.values()]
+            _write(self.folder / _RECORD, _Record(self.label, result, layers, self.judged))
+            os.close(self.lock)
+        return result
+
+    def _told(self, decision: Decision) -> list[str]:
+        return [
+            f"{self._store.path(layer, change.path)} ({why})"
+            for layer, found in self._pairs()
+            for change, decided, why in found
+            if decided == decision and why
+        ]
+
+    def _pairs(self) -> Iterator[tuple[Layer, list[JudgedChange]]]:
+        return zip(self.layers.values(), self.judged, strict=True)
+
+
+def _asked_instead(judged: JudgedChange, conflicts: Collection[str]) -> JudgedChange:
+    """Return a change that a person decides about: somebody else changed this one, or others, meanwhile."""
+    if judged.decision != "allow":
+        return judged
+    why = CONFLICT if judged.change.path in conflicts else _BESIDE_CONFLICT
+    return judged._replace(decision="ask", why=why)
+
+
+class _Record(NamedTuple):
+    """What is kept of a run that is held; the layers as their real folder and their moment."""
+
+    label: str
+    result: ScriptResult
+    layers: list[tuple[str, int]]
+    judged: list[list[JudgedChange]]
+
+
+@dataclass(frozen=True, eq=False)
+class LayerStore:
+    """The layers of the runs in one workspace."""
+
+    folder: Path
+    """Of this user alone."""
+    workspace: Path
+    """Without links on the way, as the real folders of all layers."""
+    protected: tuple[str, ...] = ()
+    """What a person is asked about, beside `PROTECTED`."""
+    _files: dict[Path, ProtectedFiles] = field(default_factory=dict)
+    """What was seen of each real folder, which costs little to see again."""
+
+    @classmethod
+    def of(cls, state: Path, workspace: Path, protected: tuple[str, ...] = ()) -> Self:
+        """Return the layers of a workspace, which are in its state folder. Raises OSError."""
+        folder = state / LAYERS
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return cls(folder, workspace.resolve(), protected)
+
+    @contextmanager
+    def opened(
+        self, folders: Collection[Path], moment: int, growth: Callable[[list[Path]], Growth]
+    ) -> Iterator[Layers]:
+        """Make a layer over each folder; when the block ends they are gone, but for those that are held."""
+        new = Path(mkdtemp(prefix=".", dir=self.folder))
+        descriptor = _locked(new)
+        folder = new.rename(self.folder / f"{_RUN}{new.name[1:]}")  # from now on, it is locked or cut off
+        layers = make_layers(folder, map(Path.resolve, folders), moment)
+        by_folder = dict(zip(folders, layers, strict=True))
+        care = Layers(self, folder, descriptor, by_folder, growth([layer.content for layer in layers]))
+        try:
+            yield care
+        finally:
+            if care.folder == folder:
+                remove_tree(folder)
+                os.close(care.lock)
+
+    def judged(self, layer: Layer, allowed: Collection[Path]) -> list[JudgedChange]:
+        """Return what a run changed in a layer, with what is decided about it. Raises ScriptError."""
+        found = changes(layer)
+        if not found:
+            return []
+        if layer.lower not in self._files:
+            is_top = layer.lower == self.workspace  # what begins with `/` is meant there
+            more = [entry for entry in self.protected if is_top or not entry.startswith("/")]
+            self._files[layer.lower] = ProtectedFiles(layer.lower, more, OWN_FOLDER)
+        elsewhere = obeyed_elsewhere(self._files[layer.lower])
+        return judge(
+            found,
+            layer,
+            allowed=allowed,
+            more=self.protected,
+            workspace=self.workspace,
+            elsewhere=elsewhere,
+        )
+
+    def path(self, layer: Layer, path: str) -> str:
+        """Return a path as people read it: from the workspace on, or whole."""
+        return path if layer.lower == self.workspace else f"{layer.lower}/{path}"
+
+    def told(self, layer: Layer, judged: JudgedChange) -> JudgedChange:
+        """Return a change with its path as people read it."""
+        return judged._replace(change=judged.change._replace(path=self.path(layer, judged.change.path)))
+
+    def held_folder(self, call: str) -> Path:
+        """Return the folder of the run of a call that is held."""
+        return self.folder / f"{_HELD}{call}"
+
+    def applier(self, folder: Path) -> Applier:
+        """Return what applies changes to a real folder."""
+        own = folder / OWN_FOLDER if folder == self.workspace else self.folder / "staged"
+        digest = sha256(os.fsencode(folder)).hexdigest()
+        return Applier(folder, own, self.folder / f"applied-{digest[:16]}")
+
+    def held(self, call: str) -> HeldRun | None:
+        """Return the run of a call of which a person has not decided about all changes."""
+        if not call or not (record := _read(self.held_folder(call) / _RECORD)):
+            return None
+        asked = [
+            AskedChange(self.told(layer, judged), diff_of(layer, judged.change))
+            for layer, found in self._asked(call, record)
+            for judged in found
+        ]
+        return HeldRun(record.result, tuple(asked))
+
+    def settle(self, call: str, *, applied: bool) -> ScriptResult:
+        """Apply the changes that a person was asked about, or drop them; return the result with that.
+
+        Raises ScriptError, also where nothing is held.
+        """
+        folder = self.held_folder(call)
+        if not (record := _read(folder / _RECORD)):
+            raise ScriptError("No changes are held for this call.")
+        told: list[str] = []
+        changed: list[str] = []
+        for layer, found in self._asked(call, record):
+            told += [self.path(layer, judged.change.path) for judged in found]
+            known = {judged.change.path for judged in found if judged.why == CONFLICT}
+            if applied:
+                new = [judged.change for judged in found]
+                applier = self.applier(layer.lower)
+                content, moment = layer.content, layer.moment
+                apply = partial(applier.apply, content, moment, new, label=record.label, run=call)
+                conflicts = apply()
+                if conflicts and known.issuperset(path for path, _ in conflicts):
+                    conflicts = apply(over_conflicts=True)
+                changed += [self.path(layer, path) for path, _ in conflicts]
+        remove_tree(folder)
+        text = f"{'Applied' if applied else 'Dropped'}: {shown(told)}."
+        if changed:
+            text = f"Not applied, as {shown(changed)} changed since a person was asked: {shown(told)}."
+        decision: Decision = "allow" if applied and not changed else "deny"
+        return replace(
+            record.result,
+            notices=(*record.result.notices, text),
+            changes=tuple(
+                each._replace(decision=decision) if each.decision == "ask" else each
+                for each in record.result.changes
+            ),
+        )
+
+    def recover(self) -> list[str]:
+        """Finish what was cut off with the agent; return what came of it, in sentences."""
+        notices = self.applier(self.workspace).recover()
+        for folder in self.folder.iterdir():
+            is_held = folder.name.startswith(_HELD) and (folder / _RECORD).exists()
+            if folder.name.startswith((_RUN, _HELD)):
+                with suppress(OSError):
+                    notices += self._recovered(folder, is_held=is_held)
+        return notices
+
+    def _recovered(self, folder: Path, *, is_held: bool) -> list[str]:
+        if is_held:
+            if time.time() - folder.stat().st_mtime > HELD_SECONDS:
+                remove_tree(folder)
+            return []
+        descriptor = _locked(folder)
+        try:
+            layers = [Layer(place.readlink(), place.parent / "upper", 0) for place in folder.glob("*/lower")]
+            changed = [self.path(layer, change.path) for layer in layers for change in changes(layer)]
+        except ScriptError as error:
+            changed = [str(error)]
+        finally:
+            remove_tree(folder)
+            os.close(descriptor)
+        if not changed:
+            return []
+        return [f"A script was cut off with the agent. What it had changed is not applied: {shown(changed)}."]
+
+    def _asked(self, call: str, record: _Record) -> Iterator[tuple[Layer, list[JudgedChange]]]:
+        for number, ((lower, moment), found) in enumerate(zip(record.layers, record.judged, strict=True)):
+            layer = Layer(Path(lower), self.held_folder(call) / str(number) / "upper", moment)
+            yield layer, [judged for judged in found if judged.decision == "ask"]
+
+
+def _locked(folder: Path) -> int:
+    """Lock the folder of a run; return the descriptor that holds it. Raises OSError: somebody else does."""
+    descriptor = os.open(folder / "lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _write(path: Path, record: _Record) -> None:
+    """Write a record; names that are no text are kept (as escapes of JSON)."""
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(msgspec.to_builtins(record)))
+    new.rename(path)
+
+
+def _read(path: Path) -> _Record | None:
+    with suppress(FileNotFoundError):
+        return msgspec.convert(json.loads(path.read_text()), _Record)
+    return None

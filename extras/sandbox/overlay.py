@@ -1,0 +1,103 @@
+"""Folders as a run sees and changes them while the real ones stay as they are: overlayfs in a namespace.
+
+LAYER/ lower -> the real folder
+       upper/ work/     what is written
+       merged/          what is seen: mounted for the run alone
+"""
+
+import os
+import stat
+import subprocess
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Final
+
+from skills_agent.sandbox.layer import Layer
+from skills_agent.skills.confined import is_in
+from skills_agent.skills.scripts.environment import is_root
+from skills_agent.skills.scripts.programs import find_program
+from skills_agent.skills.trees import remove_tree
+
+TRIAL_SECONDS: Final = 30
+NOT_MOUNTED: Final = "skills-agent: no layer: "
+_MOUNT: Final = f"""\
+n=$1; shift
+folders=lowerdir=lower,upperdir=upper,workdir=work
+while [ "$n" -gt 0 ]; do
+  why=$(cd "$1" && mount -t overlay overlay -o "$folders,userxattr" merged 2>&1) ||
+    {{ echo "{NOT_MOUNTED}$why" >&2; exit 1; }}
+  shift; n=$((n-1))
+done
+exec "$@"
+"""
+"""Mounts the layers that it is given, and goes on as the program after them. In a layer's own folder all
+paths are short words: an option of mount has no room for the `,` or `:` of a person's folder."""
+_NAMESPACES: Final = (("--mount",), ("--user", "--map-root-user", "--mount"))
+"""A namespace of mounts alone, where that may be had, keeps the owners of files."""
+
+
+@lru_cache(maxsize=8)
+def mounting(path: str | None, workspace: Path, folder: Path) -> tuple[str, ...]:
+    """Return the command that mounts layers over a workspace, kept in a folder; empty where none can be.
+
+    It is followed by what `mounted` returns, and a program. Tries it; raises OSError and TimeoutExpired where
+    that shows nothing. Linux 5.11 is the first that lets users mount them.
+    """
+    unshare, _ = find_program("unshare", path, workspace)
+    if not unshare:
+        return ()
+    trial = Path(mkdtemp(prefix="trial-", dir=folder))
+    try:
+        (layer,) = make_layers(trial, [workspace], 0)
+        status = workspace.stat()
+        # In a namespace of users there is one user and one group: what belongs to others cannot be changed.
+        is_own = (status.st_uid, status.st_gid) == (os.geteuid(), os.getegid())
+        for namespaces in [*_NAMESPACES[: is_root()], *_NAMESPACES[1 : 1 + is_own]]:
+            command = (unshare, *namespaces, "--", "/bin/sh", "-c", _MOUNT, "sh")
+            tried = subprocess.run(  # noqa: S603
+                [*command, *mounted([layer]), "mkdir", merged(layer) / ".made-in-layer"],
+                capture_output=True,
+                timeout=TRIAL_SECONDS,
+                check=False,
+            )
+            if not tried.returncode and (layer.content / ".made-in-layer").is_dir():
+                return command
+    finally:
+        remove_tree(trial)
+    return ()
+
+
+def make_layers(folder: Path, lowers: Iterable[Path], moment: int) -> list[Layer]:
+    """Make a layer over each of these folders; `moment` as in `RunFolders`. Raises OSError."""
+    layers = []
+    for number, lower in enumerate(lowers):
+        place = folder / str(number)
+        for name in ("upper", "work", "merged"):
+            (place / name).mkdir(parents=True, mode=0o700)
+        (place / "upper").chmod(stat.S_IMODE(lower.stat().st_mode))
+        (place / "lower").symlink_to(lower)
+        layers.append(Layer(lower, place / "upper", moment))
+    return layers
+
+
+def mounted(layers: Iterable[Layer]) -> list[str]:
+    """Return the arguments of `mounting` for some layers."""
+    folders = [str(layer.content.parent) for layer in layers]
+    return [str(len(folders)), *folders]
+
+
+def merged(layer: Layer) -> Path:
+    """Return where a layer is mounted."""
+    return layer.content.parent / "merged"
+
+
+def mounts_below(folder: Path) -> Iterator[Path]:
+    """Yield what is mounted beneath a folder: a layer over the folder alone would hide it."""
+    folder = folder.resolve()
+    with Path("/proc/self/mountinfo").open("rb") as file:
+        for line in file:
+            path = line.split()[4].decode("unicode_escape").encode("latin-1")
+            if path != os.fsencode(folder) and is_in(os.fsdecode(path), str(folder)):
+                yield Path(os.fsdecode(path))

@@ -1,0 +1,124 @@
+"""What scripts change is looked at before it counts: tried for real, as this user and as nobody."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+
+import pytest
+
+from extras.sandbox.tests.test_hostile_scripts import Host, agents, host, user
+from skills_agent.sandbox.choice import pending_looks
+from skills_agent.sandbox.overlay import mounting, mounts_below
+from tests.waiting import PATIENCE, until
+
+__all__ = ["agents", "host", "user"]
+
+LAYERS_WORK = bool(mounting(os.environ["PATH"], Path.cwd(), Path(gettempdir())))
+needs_layers = pytest.mark.skipif(not LAYERS_WORK, reason="no layers can be mounted here")
+pytestmark = [pytest.mark.slow, needs_layers]
+
+
+@pytest.fixture
+def project(host: Host) -> Host:
+    """Return a machine with some files in the workspace."""
+    host.level = "bwrap"
+    (host.work / "src").mkdir()
+    (host.work / "src/app.py").write_text("print('mine')\n")
+    (host.work / "old.csv").write_text("old\n")
+    (host.work / "run.sh").write_text("#!/bin/sh\n")
+    (host.work / "run.sh").chmod(0o755)
+    return host
+
+
+def decided(result: dict[str, Any]) -> dict[str, str]:
+    """Return what was decided about each change."""
+    return {change[0]: decision for change, decision, _ in result["changes"]}
+
+
+def files(folder: Path) -> dict[str, str]:
+    """Return the files of a folder, but the agent's own."""
+    paths = (path for path in folder.rglob("*") if not path.is_relative_to(folder / ".agent"))
+    return {str(path.relative_to(folder)): path.read_text() for path in paths if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected", "there"),
+    [
+        (
+            "echo a > report.md; echo b >> src/app.py",
+            {"report.md": "allow", "src/app.py": "allow"},
+            "report.md",
+        ),
+        (
+            "rm old.csv; mkdir -p out; echo 1 > out/1",
+            {"old.csv": "allow", "out": "allow", "out/1": "allow"},
+            "out/1",
+        ),
+        ("echo X=1 > .env", {".env": "ask"}, ""),
+        ("mkdir .vscode; echo {} > .vscode/tasks.json", {".vscode": "ask", ".vscode/tasks.json": "ask"}, ""),
+        ("echo evil >> run.sh", {"run.sh": "ask"}, ""),
+        ("cp run.sh new.sh", {"new.sh": "ask"}, ""),
+        ("ln -s /etc/passwd leak", {"leak": "deny"}, ""),
+        ("mkfifo pipe", {"pipe": "deny"}, ""),
+        ("cp -r .git sub", {}, ""),
+        ("touch old.csv; mv old.csv x; mv x old.csv", {}, "old.csv"),
+    ],
+)
+def test_each_change_is_applied_asked_about_or_left_out(
+    project: Host, body: str, expected: dict[str, str], there: str
+) -> None:
+    before = files(project.work)
+    result = project.run(body)
+    assert result["exit_code"] == 0, result
+    if expected:
+        assert decided(result) == expected
+    after = files(project.work)
+    allowed = {path for path, decision in decided(result).items() if decision == "allow"}
+    assert {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)} <= allowed
+    assert not there or there in after
+    assert not any(path.is_symlink() for path in project.work.iterdir() if path.name != "link")
+
+
+def test_a_run_that_is_killed_with_its_agent_changes_nothing_and_is_told(project: Host) -> None:
+    before = files(project.work)
+    with project.started("echo new > report.md; rm old.csv; sleep 600", timeout=PATIENCE) as agent:
+        until(lambda: any(project.records.glob("layers/run-*/0/upper/report.md")))
+        agent.process.send_signal(signal.SIGKILL)
+        agent.process.wait(PATIENCE)
+    assert pending_looks(project.records) == 1
+    assert files(project.work) == before
+    result = project.run("true")
+    assert "report.md" in result["notices"][0]
+    assert files(project.work) == before
+    assert pending_looks(project.records) == 0
+
+
+def test_what_somebody_changed_meanwhile_is_not_written_over(project: Host) -> None:
+    with project.started("echo script > old.csv; echo new > report.md; sleep 2", timeout=PATIENCE) as agent:
+        until(lambda: any(project.records.glob("layers/run-*/0/upper/report.md")))
+        (project.work / "old.csv").write_text("the person's")
+        result = agent.answer()
+    assert (project.work / "old.csv").read_text() == "the person's"
+    assert set(decided(result).values()) == {"ask"}
+
+
+def test_a_workspace_that_is_reached_by_a_link(project: Host) -> None:
+    link = project.place / "by-link"
+    link.symlink_to(project.work)
+    result = project.run("pwd; echo new > report.md", workdir=link)
+    assert (project.work / "report.md").read_text() == "new\n", result
+
+
+def test_what_is_mounted_in_a_workspace_is_seen(tmp_path: Path) -> None:
+    inner = tmp_path / "a b" / "inner"
+    inner.mkdir(parents=True)
+    told = "from skills_agent.sandbox.overlay import *; print([*mounts_below(Path(sys.argv[1]))])"
+    line = f'mount -t tmpfs none "$1/a b/inner" && "$2" -c "import sys; {told}" "$1"'
+    command = ["unshare", "-Urm", "sh", "-c", line, "sh", str(tmp_path), sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"[{inner!r}]\n"
+    assert not [*mounts_below(tmp_path)]
