@@ -2,10 +2,15 @@
 
 from typing import Final
 
-from skills_agent.graph.hooks import Extra
+from skills_agent.graph.hooks import Command, Extra
 
 EXTRA: Final = Extra(
     name="sandbox",
     settings="skills_agent.sandbox.settings:SandboxSettings",
     runner="skills_agent.sandbox.choice",
+    commands={
+        "undo": Command(
+            "skills_agent.sandbox.commands.undo:undo", "Take back what the last run changed in the workspace."
+        ),
+    },
 )

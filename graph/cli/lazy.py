@@ -13,6 +13,7 @@ _PACKAGES: Final = ("install", "pack", "verify", "update", "uninstall")
 _OF_PARTS: Final[Mapping[str, str]] = {
     "eval": "evals",
     "skills triggers": "evals",
+    "undo": "sandbox",
     "skills serve": "mcp",
     "skills needs": "needs",
     **{f"skills {name}": "packages" for name in _PACKAGES},
