@@ -16,6 +16,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.errors import GraphDrained
 from langgraph.runtime import RunControl
+from langgraph.types import Command as GraphCommand
 from msgspec import structs
 
 from skills_agent.evals.cases.case import Command, EvalCase
@@ -35,6 +36,7 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent
 from skills_agent.graph.threads.database import EVAL_THREADS, config_of
 from skills_agent.graph.threads.thread import status_of
+from skills_agent.graph.tools.held import can_approve_changes
 from skills_agent.graph.user_folders import process_environment, state_folder, trust_file_of
 from skills_agent.nodes.wrapped_models import ModelRunnable
 from skills_agent.skills.confined import is_beneath
@@ -267,12 +269,24 @@ def _take_turns(agent: CompiledAgent, case: EvalCase, config: RunnableConfig, co
                 _choose_only(agent, said, config, control)
                 return
             _invoke(agent, said, config, control)
+            _let_changes_come(agent, config, control)
         if control.drain_requested:
             return
 
 
+def _let_changes_come(agent: CompiledAgent, config: RunnableConfig, control: RunControl) -> None:
+    """Approve what scripts changed, and what a person would be asked about: the workspace is thrown away."""
+    yes = {"decisions": [{"type": "approve"}]}
+    while questions := [it for it in agent.get_state(config).interrupts if can_approve_changes(it.value)]:
+        _invoke(agent, GraphCommand(resume={question.id: yes for question in questions}), config, control)
+
+
 def _invoke(
-    agent: CompiledAgent, said: AgentInput | None, config: RunnableConfig, control: RunControl, **options: Any
+    agent: CompiledAgent,
+    said: AgentInput | GraphCommand[Any] | None,
+    config: RunnableConfig,
+    control: RunControl,
+    **options: Any,
 ) -> None:
     for _ in agent.stream(
         said,

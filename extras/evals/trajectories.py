@@ -91,7 +91,10 @@ def _status(result: ToolMessage | None) -> CallStatus:
 
 
 def digests_of(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each regular file beneath a folder; links are not followed."""
+    """Return the SHA-256 of each regular file beneath a folder; links are not followed.
+
+    What is kept to take runs back is no file of the workspace.
+    """
     found: dict[str, str] = {}
     for parent, folders, names in walk(folder):
         folders[:] = sorted(each for each in folders if each not in {".git", "__pycache__"})
@@ -99,6 +102,8 @@ def digests_of(folder: Path) -> dict[str, str]:
             if len(found) >= _MAX_FILES:
                 return found
             relative = Path(parent, name).relative_to(folder).as_posix()
+            if relative.startswith(".agent/undo/"):
+                continue
             # Passed over: a link, a FIFO, or what its owner may not read.
             with suppress(OSError), os.fdopen(open_beneath(folder, relative, follow=False), "rb") as stream:
                 found[readable(relative)] = hashlib.file_digest(stream, "sha256").hexdigest()

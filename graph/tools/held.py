@@ -1,5 +1,6 @@
 """Ask a person about changes that a run made and that are held: the tool runs again when they answer."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -31,6 +32,12 @@ def settle(held: HeldRun, runner: OwnRunner, call: str, tool: str, approval: str
     if isinstance(decision, Reject):
         return _dropped(runner, call, with_words("A person rejected the changes", decision.message))
     return runner.settle(call, applied=True)
+
+
+def can_approve_changes(question: Mapping[str, Any]) -> bool:
+    """Return whether a question is about the changes of a run, not about a call, and takes an approval."""
+    is_about = all(request["args"].keys() == {"changes"} for request in question["action_requests"])
+    return is_about and "approve" in question["review_configs"][0]["allowed_decisions"]
 
 
 def _dropped(runner: OwnRunner, call: str, why: str) -> ScriptResult:

@@ -255,6 +255,18 @@ def test_what_a_script_keeps_in_a_case_is_gone_with_it(setup: Setup, skills: Pat
     assert not list(homes_of(setup.settings))
 
 
+@needs_bwrap
+def test_what_a_person_would_be_asked_about_comes_into_the_workspace_of_a_case(
+    setup: Setup, skills: Path
+) -> None:
+    (skills / "adder" / "scripts" / "add.py").write_text(
+        "import os\nopen('go.sh', 'w').write('#!/bin/sh')\nos.chmod('go.sh', 0o755)\n"
+    )
+    add = calls(call("run_script", skill="adder", path="scripts/add.py"))
+    result = run(setup, case(load=("adder",), replies=(add, "Done.")))
+    assert (result.outcome, [*result.trajectory.files]) == ("ungraded", ["go.sh"])
+
+
 @pytest.mark.parametrize("path", ["../x", "/x", "a/../../x"])
 def test_no_file_is_laid_outside_of_the_workspace(setup: Setup, path: str) -> None:
     result = run(setup, case(files={path: "x"}))
