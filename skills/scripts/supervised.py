@@ -29,7 +29,7 @@ SUPERVISOR: Final = (PYTHON, "-I", "-S", "-X", "utf8", "-c", _START.format(os.pa
 """The command of supervisor.py, before its arguments; imported, it is not compiled for every script."""
 GRACE_SECONDS: Final = 0.5
 """Between SIGTERM and SIGKILL."""
-LOOKOUT_SECONDS: Final = 0.1
+LOOKOUT_SECONDS: Final = 0.05
 """Between two looks at what was written, and whether it is to be stopped."""
 FLOOD_FACTOR: Final = 100
 """A program that writes this many times the output that is kept is stopped."""
