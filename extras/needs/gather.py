@@ -154,8 +154,8 @@ def _of_scripts(needs: Iterable[Need], own: Collection[str], texts: Mapping[str,
     modules = {each.module for every in imports.values() for each in every}
     named = [*needs]
     for path, text in texts.items():
-        named += script_needs(text, path) if path in imports and "# /// script" in text else ()
-        named += packages_installed(text, path, modules) if "pip" in text else ()
+        named += script_needs(text, path) if path in imports else ()
+        named += packages_installed(text, path, modules)
     yield from named
     known = {_plain(need.name) for need in named if need.kind == "python"}
     for path, every in imports.items():
