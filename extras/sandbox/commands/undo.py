@@ -31,8 +31,8 @@ def undo(yes: bool, workspace: Path | None, as_json: bool) -> None:
     run before, up to five. What git wrote into its repository, and what ran in the background, stays.
     """
     settings = Settings.load(workspace)
-    folder = settings.workspace.absolute()
-    applier = LayerStore.of(make_state_folder(settings), folder).applier(folder)
+    store = LayerStore.of(make_state_folder(settings), settings.workspace)
+    applier = store.applier(store.workspace)
     applier.recover()
     last = applier.last()
     if last is None:
