@@ -211,6 +211,21 @@ def answers(kinds: Any, number: int, check: Callable[[list[Any]], list[Any]]) ->
     return create_model("HITLResponse", __base__=Answer, decisions=(decisions, ...))
 
 
+def ask_alone(request: dict[str, Any], holds_for: str) -> Any:
+    """Ask about one thing, whose approval grants nothing more; return the decision: Approve or Reject.
+
+    `holds_for` says what an approval holds for, to a client that wants more. Raises as `put_question` does.
+    """
+
+    def check(decisions: list[Any]) -> list[Any]:
+        if any(isinstance(decision, Approve) and decision.grant for decision in decisions):
+            raise ValueError(f"an approval of {holds_for}: leave out grant")
+        return decisions
+
+    question = make_question([request], fixed=[request["name"]])
+    return put_question(question, answers(Approve | Reject, 1, check)).decisions[0]
+
+
 def answer_unknown(call_id: str, entry: JournalEntry, decision: str) -> ToolMessage:
     """Return the tool message for a call whose outcome is unknown; a sentence says what becomes of it."""
     text = unknown_text(entry.description, decision)

@@ -150,13 +150,14 @@ class Programs:
             return request.stop()
 
         runner = self.equipment.runner
+        own = runner if isinstance(runner, OwnRunner) else None
         try:
-            held = runner.held(request.call) if isinstance(runner, OwnRunner) else None
+            held = own and own.held(request.call)
             result = held.result if held else runner.run(replace(request, stop=stop, on_output=live.add))
         finally:
             live.end()
-        if isinstance(runner, OwnRunner) and (held := held or runner.held(request.call)):
-            result = settle(held, runner, request.call, tool, self.equipment.policy.approval)
+        if own and (held := held or own.held(request.call)):
+            result = settle(held, own, request.call, tool, self.equipment.policy.approval)
         loaded = active_skills(runtime.state.get("skills_loaded"))
         ref = skill.ref if skill else None
         result = self.equipment.machine.diagnosed(explained(result, request), request, ref, loaded)

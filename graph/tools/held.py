@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from skills_agent.nodes.interrupts import Approve, Reject, answers, make_question, put_question, with_words
+from skills_agent.nodes.interrupts import Reject, ask_alone, with_words
 from skills_agent.skills.policy.approval_text import Content, code, describe, escape_markdown
 from skills_agent.skills.policy.verdict import UnanswerableError
 from skills_agent.skills.scripts.choice import OwnRunner
@@ -24,9 +24,8 @@ def settle(held: HeldRun, runner: OwnRunner, call: str, tool: str, approval: str
     contents = [_content(asked) for asked in held.asked]
     changes = [asked.judged.change._asdict() for asked in held.asked]  # for machines
     request = {"name": tool, "args": {"changes": changes}, "description": describe((), contents, _ASKED)}
-    question = make_question([request], fixed=[tool])
     try:
-        (decision,) = put_question(question, answers(Approve | Reject, 1, _refuse_grants)).decisions
+        decision = ask_alone(request, "changes holds for these alone")
     except UnanswerableError:
         return _dropped(runner, call, "Nobody can be asked: no checkpointer keeps the thread.")
     if isinstance(decision, Reject):
@@ -43,12 +42,6 @@ def can_approve_changes(question: Mapping[str, Any]) -> bool:
 def _dropped(runner: OwnRunner, call: str, why: str) -> ScriptResult:
     result = runner.settle(call, applied=False)
     return replace(result, notices=(*result.notices, why))
-
-
-def _refuse_grants(decisions: list[Any]) -> list[Any]:
-    if any(isinstance(decision, Approve) and decision.grant for decision in decisions):
-        raise ValueError("an approval of changes holds for these alone: leave out grant")
-    return decisions
 
 
 def _content(asked: AskedChange) -> Content:

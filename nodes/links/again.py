@@ -15,9 +15,7 @@ from skills_agent.nodes.interrupts import (
     Reject,
     action_request,
     answer_unknown,
-    answers,
-    make_question,
-    put_question,
+    ask_alone,
     with_words,
 )
 from skills_agent.nodes.links.attempt import Attempt, Rest
@@ -77,16 +75,8 @@ def _ask(attempt: Attempt, entry: JournalEntry) -> Approve | Reject:
         facts = {**attempt.judge.facts(call), **facts}
     description = describe_question(call, facts, attempt.at.policy, unknown=entry.description)
     request = {**action_request(call, description), UNKNOWN: entry.as_json}
-    question = make_question([request], fixed=[attempt.name])
-    answer = put_question(question, answers(Approve | Reject, 1, _check_alone))
-    decision: Approve | Reject = answer.decisions[0]
+    decision: Approve | Reject = ask_alone(request, "a call that was cut off holds for one attempt")
     return decision
-
-
-def _check_alone(decisions: list[Approve | Reject]) -> list[Approve | Reject]:
-    if any(isinstance(each, Approve) and each.grant for each in decisions):
-        raise ValueError("an approval of a call that was cut off holds for one attempt: leave out grant")
-    return decisions
 
 
 def _is_answered(attempt: Attempt, entry: JournalEntry) -> bool:
