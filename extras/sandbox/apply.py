@@ -27,11 +27,11 @@ from typing import Final, NamedTuple
 
 from skills_agent.graph.private_files import make_private_folder, open_private
 from skills_agent.sandbox.draft import Conflict, Draft, changed_since, is_as
+from skills_agent.sandbox.layer import FILE
 from skills_agent.sandbox.plan import (
     BEFORE,
     BITS,
     COPY,
-    FILE,
     FORMAT,
     NEW,
     CarryingOut,

@@ -166,9 +166,12 @@ class BwrapRunner(WatchedRunner):
         """
         request, places = run.request, run.places
         folders = [*dict.fromkeys([*self._written_folders(request), *run.shared_to_write])]
-        # A layer over a folder would hide what is mounted in it.
-        is_one = not any(any(mounts_below(folder)) for folder in folders)
-        if request.in_background or self._named or not is_one or not self._mounting():
+        if (
+            request.in_background
+            or self._named
+            or any(any(mounts_below(folder)) for folder in folders)  # which a layer would hide
+            or not self._mounting()
+        ):
             with super()._care(run) as care:
                 yield care
             return

@@ -5,15 +5,14 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.sandbox.plan import BITS, FILE, NO_FOLDER, Entry, Folders, FolderState, Plan, Step
+from skills_agent.sandbox.layer import FILE, NO_FOLDER, digest_of
+from skills_agent.sandbox.plan import BITS, Entry, Folders, FolderState, Plan, Step
 from skills_agent.skills.confined import open_folder_beneath
 from skills_agent.skills.scripts.changes import Change
 
-_PIECE: Final = 1 << 18
 _MADE_AGAIN: Final = 0o755
 _LONGEST: Final = 4096
 """Characters of a path in a folder that is removed: a plan has the path of each."""
@@ -221,16 +220,10 @@ def is_as(change: Change, entry: Entry, *, with_mode: bool = True) -> bool:
         return False
     if change.kind == "folder":
         return stat.S_ISDIR(status.st_mode)
-    is_file = stat.S_ISREG(status.st_mode) and status.st_size == change.size
-    return is_file and _digest(entry) == change.digest
-
-
-def _digest(entry: Entry) -> str:
-    digest = sha256()
+    if not stat.S_ISREG(status.st_mode) or status.st_size != change.size:
+        return False
     file = os.open(entry.name, FILE, dir_fd=entry.folder)
     try:
-        while piece := os.read(file, _PIECE):
-            digest.update(piece)
+        return digest_of(file) == change.digest
     finally:
         os.close(file)
-    return digest.hexdigest()

@@ -43,7 +43,7 @@ class FolderAfter:
 
         Programs of the system are no way out: every virtual environment has a link to its Python.
         """
-        return any(not self._is_inside(end) and not _is_program(end) for end in self.ends(link))
+        return any(not self._is_inside(end) and not is_program_of_system(end) for end in self.ends(link))
 
     def ends_inside(self, link: Change) -> Iterator[str]:
         """Yield the paths in the folder that a link leads to, as far as other changes are applied."""
@@ -100,7 +100,8 @@ def _step(here: str, target: str, rest: tuple[str, ...]) -> tuple[str, tuple[str
     return (os.sep if target.startswith("/") else here), (*parts, *rest)
 
 
-def _is_program(path: str) -> bool:
+def is_program_of_system(path: str) -> bool:
+    """Return whether a path is a program of the system, or of the agent's Python."""
     systems = (*SYSTEM, os.path.realpath(sys.base_prefix))
     is_systems = any(is_in(path, system) for system in systems)
     return is_systems and os.path.isfile(path) and os.access(path, os.X_OK)

@@ -33,7 +33,9 @@ MAX_COMPARED: Final = 1_000_000
 """Bytes of a file of which a diff is shown."""
 _OPAQUE: Final = "user.overlay.opaque"
 _FOLDER: Final = flags("O_RDONLY", "O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC")
-_FILE: Final = flags("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC")
+FILE: Final = flags("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC")
+NO_FOLDER: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+"""What is said of a path on whose way something is no folder."""
 _PIECE: Final = 1 << 16
 _EXECUTES: Final = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
@@ -119,7 +121,7 @@ class _Look:
         if self._bytes > MAX_BYTES:
             raise _too_much(f"files of more than {MAX_BYTES >> 30} GiB")
         with _opened(parts[-1], content, now) as file:
-            return change._replace(size=now.st_size, digest=_digest(file))
+            return change._replace(size=now.st_size, digest=digest_of(file))
 
     def _removed(self, parts: tuple[str, ...], before: os.stat_result | None) -> None:
         if before:  # else somebody else removed it, too
@@ -165,9 +167,9 @@ def _is_same(change: Change, before: os.stat_result, name: str, lower: int | Non
             return True
         if change.size != before.st_size:
             return False
-        file = os.open(name, _FILE, dir_fd=lower)
+        file = os.open(name, FILE, dir_fd=lower)
         try:
-            return _digest(file) == change.digest
+            return digest_of(file) == change.digest
         finally:
             os.close(file)
     return False
@@ -191,7 +193,7 @@ def _opened(name: str, content: int, status: os.stat_result) -> Iterator[int]:
         else:
             with _descriptor(os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=content)) as file:
                 Path(f"/proc/self/fd/{file}").chmod(stat.S_IMODE(status.st_mode) | needed)
-    with _descriptor(os.open(name, _FOLDER if is_folder else _FILE, dir_fd=content)) as descriptor:
+    with _descriptor(os.open(name, _FOLDER if is_folder else FILE, dir_fd=content)) as descriptor:
         yield descriptor
 
 
@@ -201,7 +203,7 @@ def _opened_lower(name: str, lower: int | None) -> Iterator[int | None]:
     try:
         descriptor = None if lower is None else os.open(name, _FOLDER, dir_fd=lower)
     except OSError as error:
-        if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+        if error.errno not in NO_FOLDER:
             raise
         descriptor = None
     try:
@@ -219,8 +221,8 @@ def _descriptor(descriptor: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _digest(file: int) -> str:
-    """Return the SHA-256 of an open file; a small one takes no buffer of its own."""
+def digest_of(file: int) -> str:
+    """Return the SHA-256 of a file that was just opened; a small one takes no buffer of its own."""
     start = os.read(file, _PIECE)
     if len(start) < _PIECE:
         return sha256(start).hexdigest()

@@ -26,6 +26,7 @@ from skills_agent.sandbox.apply import Applier
 from skills_agent.sandbox.changes import judge, obeyed_elsewhere
 from skills_agent.sandbox.growth import Growth
 from skills_agent.sandbox.layer import Layer, changes, diff_of
+from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.overlay import make_layers
 from skills_agent.sandbox.protected_files import ProtectedFiles
 from skills_agent.sandbox.watch import shown
@@ -40,7 +41,6 @@ from skills_agent.skills.trees import remove_tree
 
 CONFLICT: Final = "somebody else changed it while the script ran"
 _BESIDE_CONFLICT: Final = "somebody else changed other files that the script changed"
-OWN_FOLDER: Final = ".agent"
 MAX_TOLD: Final = 200
 """Changes in a result."""
 HELD_SECONDS: Final = 30 * 24 * 3600
@@ -62,8 +62,7 @@ class Layers(Care):
         """Name the layers by the folders in whose place the run sees them."""
         super().__init__()
         self.layers, self.folder, self.label = layers, folder, ""
-        self.judged: list[list[JudgedChange]] = []
-        """By layer."""
+        self.judged: dict[Layer, list[JudgedChange]] = {}
         self.lock = lock
         """A descriptor: while it is open, nobody takes the folder for one of a run that was cut off."""
         self._store, self._growth = store, growth
@@ -79,9 +78,8 @@ class Layers(Care):
         self.label = label
         for layer in self.layers.values():
             try:
-                self.judged.append(self._applied(layer, allowed, call))
+                self.judged[layer] = self._applied(layer, allowed, call)
             except SkillsAgentError as error:
-                self.judged.append([])
                 self.notices.append(f"Nothing that it changed in {layer.lower} is applied: {error}")
         if denied := self._told("deny"):
             self.notices.append(f"Left out of the workspace: {shown(denied)}.")
@@ -105,31 +103,31 @@ class Layers(Care):
         """Return the files that were applied, in name order."""
         return sorted(
             WrittenFile(readable(os.path.relpath(layer.lower / change.path, workdir)), change.size)
-            for layer, found in self._pairs()
+            for layer, found in self.judged.items()
             for change, decision, _ in found
             if decision == "allow" and change.act != "removed" and change.kind in {"file", "executable"}
         )
 
     def finished(self, result: ScriptResult) -> ScriptResult:
         """Return the result with its changes; where a person is asked about some, it is kept with them."""
-        told = [self._store.told(layer, judged) for layer, found in self._pairs() for judged in found]
+        told = [self._store.told(layer, judged) for layer, found in self.judged.items() for judged in found]
         result = replace(result, changes=tuple(told[:MAX_TOLD]))
         if self.folder.name.startswith(_HELD):
-            layers = [(str(layer.lower), layer.moment) for layer in self.layers.values()]
-            _write(self.folder / _RECORD, _Record(self.label, result, layers, self.judged))
+            layers = [
+                _HeldLayer(str(layer.lower), layer.content.parent.name, layer.moment, found)
+                for layer, found in self.judged.items()
+            ]
+            _write(self.folder / _RECORD, _Record(self.label, result, layers))
             os.close(self.lock)
         return result
 
     def _told(self, decision: Decision) -> list[str]:
         return [
             f"{self._store.path(layer, change.path)} ({why})"
-            for layer, found in self._pairs()
+            for layer, found in self.judged.items()
             for change, decided, why in found
             if decided == decision and why
         ]
-
-    def _pairs(self) -> Iterator[tuple[Layer, list[JudgedChange]]]:
-        return zip(self.layers.values(), self.judged, strict=True)
 
 
 def _asked_instead(judged: JudgedChange, conflicts: Collection[str]) -> JudgedChange:
@@ -140,13 +138,22 @@ def _asked_instead(judged: JudgedChange, conflicts: Collection[str]) -> JudgedCh
     return judged._replace(decision="ask", why=why)
 
 
+class _HeldLayer(NamedTuple):
+    """A layer of a run that is held."""
+
+    lower: str
+    name: str
+    """Of its folder in that of the run."""
+    moment: int
+    judged: list[JudgedChange]
+
+
 class _Record(NamedTuple):
-    """What is kept of a run that is held; the layers as their real folder and their moment."""
+    """What is kept of a run that is held."""
 
     label: str
     result: ScriptResult
-    layers: list[tuple[str, int]]
-    judged: list[list[JudgedChange]]
+    layers: list[_HeldLayer]
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,9 +307,9 @@ class LayerStore:
         return [f"A script was cut off with the agent. What it had changed is not applied: {shown(changed)}."]
 
     def _asked(self, call: str, record: _Record) -> Iterator[tuple[Layer, list[JudgedChange]]]:
-        for number, ((lower, moment), found) in enumerate(zip(record.layers, record.judged, strict=True)):
-            layer = Layer(Path(lower), self.held_folder(call) / str(number) / "upper", moment)
-            yield layer, [judged for judged in found if judged.decision == "ask"]
+        for lower, name, moment, judged in record.layers:
+            layer = Layer(Path(lower), self.held_folder(call) / name / "upper", moment)
+            yield layer, [each for each in judged if each.decision == "ask"]
 
 
 def _locked(folder: Path) -> int:

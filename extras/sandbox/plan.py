@@ -22,6 +22,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from skills_agent.sandbox.layer import FILE, NO_FOLDER
 from skills_agent.skills.confined import OutsideRootError, open_folder_beneath, parts_of, sync_folder
 from skills_agent.skills.posix import flags
 from skills_agent.skills.scripts.changes import Change
@@ -30,9 +31,6 @@ from skills_agent.skills.trees import give_rights
 FORMAT: Final[Literal[1]] = 1
 NEW: Final = "new"
 BEFORE: Final = "before"
-NO_FOLDER: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
-"""What is said of a path on whose way something is no folder."""
-FILE: Final = flags("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC")
 BITS: Final = stat.S_IRWXU | stat.S_IRWXG | stat.S_IRWXO
 """What is applied of a mode: never a set-id bit."""
 COPY: Final = flags("O_WRONLY", "O_CREAT", "O_EXCL", "O_NOFOLLOW", "O_CLOEXEC")

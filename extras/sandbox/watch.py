@@ -5,13 +5,13 @@ it is found afterwards and put aside, before a person's git or editor comes upon
 """
 
 import os
-import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from math import inf
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from skills_agent.sandbox.folder_after import is_program_of_system
 from skills_agent.sandbox.protected_files import (
     GIT_FOLDER,
     Findings,
@@ -22,7 +22,6 @@ from skills_agent.sandbox.protected_files import (
 from skills_agent.sandbox.quarantine import put_aside
 from skills_agent.skills.confined import is_in
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts.programs import SYSTEM
 from skills_agent.skills.text import clean_text, one_line
 from skills_agent.skills.trees import remove_tree, walk
 
@@ -193,11 +192,7 @@ def _has_changed(path: str, moment: int) -> bool:
 
 def _leads_out(path: str, roots: Iterable[str]) -> bool:
     real = os.path.realpath(path)
-    systems = (*SYSTEM, os.path.realpath(sys.base_prefix))
-    is_program = (
-        any(is_in(real, system) for system in systems) and os.path.isfile(real) and os.access(real, os.X_OK)
-    )
-    return not is_program and not any(is_in(real, root) for root in roots)
+    return not is_program_of_system(real) and not any(is_in(real, root) for root in roots)
 
 
 def _but(root: str, path: str, allowed: Collection[str], moment: int) -> Iterator[str]:
