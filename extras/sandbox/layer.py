@@ -32,7 +32,7 @@ MAX_BYTES: Final = 4 << 30
 MAX_COMPARED: Final = 1_000_000
 """Bytes of a file of which a diff is shown."""
 _OPAQUE: Final = "user.overlay.opaque"
-_FOLDER: Final = flags("O_RDONLY", "O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC")
+FOLDER: Final = flags("O_RDONLY", "O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC")
 FILE: Final = flags("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC")
 NO_FOLDER: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """What is said of a path on whose way something is no folder."""
@@ -64,83 +64,96 @@ def changes(layer: Layer) -> list[Change]:
     Raises ScriptError for more than can be looked at (changes, bytes, folders in one another, long paths),
     and for what cannot be read.
     """
-    look = _Look()
+    found = ChangeList()
     try:
         with opened_folder(layer.content) as content, opened_folder(layer.lower) as lower:
-            look.folder((), content, lower)
+            _look(found, (), content, lower)
     except OSError as error:
-        raise ScriptError(
-            f"Nothing of what the run wrote is kept: it cannot be compared with {layer.lower} ({error})."
-        ) from error
-    return look.changes
+        raise not_compared(layer.lower, error) from error
+    return found.changes
 
 
-class _Look:
-    """One look through a layer, by descriptors of its folders and of the real ones beside them."""
+class ChangeList:
+    """Changes as a look finds them, as many as can be looked at: else it raises ScriptError."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_real: bool = False) -> None:
+        """Begin; in a real folder, this user has rights that it lacks for the time of the look alone."""
         self.changes: list[Change] = []
-        self._bytes = 0
+        self._bytes, self._is_real = 0, is_real
 
-    def folder(self, parts: tuple[str, ...], content: int, lower: int | None) -> None:
-        """Add what changed in a folder. Where there was none before, `lower` is None."""
-        names = sorted(os.listdir(content))
-        if len(parts) >= MAX_DEPTH and names:
-            raise _too_much(f"more than {MAX_DEPTH} folders in one another")
-        for name in names:
-            self._entry((*parts, name), content, lower)
-        if lower is not None and _is_opaque(content):
-            for name in sorted({*os.listdir(lower)}.difference(names)):  # noqa: PTH208 - by its descriptor
-                self._removed((*parts, name), _status(name, lower))
-
-    def _entry(self, parts: tuple[str, ...], content: int, lower: int | None) -> None:
-        now, before = os.lstat(parts[-1], dir_fd=content), _status(parts[-1], lower)
-        if stat.S_ISCHR(now.st_mode) and now.st_rdev == 0:
-            self._removed(parts, before)
-            return
-        if before and stat.S_IFMT(before.st_mode) != stat.S_IFMT(now.st_mode):
-            self._removed(parts, before)
-            before = None
-        beside = lower if before else None
-        change = self._change(parts, now, content, "changed" if before else "added")
-        is_same = before is not None and _is_same(change, before, parts[-1], beside)
-        if not is_same:
-            self._add(change)
-        if change.kind == "folder":
-            with _opened(parts[-1], content, now) as inner, _opened_lower(parts[-1], beside) as below:
-                self.folder(parts, inner, below)
-
-    def _change(self, parts: tuple[str, ...], now: os.stat_result, content: int, act: Act) -> Change:
-        kind = _kind(now)
-        change = Change("/".join(parts), act, kind, mode=stat.S_IMODE(now.st_mode))
+    def is_now(self, path: str, act: Act, status: os.stat_result, folder: int) -> Change:
+        """Return what is at a path now, the last part of it in an open folder. Raises OSError."""
+        kind, name = kind_of(status), path.rpartition("/")[2]
+        change = Change(path, act, kind, mode=stat.S_IMODE(status.st_mode))
         if kind == "link":
-            return change._replace(target=os.readlink(parts[-1], dir_fd=content))
+            return change._replace(target=os.readlink(name, dir_fd=folder))
         if kind not in {"file", "executable"}:
             return change
-        self._bytes += now.st_size
+        self._bytes += status.st_size
         if self._bytes > MAX_BYTES:
-            raise _too_much(f"files of more than {MAX_BYTES >> 30} GiB")
-        with _opened(parts[-1], content, now) as file:
-            return change._replace(size=now.st_size, digest=digest_of(file))
+            raise too_much(f"files of more than {MAX_BYTES >> 30} GiB")
+        with opened(name, folder, status, for_now=self._is_real) as file:
+            return change._replace(size=status.st_size, digest=digest_of(file))
 
-    def _removed(self, parts: tuple[str, ...], before: os.stat_result | None) -> None:
-        if before:  # else somebody else removed it, too
+    def remove(self, path: str, before: os.stat_result | None) -> None:
+        """Add what was removed, if something was: else somebody else removed it, too."""
+        if before:
             size = before.st_size if stat.S_ISREG(before.st_mode) else 0
-            self._add(Change("/".join(parts), "removed", _kind(before), size))
+            self.add(Change(path, "removed", kind_of(before), size))
 
-    def _add(self, change: Change) -> None:
+    def add(self, change: Change) -> None:
+        """Add a change."""
         if len(self.changes) >= MAX_CHANGES:
-            raise _too_much(f"more than {MAX_CHANGES:,} changes")
+            raise too_much(f"more than {MAX_CHANGES:,} changes")
         if len(os.fsencode(change.path)) > MAX_PATH:
-            raise _too_much(f"a path of more than {MAX_PATH:,} bytes")
+            raise too_much(f"a path of more than {MAX_PATH:,} bytes")
         self.changes.append(change)
 
 
-def _too_much(what: str) -> ScriptError:
-    return ScriptError(f"Nothing of what the run wrote is kept: it made {what}. Have it make less at a time.")
+def _look(found: ChangeList, parts: tuple[str, ...], content: int, lower: int | None) -> None:
+    """Add what changed in a folder. Where there was none before, `lower` is None."""
+    names = sorted(os.listdir(content))
+    if len(parts) >= MAX_DEPTH and names:
+        raise too_much(f"more than {MAX_DEPTH} folders in one another")
+    for name in names:
+        _look_at(found, (*parts, name), content, lower)
+    if lower is not None and _is_opaque(content):
+        for name in sorted({*os.listdir(lower)}.difference(names)):  # noqa: PTH208 - by its descriptor
+            found.remove("/".join((*parts, name)), _status(name, lower))
 
 
-def _kind(status: os.stat_result) -> Kind:
+def _look_at(found: ChangeList, parts: tuple[str, ...], content: int, lower: int | None) -> None:
+    path, name = "/".join(parts), parts[-1]
+    now, before = os.lstat(name, dir_fd=content), _status(name, lower)
+    if stat.S_ISCHR(now.st_mode) and now.st_rdev == 0:
+        found.remove(path, before)
+        return
+    if before and stat.S_IFMT(before.st_mode) != stat.S_IFMT(now.st_mode):
+        found.remove(path, before)
+        before = None
+    beside = lower if before else None
+    change = found.is_now(path, "changed" if before else "added", now, content)
+    if not (before and is_same(change, before, beside)):
+        found.add(change)
+    if change.kind == "folder":
+        with opened(name, content, now) as inner, _opened_lower(name, beside) as below:
+            _look(found, parts, inner, below)
+
+
+def too_much(what: str) -> ScriptError:
+    """Return the error of a look that finds more than it can look at."""
+    return ScriptError(
+        f"What the run wrote cannot be looked at: it made {what}. Have it make less at a time."
+    )
+
+
+def not_compared(folder: Path, error: OSError) -> ScriptError:
+    """Return the error of a look that the system refuses something."""
+    return ScriptError(f"What the run wrote cannot be compared with {folder} ({error}).")
+
+
+def kind_of(status: os.stat_result) -> Kind:
+    """Return what a path is."""
     if stat.S_ISREG(status.st_mode):
         return "executable" if status.st_mode & _EXECUTES else "file"
     return "folder" if stat.S_ISDIR(status.st_mode) else "link" if stat.S_ISLNK(status.st_mode) else "special"
@@ -153,11 +166,12 @@ def _status(name: str, folder: int | None) -> os.stat_result | None:
     return None
 
 
-def _is_same(change: Change, before: os.stat_result, name: str, lower: int | None) -> bool:
-    """Return whether a thing of the same kind was there, with the same content and bits.
+def is_same(change: Change, before: os.stat_result, lower: int | None) -> bool:
+    """Return whether a thing of the same kind was there, in the folder `lower`, with its content and bits.
 
     What cannot be read any more is not the same: somebody changes it just now, or nobody may read it.
     """
+    name = change.path.rpartition("/")[2]
     with suppress(OSError):
         if change.kind == "link":
             return os.readlink(name, dir_fd=lower) == change.target
@@ -183,25 +197,29 @@ def _is_opaque(folder: int) -> bool:
 
 
 @contextmanager
-def _opened(name: str, content: int, status: os.stat_result) -> Iterator[int]:
-    """Yield a descriptor of a file or folder of the layer, after this user got the rights to read it."""
+def opened(name: str, folder: int, status: os.stat_result, *, for_now: bool = False) -> Iterator[int]:
+    """Yield a descriptor of a file or folder, after this user got the rights to read it. Raises OSError."""
     is_folder = stat.S_ISDIR(status.st_mode)
     needed = stat.S_IRUSR | (stat.S_IXUSR if is_folder else 0)
-    if status.st_mode & needed != needed and os.geteuid() != 0:
-        if is_folder:
-            give_rights(content, name)
-        else:
-            with _descriptor(os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=content)) as file:
-                Path(f"/proc/self/fd/{file}").chmod(stat.S_IMODE(status.st_mode) | needed)
-    with _descriptor(os.open(name, _FOLDER if is_folder else FILE, dir_fd=content)) as descriptor:
-        yield descriptor
+    is_given = status.st_mode & needed != needed and status.st_uid == os.geteuid() != 0
+    if is_given and is_folder:
+        give_rights(folder, name)
+    elif is_given:
+        with _descriptor(os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)) as file:
+            Path(f"/proc/self/fd/{file}").chmod(stat.S_IMODE(status.st_mode) | needed)
+    with _descriptor(os.open(name, FOLDER if is_folder else FILE, dir_fd=folder)) as descriptor:
+        try:
+            yield descriptor
+        finally:
+            if is_given and for_now:
+                os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
 
 
 @contextmanager
 def _opened_lower(name: str, lower: int | None) -> Iterator[int | None]:
     """Yield a descriptor of a real folder, or None where there is none (any more)."""
     try:
-        descriptor = None if lower is None else os.open(name, _FOLDER, dir_fd=lower)
+        descriptor = None if lower is None else os.open(name, FOLDER, dir_fd=lower)
     except OSError as error:
         if error.errno not in NO_FOLDER:
             raise

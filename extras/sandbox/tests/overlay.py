@@ -1,17 +1,20 @@
-"""A workspace with an overlay over it, mounted for real, and scripts that write there."""
+"""A workspace with an overlay over it, mounted for real, or a copy of it, and scripts that write there."""
 
 import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from skills_agent.sandbox.layer import Layer
+from skills_agent.sandbox.layer import Layer, changes
+from skills_agent.sandbox.seen import changes_since, seen
+from skills_agent.skills.scripts.changes import Change
 from tests.forked import run_forked
 
 NOBODY = 65534
@@ -27,6 +30,9 @@ class Overlay:
 
     place: Path
     user: int
+    copied: bool = False
+    """Whether scripts write in a copy, which has the place of `upper`."""
+    seen: dict[str, os.stat_result] = field(default_factory=dict)
 
     @property
     def lower(self) -> Path:
@@ -35,6 +41,12 @@ class Overlay:
     @property
     def layer(self) -> Layer:
         return Layer(self.lower, self.place / "upper", 0)
+
+    def changes(self) -> list[Change]:
+        """Return what scripts changed."""
+        if self.copied:
+            return changes_since(self.layer.content, self.seen, original=self.lower)
+        return changes(self.layer)
 
     def shell(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a program as the user."""
@@ -72,23 +84,30 @@ class Overlay:
             os.chown(self.place / name, self.user, -1)
 
     def run(self, script: str) -> str:
-        """Run a script in the overlay; return what it printed."""
-        done = self.shell("unshare", "-Urm", "sh", "-euc", MOUNT, "sh", str(self.place), script)
+        """Run a script in the overlay, or in a new copy; return what it printed."""
+        if self.copied:
+            self.shell("cp", "-a", f"{self.lower}/.", str(self.layer.content))
+            self.seen = seen(self.layer.content)
+            time.sleep(0.01)  # a tick
+            done = self.shell("sh", "-euc", 'cd "$1" && eval "$2"', "sh", str(self.layer.content), script)
+        else:
+            done = self.shell("unshare", "-Urm", "sh", "-euc", MOUNT, "sh", str(self.place), script)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
 
 @contextmanager
-def overlay(user: int) -> Iterator[Overlay]:
-    """Yield an overlay of a user, outside of pytest's folders, which nobody may enter."""
+def overlay(user: int, *, copied: bool = False) -> Iterator[Overlay]:
+    """Yield an overlay of a user, or a copy, outside of pytest's folders, which nobody may enter."""
     place = Path(tempfile.mkdtemp(prefix="overlay-")).resolve()
     try:
         place.chmod(0o755)
-        made = Overlay(place, user)
+        made = Overlay(place, user, copied)
         for name in ("lower", "upper", "work", "merged"):
             (place / name).mkdir()
             os.chown(place / name, user, -1)
-        if (tried := made.shell("unshare", "-Urm", "sh", "-c", MOUNT, "sh", str(place), ":")).returncode:
+        mount = ("unshare", "-Urm", "sh", "-c", MOUNT, "sh", str(place), ":")
+        if not copied and (tried := made.shell(*mount)).returncode:
             pytest.skip(f"no overlay can be mounted here: {tried.stderr.strip()}")
         yield made
     finally:

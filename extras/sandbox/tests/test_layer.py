@@ -1,6 +1,7 @@
-"""The change list of what scripts wrote over a folder, through overlays that are really mounted."""
+"""The change list of what scripts wrote over a folder, or in a copy, through overlays that are mounted."""
 
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,20 +12,27 @@ import pytest
 
 from extras.sandbox.tests.overlay import Overlay, overlay, users
 from skills_agent.sandbox.layer import Layer, changes, diff_of, start_of
+from skills_agent.sandbox.seen import changes_since, seen
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.changes import Change
+
+COPY = -1
+SIGNS = {"added": "+", "changed": "~", "removed": "-"}
+BOTH_VIEWS = pytest.mark.parametrize("over", [*users()[:1], COPY], ids=["overlay", "copy"], indirect=True)
+ALL_VIEWS = pytest.mark.parametrize("over", [*users(), COPY], ids=str, indirect=True)
 
 
 @pytest.fixture(params=users(), ids=lambda user: f"uid-{user}")
 def over(request: pytest.FixtureRequest) -> Iterator[Overlay]:
-    with overlay(request.param) as made:
+    with overlay(
+        users()[-1] if request.param == COPY else request.param, copied=request.param == COPY
+    ) as made:
         yield made
 
 
-def told(layer: Layer) -> list[str]:
+def told(over: Overlay) -> list[str]:
     """Return changes as words: `+ file a`."""
-    signs = {"added": "+", "changed": "~", "removed": "-"}
-    return [f"{signs[each.act]} {each.kind} {each.path}" for each in changes(layer)]
+    return [f"{SIGNS[each.act]} {each.kind} {each.path}" for each in over.changes()]
 
 
 BEFORE = """
@@ -66,21 +74,23 @@ SCRIPTS = {
 }  # fmt: skip
 
 
+@ALL_VIEWS
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_what_a_script_changed_is_told(over: Overlay, script: str) -> None:
     over.before(BEFORE)
     over.run(script)
 
     def look() -> None:
-        assert sorted(told(over.layer)) == sorted(SCRIPTS[script])
+        assert sorted(told(over)) == sorted(SCRIPTS[script])
 
     over.call(look)
 
 
+@BOTH_VIEWS
 def test_what_was_removed_is_told_before_what_came_in_its_place(over: Overlay) -> None:
     over.before(BEFORE)
     over.run("rm -r d a; mkdir a; ln -s b d; mkdir -p z/y; echo > z/y/x")
-    found = told(over.layer)
+    found = told(over)
     for first, then in [
         ("- file a", "+ folder a"),
         ("- folder d", "+ link d"),
@@ -89,12 +99,13 @@ def test_what_was_removed_is_told_before_what_came_in_its_place(over: Overlay) -
         assert found.index(first) < found.index(then)
 
 
+@BOTH_VIEWS
 def test_a_change_has_size_digest_target_and_mode(over: Overlay) -> None:
     over.before("echo old > gone; echo old > bits")
     large = b"x" * 1_000_000
     over.run("head -c 1000000 /dev/zero | tr '\\0' x > large; ln -s ../out link; rm gone; chmod 4711 bits")
     digest = sha256(b"old\n").hexdigest()
-    assert changes(over.layer) == [
+    assert over.changes() == [
         Change("bits", "changed", "executable", 4, digest, mode=0o4711),
         Change("gone", "removed", "file", 4),
         Change("large", "added", "file", len(large), sha256(large).hexdigest(), mode=0o644),
@@ -102,21 +113,37 @@ def test_a_change_has_size_digest_target_and_mode(over: Overlay) -> None:
     ]
 
 
+@ALL_VIEWS
 def test_bits_are_told_as_the_script_left_them_though_this_user_gets_the_rights(over: Overlay) -> None:
     over.run("mkdir dark; echo z > dark/z; chmod 000 dark/z dark")
 
     def look() -> None:
-        found = changes(over.layer)
+        found = over.changes()
         assert [each.mode for each in found] == [0, 0]
         assert start_of(over.layer, found[1], 9) == b"z\n"
 
     over.call(look)
 
 
+def test_a_real_folder_is_looked_at_and_left_as_it_is(over: Overlay) -> None:
+    over.before(BEFORE)
+    before = seen(over.lower, skipped=["empty"])
+    over.before("touch a; mkdir empty/z dark; rm b; echo z > dark/z; chmod 0 dark/z dark; mv x y")
+
+    def look() -> None:
+        found = changes_since(over.lower, before, skipped=["empty"])
+        names = ["~ a", "- b", "+ dark", "+ dark/z", "- x", "+ y"]
+        assert [f"{SIGNS[each.act]} {each.path}" for each in found] == names
+        assert stat.S_IMODE((over.lower / "dark").stat().st_mode) == 0
+
+    over.call(look)
+
+
+@BOTH_VIEWS
 def test_names_of_all_bytes_are_told(over: Overlay) -> None:
     name = "line\nend\x1b[2J\udcff\udcfe 'quote"
     over.run("python3 -c \"import os; os.mkdir(b'line\\nend\\x1b[2J\\xff\\xfe \\'quote')\"")
-    assert [each.path for each in changes(over.layer)] == [name]
+    assert [each.path for each in over.changes()] == [name]
 
 
 SET_ATTRIBUTES = """python3 -c "
@@ -136,7 +163,7 @@ for mode, device in ((stat.S_IFCHR, 0), (stat.S_IFCHR, 1), (stat.S_IFREG, 0)):
 def test_a_script_cannot_pretend_that_something_was_removed(over: Overlay) -> None:
     over.before("mkdir d; echo x > d/x; echo a > a")
     printed = over.run(f"mkdir new; {SET_ATTRIBUTES}")
-    assert told(over.layer) == ["+ folder new"]
+    assert told(over) == ["+ folder new"]
     assert printed == f"made {0o100000} 0\n"
 
 
@@ -144,7 +171,7 @@ def test_what_somebody_else_removed_or_changed_meanwhile_is_compared_as_it_is_no
     over.before("echo x > a; echo x > b; mkdir -p c/d; echo x > c/x; echo x > e")
     over.run("rm a; echo more >> b; echo y > c/y; echo y > c/d/y; echo new > e")
     over.before("rm a; echo more >> b; rm -r c; ln -s /etc c; rm e; mkfifo e")
-    assert told(over.layer) == [
+    assert told(over) == [
         *("- link c", "+ folder c", "+ folder c/d", "+ file c/d/y", "+ file c/y", "- special e", "+ file e"),
     ]
 
@@ -156,8 +183,8 @@ def test_nothing_is_reached_through_a_link_of_the_real_folder(over: Overlay) -> 
     over.before("mkdir d; echo x > d/x; echo x > f")
     over.run("echo secret > d/x; echo secret > f")
     over.before("rm -r d f; ln -s ../outside d; ln -s ../outside/x f")
-    found = changes(over.layer)
-    assert told(over.layer) == ["- link d", "+ folder d", "+ file d/x", "- link f", "+ file f"]
+    found = over.changes()
+    assert told(over) == ["- link d", "+ folder d", "+ file d/x", "- link f", "+ file f"]
     assert [diff_of(over.layer, each._replace(act="changed")) for each in found if each.path == "d/x"] == [
         "large, 7 bytes"
     ]
@@ -175,6 +202,7 @@ while True:
 """
 
 
+@ALL_VIEWS
 def test_nothing_is_reached_through_a_link_that_comes_meanwhile(over: Overlay) -> None:
     """Somebody swaps the real files for links to others with what the script wrote: it stays a change."""
     outside = over.place / "outside"
@@ -186,12 +214,13 @@ def test_nothing_is_reached_through_a_link_that_comes_meanwhile(over: Overlay) -
     with subprocess.Popen([sys.executable, "-c", SWAP, str(over.lower), str(outside)]) as swapping:
         try:
             for _ in range(3_000):
-                found = {each.path for each in changes(over.layer) if each.act != "removed"}
+                found = {each.path for each in over.changes() if each.act != "removed"}
                 assert {"d/x", "f"} <= found
         finally:
             swapping.kill()
 
 
+@BOTH_VIEWS
 @pytest.mark.parametrize(
     ("script", "words"),
     [
@@ -204,13 +233,14 @@ def test_nothing_is_reached_through_a_link_that_comes_meanwhile(over: Overlay) -
 def test_more_than_can_be_looked_at_is_refused(over: Overlay, script: str, words: str) -> None:
     over.run(f'python3 -c "{script}"')
     with pytest.raises(ScriptError, match=words):
-        changes(over.layer)
+        over.changes()
 
 
+@BOTH_VIEWS
 def test_the_most_that_is_looked_at_is(over: Overlay) -> None:
     script = "import os\nfor _ in range(200): os.mkdir('d'); os.chdir('d')"
     over.run(f'python3 -c "{script}"')
-    assert len(changes(over.layer)) == 200
+    assert len(over.changes()) == 200
     assert len([*Path("/proc/self/fd").iterdir()]) < 200
 
 
@@ -226,7 +256,7 @@ def test_it_costs_what_was_written(over: Overlay) -> None:
     over.run("echo y > mine/y")
     shutil.rmtree(over.lower / "other")
     (over.lower / "other").symlink_to("/nowhere")
-    assert told(over.layer) == ["+ file mine/y"]
+    assert told(over) == ["+ file mine/y"]
 
 
 DIFFS = {
@@ -249,7 +279,7 @@ DIFFS = {
 def test_a_person_reads_what_changed(over: Overlay, script: str) -> None:
     over.before("echo one > a; mkdir d; ln -s a link")
     over.run(script)
-    (change,) = changes(over.layer)
+    (change,) = over.changes()
     assert diff_of(over.layer, change) == DIFFS[script]
 
 

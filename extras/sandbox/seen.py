@@ -1,0 +1,173 @@
+"""What is in a folder, and what changed in it since: for a folder that a run itself writes in.
+
+    before = seen(folder)
+    ...                                   # a run
+    changes_since(folder, before)         # records as `layer.changes` returns them
+
+It is a copy, or a real folder. What changes in the tick of the file system's clock in which it was seen may
+look as before: a run begins in a later tick.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from skills_agent.sandbox.layer import (
+    FOLDER,
+    MAX_DEPTH,
+    NO_FOLDER,
+    ChangeList,
+    is_same,
+    kind_of,
+    not_compared,
+    opened,
+    too_much,
+)
+from skills_agent.sandbox.plan import Folders
+from skills_agent.skills.confined import opened_folder
+from skills_agent.skills.scripts.changes import Act, Change
+
+_TELLING: Final = ("st_mode", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
+_Opens = Callable[[str, int, os.stat_result], AbstractContextManager[int | None]]
+
+
+def seen(folder: Path, *, skipped: Collection[str] = ()) -> dict[str, os.stat_result]:
+    """Return what `lstat` says of each path in a folder; paths are as in `Change`.
+
+    Nothing is reached through a link. Left out are `skipped` paths and what is in them, what is in folders
+    that this user may not list or that lie deeper than `MAX_DEPTH`, and what vanishes meanwhile. 20,000 files
+    take 0.1 s. Raises OSError where the folder itself cannot be listed.
+    """
+    found: dict[str, os.stat_result] = {}
+    with opened_folder(folder) as top:
+        _add(found, "", top, frozenset(skipped), _opened_before)
+    return found
+
+
+def changes_since(
+    folder: Path,
+    before: Mapping[str, os.stat_result],
+    *,
+    skipped: Collection[str] = (),
+    original: Path | None = None,
+) -> list[Change]:
+    """Return what is another thing than when it was `seen`, as `layer.changes` does, with its limits.
+
+    `original`: where the folder is a copy, what it is one of. A file that was touched, with the bytes and
+    bits that it has there, is no change; without one it is, for nobody knows what was in it. To a copy, this
+    user gets the rights that a run took away; to a real folder for the time of the look. What is in a file of
+    a real folder may stay unknown (no digest), and what vanishes meanwhile is left out.
+
+    Raises ScriptError for more than can be looked at, and for what of a copy cannot be read.
+    """
+    found = ChangeList(is_real=original is None)
+    now: dict[str, os.stat_result] = {}
+    opens = partial(_opened_after, before=before, is_real=original is None)
+    try:
+        with opened_folder(folder) as top:
+            _add(now, "", top, frozenset(skipped), opens)
+        for path in before.keys() - now.keys():
+            above = now.get(path.rpartition("/")[0])
+            if "/" not in path or (above and stat.S_ISDIR(above.st_mode)):
+                found.remove(path, before[path])
+        with closing(Folders(folder)) as folders, closing(Folders(original or folder)) as originals:
+            beside = originals if original else None
+            for path, status in now.items():
+                if _is_touched(before.get(path), status):
+                    _compare(found, path, before.get(path), status, folders, beside)
+    except OSError as error:
+        raise not_compared(original or folder, error) from error
+    # Of one path, what was removed stays before what came there.
+    return sorted(found.changes, key=lambda change: change.path.split("/"))
+
+
+def _add(
+    found: dict[str, os.stat_result], above: str, folder: int, skipped: Collection[str], opens: _Opens
+) -> None:
+    """Add what is in an open folder; `opens` yields the descriptor of one in it, or None to leave it out."""
+    inner: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            path = f"{above}{entry.name}"
+            if path in skipped:
+                continue
+            with suppress(FileNotFoundError):
+                found[path] = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(found[path].st_mode):
+                    inner.append(path)
+    for path in inner:
+        with opens(path, folder, found[path]) as descriptor:
+            if descriptor is not None:
+                _add(found, f"{path}/", descriptor, skipped, opens)
+
+
+@contextmanager
+def _opened_before(path: str, folder: int, status: os.stat_result) -> Iterator[int | None]:  # noqa: ARG001
+    descriptor = None
+    with suppress(OSError):
+        if path.count("/") < MAX_DEPTH - 1:
+            descriptor = os.open(path.rpartition("/")[2], FOLDER, dir_fd=folder)
+    try:
+        yield descriptor
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+@contextmanager
+def _opened_after(
+    path: str, folder: int, status: os.stat_result, *, before: Mapping[str, os.stat_result], is_real: bool
+) -> Iterator[int | None]:
+    descriptor = None
+    with ExitStack() as stack:
+        try:
+            name = path.rpartition("/")[2]
+            descriptor = stack.enter_context(opened(name, folder, status, for_now=is_real))
+        except OSError as error:
+            # Somebody else's, and it could not be listed before.
+            is_other = is_real and not any(each.startswith(f"{path}/") for each in before)
+            if not is_other and (error.errno not in NO_FOLDER or not is_real):
+                raise
+        is_deepest = descriptor is not None and path.count("/") >= MAX_DEPTH - 1
+        if is_deepest and os.listdir(descriptor):  # noqa: PTH208 - by its descriptor
+            raise too_much(f"more than {MAX_DEPTH} folders in one another")
+        yield descriptor
+
+
+def _is_touched(before: os.stat_result | None, now: os.stat_result) -> bool:
+    """Return whether it may be another thing; a folder or FIFO is what its mode says."""
+    if before is None or before.st_mode != now.st_mode:
+        return True
+    if not (stat.S_ISREG(now.st_mode) or stat.S_ISLNK(now.st_mode)):
+        return False
+    return any(getattr(before, name) != getattr(now, name) for name in _TELLING)
+
+
+def _compare(
+    found: ChangeList,
+    path: str,
+    before: os.stat_result | None,
+    now: os.stat_result,
+    folders: Folders,
+    originals: Folders | None,
+) -> None:
+    """Add a change, if it is one. Raises OSError for what of a copy cannot be read."""
+    if before and stat.S_IFMT(before.st_mode) != stat.S_IFMT(now.st_mode):
+        found.remove(path, before)
+        before = None
+    act: Act = "changed" if before else "added"
+    try:
+        change = found.is_now(path, act, now, folders.entry(path).folder)
+    except OSError as error:
+        if originals:
+            raise
+        if error.errno not in NO_FOLDER:
+            found.add(Change(path, act, kind_of(now), now.st_size, mode=stat.S_IMODE(now.st_mode)))
+        return
+    beside = originals.find(path) if originals else None
+    if not (before and beside and is_same(change, before, beside.folder)):
+        found.add(change)
