@@ -11,19 +11,18 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import ClassVar, Final, NamedTuple
 
 from skills_agent.sandbox import mounts
 from skills_agent.sandbox.closed_network import NO_RETRIES, closed_network_text, open_network_text
-from skills_agent.sandbox.growth import Growth
-from skills_agent.sandbox.layered import Layers, LayerStore
+from skills_agent.sandbox.layered import Layers
+from skills_agent.sandbox.layered_runner import LayeredRunner
 from skills_agent.sandbox.mounts import INSIDE, INSIDE_MODULES, OWN_FOLDER, SYSTEM
-from skills_agent.sandbox.overlay import NOT_MOUNTED, mounted, mounting, mounts_below
+from skills_agent.sandbox.overlay import NOT_MOUNTED, mounted, mounting
 from skills_agent.sandbox.watch import Watch
-from skills_agent.sandbox.watched import Looks, WatchedRunner
+from skills_agent.sandbox.watched import Looks
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.network.addresses import IsAllowed, is_public
 from skills_agent.skills.policy.protected import GIT
@@ -31,8 +30,8 @@ from skills_agent.skills.scripts.choice import refused
 from skills_agent.skills.scripts.controlled import Care, ScriptRun
 from skills_agent.skills.scripts.environment import is_granted
 from skills_agent.skills.scripts.programs import absolute_entries, find_program, shim_targets
-from skills_agent.skills.scripts.run_folders import DiskUse, RunFolders
-from skills_agent.skills.scripts.runner import SANDBOXED, HeldRun, ScriptRequest, ScriptResult
+from skills_agent.skills.scripts.run_folders import RunFolders
+from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRequest, ScriptResult
 from skills_agent.skills.scripts.shared_folders import shared_with
 from skills_agent.skills.scripts.supervised import ProgramStart
 
@@ -94,11 +93,9 @@ def _tried(path: str | None, workspace: Path | None) -> Probe:
 
 
 @dataclass(kw_only=True, eq=False)
-class BwrapRunner(WatchedRunner):
+class BwrapRunner(LayeredRunner):
     """Runs each script in a sandbox of its own."""
 
-    workspace: Path
-    """A script sees everything of it but the agent's own folder."""
     closed: Collection[Path] = ()
     """What is hidden of it: secrets, where it is as wide as the home folder."""
     network: Collection[str] = ()
@@ -146,55 +143,10 @@ class BwrapRunner(WatchedRunner):
         """Return whether the sandbox works for this runner."""
         return probe(self.environment.get("PATH"), self.workspace)
 
-    @cached_property
-    def _store(self) -> LayerStore:
-        state = self.records() if self.records else Path(mkdtemp(prefix="skills-agent-"))
-        return LayerStore.of(state, self.workspace, self.protected)
-
     def _mounting(self) -> tuple[str, ...]:
-        """Return the command that mounts layers; empty where none can be, or nobody knows at the moment."""
         with suppress(OSError, subprocess.TimeoutExpired):
             return mounting(self.environment.get("PATH"), self.workspace, self._store.folder)
         return ()
-
-    @contextmanager
-    def _care(self, run: ScriptRun) -> Iterator[Care]:
-        """Let a run write into layers, where there are any, and judge afterwards what it changed there.
-
-        What runs in the background has to see what changes meanwhile, and what runs beside it has to reach
-        it: by pipes and sockets in the workspace, which are others in a layer.
-        """
-        request, places = run.request, run.places
-        folders = [*dict.fromkeys([*self._written_folders(request), *run.shared_to_write])]
-        if (
-            request.in_background
-            or self._named
-            or any(any(mounts_below(folder)) for folder in folders)  # which a layer would hide
-            or not self._mounting()
-        ):
-            with super()._care(run) as care:
-                yield care
-            return
-        most = DiskUse(self.limits.written_bytes, self.limits.written_files)
-
-        def growth(uppers: list[Path]) -> Growth:
-            return Growth([*uppers, places.temporary, *places.kept], places.moment, most)
-
-        with self._store.opened(folders, places.moment, growth) as layers:
-            yield layers
-            layers.look(request.writable, request.call, request.command or request.title)
-
-    def finish_looks(self) -> list[str]:
-        """Finish what was cut off with the agent; return what came of it, in sentences."""
-        return [*super().finish_looks(), *self._store.recover()]
-
-    def held(self, call: str) -> HeldRun | None:
-        """Return the run of a call of which a person has not decided about all changes."""
-        return self._store.held(call)
-
-    def settle(self, call: str, *, applied: bool) -> ScriptResult:
-        """Apply the changes that a person was asked about, or drop them; return the result with that."""
-        return self._store.settle(call, applied=applied)
 
     @contextmanager
     def _skill_folder(
@@ -224,12 +176,6 @@ class BwrapRunner(WatchedRunner):
         )
         yield from filter(None, (request.packages, request.home, request.scratch))
         yield from [Path(request.python)] if request.python else []
-
-    def _written_folders(self, request: ScriptRequest) -> list[Path]:
-        workdir = request.workdir.absolute()
-        if workdir == self.workspace:
-            return [workdir]
-        return [workdir] if workdir.is_relative_to(self.workspace) else [self.workspace, workdir]
 
     def _deal_with(self, made: Sequence[str], watch: Watch) -> str:
         try:

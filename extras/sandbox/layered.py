@@ -27,7 +27,7 @@ from skills_agent.sandbox.changes import judge, obeyed_elsewhere
 from skills_agent.sandbox.growth import Growth
 from skills_agent.sandbox.layer import Layer, changes, diff_of
 from skills_agent.sandbox.mounts import OWN_FOLDER
-from skills_agent.sandbox.overlay import make_layers
+from skills_agent.sandbox.overlay import layer_in, make_layers, merged
 from skills_agent.sandbox.protected_files import ProtectedFiles
 from skills_agent.sandbox.watch import shown
 from skills_agent.skills import posix
@@ -67,6 +67,15 @@ class Layers(Care):
         """A descriptor: while it is open, nobody takes the folder for one of a run that was cut off."""
         self._store, self._growth = store, growth
 
+    @property
+    def folders(self) -> dict[Path, Path]:
+        """Return, for each real folder that the run writes to, the one that it writes in for that.
+
+        A copy may be seen where it is, or mounted at the place of the real one. An overlay is mounted there
+        in the run's own namespace alone (`overlay.mounting`): before that, the folder is empty.
+        """
+        return {real: merged(layer) for real, layer in self.layers.items()}
+
     def over(self, family: Callable[[], list[int]]) -> Stop | None:
         return self._growth.exceeded(family)
 
@@ -93,7 +102,8 @@ class Layers(Care):
     def _applied(self, layer: Layer, allowed: Collection[Path], call: str) -> list[JudgedChange]:
         """Apply what is allowed; where somebody else changed some of it meanwhile, a person is asked."""
         found = self._store.judged(layer, allowed)
-        free = [change for change, decision, _ in found if decision == "allow"]
+        if not (free := [change for change, decision, _ in found if decision == "allow"]):
+            return found
         applier = self._store.applier(layer.lower)
         conflicts = applier.apply(layer.content, layer.moment, free, label=self.label, run=call)
         paths = {conflict.path for conflict in conflicts}
@@ -113,11 +123,9 @@ class Layers(Care):
         told = [self._store.told(layer, judged) for layer, found in self.judged.items() for judged in found]
         result = replace(result, changes=tuple(told[:MAX_TOLD]))
         if self.folder.name.startswith(_HELD):
-            layers = [
-                _HeldLayer(str(layer.lower), layer.content.parent.name, layer.moment, found)
-                for layer, found in self.judged.items()
-            ]
-            _write(self.folder / _RECORD, _Record(self.label, result, layers))
+            by_name = {layer.content.parent.name: found for layer, found in self.judged.items()}
+            moment = next(iter(self.judged)).moment
+            _write(self.folder / _RECORD, _Record(self.label, result, moment, by_name))
             os.close(self.lock)
         return result
 
@@ -138,22 +146,15 @@ def _asked_instead(judged: JudgedChange, conflicts: Collection[str]) -> JudgedCh
     return judged._replace(decision="ask", why=why)
 
 
-class _HeldLayer(NamedTuple):
-    """A layer of a run that is held."""
-
-    lower: str
-    name: str
-    """Of its folder in that of the run."""
-    moment: int
-    judged: list[JudgedChange]
-
-
 class _Record(NamedTuple):
     """What is kept of a run that is held."""
 
     label: str
     result: ScriptResult
-    layers: list[_HeldLayer]
+    moment: int
+    """Of its layers."""
+    judged: dict[str, list[JudgedChange]]
+    """The changes of each layer, by the name of its folder in that of the run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,7 +296,7 @@ class LayerStore:
             return []
         descriptor = _locked(folder)
         try:
-            layers = [Layer(place.readlink(), place.parent / "upper", 0) for place in folder.glob("*/lower")]
+            layers = [layer_in(lower.parent) for lower in folder.glob("*/lower")]
             changed = [self.path(layer, change.path) for layer in layers for change in changes(layer)]
         except ScriptError as error:
             changed = [str(error)]
@@ -307,8 +308,8 @@ class LayerStore:
         return [f"A script was cut off with the agent. What it had changed is not applied: {shown(changed)}."]
 
     def _asked(self, call: str, record: _Record) -> Iterator[tuple[Layer, list[JudgedChange]]]:
-        for lower, name, moment, judged in record.layers:
-            layer = Layer(Path(lower), self.held_folder(call) / name / "upper", moment)
+        for name, judged in record.judged.items():
+            layer = layer_in(self.held_folder(call) / name, record.moment)
             yield layer, [each for each in judged if each.decision == "ask"]
 
 

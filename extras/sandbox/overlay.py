@@ -78,8 +78,13 @@ def make_layers(folder: Path, lowers: Iterable[Path], moment: int) -> list[Layer
             (place / name).mkdir(parents=True, mode=0o700)
         (place / "upper").chmod(stat.S_IMODE(lower.stat().st_mode))
         (place / "lower").symlink_to(lower)
-        layers.append(Layer(lower, place / "upper", moment))
+        layers.append(layer_in(place, moment))
     return layers
+
+
+def layer_in(place: Path, moment: int = 0) -> Layer:
+    """Return the layer that is kept in a folder. Raises OSError."""
+    return Layer((place / "lower").readlink(), place / "upper", moment)
 
 
 def mounted(layers: Iterable[Layer]) -> list[str]:

@@ -1,0 +1,82 @@
+"""The runner whose runs write into layers: what a person decides about them later is kept with the layers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import mkdtemp
+
+from skills_agent.sandbox.growth import Growth
+from skills_agent.sandbox.layered import LayerStore
+from skills_agent.sandbox.overlay import mounts_below
+from skills_agent.sandbox.watched import WatchedRunner
+from skills_agent.skills.scripts.controlled import Care, ScriptRun
+from skills_agent.skills.scripts.run_folders import DiskUse
+from skills_agent.skills.scripts.runner import HeldRun, ScriptRequest, ScriptResult
+
+
+@dataclass(kw_only=True, eq=False)
+class LayeredRunner(WatchedRunner):
+    """Runs programs that write into layers over the folders that they may write in.
+
+    A sandbox builds on it: in `_start`, where `care` is `Layers`, it lets the program write into the folders
+    that `care.folders` names in the place of the real ones, and to no real one.
+    """
+
+    workspace: Path
+    """A program sees all of it, but for the agent's own folder."""
+
+    @cached_property
+    def _store(self) -> LayerStore:
+        state = self.records() if self.records else Path(mkdtemp(prefix="skills-agent-"))
+        return LayerStore.of(state, self.workspace, self.protected)
+
+    def _mounting(self) -> tuple[str, ...]:
+        """Return the command that mounts layers; empty where none can be, or nobody knows at the moment."""
+        return ()
+
+    @contextmanager
+    def _care(self, run: ScriptRun) -> Iterator[Care]:
+        """Let a run write into layers, where there are any, and judge afterwards what it changed there.
+
+        What runs in the background has to see what changes meanwhile, and what runs beside it has to reach
+        it: by pipes and sockets in the workspace, which are others in a layer.
+        """
+        request, places = run.request, run.places
+        folders = [*dict.fromkeys([*self._written_folders(request), *run.shared_to_write])]
+        if (
+            request.in_background
+            or self._named
+            or any(any(mounts_below(folder)) for folder in folders)  # which a layer would hide
+            or not self._mounting()
+        ):
+            with super()._care(run) as care:
+                yield care
+            return
+        most = DiskUse(self.limits.written_bytes, self.limits.written_files)
+
+        def growth(uppers: list[Path]) -> Growth:
+            return Growth([*uppers, places.temporary, *places.kept], places.moment, most)
+
+        with self._store.opened(folders, places.moment, growth) as layers:
+            yield layers
+            layers.look(request.writable, request.call, request.command or request.title)
+
+    def finish_looks(self) -> list[str]:
+        """Finish what was cut off with the agent; return what came of it, in sentences."""
+        return [*super().finish_looks(), *self._store.recover()]
+
+    def held(self, call: str) -> HeldRun | None:
+        """Return the run of a call of which a person has not decided about all changes."""
+        return self._store.held(call)
+
+    def settle(self, call: str, *, applied: bool) -> ScriptResult:
+        """Apply the changes that a person was asked about, or drop them; return the result with that."""
+        return self._store.settle(call, applied=applied)
+
+    def _written_folders(self, request: ScriptRequest) -> list[Path]:
+        workdir = request.workdir.absolute()
+        if workdir == self.workspace:
+            return [workdir]
+        return [workdir] if workdir.is_relative_to(self.workspace) else [self.workspace, workdir]
