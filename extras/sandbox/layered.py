@@ -228,7 +228,10 @@ class LayerStore:
 
     def applier(self, folder: Path) -> Applier:
         """Return what applies changes to a real folder."""
-        own = folder / OWN_FOLDER if folder == self.workspace else self.folder / "staged"
+        # On its own file system; of this user alone, where the folder is shared by several.
+        own = folder / f"{OWN_FOLDER}-{os.geteuid()}"
+        if folder.is_relative_to(self.workspace):
+            own = self.workspace / OWN_FOLDER
         digest = sha256(os.fsencode(folder)).hexdigest()
         return Applier(folder, own, self.folder / f"applied-{digest[:16]}")
 

@@ -1,4 +1,4 @@
-"""Where the agent keeps the files of changes that are applied."""
+"""Where trees are changed and looked at."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,13 +17,3 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         return
     with TemporaryDirectory(dir=SHARED) as in_memory:
         yield Path(in_memory)
-
-
-@pytest.fixture(params=["same disk", pytest.param("other disk", marks=pytest.mark.slow)])
-def own(request: pytest.FixtureRequest, folder: Path, tmp_path: Path) -> Path:
-    """Return a folder of the agent in the workspace of a run, or on another file system."""
-    if request.param == "same disk":
-        return folder / "work" / ".agent"
-    if folder.stat().st_dev == tmp_path.stat().st_dev:
-        pytest.skip("there is one file system")
-    return tmp_path / ".agent"

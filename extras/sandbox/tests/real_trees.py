@@ -1,7 +1,6 @@
 """Real trees: written from a table, looked at whole, compared as a run would change one into the other."""
 
 import os
-import shutil
 import stat
 import time
 import zlib
@@ -124,15 +123,15 @@ class Run:
         )
 
 
-def run_in(folder: Path, before: Tree, after: Tree, *, own: Path) -> Run:
+def run_in(folder: Path, before: Tree, after: Tree) -> Run:
     """Return a run that makes `after` of `before`, both written into a folder."""
-    workspace, layer = write(folder / "work", before), write(folder / "layer", after)
-    return run_of(workspace, layer, own, folder / "journal")
+    return run_of(write(folder / "work", before), write(folder / "layer", after))
 
 
-def run_of(workspace: Path, layer: Path, own: Path, journal: Path) -> Run:
-    found = changes_between(workspace, layer)
-    return Run(workspace, layer, found, next_moment(journal.parent), Applier(workspace, own, journal))
+def run_of(workspace: Path, layer: Path) -> Run:
+    folder, found = workspace.parent, changes_between(workspace, layer)
+    applier = Applier(workspace, workspace / ".agent", folder / "journal")
+    return Run(workspace, layer, found, next_moment(folder), applier)
 
 
 def next_moment(folder: Path) -> int:
@@ -144,8 +143,3 @@ def next_moment(folder: Path) -> int:
         time.sleep(0.001)
         os.utime(place)
     return place.stat().st_ctime_ns
-
-
-def copy(folder: Path, to: Path) -> Path:
-    shutil.copytree(folder, to, symlinks=True)
-    return to

@@ -48,11 +48,12 @@ def is_killed(number: int, function: Callable[[], object]) -> bool:
     return run_forked(killing, number, function) == -signal.SIGKILL
 
 
-def killed_in_the_middle(run: Run) -> Path:
-    """Kill an agent when the first file has come to its place; return the plan."""
+def killed_in_the_middle(run: Run, is_reached: Callable[[], bool] | None = None) -> Path:
+    """Kill an agent when the first file has come to its place, or another point is; return the plan."""
     for number in range(300):
         assert is_killed(number, run.apply)
-        if b"new" in {each.content for each in shape(run.workspace).values()}:
+        every = {each.content for each in shape(run.workspace).values()}
+        if is_reached() if is_reached else b"new" in every:
             (plan,) = (run.workspace.parent / "journal").glob("*.plan")
             return plan
         run.applier.recover()
@@ -65,27 +66,26 @@ def killed_in_the_middle(run: Run) -> Path:
 class Scene:
     """A run that can be had again and again, in the same folder."""
 
-    def __init__(self, folder: Path, own: Path) -> None:
-        self._folder, self._own = folder, own
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self.before = shape(self.fresh().workspace)
         self.after = shape(folder / "layer")
 
     def fresh(self) -> Run:
-        for each in (*(self._folder / name for name in ("work", "layer", "journal")), self._own):
-            shutil.rmtree(each, ignore_errors=True)
-        return run_in(self._folder, BEFORE, AFTER, own=self._own)
+        for name in ("work", "layer", "journal"):
+            shutil.rmtree(self._folder / name, ignore_errors=True)
+        return run_in(self._folder, BEFORE, AFTER)
 
     def left(self) -> list[str]:
         """Return what lies about in the agent's own folders, but for what can be taken back."""
-        states = [path.suffix for path in (self._folder / "journal").glob("*")]
-        kept = [path.name for path in (self._own / "undo").glob("[0-9a-f]*")]
-        pending = [state for state in states if state in {".new", ".plan", ".undo", ".damaged"}]
-        return pending + (kept if len(kept) > states.count(".done") + states.count(".undone") else [])
+        states = [path.suffix for path in (self._folder / "journal").glob("*-*")]
+        kept = [path.name for path in (self._folder / "work/.agent/undo").glob("0*")]
+        return [state for state in states if state not in {".done", ".undone"}] + kept[len(states) :]
 
 
 @pytest.fixture
-def scene(folder: Path, own: Path) -> Scene:
-    return Scene(folder, own)
+def scene(folder: Path) -> Scene:
+    return Scene(folder)
 
 
 every = pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])

@@ -15,7 +15,6 @@ from extras.sandbox.tests.test_layer import BEFORE, SCRIPTS
 from skills_agent.sandbox.apply import Applier, ApplyError
 from skills_agent.sandbox.layer import changes
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.trees import remove_tree
 from tests.forked import run_forked
 
 
@@ -44,89 +43,74 @@ def nobodys() -> Iterator[Path]:
         yield folder
 
 
-READ_ONLY: Tree = {"d": 0o555, "d/f": b"old", "d/e": 0o555, "d/e/g": b"old", "a": 0o555, "a/b": b"old"}
-
-
-def test_folders_without_the_right_to_write_are_changed_and_given_back(nobodys: Path) -> None:
+def test_a_file_that_nobody_may_read_is_applied_and_not_taken_back(
+    nobodys: Path,
+) -> None:
     def applied() -> None:
-        after: Tree = {"d": 0o555, "d/f": b"new", "a": 0o700, "a/c": 0o500, "a/c/d": b"new", "x": 0o300}
-        run = run_in(nobodys, READ_ONLY, after, own=nobodys / "own")
-        untouched, wanted = shape(run.workspace), shape(run.layer)
-        assert run.apply() == []
-        assert shape(run.workspace) == wanted
-        assert run.applier.undo() == []
-        assert shape(run.workspace) == untouched
-
-    as_nobody(applied)
-
-
-def test_a_file_that_nobody_may_read_can_be_applied_again_after_a_crash(nobodys: Path) -> None:
-    def applied() -> None:
-        run = run_in(nobodys, {}, {"a": b"new"}, own=nobodys / "own")
+        run = run_in(nobodys, {}, {"a": b"new", "d": 0o500, "d/f": b"new"})
         run.changes = [each._replace(mode=0) for each in run.changes]
         assert run.apply() == []
-        assert stat.S_IMODE((run.workspace / "a").stat().st_mode) == 0
-        assert (run.layer / "a").read_bytes() == b"new"
+        assert {stat.S_IMODE(each.lstat().st_mode) for each in run.workspace.glob("[ad]")} == {0}
+        assert (run.layer / "a").read_bytes() == b"new"  # it can be applied again after a crash
+        assert [each.path for each in run.applier.undo()] == ["a"]
 
     as_nobody(applied)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="makes folders of another user")
-@pytest.mark.parametrize("disk", ["same", "other"])
-def test_changes_that_cannot_all_be_applied_are_all_taken_back(nobodys: Path, disk: str) -> None:
-    own = nobodys / "own"
-    if disk == "other":
-        own = Path("/dev/shm", nobodys.name)
-        if not own.parent.is_dir():
-            pytest.skip("there is one file system")
+TO_ALL: Tree = {"a": b"old", "b": b"old", "z": 0o755, "z/f": b"old", "gone": 0o555, "gone/f": b"old"}
 
-    def written() -> None:
-        before: Tree = {"a": b"old", "b": b"old", "z": 0o755, "z/f": b"old", "gone": 0o755, "gone/f": b"old"}
-        run_in(nobodys, before, {"a": b"new", "b": 0o755, "z": 0o755, "z/f": b"new"}, own=own)
+
+@pytest.mark.parametrize(
+    "refuse",
+    [
+        lambda folder: folder.chmod(0o555),
+        pytest.param(
+            lambda folder: os.chown(folder, 0, 0),
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="makes folders of another user"),
+        ),
+    ],
+    ids=["without the right", "of another user"],
+)
+def test_changes_that_cannot_all_be_applied_are_all_taken_back(
+    nobodys: Path, refuse: Callable[[Path], object]
+) -> None:
+    after: Tree = {"a": b"new", "b": 0o755, "z": 0o755, "z/f": b"new"}
 
     def applied() -> None:
         untouched = shape(nobodys / "work")
-        run = run_of(nobodys / "work", nobodys / "layer", own, nobodys / "journal")
+        run = run_of(nobodys / "work", nobodys / "layer")
+        run.changes = [each for each in run.changes if each.path != "z"]
         with pytest.raises(ApplyError, match="Permission denied"):
             run.apply()
         assert shape(run.workspace) == untouched
         assert run.applier.last() is None
         assert run.applier.recover() == []
 
-    as_nobody(written)
-    os.chown(nobodys / "work" / "z", 0, 0)
+    as_nobody(lambda: run_in(nobodys, TO_ALL, after))
+    refuse(nobodys / "work" / "z")
     as_nobody(applied)
-    if disk == "other":
-        remove_tree(own)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes folders of another user")
 def test_changes_that_are_half_applied_are_told_until_they_can_be_ended(nobodys: Path) -> None:
-    own, journal = nobodys / "own", nobodys / "journal"
+    applier = Applier(nobodys / "work", nobodys / "work" / ".agent", nobodys / "journal")
+    trees = [{"a": 0o755, "a/f": content, "z": 0o755, "z/f": content} for content in (b"old", b"new")]
 
-    def killed() -> None:
-        run = run_in(
-            nobodys,
-            {"a": 0o755, "a/f": b"old", "z": 0o755, "z/f": b"old"},
-            {"a": 0o755, "a/f": b"new", "z": 0o755, "z/f": b"new"},
-            own=own,
-        )
-        killed_in_the_middle(run)
+    def refused() -> None:
+        for each in (applier.recover, applier.undo):
+            with pytest.raises(ScriptError, match="half applied") as raised:
+                each()
+            assert raised.value.code == "half-applied"
 
-    def recovered() -> None:
-        with pytest.raises(ScriptError, match="half applied") as raised:
-            Applier(nobodys / "work", own, journal).recover()
-        assert raised.value.code == "half-applied"
-        with pytest.raises(ScriptError, match="half applied"):
-            Applier(nobodys / "work", own, journal).undo()
+    def owned_by(user: int) -> None:
+        for name in ("a", "z"):
+            os.chown(nobodys / "work" / name, user, user)
 
-    as_nobody(killed)
-    for name in ("a", "z"):
-        os.chown(nobodys / "work" / name, 0, 0)
-    as_nobody(recovered)
-    for name in ("a", "z"):
-        os.chown(nobodys / "work" / name, NOBODY, NOBODY)
-    as_nobody(lambda: Applier(nobodys / "work", own, journal).recover())
+    as_nobody(lambda: killed_in_the_middle(run_in(nobodys, *trees)))
+    owned_by(0)
+    as_nobody(refused)
+    owned_by(NOBODY)
+    as_nobody(applier.recover)
     assert shape(nobodys / "work") == shape(nobodys / "layer")
 
 
