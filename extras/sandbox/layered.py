@@ -100,14 +100,20 @@ class Layers(Care):
             self.notices.append(f"Left out of the workspace, for nobody can be asked: {shown(asked)}.")
 
     def _applied(self, layer: Layer, allowed: Collection[Path], call: str) -> list[JudgedChange]:
-        """Apply what is allowed; where somebody else changed some of it meanwhile, a person is asked."""
+        """Apply what is allowed; where that cannot be, or somebody changed some of it, a person is asked."""
         found = self._store.judged(layer, allowed)
         if not (free := [change for change, decision, _ in found if decision == "allow"]):
             return found
         applier = self._store.applier(layer.lower)
-        conflicts = applier.apply(layer.content, layer.moment, free, label=self.label, run=call)
+        try:
+            conflicts = applier.apply(layer.content, layer.moment, free, label=self.label, run=call)
+        except ScriptError as error:
+            return [_asked_instead(each, str(error)) for each in found]
         paths = {conflict.path for conflict in conflicts}
-        return [_asked_instead(each, paths) for each in found] if paths else found
+        if not paths:
+            return found
+        whys = (CONFLICT if each.change.path in paths else _BESIDE_CONFLICT for each in found)
+        return [*map(_asked_instead, found, whys)]
 
     def written(self, workdir: Path, moment: int) -> list[WrittenFile]:  # noqa: ARG002 - the layers know
         """Return the files that were applied, in name order."""
@@ -138,12 +144,9 @@ class Layers(Care):
         ]
 
 
-def _asked_instead(judged: JudgedChange, conflicts: Collection[str]) -> JudgedChange:
-    """Return a change that a person decides about: somebody else changed this one, or others, meanwhile."""
-    if judged.decision != "allow":
-        return judged
-    why = CONFLICT if judged.change.path in conflicts else _BESIDE_CONFLICT
-    return judged._replace(decision="ask", why=why)
+def _asked_instead(judged: JudgedChange, why: str) -> JudgedChange:
+    """Return a change that a person decides about, though it is one that would be applied at once."""
+    return judged._replace(decision="ask", why=why) if judged.decision == "allow" else judged
 
 
 class _Record(NamedTuple):

@@ -12,12 +12,15 @@ from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
+from typing import cast
 
 import pytest
 
 from extras.sandbox.tests.real_trees import Run, Tree, next_moment, run_in, run_of, shape, write
 from extras.sandbox.tests.test_apply_killed import killed_in_the_middle
 from skills_agent.sandbox.apply import Applier, ApplyError
+from skills_agent.sandbox.growth import Growth
+from skills_agent.sandbox.layered import LayerStore
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.changes import Change
 from skills_agent.skills.trees import remove_tree
@@ -242,6 +245,17 @@ def test_of_runs_that_end_at_one_time_one_is_applied_and_the_rest_told(
         applied = [*workers.map(partial(apply_one, folder, next_moment(folder)), range(6))]
     assert applied.count(True) == 1
     assert shape(folder / "work") == shape(folder / f"layer{applied.index(True)}")
+
+
+def test_what_cannot_be_applied_waits_for_a_person(folder: Path) -> None:
+    work = write(folder / "work", {".agent": "elsewhere"})
+    store = LayerStore.of(folder, work)
+    with store.opened([work], next_moment(folder), lambda uppers: cast("Growth", uppers)) as layers:
+        write(layers.layers[work].content, {"a": b"new"})
+        layers.look((), "", "run")
+    ((asked,),) = layers.judged.values()
+    assert (asked.change.path, asked.decision) == ("a", "ask")
+    assert "Nothing was changed: .agent cannot be changed (Not a directory)" in layers.notices[0]
 
 
 REMOVED = """
