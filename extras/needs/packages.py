@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from skills_agent.skills.errors import DetailedError, SkillError
-from skills_agent.skills.scripts.programs import absolute_entries, find_program
+from skills_agent.skills.scripts.programs import find_program, path_outside
 
 PackageKind = Literal["python", "node"]
 RESOLVE_SECONDS: Final = 600
@@ -136,11 +136,7 @@ class PackageTools:
     @property
     def path(self) -> str:
         """Return a PATH for what these programs call in turn: nothing of the workspace."""
-        entries = absolute_entries(self.environment.get("PATH") or os.defpath).split(os.pathsep)
-        roots = [self.workspace, self.workspace.resolve()] if self.workspace else []
-        return os.pathsep.join(
-            entry for entry in entries if not any(map(Path(os.path.realpath(entry)).is_relative_to, roots))
-        )
+        return path_outside(self.environment.get("PATH") or os.defpath, self.workspace)
 
 
 def pinned_in(text: str) -> list[Package]:

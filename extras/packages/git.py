@@ -23,7 +23,7 @@ from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.packages.origins import check_host
 from skills_agent.packages.staging import stage
 from skills_agent.skills.network.addresses import Pin
-from skills_agent.skills.scripts.programs import find_program
+from skills_agent.skills.scripts.programs import find_program, path_outside
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
@@ -120,7 +120,8 @@ class Git:
 
     def __init__(self, address: Address, folder: Path, pin: Pin | None) -> None:
         """Name a folder to be made, and the one place that is asked. Raises PackageError without `git`."""
-        program, elsewhere = find_program("git", os.environ.get("PATH"), Path.cwd())
+        path, here = os.environ.get("PATH", os.defpath), Path.cwd()
+        program, elsewhere = find_program("git", path, here)
         if program is None:
             reason = elsewhere or "it is not installed"
             raise not_offered(address.text, f"the program git is needed for that, and {reason.rstrip('.')}")
@@ -131,6 +132,7 @@ class Git:
         options = list(_OPTIONS)
         user = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         user |= {name: value for name, value in os.environ.items() if name.startswith(_KEPT)}
+        user["PATH"] = path_outside(path, here)  # git finds ssh, and what it asks with, by it
         self._environment = {"GIT_SSH_COMMAND": _SSH, **user, **_FIXED, "GIT_DIR": str(folder.resolve())}
         if pin and ":" not in pin.target.host:  # an address of IPv6 is no name
             host, port = pin.target

@@ -153,7 +153,7 @@ def signatures_of(settings: Settings) -> Signatures:
         folder / "revoked_signers",
         Path(os.path.realpath(settings.workspace)),
         Path(os.path.realpath(folder)),
-        find_program("ssh-keygen", process_environment().get("PATH", ""), Path.cwd()).path,
+        find_program("ssh-keygen", process_environment().get("PATH", ""), settings.workspace).path,
         PackageSettings.of(settings.extras).require_signature,
     )
 

@@ -26,14 +26,14 @@ _MOUNT: Final = f"""\
 n=$1; shift
 folders=lowerdir=lower,upperdir=upper,workdir=work
 while [ "$n" -gt 0 ]; do
-  why=$(cd "$1" && mount -t overlay overlay -o "$folders,userxattr" merged 2>&1) ||
+  why=$(cd "$1" && "$0" -t overlay overlay -o "$folders,userxattr" merged 2>&1) ||
     {{ echo "{NOT_MOUNTED}$why" >&2; exit 1; }}
   shift; n=$((n-1))
 done
 exec "$@"
 """
-"""Mounts the layers that it is given, and goes on as the program after them. In a layer's own folder all
-paths are short words: an option of mount has no room for the `,` or `:` of a person's folder."""
+"""Mounts the layers that it is given, by the program `$0`, and goes on as the program after them. In a
+layer's own folder all paths are short words: an option of mount has no room for `,` or `:` of a person's."""
 _NAMESPACES: Final = (("--mount",), ("--user", "--map-root-user", "--mount"))
 """A namespace of mounts alone, where that may be had, keeps the owners of files."""
 
@@ -45,8 +45,9 @@ def mounting(path: str | None, workspace: Path, folder: Path) -> tuple[str, ...]
     It is followed by what `mounted` returns, and a program. Tries it; raises OSError and TimeoutExpired where
     that shows nothing. Linux 5.11 is the first that lets users mount them.
     """
-    unshare, _ = find_program("unshare", path, workspace)
-    if not unshare:
+    # Outside of the sandbox nothing is found by the PATH of a run: it may have folders of the workspace.
+    unshare, mount = (find_program(name, path, workspace).path for name in ("unshare", "mount"))
+    if not unshare or not mount:
         return ()
     trial = Path(mkdtemp(prefix="trial-", dir=folder))
     try:
@@ -55,14 +56,14 @@ def mounting(path: str | None, workspace: Path, folder: Path) -> tuple[str, ...]
         # In a namespace of users there is one user and one group: what belongs to others cannot be changed.
         is_own = (status.st_uid, status.st_gid) == (os.geteuid(), os.getegid())
         for namespaces in [*_NAMESPACES[: is_root()], *_NAMESPACES[1 : 1 + is_own]]:
-            command = (unshare, *namespaces, "--", "/bin/sh", "-c", _MOUNT, "sh")
+            command = (unshare, *namespaces, "--", "/bin/sh", "-c", _MOUNT, mount)
             tried = subprocess.run(  # noqa: S603
-                [*command, *mounted([layer]), "mkdir", merged(layer) / ".made-in-layer"],
+                [*command, *mounted([layer]), "/bin/sh", "-c", ': >"$0"', merged(layer) / ".made-in-layer"],
                 capture_output=True,
                 timeout=TRIAL_SECONDS,
                 check=False,
             )
-            if not tried.returncode and (layer.content / ".made-in-layer").is_dir():
+            if not tried.returncode and (layer.content / ".made-in-layer").is_file():
                 return command
     finally:
         remove_tree(trial)

@@ -43,6 +43,15 @@ def absolute_entries(path: str) -> str:
     return os.pathsep.join(entry for entry in path.split(os.pathsep) if Path(entry).is_absolute())
 
 
+def path_outside(path: str, workspace: Path | None) -> str:
+    """Return the PATH of a program that runs outside of the sandbox: the folders that `find_program` takes.
+
+    What it starts in its turn (`env node`, `ssh`, a browser) is then nothing of the workspace, either.
+    """
+    entries = filter(os.path.isdir, path.split(os.pathsep))
+    return os.pathsep.join(entry for entry in entries if not _objection(Path(entry), workspace))
+
+
 @cache
 def _first(name: str, path: str | None, workspace: Path | None) -> str:
     folders = os.pathsep.join(os.get_exec_path()) if path is None else path
@@ -52,7 +61,7 @@ def _first(name: str, path: str | None, workspace: Path | None) -> str:
     for folder in filter(None, without_shims(folders).split(os.pathsep)):
         if place := shutil.which(Path(name).name, path=folder):
             cause = _objection(Path(folder), workspace)
-            if not cause and workspace and _is_in(workspace, Path(place).resolve()):
+            if not cause and workspace and in_workspace(workspace, Path(place).resolve()):
                 cause = "has only a link into the workspace"
             if not cause:
                 return place
@@ -63,7 +72,7 @@ def _first(name: str, path: str | None, workspace: Path | None) -> str:
 def shadowed(names: Iterable[str], path: str, workspace: Path | None) -> list[str]:
     """Return of some names those that a folder of the workspace has, where it stands in PATH."""
     folders = [
-        each for each in path.split(os.pathsep) if workspace and _is_in(workspace, Path(each).resolve())
+        each for each in path.split(os.pathsep) if workspace and in_workspace(workspace, Path(each).resolve())
     ]
     return [name for name in names if any(os.path.lexists(f"{folder}/{name}") for folder in folders)]
 
@@ -72,7 +81,7 @@ def _objection(folder: Path, workspace: Path | None) -> str:
     if not folder.is_absolute():
         return "is a relative entry of PATH"
     real = folder.resolve()
-    if workspace and (_is_in(workspace, real) or _is_in(workspace, folder)):
+    if workspace and (in_workspace(workspace, real) or in_workspace(workspace, folder)):
         return "is in the workspace"
     owners = {0, os.geteuid(), Path("/").stat().st_uid}  # as seen in a container, root may be another
     for each in (real, *real.parents):
@@ -84,7 +93,7 @@ def _objection(folder: Path, workspace: Path | None) -> str:
     return ""
 
 
-def _is_in(workspace: Path, path: Path) -> bool:
+def in_workspace(workspace: Path, path: Path) -> bool:
     """Return whether a path is in the workspace; what is the system's is not, where the workspace is `/`."""
     root = workspace.resolve()
     is_systems = str(root) == "/" and any(map(path.is_relative_to, SYSTEM))

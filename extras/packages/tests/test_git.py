@@ -185,12 +185,18 @@ def test_ssh_says_why_and_asks_nothing(ask: Asking, tmp_path: Path, monkeypatch:
         f"#!/bin/sh\necho \"$@\" > {tmp_path}/arguments\necho 'ssh: \033[31mrefused' >&2\nexit 255\n"
     )
     ssh.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    evil = tmp_path / "clone" / "bin"  # of the folder where the person is
+    evil.mkdir(parents=True)
+    (evil / "ssh").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    (evil / "ssh").chmod(0o755)
+    monkeypatch.chdir(evil.parent)
+    monkeypatch.setenv("PATH", f"{evil}:bin:{tmp_path}:{os.environ['PATH']}")
     for address in ("ssh://git@host.invalid/x.git", "git@host.invalid:x/y"):
         with pytest.raises(PackageError, match=r"git says: ssh: .*refused") as refused:
             ask(address)
         assert str(refused.value).isprintable()
         assert "-oBatchMode=yes" in (tmp_path / "arguments").read_text()
+    assert not (tmp_path / "ran").exists()
 
 
 # --- what runs nothing ---

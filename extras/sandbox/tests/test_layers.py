@@ -12,7 +12,7 @@ import pytest
 
 from extras.sandbox.tests.test_hostile_scripts import Host, agents, host, user
 from skills_agent.sandbox.choice import pending_looks
-from skills_agent.sandbox.overlay import mounting, mounts_below
+from skills_agent.sandbox.overlay import make_layers, mounted, mounting, mounts_below
 from tests.waiting import PATIENCE, until
 
 __all__ = ["agents", "host", "user"]
@@ -32,6 +32,20 @@ def project(host: Host) -> Host:
     (host.work / "run.sh").write_text("#!/bin/sh\n")
     (host.work / "run.sh").chmod(0o755)
     return host
+
+
+def test_no_program_of_the_workspace_mounts_a_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work, ran = tmp_path / "work", tmp_path / "ran"
+    (work / "bin").mkdir(parents=True)
+    for name in ("mount", "mkdir", "sh", "unshare"):
+        (work / "bin" / name).write_text(f'#!/bin/sh\n: > {ran}; PATH=/usr/bin:/bin exec {name} "$@"\n')
+        (work / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{work}/bin:{os.environ['PATH']}")
+    command = mounting(os.environ["PATH"], work, tmp_path)
+    layer = mounted(make_layers(tmp_path / "layer", [work], 0))
+    assert subprocess.run([*command, *layer, "/bin/sh", "-c", ":"]).returncode == 0
+    assert command
+    assert not ran.exists()
 
 
 def decided(result: dict[str, Any]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from skills_agent.skills.scripts.own_files import own_entries
 from skills_agent.skills.scripts.programs import (
     find_program,
     global_modules,
+    path_outside,
     shadowed,
     shim_targets,
     without_shims,
@@ -139,6 +140,18 @@ def test_a_relative_entry_is_passed_over(
     install(workspace / "tools", "made-up")
     monkeypatch.chdir(workspace)
     assert find_program("made-up", f"{entry}:/nowhere").path is None
+
+
+def test_what_runs_outside_of_the_sandbox_is_given_folders_that_a_program_is_taken_from(
+    workspace: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(workspace)
+    (workspace / "tools").mkdir()
+    (elsewhere / "link").symlink_to(workspace / "tools")
+    (elsewhere / "open").mkdir()
+    (elsewhere / "open").chmod(0o777)
+    refused = f".::tools:{workspace}/.venv/bin:{elsewhere}/link:{elsewhere}/open:{elsewhere}/gone"
+    assert path_outside(f"{refused}:{SYSTEM}:tools", workspace) == SYSTEM
 
 
 def test_scripts_do_not_get_relative_entries(workspace: Path) -> None:
