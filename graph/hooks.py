@@ -60,6 +60,8 @@ class Extra:
     that they are held against."""
     servers: str = ""
     """What makes the servers of tools and skills (`ToolServers`) of the settings."""
+    pins: str = ""
+    """What pins by content what starts outside of the sandbox from a workspace (extras/mcp/pins.py)."""
     vouch: str = ""
     """What makes of the settings what says whose signature a skill carries (`Voucher`)."""
     events: str = ""

@@ -60,6 +60,8 @@ class ServerSetting(Protocol):
     command: str
     """The program; empty for a server at an address."""
     args: Sequence[str]
+    data: Sequence[str]
+    """Those of `args` that it starts nothing from."""
     cwd: Any
     """The folder that it works in; None for the usual one."""
     url: str

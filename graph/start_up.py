@@ -5,15 +5,14 @@ sandbox. What lies in the workspace is protected; and `langgraph dev` does not s
 for there every Python file could be imported.
 """
 
-import json
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from skills_agent.graph.hooks import packages
 from skills_agent.graph.langgraph_inside import is_development_server
 from skills_agent.graph.settings import Settings, SettingsError
+from skills_agent.graph.started import named_in, started_by_server
 from skills_agent.graph.user_folders import (
     cache_folder,
     process_environment,
@@ -25,7 +24,6 @@ from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import DirectorySource
 
 SERVER_FILES: Final = "langgraph*.json"
-MAX_BYTES: Final = 1 << 20
 
 
 def protected_entries(
@@ -48,10 +46,9 @@ def protected_entries(
 def started_from(settings: Settings) -> Iterator[Path]:
     """Yield what a start reads or runs that no name tells (`PROTECTED` has `.env` and the like)."""
     for server in settings.mcp_servers.values():
-        folder = server.cwd.expanduser() if server.cwd else settings.home
-        yield from _named([server.command, *server.args], folder, settings.workspace)
-    for file in sorted(settings.workspace.glob(SERVER_FILES)):
-        yield from _named(_texts(_read(file)), settings.workspace, settings.workspace)
+        yield from started_by_server(server, settings)
+    for file in settings.workspace.glob(SERVER_FILES):
+        yield from named_in(file, settings.workspace)
     if is_development_server():
         yield Path.cwd()
 
@@ -63,31 +60,5 @@ def refuse_start_in_workspace(settings: Settings) -> None:
     raise SettingsError(
         f"`langgraph dev` was started in the agent's workspace, {settings.workspace}: what a repository or a "
         "script leaves there (.env, .langgraph_api, Python files) runs at its start, some of it before this "
-        "was noticed. Start it in a folder of its own (docs/server.md): skills-agent studio"
+        "was noticed. Start it in a folder of its own (docs/server.md): skills-agent dev"
     )
-
-
-def _named(words: Iterable[str], folder: Path, workspace: Path) -> Iterator[Path]:
-    """Yield what words name of the workspace; of a program all that is beside it, which it may load."""
-    for word in words:
-        for text in {word, word.partition("=")[2], word.partition(":")[0]}:
-            with suppress(OSError, ValueError):
-                place = folder / Path(text).expanduser()
-                if text and place.exists():
-                    is_alone = place.is_dir() or place.resolve().parent == workspace.resolve()
-                    yield place if is_alone else place.parent
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Yield every text in a file of the server; `package.module:name` as the path of the package, too."""
-    if isinstance(value, str):
-        yield from (value, value.partition(".")[0])
-    elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
-
-
-def _read(file: Path) -> Any:
-    with suppress(OSError, ValueError, RecursionError), file.open("rb") as stream:
-        return json.loads(stream.read(MAX_BYTES))
-    return None

@@ -41,7 +41,7 @@ def trust_file_of_workspace(workspace: Path, home: Path | None = None) -> None:
     settings = Settings.load_own(workspace, home=home)
     file = read_workspace_file(workspace)
     assert file
-    TrustList(trust_file_of(settings)).add(config=TrustedPath(str(file.path), file.digest))
+    TrustList(trust_file_of(settings)).add(more=[TrustedPath(str(file.path), file.digest)])
 
 
 def produced(entry: JournalEntry) -> Any:

@@ -12,5 +12,6 @@ EXTRA: Final = Extra(
         ),
     },
     settings="skills_agent.mcp.servers:McpSettings",
+    pins="skills_agent.mcp.pins",
     servers="skills_agent.mcp.client:make_servers",
 )

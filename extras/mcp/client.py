@@ -16,8 +16,10 @@ from skills_agent.graph.tool_servers import ServerState
 from skills_agent.graph.user_folders import process_environment
 from skills_agent.mcp.connection import Connection, McpServerError
 from skills_agent.mcp.definitions import MAX_SHOWN, ToolDefinition, check_tools
+from skills_agent.mcp.pins import variables_of
 from skills_agent.mcp.servers import McpServer
 from skills_agent.mcp.source import McpSource
+from skills_agent.mcp.stdio import Vouch
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 
@@ -41,8 +43,12 @@ class McpServers:
         *,
         workspace: Path,
         home: Path,
+        vouch: Vouch,
     ) -> None:
-        """Nothing is started yet. Raises SettingsError where the extra is missing."""
+        """Nothing is started yet; `vouch` is asked before each start of a program.
+
+        Raises SettingsError where the extra is missing.
+        """
         if servers:
             _require_sdk()
         self._servers = servers
@@ -51,7 +57,8 @@ class McpServers:
         self._lock = Lock()
         self._loop = _LoopThread()
         self._connections = {
-            name: Connection(name, server, environment, workspace, home) for name, server in servers.items()
+            name: Connection(name, server, environment, workspace, home, vouch)
+            for name, server in servers.items()
         }
         weakref.finalize(self, _close, self._loop, [*self._connections.values()])
 
@@ -185,7 +192,13 @@ def make_servers(settings: Settings) -> McpServers:
     """Return the servers that the settings name; none is started. Raises SettingsError without the extra."""
     # `McpSettings` says so: what is set is of its type.
     servers = cast("dict[str, McpServer]", settings.mcp_servers)
-    return McpServers(servers, process_environment(), workspace=settings.workspace, home=settings.home)
+    return McpServers(
+        servers,
+        process_environment(),
+        workspace=settings.workspace,
+        home=settings.home,
+        vouch=partial(variables_of, settings),
+    )
 
 
 class _LoopThread:

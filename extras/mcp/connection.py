@@ -17,7 +17,7 @@ from skills_agent.mcp.definitions import MAX_SHOWN
 from skills_agent.mcp.entries import EXTENSION
 from skills_agent.mcp.http import address_streams
 from skills_agent.mcp.servers import McpServer, filled
-from skills_agent.mcp.stdio import program_streams
+from skills_agent.mcp.stdio import Vouch, program_streams
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.text import cut, one_line
 from skills_agent.skills.visible import visible_line
@@ -56,7 +56,13 @@ class Connection:
     """One server. A lost connection is made anew for the next call; the lost call is not repeated."""
 
     def __init__(
-        self, name: str, server: McpServer, environment: Mapping[str, str], workspace: Path, home: Path
+        self,
+        name: str,
+        server: McpServer,
+        environment: Mapping[str, str],
+        workspace: Path,
+        home: Path,
+        vouch: Vouch,
     ) -> None:
         self.name = name
         self._said: deque[bytes] = deque(maxlen=1)
@@ -84,7 +90,7 @@ class Connection:
         def streams() -> AbstractAsyncContextManager[tuple[Any, Any]]:
             if server.url:
                 return address_streams(server.url, filled(server.headers, environment))
-            return program_streams(server, environment, workspace, home, self._said)
+            return program_streams(server, environment, workspace, home, self._said, vouch)
 
         self._streams = streams
 

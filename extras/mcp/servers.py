@@ -26,6 +26,8 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     command: str = ""
     """The program, by its name (looked for in PATH, not in the workspace) or its absolute path."""
     args: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+    """Those of `args` that name data of the workspace, and nothing that is started or loaded."""
     env: dict[str, str] = {}
     """Its variables beside `INHERITED`. `${NAME}` stands for a variable of the agent."""
     cwd: Path | None = None
@@ -45,8 +47,8 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Refuse what is neither a program nor an address, or both. Raises ValueError."""
         if bool(self.command) == bool(self.url):
             raise ValueError("a server has either a command or a url")
-        if self.url and (self.args or self.env or self.cwd):
-            raise ValueError("args, env and cwd are for a server with a command")
+        if self.url and (self.args or self.data or self.env or self.cwd):
+            raise ValueError("args, data, env and cwd are for a server with a command")
         if self.command and self.headers:
             raise ValueError("headers are for a server with a url")
         if self.command and "/" in self.command and not Path(self.command).expanduser().is_absolute():
@@ -60,7 +62,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def shown(self) -> dict[str, Any]:
         """Return the fields that were set; of variables and headers, the names."""
-        fields: dict[str, Any] = msgspec.to_builtins(self)
+        fields: dict[str, Any] = msgspec.to_builtins(self, enc_hook=str)  # a Path
         usual: dict[str, Any] = msgspec.to_builtins(
             McpServer(command=self.command) if self.command else McpServer(url=self.url)
         )

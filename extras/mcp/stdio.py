@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from skills_agent.mcp.http import MAX_MESSAGE
 from skills_agent.mcp.servers import McpServer, filled
-from skills_agent.skills.scripts.programs import absolute_entries, find_program
+from skills_agent.skills.scripts.programs import find_program, path_outside
 from skills_agent.skills.scripts.supervised import SUPERVISOR
 
 INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "TERM", "SHELL", "TMPDIR")
@@ -25,20 +25,27 @@ EXIT_SECONDS: Final = 2.0
 KILL_SECONDS: Final = 0.5
 MAX_NOTED: Final = 2_000
 """Bytes of stderr that are kept, to say why a server ended."""
+Vouch = Callable[[McpServer], Mapping[str, str]]
+"""Returns more variables for a server's environment, or raises where nobody vouches for its program."""
 _NO_LIMIT: Final = str(1 << 60)
 
 
 @asynccontextmanager
 async def program_streams(
-    server: McpServer, environment: Mapping[str, str], workspace: Path, home: Path, said: "deque[bytes]"
+    server: McpServer,
+    environment: Mapping[str, str],
+    workspace: Path,
+    home: Path,
+    said: "deque[bytes]",
+    vouch: Vouch,
 ) -> AsyncIterator[tuple[Any, Any]]:
     """Start a server's program; yield the streams of messages from it and to it, as MCP's client takes them.
 
-    `said` gets the end of its stderr. Raises OSError and ValueError where it cannot be started.
+    `said` gets the end of its stderr. Raises as `vouch`, and OSError and ValueError where it cannot start.
     """
     import anyio  # noqa: PLC0415 - of the extra `mcp`, as what follows
 
-    process, transport, lifeline = await _start(server, environment, workspace, home)
+    process, transport, lifeline = await _start(server, environment, workspace, home, vouch)
     to_client, from_server = anyio.create_memory_object_stream[Any](0)
     to_server, from_client = anyio.create_memory_object_stream[Any](0)
     async with anyio.create_task_group() as group:
@@ -58,10 +65,11 @@ async def program_streams(
 
 
 async def _start(
-    server: McpServer, environment: Mapping[str, str], workspace: Path, home: Path
+    server: McpServer, environment: Mapping[str, str], workspace: Path, home: Path, vouch: Vouch
 ) -> tuple[asyncio.subprocess.Process, asyncio.SubprocessTransport, int]:
-    path = absolute_entries(environment.get("PATH", os.defpath))
     # In a thread, for they look at files: LangGraph's server refuses that in the thread of any event loop.
+    path = await asyncio.to_thread(path_outside, environment.get("PATH", os.defpath), workspace)
+    more = await asyncio.to_thread(vouch, server)
     program = await asyncio.to_thread(_program, server.command, path, workspace)
     folder = await asyncio.to_thread(server.cwd.expanduser) if server.cwd else home
     own = {name: environment[name] for name in INHERITED if name in environment}
@@ -77,7 +85,7 @@ async def _start(
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={**own, "PATH": path, **filled(server.env, environment)},
+            env={**own, "PATH": path, **more, **filled(server.env, environment)},
             cwd=folder,
             pass_fds=(control, status),
             start_new_session=True,

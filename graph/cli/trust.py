@@ -8,9 +8,11 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table, value_text
+from skills_agent.graph.hooks import first
+from skills_agent.graph.layers import JOINED
 from skills_agent.graph.settings import Settings, workspace_file
 from skills_agent.graph.user_folders import trust_file_of
-from skills_agent.skills.policy.trust import TrustList
+from skills_agent.skills.policy.trust import TrustedPath, TrustList
 from skills_agent.skills.sources.directory import STANDARD_FOLDERS
 
 
@@ -49,16 +51,20 @@ def trust(*, folder: Path | None, listing: bool, revoke: bool, workspace: Path |
 def _add(trusted: TrustList, settings: Settings, folder: Path | None) -> None:
     project = settings.workspace.resolve()
     values: Mapping[str, Any] = {}
-    place = folder.resolve() if folder else project
+    place, more = folder.resolve() if folder else project, list[TrustedPath]()
     if not place.is_dir():
         raise click.UsageError(f"there is no folder {line_of(str(folder))}")
     if place != project:
-        added = trusted.add(place, project=project)
+        folders = [place]
     else:
         config, values = workspace_file(settings)
+        more += [config] if config else []
         folders = [settings.workspace / name for name in STANDARD_FOLDERS]
         folders += settings.in_workspace(values.get("skills_dirs", ()))
-        added = trusted.add(*folders, project=settings.workspace, config=config)
+    if pins := first("pins"):
+        servers = {**values.get(JOINED, {}), **settings.mcp_servers}
+        more += pins.pins_now(settings, servers.values(), place)
+    added = trusted.add(*folders, project=settings.workspace, more=more)
     for each in added:
         plugin = trusted.plugin_of(each) if Path(each.path).is_dir() else None
         whole = f" with its plugin, {line_of(str(plugin))}," if plugin else ""
@@ -68,7 +74,11 @@ def _add(trusted: TrustList, settings: Settings, folder: Path | None) -> None:
 
 
 def _list(trusted: TrustList, *, as_json: bool) -> None:
-    states = {path: "unchanged" if trusted.is_unchanged(path) else "changed" for path in trusted.paths()}
+    pins = first("pins")
+    is_same = {
+        each: trusted.is_unchanged(each) or (pins and pins.is_unchanged(each)) for each in trusted.paths()
+    }
+    states = {path: "unchanged" if same else "changed" for path, same in is_same.items()}
     if as_json:
         print_json([{**each._asdict(), "state": state} for each, state in states.items()])
         return

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
@@ -35,10 +36,10 @@ class TrustFileError(DetailedError, SkillError):
 
 
 class TrustedPath(NamedTuple):
-    """A skill's folder, or a workspace's file of settings, as it was when somebody vouched for it."""
+    """A skill's folder, a workspace's file of settings, or a pin, as it was when somebody vouched for it."""
 
     path: str
-    """Absolute, links resolved."""
+    """Absolute, links resolved; of a pin, as the hook `pins` has it."""
     digest: str
 
 
@@ -97,9 +98,9 @@ class TrustList:
         return measured.folder if measured.skill and measured.digest == trusted.digest else None
 
     def add(
-        self, *folders: Path, project: Path | None = None, config: TrustedPath | None = None
+        self, *folders: Path, project: Path | None = None, more: Iterable[TrustedPath] = ()
     ) -> tuple[TrustedPath, ...]:
-        """Trust the folder of every skill in folders, and a file of settings, as they are now.
+        """Trust the folder of every skill in folders, as they are now, and what `more` says.
 
         A skill of a `project` is trusted with its plugin; folders in it that a link leads out of it are left
         out. Raises SkillError, SnapshotError, TrustFileError.
@@ -114,7 +115,7 @@ class TrustList:
             TrustedPath(root, measure(Path(path).parent, source.plugin(path), self.limits).digest)
             for root, (source, path) in skills.items()
         ]
-        added += [config] if config else []
+        added += more
         if not added:
             raise SkillError(
                 f"There is nothing to trust in {os.path.commonpath(folders)}: no skill, and no settings of a "

@@ -180,7 +180,9 @@ def publishing(**skills: Files) -> Iterator[Skills]:
 @contextmanager
 def source_of(url: str, place: Path, **options: Any) -> Iterator[McpSource]:
     """Yield the source of a server at an address."""
-    servers = McpServers({"far": McpServer(url=url, skills=True)}, {}, workspace=place, home=place)
+    servers = McpServers(
+        {"far": McpServer(url=url, skills=True)}, {}, workspace=place, home=place, vouch=lambda _: {}
+    )
     try:
         yield McpSource("far", partial(servers.ask, "far"), **{"wait_seconds": 60.0, **options})
     finally:

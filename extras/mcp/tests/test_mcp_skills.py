@@ -53,17 +53,6 @@ def test_a_thread_goes_on_with_its_snapshot_when_the_server_is_gone(
     assert "ran in here" in later.tool_messages("run_script")[0].text
 
 
-def test_a_skill_that_changes_between_list_and_load_is_refused_in_words(make_agent: MakeAgent) -> None:
-    with publishing(refunds=FILES) as server:
-        server.of_file = lambda path, raw: raw + b"# more\n" if path == "scripts/run.py" else raw
-        agent = make_agent([LOAD, "done"], mcp_servers=of(server.url))
-        assert agent.say("go")["answer"] == "done"
-        (message,) = agent.tool_messages("load_skill")
-        assert "MCP server far sends something else than it lists" in message.text
-        assert message.status == "error"
-        assert not agent.values.get("skills_loaded")
-
-
 FASTMCP = """
 import sys
 from pathlib import Path

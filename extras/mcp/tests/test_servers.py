@@ -21,6 +21,7 @@ from skills_agent.mcp.client import McpServers
 from skills_agent.mcp.connection import McpServerError
 from skills_agent.mcp.definitions import MAX_ALL, MAX_DESCRIPTION, MAX_TOOLS, ToolDefinition, check_tools
 from skills_agent.mcp.servers import McpServer
+from skills_agent.skills.scripts.programs import path_outside
 from tests.mcp_servers import command, running_http, start_http
 from tests.waiting import until
 
@@ -37,7 +38,7 @@ def connected(
 ) -> Iterator[tuple[McpServers, OfferedBy]]:
     """Connect servers; yield them, and the tools that joined."""
     named = {name: msgspec.convert(server, McpServer) for name, server in servers.items()}
-    made = McpServers(named, environment, workspace=place / "work", home=place)
+    made = McpServers(named, environment, workspace=place / "work", home=place, vouch=lambda _: {})
     offered: OfferedBy = {}
 
     def join(name: str, tools: Any) -> list[str]:
@@ -68,7 +69,9 @@ def is_alive(pid: int) -> bool:
 
 @pytest.mark.slow
 def test_a_program_gets_its_variables_and_works_at_home(tmp_path: Path) -> None:
-    environment = {**os.environ, "SECRET_OF_AGENT": "no", "NOTES_TOKEN": "yes-this-one"}
+    (tmp_path / "work/bin").mkdir(parents=True)
+    path = f"{tmp_path}/work/bin:bin:{os.environ['PATH']}"
+    environment = {"HOME": "", "SECRET_OF_AGENT": "no", "NOTES_TOKEN": "yes-this-one", "PATH": path}
     server = {**command("notes"), **PATIENT, "env": {"TOKEN": "Bearer ${NOTES_TOKEN}"}}
     with connected({"notes": server}, tmp_path, environment) as (servers, _):
         said = text_of(servers, "pid")
@@ -76,6 +79,7 @@ def test_a_program_gets_its_variables_and_works_at_home(tmp_path: Path) -> None:
     assert "TOKEN=Bearer yes-this-one" in said
     assert "SECRET_OF_AGENT" not in said
     assert "NOTES_TOKEN=" not in said
+    assert f"PATH={path_outside(os.environ['PATH'], tmp_path / 'work')}" in said
 
 
 @pytest.mark.slow
@@ -247,7 +251,8 @@ def test_servers_die_with_an_agent_that_is_killed(tmp_path: Path) -> None:
         "from skills_agent.mcp.servers import McpServer\n"
         "from tests.mcp_servers import command\n"
         "server = msgspec.convert({**command('stubborn', *sys.argv[1:]), 'connect_timeout': 60}, McpServer)\n"
-        "servers = McpServers({'s': server}, os.environ, workspace=Path.cwd(), home=Path.cwd())\n"
+        "options = {'workspace': Path.cwd(), 'home': Path.cwd(), 'vouch': lambda _: {}}\n"
+        "servers = McpServers({'s': server}, os.environ, **options)\n"
         "servers.connect(); print(servers.states(), flush=True); time.sleep(600)\n"
     )
     root = Path(__file__).resolve().parents[3]

@@ -12,7 +12,6 @@ from extras.mcp.tests.mcp_skills import Skills, free_port, publishing, skill, so
 from skills_agent.mcp.source import KEEP_SECONDS, LONGEST_TTL, RETRY_SECONDS, SHORTEST_TTL, McpSource
 from skills_agent.skills.errors import SkillUnreadableError
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.library.resources import read_resource
 from skills_agent.skills.sources import MemorySource
 
 URI = "skill://refunds/SKILL.md"
@@ -177,24 +176,18 @@ def test_a_frontmatter_is_listed_as_it_is_written(server: Skills, source: McpSou
 @pytest.mark.parametrize(
     "frontmatter",
     [
-        {"name": "refunds", "description": "Harmless."},
-        {"name": "refunds", "description": "Does refunds.", "allowed-tools": "Read"},
+        {"name": "refunds", "description": "Harmless.", "x": 1},
+        {"name": "refunds", "description": "Does refunds.", "x": 1, "allowed-tools": "Read"},
+        {"name": "refunds", "description": "Does refunds.", "x": True},
     ],
 )
 def test_a_frontmatter_that_is_not_what_was_listed_refuses_the_skill(
     server: Skills, source: McpSource, frontmatter: dict[str, Any]
 ) -> None:
+    server.skills["refunds"] = {"SKILL.md": skill("refunds", x=1)}
     server.of_entry = changed("frontmatter", frontmatter)
     source.scan()
     with pytest.raises(OSError, match="in its frontmatter is not what was listed"):
-        fetched(source)
-
-
-def test_true_is_not_one(server: Skills, source: McpSource) -> None:
-    server.skills["refunds"] = {"SKILL.md": skill("refunds", x=1)}
-    server.of_entry = lambda entry: {**entry, "frontmatter": {**entry["frontmatter"], "x": True}}
-    source.scan()
-    with pytest.raises(OSError, match="x in its frontmatter is not what was listed"):
         fetched(source)
 
 
@@ -383,18 +376,3 @@ def test_a_nested_skill_is_one_of_its_own(server: Skills, source: McpSource) -> 
     assert {each.folder for each in source.scan().skills} == {"refunds", "inner"}
     assert set(fetched(source)) == set(FILES)
     assert set(fetched(source, "skill://refunds/inner/SKILL.md")) == set(inner)
-
-
-def test_a_pinned_version_needs_no_server(server: Skills, source: McpSource, tmp_path: Path) -> None:
-    from skills_agent.skills.library.snapshots import SnapshotStore  # noqa: PLC0415
-
-    store = SnapshotStore(tmp_path / "snapshots")
-    registry = Registry([source], snapshots=lambda: store)
-    (found,) = registry.refresh().skills
-    digest = registry.load(found.ref).digest
-    with source_of(f"http://127.0.0.1:{free_port()}/mcp", tmp_path) as away:
-        later = Registry([away], snapshots=lambda: store)
-        assert later.refresh().skills == ()
-        pinned = found.ref._replace(digest=digest)
-        assert later.load(pinned).instructions.strip() == "Do it."
-        assert read_resource(later, pinned, "scripts/run.py") == "print(1)\n"

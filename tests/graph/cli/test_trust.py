@@ -58,15 +58,6 @@ def test_a_cloned_repository_runs_nothing_by_its_own_word(clone: CommandLine) ->
     assert list((clone.workspace / ".agent" / "runs").glob("*.jsonl"))
 
 
-def test_a_repository_cannot_answer_for_the_person_when_their_model_runs_its_script(
-    clone: CommandLine,
-) -> None:
-    done = clone.run("ask", "hello", "--model", "scripted:replies.json")
-    assert done.code == 3
-    assert "from an untrusted source (project)" in done.out
-    assert not (clone.workspace / "ran.txt").exists()
-
-
 def test_trust_vouches_for_settings_and_skills_until_they_change(clone: CommandLine) -> None:
     given = clone.run("trust")
     assert given.code == 0
@@ -200,18 +191,3 @@ def test_trust_in_a_skill_names_the_plugin_that_it_covers(clone: CommandLine) ->
     assert clone.run("trust", "--list", "--json").value[0]["state"] == "unchanged"
     (plugin / "help.md").write_text("[]")
     assert clone.run("trust", "--list", "--json").value[0]["state"] == "changed"
-
-
-def test_trust_in_a_skill_ends_with_a_change_and_is_revoked_with_its_folder(clone: CommandLine) -> None:
-    folder = clone.workspace / SKILL
-    assert clone.run("trust", str(folder)).code == 0
-    assert (clone.home / ".config" / "skills-agent" / "trust.json").is_file()
-    asked = clone.run("ask", "Rain?", "--model", clone.script(LOAD, RUN, "544 mm."))
-    assert (asked.code, "from a trusted source (project)" in asked.out) == (3, True)
-    (folder / "scripts" / "add_up.py").write_text("print('evil')\n")
-    asked = clone.run("ask", "Rain?", "--model", clone.script(LOAD, RUN, "544 mm."))
-    assert (asked.code, "untrusted source (project)" in asked.out) == (3, True)
-    assert [each["state"] for each in clone.run("trust", "--list", "--json").value] == ["changed"]
-    assert clone.run("trust", "--revoke", str(folder.parent)).code == 0
-    assert clone.run("trust", "--list", "--json").value == []
-    assert clone.run("trust", str(clone.write("docs/x", "").parent)).code == 1

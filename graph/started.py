@@ -1,0 +1,52 @@
+"""What servers start from. Imports no LangGraph."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from skills_agent.graph.setting_values import ServerSetting
+from skills_agent.graph.settings import Settings
+from skills_agent.skills.confined import read_beneath
+
+MAX_BYTES: Final = 1 << 20
+_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+"""A text in JSON."""
+
+
+def started_by_server(server: ServerSetting, settings: Settings) -> Iterator[Path]:
+    """Yield what a server of tools starts from, wherever it lies: folders, and files at the top."""
+    folder = server.cwd.expanduser() if server.cwd else settings.home
+    words = [server.command, *(each for each in server.args if each not in server.data)]
+    yield from _named(words, folder, settings.workspace)
+    if server.cwd:
+        yield folder
+
+
+def named_in(file: Path, workspace: Path) -> Iterator[Path]:
+    """Yield what a file of LangGraph's server names of the workspace; nothing where it cannot be read."""
+    with suppress(OSError, ValueError, RecursionError):
+        read = json.loads(read_beneath(workspace, file.name, MAX_BYTES))
+        texts = _TEXT.findall(json.dumps(read, ensure_ascii=False))
+        yield from _named(map(json.loads, texts), workspace, workspace)
+
+
+def _named(words: Iterable[str], folder: Path, workspace: Path) -> Iterator[Path]:
+    """Yield what words name of the workspace; of a program all that is beside it, which it may load.
+
+    Not the workspace itself, which most servers are told to work in. `package.module` names the package. A
+    word counts also from the folders that are named before it.
+    """
+    root, folders = workspace.resolve(), [folder]
+    for word in words:
+        texts = {word, word.partition("=")[2], word.partition(":")[0], word.partition(".")[0]}
+        for place in [base / text for base in folders for text in texts if text]:
+            with suppress(OSError, ValueError, RuntimeError):
+                real = place.expanduser().resolve(strict=True)
+                if real.is_dir():
+                    folders.append(real)
+                for each in {place.expanduser(), real} if real != root else ():
+                    is_alone = real.is_dir() or each.parent.resolve() == root
+                    yield each if is_alone else each.parent
