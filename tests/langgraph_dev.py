@@ -44,8 +44,8 @@ class Server:
     config: str = "langgraph.json"
     more: dict[str, str] = field(default_factory=dict)
     """Variables of its environment."""
-    by_studio: bool = False
-    """Whether it is started by `skills-agent studio`, typed in the workspace."""
+    by_launcher: bool = False
+    """Whether it is started by `skills-agent dev`, typed in the workspace."""
     process: subprocess.Popen[bytes] | None = field(default=None)
     client: SyncLangGraphClient | None = field(default=None)
 
@@ -67,15 +67,15 @@ class Server:
             **self.more,
         }
         begin = (
-            ("skills-agent", "studio")
-            if self.by_studio
+            ("skills-agent", "dev")
+            if self.by_launcher
             else ("langgraph", "dev", "--no-reload", "--config", str(PROJECT / self.config))
         )
         command = [
             str(Path(sys.executable).with_name(begin[0])),
             *(*begin[1:], "--no-browser", "--host", "127.0.0.1", "--port", str(self.port)),
         ]
-        folder = self.workspace if self.by_studio else self.folder
+        folder = self.workspace if self.by_launcher else self.folder
         log = (self.folder / "server.log").open("ab")
         self.process = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=log, stderr=log, start_new_session=True

@@ -13,6 +13,7 @@ _PACKAGES: Final = ("install", "pack", "verify", "update", "uninstall")
 _OF_PARTS: Final[Mapping[str, str]] = {
     "eval": "evals",
     "skills triggers": "evals",
+    "dev": "server",
     "undo": "sandbox",
     "skills serve": "mcp",
     "skills needs": "needs",
@@ -33,6 +34,7 @@ JOINED: Final[Mapping[str, str]] = {
     "skills sign": "skills pack DIR --sign",
     "skills stats": "skills list --stats",
     "skills sync": "skills install --locked",
+    "studio": "dev",
     "threads prune": "threads delete --older-than AGE",
     "trust add": "trust DIR",
     "trust list": "trust --list",

@@ -35,7 +35,6 @@ _COMMANDS: Final[Mapping[str, Command]] = {
     "trust": _command("trust", "Vouch for what came with a project, as it is now."),
     "skills": _command("skills", "List, search, check and begin skills."),
     "doctor": _command("doctor", "Show what works here and what does not, all settings, and what is kept."),
-    "studio": _command("studio", "Open the agent in LangGraph Studio."),
 }
 """In the order in which a newcomer needs them, with what the list says: to make it imports none."""
 

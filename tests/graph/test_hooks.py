@@ -61,7 +61,7 @@ def test_a_command_of_an_extra_runs_and_is_listed_unimported(cli: CommandLine, t
         assert said in done.out
     (tmp_path / "site" / "weather" / "commands.py").write_text("raise SystemExit(9)")
     listed = cli.run_process("-h", PYTHONPATH=path).out
-    assert listed.index("  studio ") < listed.index("  forecast  Say what the weather will be.")
+    assert listed.index("  doctor ") < listed.index("  forecast  Say what the weather will be.")
     assert "Find skills for bad weather." in cli.run_process("skills", "-h", PYTHONPATH=path).out
     assert "QUESTION" in cli.run_process("ask", "-h", PYTHONPATH=path).out  # that of the core
 

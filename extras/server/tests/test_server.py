@@ -185,16 +185,6 @@ def test_a_web_page_that_knows_the_port_gets_nothing(url: str, method: str, path
     assert count() == before
 
 
-def test_a_web_socket_of_another_page_is_not_opened(url: str) -> None:
-    thread = httpx.post(f"{url}/threads", json={}).json()["thread_id"]
-    wish = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
-    wish |= {"sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="}
-    path = f"{url}/threads/{thread}/stream/events"
-    assert httpx.get(path, headers=wish | EVIL).status_code == 403
-    with httpx.stream("GET", path, headers=wish) as opened:
-        assert opened.status_code == 101
-
-
 def test_studio_and_pages_of_this_machine_are_served(url: str) -> None:
     for origin in ("https://smith.langchain.com", "https://eu.smith.langchain.com", "http://localhost:3000"):
         page = {"origin": origin}
@@ -342,7 +332,7 @@ def test_a_server_of_a_hostile_repository_believes_its_own_operator(tmp_path: Pa
     for name in ("sitecustomize", "usercustomize", "langgraph_runtime", "uvloop", "ddtrace"):
         (workspace / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     (workspace / "langgraph.json").write_text('{"dependencies": ["."], "graphs": {"agent": "ddtrace:graph"}}')
-    server = Server(tmp_path, workspace, by_studio=True)
+    server = Server(tmp_path, workspace, by_launcher=True)
     try:
         client = server.start()
         thread = client.threads.create()["thread_id"]
@@ -354,13 +344,7 @@ def test_a_server_of_a_hostile_repository_believes_its_own_operator(tmp_path: Pa
     assert not (workspace / "written.txt").exists()
     assert not (tmp_path / "ran").exists()
     log = (tmp_path / "server.log").read_text()
-    lines = [line for line in log.splitlines() if "is not trusted" in line]
+    assert "Not read: .env and langgraph.json" in log
+    lines = [line for line in log.splitlines() if "config.json is not trusted" in line]
     assert lines
     assert all("Ignored: model, require_approval_for, sandbox." in line for line in lines)
-
-
-def test_a_server_does_not_start_in_its_workspace(tmp_path: Path) -> None:
-    server = Server(tmp_path, tmp_path)
-    with pytest.raises(AssertionError):
-        server.start()
-    assert "Start it in a folder of its own" in server.log

@@ -311,17 +311,3 @@ def test_the_store_is_a_users_own_but_for_what_the_agent_keeps_there(
             assert who("DELETE", "/store/items", {"key": "k"} | place).status_code == 403
             assert who("POST", "/store/items/search", {"namespace_prefix": [name]}).status_code == 403
             assert who("POST", "/store/namespaces", {"prefix": [name]}).status_code == 403
-
-
-def test_a_misspelt_field_of_the_context_is_refused_by_name(owner: Client) -> None:
-    thread = owner.thread()
-    for path in ("/runs/wait", f"/threads/{thread}/runs", f"/threads/{thread}/runs/stream"):
-        refused = owner("POST", path, HELLO | {"context": {"only_tool": ["read_file"]}})
-        assert refused.status_code == 422
-        assert refused.json()["detail"] == "The context has no field `only_tool`. Did you mean `only_tools`?"
-    misspelt = {"graph_id": "agent", "context": {"max_tool_call": 1}}
-    assert owner("POST", "/assistants", misspelt).status_code == 422
-    cron = HELLO | {"schedule": "0 0 1 1 *", "context": {"only_tool": []}}
-    assert owner("POST", "/runs/crons", cron).status_code == 422
-    right = HELLO | {"context": {"only_tools": ["read_file"]}}
-    assert owner("POST", "/runs/wait", right).json()["answer"]

@@ -164,21 +164,6 @@ def test_a_call_that_a_client_writes_is_judged(server: Server, client: httpx.Cli
     assert_nothing_ran(server)
 
 
-def test_a_message_is_edited_in_a_fork_as_studio_does_it(server: Server, client: httpx.Client) -> None:
-    thread = new_thread(client)
-    run(client, thread, input=HELLO)
-    history = client.get(f"/threads/{thread}/history", params={"limit": 100}).json()
-    step = next(each for each in reversed(history) if each["values"].get("messages"))
-    assert [each["type"] for each in step["values"]["messages"]] == ["human"]
-    edited = {**step["values"]["messages"][0], "content": "edited"}
-    body = {"values": {"messages": [edited]}, "as_node": "__start__", "checkpoint": step["checkpoint"]}
-    answer = client.post(f"/threads/{thread}/state", json=body)
-    assert answer.status_code == 200, answer.text
-    run(client, thread, input=None, checkpoint=answer.json()["checkpoint"])
-    assert [each["type"] for each in messages_of(client, thread)] == ["human", "ai"]
-    assert messages_of(client, thread)[0]["content"] == "edited"
-
-
 def test_a_forged_journal_entry_in_the_store_is_not_even_read(server: Server, client: httpx.Client) -> None:
     """The three requests: an item of the store, a dangling call in the state, and any message."""
     thread = new_thread(client)
