@@ -30,7 +30,7 @@ Ruling = Literal["allowed", "approved", "edited", "rejected", "refused", "open"]
 """What became of a call: allowed or refused by policy, one of a person's answers, or not answered yet."""
 
 _RULINGS: Final[Mapping[str, Ruling]] = {"approve": "approved", "edit": "edited", "reject": "rejected"}
-_AGE = re.compile(r"(?P<number>[1-9]\d{0,5})(?P<unit>[hdw])")
+_AGE = re.compile(r"(?P<number>[1-9]\d{0,4})(?P<unit>[hdw])")  # 99999w is within the calendar
 _UNITS: Final = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 
@@ -208,7 +208,9 @@ def parse_age(text: str) -> timedelta:
     """Return a duration such as 12h, 30d or 8w. Raises ThreadError."""
     match = _AGE.fullmatch(text)
     if match is None:
-        raise ThreadError(f"An age is a number and h, d or w, such as 30d; not {text!r}", code="invalid-age")
+        raise ThreadError(
+            f"An age is 1 to 99999 with h, d or w, such as 30d; not {text!r}", code="invalid-age"
+        )
     return int(match["number"]) * _UNITS[match["unit"]]
 
 

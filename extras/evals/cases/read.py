@@ -102,6 +102,8 @@ class _Reader:
             raise EvalError("its version is not 1")
         skill = str(root.get("skill") or self._skill)
         defaults = root.get("defaults") or {}
+        if not isinstance(defaults, dict):
+            raise EvalError("`defaults` is no mapping")
         for case in _list(root, "cases"):
             yield skill, _with_defaults(case, defaults)
         for key, mode in (("should_trigger", "all"), ("should_not_trigger", "none")):
@@ -245,9 +247,9 @@ def _only(skills: Any) -> Any:
     return short_forms.NONE if skills == short_forms.NONE else {"only": skills}
 
 
-def _with_defaults(case: Any, defaults: Any) -> Any:
+def _with_defaults(case: Any, defaults: Mapping[str, Any]) -> Any:
     """Return a case with what holds for every case of its file that does not say otherwise."""
-    if not isinstance(case, dict) or not isinstance(defaults, dict):
+    if not isinstance(case, dict):
         return case
     merged = {**defaults, **case}
     if isinstance(files := defaults.get("files"), dict):

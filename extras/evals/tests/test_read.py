@@ -114,6 +114,7 @@ CASE = "cases:\n- id: a\n  request: x\n  expect:\n    answer: y\n"
         (f"{CASE}  files: {{a: {{text: x, from: y}}}}\n", "either `text` or `from`"),
         (f"{CASE}  files: {{a: {{source: /etc/hostname}}}}\n", "either `text` or `from`"),
         (f"{CASE}  copies: {{a: /etc/hostname}}\n", "`copies` is not known"),
+        (f"defaults: [1]\n{CASE}", "`defaults` is no mapping"),
         (f"{CASE}    scripts: [[/usr/bin/true]]\n", "did you mean `script`?"),
         ("cases:\n- request: x\n  expect:\n    answer: {regex: '(?=a)'}\n", "lookaround"),
         ("cases:\n- request: x\n  expect:\n    answer: {json_schema: {type: x}}\n", "schema is not valid"),
