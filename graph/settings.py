@@ -358,8 +358,7 @@ def workspace_file(settings: Settings) -> tuple[TrustedPath | None, dict[str, An
     file = read_workspace_file(settings.workspace)
     if file is None:
         return None, {}
-    values = file.believed(setting_kinds(), _is_for_workspaces)
-    return TrustedPath(str(file.path), file.digest), values
+    return TrustedPath(str(file.path), file.digest), file.believed(setting_kinds(), _is_for_workspaces)
 
 
 def _trusted(settings: Settings) -> Mapping[str, str]:

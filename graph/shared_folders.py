@@ -44,5 +44,4 @@ def _believed(settings: Settings) -> list[Path]:
     """Return the folders of the agent and of skills, and the workspace, which has rules of its own."""
     own = [cache_folder(settings), user_state_folder(settings), user_config_folder(settings)]
     skills = [*settings.skills_dirs, *(settings.home / name for name in STANDARD_FOLDERS)]
-    folders = [*own, *skills, settings.workspace]
-    return [Path(os.path.realpath(folder)) for folder in folders]
+    return [Path(os.path.realpath(folder)) for folder in (*own, *skills, settings.workspace)]

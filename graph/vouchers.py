@@ -30,5 +30,4 @@ def vouchers_of(settings: "Settings") -> list[Voucher]:
 
 def signer(vouchers: Iterable[Voucher], folder: Path, name: str, digest: str) -> str:
     """Return and raise as `vouch_for`: one that vouches is enough."""
-    found = (voucher.vouch_for(folder, name, digest) for voucher in vouchers)
-    return next(filter(None, found), "")
+    return next(filter(None, (voucher.vouch_for(folder, name, digest) for voucher in vouchers)), "")

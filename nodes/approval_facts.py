@@ -4,12 +4,11 @@ skills/policy/approval_text.py has the form; here are the facts. Nothing in it r
 again when it is answered, and what the call is of may be gone by then.
 """
 
-import json
 import logging
 import os
 import shlex
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from skills_agent.nodes.policy import Policy
 from skills_agent.skills.policy.approval_text import (
@@ -23,6 +22,7 @@ from skills_agent.skills.policy.approval_text import (
 )
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.reasons import Facts, reason
+from skills_agent.skills.policy.tool_spec import argument_text
 from skills_agent.skills.scripts.environment import is_root
 from skills_agent.skills.scripts.runner import CONTROLLED
 from skills_agent.skills.text import cut
@@ -74,7 +74,7 @@ def contents_of(call: Call, policy: Policy) -> list[Content]:
         contents = [Content(_label_of(call), str(args.pop("command", "")), "sh")]
     else:
         contents = [Content(_view(call), "")]
-    texts = {name: _text(value) for name, value in args.items() if value is not None}
+    texts = {name: argument_text(value) for name, value in args.items() if value is not None}
     if short := [f"{name}: {text}" for name, text in texts.items() if "\n" not in text]:
         contents.append(Content("", "\n".join(short)))
     return contents + [Content(f"{code(name)}:", text) for name, text in texts.items() if "\n" in text]
@@ -121,7 +121,3 @@ def _view(call: Call) -> str:
     except Exception as error:
         logger.warning("the view of a tool failed", extra={"tool": call.tool}, exc_info=error)
         return code(call.tool)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -108,8 +108,7 @@ def _activated(admission: Admission, active: Mapping[str, LoadedSkill]) -> Agent
 
 def _is_agreed(admission: Admission, state: AgentState) -> bool:
     verdict = (state.get("verdicts") or {}).get(admission["call_id"])
-    is_allowed = verdict is not None and verdict["decision"] == "allow"
-    return is_allowed or admission["asked_by"] != "operator"
+    return admission["asked_by"] != "operator" or (verdict is not None and verdict["decision"] == "allow")
 
 
 def _read(ref: SkillRef, registry: Registry, policy: Policy, context: Context) -> _Loaded:

@@ -132,8 +132,7 @@ def render_within(
     whole = rendered(transcript)
     if tokens_of(whole) <= room:
         return whole
-    fixed = tokens_of(rendered([]))
-    return rendered(fit(transcript, room - fixed))
+    return rendered(fit(transcript, room - tokens_of(rendered([]))))
 
 
 def _sendable(messages: Sequence[AnyMessage]) -> list[AnyMessage]:

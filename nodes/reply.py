@@ -261,8 +261,7 @@ def _with_note(message: AIMessage, note: str) -> str | list[str | dict[Any, Any]
     if isinstance(message.content, list):
         gap = "\n\n" if message.text else refusal_of(message) + "\n\n" * bool(refusal_of(message))
         return [*message.content, {"type": "text", "text": f"{gap}{note}"}]
-    text = message.content or refusal_of(message)
-    return f"{text}\n\n{note}".lstrip()
+    return f"{message.content or refusal_of(message)}\n\n{note}".lstrip()
 
 
 def _add(pieces: list[ToolCallChunk], piece: ToolCallChunk) -> None:

@@ -108,8 +108,7 @@ def _request(chosen: ChosenModel, part: str, summary: str, size: int) -> Waiting
     instructions = SystemMessage(INSTRUCTIONS.format(words=size // _BYTES_PER_WORD))
     material = HumanMessage(f"{earlier}<conversation>\n{part}\n</conversation>")
     # It is not part of the conversation, so no client is to show it as it comes.
-    model = chosen.chat.with_config(tags=[TAG_NOSTREAM])
-    return Waiting(model, [instructions, material])
+    return Waiting(chosen.chat.with_config(tags=[TAG_NOSTREAM]), [instructions, material])
 
 
 def _fault(text: str, size: int) -> str:

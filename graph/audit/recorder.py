@@ -182,8 +182,7 @@ class Audit:
 
     def record_fork(self, thread: str, forked: Record, turn: int) -> None:
         """Record that a thread was made as a copy of another one, in that turn."""
-        envelope = _envelope(thread, turn, checkpoint=forked["at"])
-        self._record(envelope, [forked], after_effects=True)
+        self._record(_envelope(thread, turn, checkpoint=forked["at"]), [forked], after_effects=True)
 
     def record_update(self, thread: str, snapshot: StateSnapshot, updates: Sequence[StateUpdate]) -> None:
         """Record what was changed in a thread from outside of the graph; `snapshot` is the state after it."""

@@ -239,8 +239,7 @@ def redaction_of(settings: Settings) -> Redaction:
     servers = settings.mcp_servers.values()
     named = named.union(*(server.variables() for server in servers))
     of_servers = (secret_values(server.literals(), ()) for server in servers)
-    values = secret_values(process_environment(), named).union(*of_servers)
-    return Redaction(values - {""})
+    return Redaction(secret_values(process_environment(), named).union(*of_servers) - {""})
 
 
 def _hidden(match: re.Match[str]) -> str:

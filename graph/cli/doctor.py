@@ -214,8 +214,7 @@ def signer_of(settings: Settings, skill: SkillMetadata) -> str:
     if not any(voucher.may_have(folder) for voucher in vouchers):
         return ""
     try:
-        digest = measure(folder, None, ContentLimits()).digest
-        return signer(vouchers, folder, skill.name, digest)
+        return signer(vouchers, folder, skill.name, measure(folder, None, ContentLimits()).digest)
     except (SkillError, OSError):  # the agent says so where it counts
         return ""
 

@@ -47,8 +47,7 @@ class StoreJournal(SearchedJournal):
             self._store.batch([PutOp(namespace, item.key, None) for item in items])
 
     def _search(self, thread: str, **fields: Any) -> list[JournalEntry]:
-        entries = [self._read(item, thread) for item in self._items(thread, **fields)]
-        return sorted(entries, key=age)
+        return sorted((self._read(item, thread) for item in self._items(thread, **fields)), key=age)
 
     def _items(self, thread: str, **fields: Any) -> list[Item]:
         items: list[Item] = []

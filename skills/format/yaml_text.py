@@ -115,8 +115,7 @@ class _YamlReader:
     def _report_brackets(self, event: yaml.Event) -> None:
         """Report brackets once, and once in fields that the specification does not have."""
         field = find_field(self._top)
-        is_extension = field is not None and not field.in_spec
-        code = "yaml-flow-extension" if is_extension else "yaml-flow-style"
+        code = "yaml-flow-style" if field is None or field.in_spec else "yaml-flow-extension"
         if all(finding.code != code for finding in self._findings):
             message = "A list or a mapping stands in brackets, which the reference validator does not read."
             self._report(code, message, event)

@@ -111,7 +111,8 @@ class AdmissionControl:
 
     def _find(self, name: str, source: str | None, asker: Asker) -> SkillMetadata:
         try:
-            skill = self._catalog.find(name, source, is_told=_is_offered)
+            # Whoever asked, the model reads a refusal, and what that names.
+            skill = self._catalog.find(name, source, is_told=lambda skill: skill.model_invocable)
         except UnknownSkillError as error:
             found = self._catalog.get(name.partition("@")[0])  # Small models make up a source.
             if found is None or asker != "model" or len(error.sources) != 1:
@@ -202,11 +203,6 @@ class AdmissionControl:
 
 def _about(tokens: int) -> str:
     return f"about {tokens:,}"
-
-
-def _is_offered(skill: SkillMetadata) -> bool:
-    """Return whether a refusal may name a skill: whoever asked, the model reads it."""
-    return skill.model_invocable
 
 
 def requirement_findings(catalog: Catalog) -> Iterator[Diagnostic]:

@@ -89,7 +89,7 @@ class Discovery:
         These are the ones in a folder of their own name, then those nearer to the root, then the first by
         path.
         """
-        entries = sorted(reversed(scan.skills), key=_depth, reverse=True)  # noqa: C414 - sorting is stable
+        entries = sorted(reversed(scan.skills), key=lambda entry: entry.path.count("/"), reverse=True)  # noqa: C414 - sorting is stable
         readings = []
         for entry in entries:
             reading = before.get(entry.path)
@@ -148,7 +148,3 @@ def cause_of(error: OSError) -> str:
 
 def _is_named_like_its_folder(reading: SkillReading) -> bool:
     return reading.metadata is not None and reading.metadata.name == reading.entry.folder
-
-
-def _depth(entry: SkillEntry) -> int:
-    return entry.path.count("/")

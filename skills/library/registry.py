@@ -154,8 +154,7 @@ class Registry:
         if self.source_of(ref.source, ref.path) is None:
             # The ledger may be that of another caller.
             raise SkillUnreadableError(ref.path, "no source has it")
-        snapshot = self.snapshots.open(ref.digest)
-        return snapshot or self._take_again(ref)
+        return self.snapshots.open(ref.digest) or self._take_again(ref)
 
     def place(self, ref: SkillRef) -> Path:
         """Return the path at which the files of a skill expect to be: its folder, also when that is gone."""

@@ -56,8 +56,7 @@ def is_of_folder(pattern: Words) -> bool:
 
 def permits(pattern: Words, words: Words) -> bool:
     """Return whether the words of a plain command are what a pattern says; the path of a program by parts."""
-    program = all_match(pattern[0].split("/"), words[0].split("/"))
-    return program and all_match(pattern[1:], words[1:])
+    return all_match(pattern[0].split("/"), words[0].split("/")) and all_match(pattern[1:], words[1:])
 
 
 def touches_words(pattern: Words, words: Words) -> bool:

@@ -34,8 +34,7 @@ MAX_NAMED: Final = 12
 
 def names_used(instructions: str) -> list[str]:
     """Return the names of other clients' tools that instructions use, each once, in order."""
-    found = (match[match.lastgroup or 0] for match in _USED.finditer(instructions))
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(match[match.lastgroup or 0] for match in _USED.finditer(instructions)))
 
 
 def names_here(names: Iterable[str], specs: Iterable[ToolSpec], offered: Collection[str]) -> str:

@@ -61,10 +61,11 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
             return self.view(args)
         first = (self.skill_argument, self.path_argument, self.command_argument, self.url_argument)
         named = sorted(args.items(), key=lambda each: each[0] not in first)
-        return f"{self.name}({', '.join(f'{name}={_argument_text(value)}' for name, value in named)})"
+        return f"{self.name}({', '.join(f'{name}={argument_text(value)}' for name, value in named)})"
 
 
-def _argument_text(value: Any) -> str:
+def argument_text(value: Any) -> str:
+    """Return an argument as a person reads it: a text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 

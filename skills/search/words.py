@@ -118,8 +118,7 @@ class SearchIndex:
 
     def terms(self, request: str, position: int) -> list[Term]:
         """Return where a text has the words of a request."""
-        query = read_query(request)
-        return self._tables.run(partial(self._run, partial(self._terms, query, position)))
+        return self._tables.run(partial(self._run, partial(self._terms, read_query(request), position)))
 
     def _run(self, work: "Callable[[Connection, _Totals], _Answer]", connection: "Connection") -> _Answer:
         """Do work on the tables in one transaction; texts that they lack are indexed before."""
