@@ -54,6 +54,7 @@ from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.policy.verdict import Approver
 from skills_agent.skills.posix import MISSING
+from skills_agent.skills.scripts.choice import OwnRunner
 from skills_agent.skills.scripts.environment import make_undumpable
 from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.search.vectors import Embedder
@@ -130,8 +131,7 @@ class Services:
         """The skills."""
         servers = self.servers if self.settings.mcp_servers else None
         sources, embeddings = self.parts.get("sources"), self.parts.get("embeddings")
-        registry = make_registry(self.settings, sources, embeddings, servers)
-        return Library(registry, first("own_skills"))
+        return Library(make_registry(self.settings, sources, embeddings, servers), first("own_skills"))
 
     def registry(self, runtime: Runtime[Context] | ToolRuntime[Any, Any]) -> Registry:
         """Return the registry of the caller: without a store, everybody has the same."""
@@ -229,6 +229,7 @@ class Services:
             stored_size=partial(stored_size, allowed=types),
             observer=self.audit,
             state_now=state_now,
+            held=lambda key: self.runner.held(key) if isinstance(self.runner, OwnRunner) else None,
             skip_answers=skip_answers,
         )
 

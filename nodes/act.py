@@ -52,7 +52,7 @@ def _run(attempt: Attempt) -> Steps[Any]:
     entry, replies = attempt.entry, list[Any]()
     named = CallAttempt(entry.key, entry.attempt) if entry else CallAttempt(attempt.new_key(), 1)
     config = get_config()
-    own = {RUNNING_CALL: RunningCall(named, entry and entry.attempt_key, replies)}
+    own = {RUNNING_CALL: RunningCall(named, entry and entry.attempt_key, replies, attempt.is_resumed)}
     configurable = {"configurable": {**config.get("configurable", {}), **own}}
     arguments = {"config": RunnableConfig(**{**config, **configurable})}  # type: ignore[typeddict-item]
     tool, kept = attempt.at.policy.tools.get(attempt.name), partial(_produced, replies)

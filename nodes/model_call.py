@@ -323,9 +323,8 @@ class ModelRequests:
     def _told(self, names: Sequence[str], *, is_lean: bool = True) -> list[BaseTool | dict[str, Any]]:
         """Return tools as models are told of them: our own with the schemas that small models read best."""
         # One look at each: a tool may have left since its name was read.
-        lean = self._lean if is_lean else {}
-        found = (lean.get(name) or self.tools.get(name) or self.provider_tools.get(name) for name in names)
-        return [tool for tool in found if tool]
+        tools = {name: self.tools.get(name) or self.provider_tools.get(name) for name in names}
+        return [(is_lean and self._lean.get(name)) or tool for name, tool in tools.items() if tool]
 
     @cached_property
     def _lean(self) -> Mapping[str, dict[str, Any]]:

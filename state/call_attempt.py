@@ -35,6 +35,8 @@ class RunningCall(NamedTuple):
     """What tells the attempt from all others in this process; None where nothing is journaled."""
     replies: list[Any]
     """Where a coroutine's reply is kept."""
+    is_resumed: bool = False
+    """It goes on behind a question of its tool: what it did before that is done, and not to be done again."""
 
 
 def call_attempt(runtime: ToolRuntime[Any, Any]) -> CallAttempt:

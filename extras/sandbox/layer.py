@@ -9,6 +9,7 @@ Linux 6.7, it refuses them). `trusted.overlay.*` is of overlays that are mounted
 import errno
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from skills_agent.skills.confined import opened_folder, read_beneath
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.posix import flags
 from skills_agent.skills.scripts.changes import MAX_CHANGES, Act, Change, Kind
-from skills_agent.skills.text_diff import diff, text_of
+from skills_agent.skills.text_diff import diff, lines_of, text_of
 from skills_agent.skills.trees import give_rights
 
 MAX_DEPTH: Final = 200
@@ -273,6 +274,18 @@ def diff_of(layer: Layer, change: Change) -> str:
         is_large = before is None or after is None
         return f"{'large' if is_large else 'binary'}, {change.size:,} bytes"
     return diff(texts[0], texts[1])
+
+
+def with_lines(layer: Layer, change: Change) -> Change:
+    """Return a change with the lines of text that it adds; those of a large file are not counted."""
+    if change.kind not in {"file", "executable"} or change.act == "removed":
+        return change
+    before = b"" if change.act == "added" else _read(layer.lower, change.path)
+    after = _read(layer.content, change.path)
+    if before is None or after is None:
+        return change
+    old, new = (Counter(lines_of(text_of(raw) or "")) for raw in (before, after))
+    return change._replace(lines=(new - old).total())
 
 
 def _read(root: Path, path: str) -> bytes | None:

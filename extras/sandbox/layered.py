@@ -1,14 +1,15 @@
 """The layers of a run: what it writes into in the place of real folders, and what becomes of that afterwards.
 
-FOLDER/run-XXXX/             one run, locked while it lasts
+FOLDER/run-XXXX.KEY/         one run, locked while it lasts; KEY is that of its call
     0/ lower -> a real folder
        upper/ work/          what the run writes (overlayfs)
        merged/               what it sees, mounted in a namespace of its own
-FOLDER/held-KEY/             the same, where a person decides about some of its changes
+FOLDER/held-KEY/             the same, where a person decides about some of its changes, or it was cut off
     held.json                its result, and the changes
 """
 
 import json
+import logging
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -25,24 +26,37 @@ import msgspec
 from skills_agent.sandbox.apply import Applier
 from skills_agent.sandbox.changes import judge, obeyed_elsewhere
 from skills_agent.sandbox.growth import Growth
-from skills_agent.sandbox.layer import Layer, changes, diff_of
+from skills_agent.sandbox.layer import Layer, changes, diff_of, with_lines
 from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.overlay import layer_in, make_layers, merged
 from skills_agent.sandbox.protected_files import ProtectedFiles
+from skills_agent.sandbox.told import summary
 from skills_agent.sandbox.watch import shown
 from skills_agent.skills import posix
 from skills_agent.skills.errors import ScriptError, SkillsAgentError
 from skills_agent.skills.policy.reasons import Decision
 from skills_agent.skills.scripts.changes import JudgedChange
 from skills_agent.skills.scripts.controlled import Care
-from skills_agent.skills.scripts.runner import AskedChange, HeldRun, ScriptResult, Stop, WrittenFile
+from skills_agent.skills.scripts.runner import (
+    SANDBOXED,
+    AskedChange,
+    HeldRun,
+    ScriptResult,
+    Stop,
+    WrittenFile,
+)
 from skills_agent.skills.text import readable
 from skills_agent.skills.trees import remove_tree
 
+logger = logging.getLogger(__name__)
+
 CONFLICT: Final = "somebody else changed it while the script ran"
 _BESIDE_CONFLICT: Final = "somebody else changed other files that the script changed"
+_CUT_OFF: Final = "the script was cut off"
 MAX_TOLD: Final = 200
 """Changes in a result."""
+MAX_COUNTED: Final = 20
+"""Changes of a run whose lines are counted: of more, people read the number of files."""
 HELD_SECONDS: Final = 30 * 24 * 3600
 """A run that is held longer is dropped: nobody goes on with its thread."""
 LAYERS: Final = "layers"
@@ -127,7 +141,7 @@ class Layers(Care):
     def finished(self, result: ScriptResult) -> ScriptResult:
         """Return the result with its changes; where a person is asked about some, it is kept with them."""
         told = [self._store.told(layer, judged) for layer, found in self.judged.items() for judged in found]
-        result = replace(result, changes=tuple(told[:MAX_TOLD]))
+        result = replace(result, changes=tuple(told[:MAX_TOLD]), changed=summary(told))
         if self.folder.name.startswith(_HELD):
             by_name = {layer.content.parent.name: found for layer, found in self.judged.items()}
             moment = next(iter(self.judged)).moment
@@ -182,12 +196,14 @@ class LayerStore:
 
     @contextmanager
     def opened(
-        self, folders: Collection[Path], moment: int, growth: Callable[[list[Path]], Growth]
+        self, folders: Collection[Path], moment: int, growth: Callable[[list[Path]], Growth], call: str = ""
     ) -> Iterator[Layers]:
         """Make a layer over each folder; when the block ends they are gone, but for those that are held."""
         new = Path(mkdtemp(prefix=".", dir=self.folder))
         descriptor = _locked(new)
-        folder = new.rename(self.folder / f"{_RUN}{new.name[1:]}")  # from now on, it is locked or cut off
+        folder = new.rename(self.folder / f"{_RUN}{new.name[1:]}.{call}")  # from now on, locked or cut off
+        if call:  # what an earlier attempt had changed, which was cut off, is of no use beside this one
+            remove_tree(self.held_folder(call))
         layers = make_layers(folder, map(Path.resolve, folders), moment)
         by_folder = dict(zip(folders, layers, strict=True))
         care = Layers(self, folder, descriptor, by_folder, growth([layer.content for layer in layers]))
@@ -203,6 +219,8 @@ class LayerStore:
         found = changes(layer)
         if not found:
             return []
+        if len(found) <= MAX_COUNTED:
+            found = [with_lines(layer, change) for change in found]
         if layer.lower not in self._files:
             is_top = layer.lower == self.workspace  # what begins with `/` is meant there
             more = [entry for entry in self.protected if is_top or not entry.startswith("/")]
@@ -240,12 +258,15 @@ class LayerStore:
 
     def held(self, call: str) -> HeldRun | None:
         """Return the run of a call of which a person has not decided about all changes."""
+        if call and any(self.folder.glob(f"{_RUN}*.{call}")):
+            self.recover()
         if not call or not (record := _read(self.held_folder(call) / _RECORD)):
             return None
         asked = [
             AskedChange(self.told(layer, judged), diff_of(layer, judged.change))
             for layer, found in self._asked(call, record)
             for judged in found
+            if judged.why != _CUT_OFF
         ]
         return HeldRun(record.result, tuple(asked))
 
@@ -271,18 +292,21 @@ class LayerStore:
                 if conflicts and known.issuperset(path for path, _ in conflicts):
                     conflicts = apply(over_conflicts=True)
                 changed += [self.path(layer, path) for path, _ in conflicts]
-        remove_tree(folder)
         text = f"{'Applied' if applied else 'Dropped'}: {shown(told)}."
         if changed:
             text = f"Not applied, as {shown(changed)} changed since a person was asked: {shown(told)}."
         decision: Decision = "allow" if applied and not changed else "deny"
+        decided = [
+            self.told(layer, each._replace(decision=decision) if each.decision == "ask" else each)
+            for layer, found in self._held_layers(call, record)
+            for each in found
+        ]
+        remove_tree(folder)
         return replace(
             record.result,
             notices=(*record.result.notices, text),
-            changes=tuple(
-                each._replace(decision=decision) if each.decision == "ask" else each
-                for each in record.result.changes
-            ),
+            changes=tuple(decided[:MAX_TOLD]),
+            changed=summary(decided),
         )
 
     def recover(self) -> list[str]:
@@ -301,22 +325,45 @@ class LayerStore:
                 remove_tree(folder)
             return []
         descriptor = _locked(folder)
+        is_run = folder.name.startswith(_RUN)
         try:
-            layers = [layer_in(lower.parent) for lower in folder.glob("*/lower")]
-            changed = [self.path(layer, change.path) for layer in layers for change in changes(layer)]
-        except ScriptError as error:
-            changed = [str(error)]
-        finally:
+            text = self._kept(folder, folder.name.partition("." if is_run else "-")[2])
+        except SkillsAgentError as error:
             remove_tree(folder)
+            text = str(error)
+        finally:
             os.close(descriptor)
-        if not changed:
-            return []
-        return [f"A script was cut off with the agent. What it had changed is not applied: {shown(changed)}."]
+        notices = [f"A script was cut off with the agent. {text}"] if text else []
+        for notice in notices:
+            logger.warning("%s", notice)
+        return notices
+
+    def _kept(self, folder: Path, call: str) -> str:
+        """Hold what a run that was cut off had changed, if its call can go on; return what to tell."""
+        by_name, told, moment = dict[str, list[JudgedChange]](), list[JudgedChange](), 0
+        for lower in sorted(folder.glob("*/lower")):
+            moment = lower.lstat().st_ctime_ns  # it was made when the run began
+            layer = layer_in(lower.parent, moment)
+            by_name[lower.parent.name] = [_asked_instead(each, _CUT_OFF) for each in self.judged(layer, ())]
+            told += [self.told(layer, each) for each in by_name[lower.parent.name] if each.decision == "ask"]
+        changed = summary(each._replace(decision="allow") for each in told)
+        if not call or not changed:
+            remove_tree(folder)
+            return changed and f"What it did in a copy of the workspace is dropped: it {changed}."
+        result = ScriptResult(None, "", "", 0, "cut off", 0, 0, SANDBOXED, changed=changed)
+        _write(folder / _RECORD, _Record("a script that was cut off", result, moment, by_name))
+        if folder != (held := self.held_folder(call)):
+            remove_tree(held)  # of an earlier attempt
+            folder.rename(held)
+        return f"In a copy of the workspace it {changed}. To apply that or not: skills-agent resume"
 
     def _asked(self, call: str, record: _Record) -> Iterator[tuple[Layer, list[JudgedChange]]]:
-        for name, judged in record.judged.items():
-            layer = layer_in(self.held_folder(call) / name, record.moment)
+        for layer, judged in self._held_layers(call, record):
             yield layer, [each for each in judged if each.decision == "ask"]
+
+    def _held_layers(self, call: str, record: _Record) -> Iterator[tuple[Layer, list[JudgedChange]]]:
+        for name, judged in record.judged.items():
+            yield layer_in(self.held_folder(call) / name, record.moment), judged
 
 
 def _locked(folder: Path) -> int:

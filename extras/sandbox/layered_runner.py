@@ -59,7 +59,7 @@ class LayeredRunner(WatchedRunner):
         def growth(uppers: list[Path]) -> Growth:
             return Growth([*uppers, places.temporary, *places.kept], places.moment, most)
 
-        with self._store.opened(folders, places.moment, growth) as layers:
+        with self._store.opened(folders, places.moment, growth, request.call) as layers:
             yield layers
             layers.look(request.writable, request.call, request.command or request.title)
 

@@ -167,11 +167,11 @@ EVENTS: Final[Mapping[str, Kind]] = {
     "call_ended": Kind(
         "A call ran, or gave the result of an earlier run. From `exit_code` on: of scripts and commands.",
         "call_id tool skill status bytes error seconds found reused exit_code level stopped stdout_bytes "
-        "stderr_bytes run_seconds written written_more changes kept lost notices",
+        "stderr_bytes run_seconds written written_more changes settled_by user kept lost notices",
         "{tool}[ of {skill}]: {status}[, not run again: the result of {reused}][, exit code {exit_code}]"
         "[, stopped: {stopped}][, isolation {level}][, wrote {written}][, keeps {kept}][, LOST {lost}], "
         "{bytes} bytes[, {seconds} s]"
-        "[; it said: {error}]",
+        "[; {notices}][; settled by {settled_by}][ ({user})][; it said: {error}]",
     ),
     "resource_read": Kind(
         "A file of a loaded skill was read.", "call_id skill path", "read {path} of {skill}"

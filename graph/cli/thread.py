@@ -143,7 +143,7 @@ class OpenThread:
     def approve_command(self) -> str:
         """Return the command that approves the open calls."""
         words = [word for attempt in self.attempts for word in ("--attempt", str(attempt))]
-        # A call that ran and asks about its changes goes on only while it would be allowed.
+        # What the person said in advance holds for the rest of this turn.
         words += [word for risk in sorted(self.services.yes) for word in ("--yes", risk)]
         return self.command("resume", self.name, "--approve", *words)
 

@@ -208,9 +208,7 @@ def parse_age(text: str) -> timedelta:
     """Return a duration such as 12h, 30d or 8w. Raises ThreadError."""
     match = _AGE.fullmatch(text)
     if match is None:
-        raise ThreadError(
-            f"An age is 1 to 99999 with h, d or w, such as 30d; not {text!r}", code="invalid-age"
-        )
+        raise ThreadError(f"An age is 1h to 99999w, such as 30d; not {text!r}", code="invalid-age")
     return int(match["number"]) * _UNITS[match["unit"]]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from mimetypes import guess_type
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -12,7 +13,7 @@ from skills_agent.graph.tools.equipment import Equipment, workdir_of
 from skills_agent.graph.tools.held import settle
 from skills_agent.graph.tools.live_output import live_output
 from skills_agent.graph.tools.skills import ThreadRuntime, loaded_skill
-from skills_agent.skills.errors import NetworkError
+from skills_agent.skills.errors import NetworkError, ScriptError
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.network.hosts import HostPattern
 from skills_agent.skills.policy.protected import protected_in
@@ -23,7 +24,7 @@ from skills_agent.skills.scripts.request import as_arguments, script_request
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop, WrittenFile
 from skills_agent.skills.skill import Need, SkillRef
 from skills_agent.skills.text import readable
-from skills_agent.state.call_attempt import call_attempt
+from skills_agent.state.call_attempt import RUNNING_CALL, call_attempt
 from skills_agent.state.context import caller_of
 from skills_agent.state.records import active_skills
 
@@ -108,8 +109,7 @@ class Programs:
     def skill(self, name: str, runtime: ThreadRuntime) -> FoundSkill:
         """Return the loaded skill that a call names. Raises ToolException."""
         record = loaded_skill(runtime, name)
-        registry = self.equipment.registry(runtime)
-        return FoundSkill(registry, SkillRef.of(record))
+        return FoundSkill(self.equipment.registry(runtime), SkillRef.of(record))
 
     def equipped(self, request: ScriptRequest, skill: FoundSkill, runtime: ThreadRuntime) -> ScriptRequest:
         """Return the request of a skill with its packages and its HOME."""
@@ -122,8 +122,7 @@ class Programs:
 
     def _install(self, needs: Sequence[Need], ref: SkillRef, runtime: ThreadRuntime) -> None:
         """Install what a person approved with this call, and nothing else. Raises InstallError."""
-        call_id = runtime.tool_call_id or ""
-        verdict = (runtime.state.get("verdicts") or {}).get(call_id)
+        verdict = (runtime.state.get("verdicts") or {}).get(runtime.tool_call_id or "")
         if verdict is None or verdict["decision"] != "allow" or verdict["by"] != "approval":
             return
         if (install := verdict.get("install")) and verdict.get("skill") == ref.name:
@@ -151,16 +150,20 @@ class Programs:
 
         runner = self.equipment.runner
         own = runner if isinstance(runner, OwnRunner) else None
+        held, running = own.held(request.call) if own else None, runtime.config["configurable"][RUNNING_CALL]
         try:
-            held = own and own.held(request.call)
-            result = held.result if held else runner.run(replace(request, stop=stop, on_output=live.add))
+            if running.is_resumed and not held:
+                raise ScriptError("It ran before, and does not run again: what it changed is held no more.")
+            if held is None or (held.result.stopped == "cut off" and not running.is_resumed):
+                result = runner.run(replace(request, stop=stop, on_output=live.add))
+                held = own.held(request.call) if own else None
         finally:
             live.end()
-        if own and (held := held or own.held(request.call)):
+        if own and held:
             result = settle(held, own, request.call, tool, self.equipment.policy.approval)
         loaded = active_skills(runtime.state.get("skills_loaded"))
-        ref = skill.ref if skill else None
-        result = self.equipment.machine.diagnosed(explained(result, request), request, ref, loaded)
+        result = explained(result, request)
+        result = self.equipment.machine.diagnosed(result, request, skill and skill.ref, loaded)
         if skill and result.learned:
             skill.registry.learn(skill.ref, result.learned)
         artifact = {
@@ -173,6 +176,7 @@ class Programs:
             "written": _files(result.written),
             "written_more": result.written_more,
             **({"changes": [*map(_as_json, result.changes)]} if result.changes else {}),
+            **({"settled_by": by, "user": caller_of(runtime)} if (by := result.settled_by) else {}),
             **({"kept": [file._asdict() for file in result.kept]} if result.kept else {}),
             **({"lost": _files(result.lost)} if result.lost else {}),
             **({"notices": list(result.notices)} if result.notices else {}),
@@ -224,8 +228,13 @@ def _files(files: Iterable[WrittenFile]) -> list[dict[str, Any]]:
 
 
 def _as_json(judged: JudgedChange) -> dict[str, Any]:
-    change = {name: value for name, value in judged.change._asdict().items() if value != ""}
-    return {**change, "path": readable(judged.change.path), "decision": judged.decision, "why": judged.why}
+    """Return a change for a client; the media type of a file is what its name says."""
+    change, decision, why = judged
+    fields = {name: value for name, value in change._asdict().items() if value != ""}
+    if change.digest:
+        kind, encoding = guess_type(f"/{change.path}")  # as no `data:` or `http:`
+        fields["media_type"] = kind if kind and not encoding else "application/octet-stream"
+    return {**fields, "path": readable(change.path), "decision": decision, "why": why}
 
 
 def _size(text: str) -> int:

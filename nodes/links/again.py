@@ -23,6 +23,7 @@ from skills_agent.nodes.two_paths import Steps
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.policy.reasons import Facts
 from skills_agent.skills.policy.verdict import ApprovalNeededError
+from skills_agent.skills.scripts.runner import HeldRun
 from skills_agent.skills.text import cut
 
 logger = logging.getLogger(__name__)
@@ -38,6 +39,9 @@ def again(attempt: Attempt, rest: Rest) -> Steps[Any]:
     Raises ApprovalNeededError.
     """
     entry, invocation, at = attempt.entry, attempt.invocation, attempt.at
+    held = at.held(entry.key) if entry and entry.is_unknown else None
+    if entry and held and held.result.stopped != "cut off":  # it ended: only what it changed is open
+        attempt.entry = entry = replace(entry, status="paused")
     if entry is None or invocation is None or not entry.is_unknown:
         return (yield from rest(attempt))
     answers, why = entry.answers, _recovery(attempt, entry)
@@ -54,26 +58,29 @@ def again(attempt: Attempt, rest: Rest) -> Steps[Any]:
     elif at.policy.approval == "fail":
         raise ApprovalNeededError(attempt.name, entry.description)
     else:
-        decision = _ask(attempt, entry)
+        decision = _ask(attempt, entry, held)
         message, is_repeated = getattr(decision, "message", ""), isinstance(decision, Approve)
         at.observer.answered(attempt.request, entry.description, again=is_repeated, message=message)
-        if not is_repeated:
-            said = with_words("A person decided not to run it again", message)
-            return attempt.closed(answer_unknown(attempt.id, entry, said))
         answers, why = entry.attempt + 1, _BY_A_PERSON
-    attempt.notes.append(f"[{entry.beginning}. {why}.]")
+        if not is_repeated:
+            why = with_words("A person decided not to run it again", message)
+            if held is None:
+                return attempt.closed(answer_unknown(attempt.id, entry, why))
+            attempt.is_resumed = True  # and its tool asks what becomes of its changes
+    attempt.notes.append(f"[{entry.beginning}. {why.removesuffix('.')}.]")
     attempt.entry = replace(entry.again(invocation, attempt.checkpoint), answers=answers)
     return (yield from rest(attempt))
 
 
-def _ask(attempt: Attempt, entry: JournalEntry) -> Approve | Reject:
+def _ask(attempt: Attempt, entry: JournalEntry, held: HeldRun | None) -> Approve | Reject:
     # What the tool itself asked in this attempt, and what was asked about earlier ones, comes before.
     attempt.at.skip_answers(entry.attempt)
     call = attempt.judged
     facts: Facts = {"again": True}
     with suppress(SkillError):
         facts = {**attempt.judge.facts(call), **facts}
-    description = describe_question(call, facts, attempt.at.policy, unknown=entry.description)
+    more = f" In a copy it {held.result.changed}. Leave it, and you are asked about that." if held else ""
+    description = describe_question(call, facts, attempt.at.policy, unknown=entry.description + more)
     request = {**action_request(call, description), UNKNOWN: entry.as_json}
     decision: Approve | Reject = ask_alone(request, "a call that was cut off holds for one attempt")
     return decision

@@ -24,7 +24,8 @@ def judged(attempt: Attempt, rest: Rest) -> Steps[Any]:
             raise attempt.refused(text)
         again = f"It is not run again. {text.removeprefix('Not run: ')}"
         return attempt.closed(answer_unknown(attempt.id, entry, again))
-    if not is_unknown and not attempt.is_approved:
+    # What is held has run, and a person answers for what becomes of it.
+    if not is_unknown and not attempt.is_approved and not (entry and attempt.at.held(entry.key)):
         if attempt.at.policy.approval == "fail":
             raise ApprovalNeededError(attempt.name, attempt.verdict.reason)
         text = reason({"unapproved": attempt.name})

@@ -44,6 +44,7 @@ def _started(attempt: Attempt, invocation: Invocation) -> JournalEntry:
         digest = attempt.request["approved"]
         entry = JournalEntry.of(attempt.id, attempt.name, digest, invocation, attempt.checkpoint)
     elif entry.status == "paused":
+        attempt.is_resumed = True
         attempt.at.skip_answers(entry.answers)
         entry = entry.again(invocation, attempt.checkpoint)
     return replace(entry, key=entry.key or attempt.new_key())

@@ -29,6 +29,8 @@ class Change(NamedTuple):
     """Where a link leads now, as it is written."""
     mode: int = 0
     """Its permission bits now (`stat.S_IMODE`); 0 for what was removed."""
+    lines: int = 0
+    """Lines of text that it adds; 0 where nobody counted them."""
 
 
 class JudgedChange(NamedTuple):

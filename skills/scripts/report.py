@@ -8,8 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from skills_agent.skills.policy.reasons import Decision
-from skills_agent.skills.scripts.changes import Change
 from skills_agent.skills.scripts.runner import ScriptResult, Stop, WrittenFile
 from skills_agent.skills.text import clean_lines, clean_text, one_line, readable
 
@@ -25,9 +23,9 @@ STOPS: Final[dict[Stop, str]] = {
     "shutdown": "the agent was shut down while it ran; what it did until then is done",
     "cancelled": "what it did until then is done",
     "request": "stop_command asked for it; what it did until then is done",
+    "cut off": "it was killed with the agent, and what it printed is lost",
     "run": "it ended with its run; what it did until then is done",
 }
-MAX_REMOVED: Final = 50
 _SKIPPED_FOLDERS: Final = frozenset({".git", ".agent", ".venv", "node_modules", "__pycache__"})
 _MAX_ENTRIES: Final = 20_000
 """Names that are looked at: about 60 ms."""
@@ -35,24 +33,17 @@ _MAX_ENTRIES: Final = 20_000
 
 def describe(result: ScriptResult) -> str:
     """Return outcome, files, output and errors of a run; an empty one has no section."""
-    parts = [f"{_outcome(result)} ({result.seconds:.2f} s, {result.level})"]
+    outcome = f"{_outcome(result)} ({result.seconds:.2f} s, {result.level})"
+    parts = [f"{outcome}: {result.changed}" if result.changed else outcome]
     if result.written:
         # Before the streams: what a script prints cannot be taken for this list.
         parts.append(_listed("files written:", map(_line, result.written), result.written_more))
-    if removed := [change.path for change, decision, _ in result.changes if _is_gone(change, decision)]:
-        parts.append(
-            _listed("removed:", map(_path, removed[:MAX_REMOVED]), max(0, len(removed) - MAX_REMOVED))
-        )
     parts += _kept_and_lost(result)
     parts += [f"[{notice}]" for notice in result.notices]
     parts += streams(result.stdout, result.stderr)
     if result.note:
         parts.append(f"[{result.note}]")
     return "\n".join(parts)
-
-
-def _is_gone(change: Change, decision: Decision) -> bool:
-    return change.act == "removed" and decision == "allow"
 
 
 def _kept_and_lost(result: ScriptResult) -> list[str]:

@@ -14,10 +14,12 @@ from skills_agent.skills.skill import Need
 from skills_agent.skills.text import readable
 
 Stop = Literal[
-    "time", "output", "memory", "processes", "bytes", "files", "shutdown", "cancelled", "request", "run"
-]
+    "time", "output", "memory", "processes", "bytes", "files", "shutdown", "cancelled", "request", "run",
+    "cut off",
+]  # fmt: skip
 """Why a runner ended a script: the limit that it met, the end of the agent, or a run that was cancelled; of a
-command in the background also that it was asked for (`request`), or that its run ended (`run`)."""
+command in the background also that it was asked for (`request`), or that its run ended (`run`). `cut off`: it
+was killed with the agent, and what it printed is lost."""
 Stream = Literal["stdout", "stderr"]
 STREAMS: Final[tuple[Stream, ...]] = get_args(Stream)
 
@@ -166,6 +168,10 @@ class ScriptResult:
     """What it changed, and what was decided about each, up to a limit; a path in the workspace is relative to
     it. Empty where it worked in the folders themselves.
     """
+    changed: str = ""
+    """All of them in one line for people: `wrote report.md (+42), 3 files under out`."""
+    settled_by: str = ""
+    """Who decided about those that were held: `approval` (a person), or `policy`, as nobody is asked."""
     kept: tuple[WrittenFile, ...] = ()
     """Files that it wrote to its kept home, its scratch or its temporary folder, up to the same limit."""
     kept_more: int = 0
@@ -209,6 +215,7 @@ class HeldRun(NamedTuple):
 
     result: ScriptResult
     asked: tuple[AskedChange, ...]
+    """Those that a person has to see. Of one that was cut off, all others wait for their word, too."""
 
 
 class ScriptRunner(Protocol):

@@ -2,18 +2,22 @@
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any, cast
 
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from extras.sandbox.tests.test_layers import needs_layers
+from skills_agent.skills.trees import remove_tree
 from tests.agents import Agent, call, calls, write_skill
 from tests.forked import run_forked
 from tests.graph.cli.command_line import CommandLine
 from tests.kit import MakeAgent
 from tests.machine import needs_bwrap
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, needs_bwrap, needs_layers]
 
@@ -98,29 +102,67 @@ def test_where_nobody_is_asked_they_are_dropped(
     assert "Dropped" in told(agent)
 
 
-def test_killed_while_the_question_is_open_it_is_asked_again_and_nothing_runs_twice(
-    make_agent: MakeAgent, workspace: Path, skill: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("answers", "log"),
+    [("reject approve", "1"), ("reject reject", ""), ("approve approve", "2"), ("approve", "1")],
+    ids=["applied", "dropped", "run-again", "killed-while-asked"],
+)
+def test_what_a_killed_run_changed_is_asked_about_and_nothing_runs_twice_unasked(
+    make_agent: MakeAgent, workspace: Path, skill: Path, tmp_path: Path, answers: str, log: str
 ) -> None:
+    body = "printf $SKILLS_AGENT_CALL_ATTEMPT > log.txt\necho X=1 > .env\n[ -e done ] || sleep 600\n"
+    (skill / "scripts/run.sh").write_text(body)
+    is_asked = answers == "approve"
+    if is_asked:
+        (workspace / "done").touch()
     file = str(tmp_path / "threads.sqlite")
     options: dict[str, Any] = {"sandbox": "require", "require_approval_for": frozenset()}
 
-    def until_asked() -> None:
+    def until_killed() -> None:
         with SqliteSaver.from_conn_string(file) as saver:
             agent = make_agent([calls(RUN), "done"], checkpointer=saver, **options)
+            if not is_asked:
+                Thread(target=kill_with_layer, daemon=True).start()
             agent.say("go", skills=["alpha"])
-            assert agent.state.interrupts
             os.kill(os.getpid(), signal.SIGKILL)
 
-    run_forked(until_asked)
+    run_forked(until_killed)
+    assert (workspace / "log.txt").exists() == is_asked
+    (workspace / "done").touch()
     with SqliteSaver.from_conn_string(file) as saver:
         agent = make_agent([calls(RUN), "done"], checkpointer=saver, **options)
-        assert agent.answer({"type": "approve"})["answer"] == "done"
-    assert (workspace / ".env").read_text() == "X=1\n"
+        agent.run(None)
+        assert ("+X=1" if is_asked else "wrote .env (+1), log.txt (+1)") in agent.question
+        outputs = [agent.answer({"type": answer}) for answer in answers.split()]
+    assert outputs[-1]["answer"] == "done"
+    assert {path.name: path.read_text() for path in workspace.iterdir() if path.is_file()} == (
+        {"done": "", "log.txt": log, ".env": "X=1\n"} if log else {"done": ""}
+    )
+
+
+def kill_with_layer() -> None:
+    """End this process when a script has written into its layer."""
+    layers = Path(os.environ["XDG_STATE_HOME"], "skills-agent")
+
+    def is_written() -> bool:
+        with suppress(OSError):  # a layer came or went meanwhile
+            return any(path.read_text() for path in layers.glob("*/layers/run-*/0/upper/.env"))
+        return False
+
+    until(is_written)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_what_is_held_no_more_does_not_run_again(asked: Agent, workspace: Path) -> None:
+    for held in Path(os.environ["XDG_STATE_HOME"]).rglob("held-*"):
+        remove_tree(held)
+    asked.answer({"type": "approve"})
+    assert "does not run again" in told(asked)
     assert (workspace / "log.txt").read_text() == "ran\n"
 
 
-def ran(cli: CommandLine) -> list[dict[str, Any]]:
-    """Run a script by the command line, approve what it changed as it says, and return its changes."""
+def ran(cli: CommandLine, resume: str = "") -> list[dict[str, Any]]:
+    """Run a script by the command line, approve what it changed, as it says or so; return its changes."""
     body = "echo ran > log.txt\nrm rainfall.csv\necho X=1 > .env\n"
     (cli.skills / "rain-gauge/scripts/run.sh").write_text(body)
     model = cli.script(calls(call("run_script", skill="rain-gauge", path="scripts/run.sh")), "done")
@@ -130,15 +172,17 @@ def ran(cli: CommandLine) -> list[dict[str, Any]]:
     )  # fmt: skip
     assert asked.code == 3, asked
     assert "+X=1" in asked.value["interrupt"]["action_requests"][0]["description"]
-    command = asked.value["resume"].split()[1:]
-    done = cli.run(*command, "--json")
+    done = cli.run(*(resume or asked.value["resume"]).split()[1:], "--json")
     assert done.code == 0, done
+    assert '"settled_by": "approval"' in cli.run("runs", "t.1", "--json").out
     return cast("list[dict[str, Any]]", done.value["changes"])
 
 
 def test_undo_takes_back_all_that_one_run_changed(cli: CommandLine) -> None:
     table = (cli.workspace / "rainfall.csv").read_bytes()
-    assert [change["act"] for change in ran(cli)] == ["added", "added", "removed"]
+    kinds = {change["path"]: (change["act"], change.get("media_type")) for change in ran(cli)}
+    plain = ("added", "application/octet-stream")
+    assert kinds == {".env": plain, "log.txt": ("added", "text/plain"), "rainfall.csv": ("removed", None)}
     assert (cli.workspace / ".env").exists()
     done = cli.run("undo", "--yes", "--json")
     assert done.value == {"undone": [".env", "log.txt", "rainfall.csv"], "conflicts": []}
@@ -148,7 +192,7 @@ def test_undo_takes_back_all_that_one_run_changed(cli: CommandLine) -> None:
 
 
 def test_undo_leaves_what_somebody_changed_since(cli: CommandLine) -> None:
-    ran(cli)
+    ran(cli, "skills-agent resume t --approve")
     (cli.workspace / ".env").write_text("the person's")
     done = cli.run("undo", "--yes", "--json")
     assert (done.code, done.value) == (1, {"undone": [], "conflicts": [".env"]})

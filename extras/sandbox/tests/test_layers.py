@@ -1,7 +1,6 @@
 """What scripts change is looked at before it counts: tried for real, as this user and as nobody."""
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from extras.sandbox.tests.test_hostile_scripts import Host, agents, host, user
-from skills_agent.sandbox.choice import pending_looks
 from skills_agent.sandbox.overlay import make_layers, mounted, mounting, mounts_below
 from tests.waiting import PATIENCE, until
 
@@ -60,55 +58,48 @@ def files(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("body", "expected", "there"),
+    ("body", "expected", "changed"),
     [
         (
             "echo a > report.md; echo b >> src/app.py",
             {"report.md": "allow", "src/app.py": "allow"},
-            "report.md",
+            "wrote report.md (+1), src/app.py (+1)",
         ),
         (
             "rm old.csv; mkdir -p out; echo 1 > out/1",
             {"old.csv": "allow", "out": "allow", "out/1": "allow"},
-            "out/1",
+            "wrote out/1 (+1); removed old.csv",
         ),
-        ("echo X=1 > .env", {".env": "ask"}, ""),
-        ("mkdir .vscode; echo {} > .vscode/tasks.json", {".vscode": "ask", ".vscode/tasks.json": "ask"}, ""),
-        ("echo evil >> run.sh", {"run.sh": "ask"}, ""),
-        ("cp run.sh new.sh", {"new.sh": "ask"}, ""),
-        ("ln -s /etc/passwd leak", {"leak": "deny"}, ""),
-        ("mkfifo pipe", {"pipe": "deny"}, ""),
-        ("cp -r .git sub", {}, ""),
-        ("touch old.csv; mv old.csv x; mv x old.csv", {}, "old.csv"),
+        ("mkdir -p a/b; touch a/b/1 a/b/2 a/b/3 a/b/4 x", {}, "wrote 4 files under a/b, x"),
+        ("touch 1 2 3 4 5 6", {}, "wrote 1, 2, 3, 4 and 2 more"),
+        ("echo X=1 > .env", {".env": "ask"}, "left out .env (+1)"),
+        (
+            "mkdir .vscode; echo {} > .vscode/tasks.json",
+            {".vscode": "ask", ".vscode/tasks.json": "ask"},
+            None,
+        ),
+        ("echo evil >> run.sh", {"run.sh": "ask"}, "left out run.sh (+1)"),
+        ("cp run.sh new.sh", {"new.sh": "ask"}, "left out new.sh (+1)"),
+        ("ln -s /etc/passwd leak", {"leak": "deny"}, "left out leak"),
+        ("mkfifo pipe", {"pipe": "deny"}, "left out pipe"),
+        ("cp -r .git sub", {}, None),
+        ("touch old.csv; mv old.csv x; mv x old.csv", {}, ""),
     ],
 )
 def test_each_change_is_applied_asked_about_or_left_out(
-    project: Host, body: str, expected: dict[str, str], there: str
+    project: Host, body: str, expected: dict[str, str], changed: str | None
 ) -> None:
     before = files(project.work)
     result = project.run(body)
     assert result["exit_code"] == 0, result
+    assert changed is None or result["changed"] == changed
     if expected:
         assert decided(result) == expected
     after = files(project.work)
     allowed = {path for path, decision in decided(result).items() if decision == "allow"}
-    assert {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)} <= allowed
-    assert not there or there in after
+    really = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    assert really == {path for path in allowed if path in before or path in after}
     assert not any(path.is_symlink() for path in project.work.iterdir() if path.name != "link")
-
-
-def test_a_run_that_is_killed_with_its_agent_changes_nothing_and_is_told(project: Host) -> None:
-    before = files(project.work)
-    with project.started("echo new > report.md; rm old.csv; sleep 600", timeout=PATIENCE) as agent:
-        until(lambda: any(project.records.glob("layers/run-*/0/upper/report.md")))
-        agent.process.send_signal(signal.SIGKILL)
-        agent.process.wait(PATIENCE)
-    assert pending_looks(project.records) == 1
-    assert files(project.work) == before
-    result = project.run("true")
-    assert "report.md" in result["notices"][0]
-    assert files(project.work) == before
-    assert pending_looks(project.records) == 0
 
 
 def test_what_somebody_changed_meanwhile_is_not_written_over(project: Host) -> None:

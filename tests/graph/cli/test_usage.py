@@ -73,7 +73,7 @@ def cli(tmp_path: Path) -> CommandLine:
         (["threads", "show", "nobody"], 1, "'nobody'"),
         (["threads", "delete"], 2, "--older-than"),
         (["threads", "delete", "--older-than", "30 days"], 2, "30d"),
-        (["threads", "delete", "--older-than", "999999w"], 2, "1 to 99999"),
+        (["threads", "delete", "--older-than", "999999w"], 2, "1h to 99999w"),
         (["threads", "delete", "nobody", "--yes"], 1, "'nobody'"),
         (["trust", "--revoke"], 1, "trust --list"),
         (["trust", "list"], 2, "trust --list"),
