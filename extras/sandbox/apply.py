@@ -265,7 +265,7 @@ class Applier:
 
 def _check(changes: Sequence[Change], folder: Path, kept: Sequence[Path]) -> None:
     """Refuse what is no change of a folder, or would reach what the agent keeps in it."""
-    places = [f"{os.path.relpath(os.path.realpath(each), folder)}/".casefold() for each in kept]
+    places = tuple(f"{os.path.relpath(os.path.realpath(each), folder)}/".casefold() for each in kept)
     for change in changes:
         path = f"{change.path}/".casefold()
         if not change.path or "/".join(parts_of(change.path)) != change.path:
@@ -273,5 +273,5 @@ def _check(changes: Sequence[Change], folder: Path, kept: Sequence[Path]) -> Non
         if change.kind == "special" and change.act != "removed":
             raise ApplyError(change.path, "is no file, link or folder")
         is_whole = change.kind != "folder" or change.act == "removed"
-        if any(path.startswith(each) or (is_whole and each.startswith(path)) for each in places):
+        if path.startswith(places) or (is_whole and any(each.startswith(path) for each in places)):
             raise ApplyError(change.path, "is where the agent keeps what is its own")

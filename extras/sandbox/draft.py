@@ -168,6 +168,6 @@ def is_as(change: Change, entry: Entry, *, with_mode: bool = True) -> bool:
     if status is None or {change.kind, kind_of(status)} not in _ALIKE:
         return False
     mode = stat.S_IMODE(status.st_mode)
-    if not with_mode or not (mode ^ change.mode) & BITS:
-        change = change._replace(mode=mode)
-    return is_same(change._replace(path=entry.name), status, entry.folder)
+    if with_mode and (mode ^ change.mode) & BITS:
+        return False
+    return is_same(change._replace(path=entry.name, mode=mode), status, entry.folder)

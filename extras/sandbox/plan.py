@@ -114,43 +114,34 @@ def carry_out(plan: Plan, folder: Path, kept: Path, *, back: bool) -> None:
     """
     start, end = (plan.after, plan.before) if back else (plan.before, plan.after)
     steps = [*enumerate(plan.steps)]
+    sides = (BEFORE, NEW) if back else (NEW, BEFORE)
     with (
         closing(Folders(folder)) as folders,
-        opened_folder(kept / NEW) as new,
-        opened_folder(kept / BEFORE) as before,
+        opened_folder(kept / sides[0]) as source,
+        opened_folder(kept / sides[1]) as aside,
     ):
         for path in sorted(start):
             if place := folders.find(path):
                 with suppress(FileNotFoundError):
                     give_rights(*place)
+        comes, went = {*os.listdir(source)}, {*os.listdir(aside)}  # noqa: PTH208 - by their descriptors
         for number, (act, path) in reversed(steps) if back else steps:
-            sides = Entry(new, str(number)), Entry(before, str(number))
+            name = str(number)
             if act in {"make", "drop"}:
                 _make_or_drop(folders, path, is_made=(act == "make") is not back)
-            else:
-                _swap(folders, path, *(reversed(sides) if back else sides), is_emptied=(act == "put") is back)
+                continue
+            is_others = name in went  # what is at the path now
+            if name in comes or ((act == "put") is back and not is_others):
+                kept_as = f"{name}-{secrets.token_hex(4)}" if is_others else name
+                with suppress(FileNotFoundError):
+                    folders.entry(path).rename(Entry(aside, kept_as))
+                    if is_others:
+                        where = kept / sides[1] / kept_as
+                        logger.warning("somebody else wrote %s meanwhile, and it is kept: %s", path, where)
+                if name in comes:
+                    Entry(source, name).rename(folders.entry(path))
     for path in sorted(end, reverse=True):  # what is in a folder before it: it may close itself
         _set_state(folder, path, end[path])
-    for each in kept.glob("*/*-*"):
-        path = plan.steps[int(each.name.partition("-")[0])].path
-        logger.warning("somebody else wrote %s meanwhile, and it is kept: %s", path, each)
-
-
-def _swap(folders: Folders, path: str, source: Entry, aside: Entry, *, is_emptied: bool) -> None:
-    """Bring what is in one of our folders to its place, and what is there to the other one.
-
-    Where nothing is to come, what is there goes if the place shall be empty, and nothing went before.
-    """
-    if source.status():
-        place = folders.entry(path)
-        if place.status():
-            if aside.status():  # then this is somebody else's
-                aside = aside._replace(name=f"{aside.name}-{secrets.token_hex(4)}")
-            place.rename(aside)
-        source.rename(place)
-    elif is_emptied and not aside.status():
-        with suppress(FileNotFoundError):  # somebody else removed it
-            folders.entry(path).rename(aside)
 
 
 def _make_or_drop(folders: Folders, path: str, *, is_made: bool) -> None:

@@ -57,7 +57,8 @@ def _make_right(staged: Entry, change: Change, before: os.stat_result | None, *,
     """Give a file its mode, and the owner of the one that it replaces."""
     file = os.open(staged.name, FILE, dir_fd=staged.folder)
     try:
-        set_owner(file, before or os.fstat(file))  # the kernel takes off what it may do beyond its user, too
+        # With an owner, the kernel takes off what it may do beyond its user.
+        _set_owner(file, *((before.st_uid, before.st_gid) if before else (-1, -1)))
         os.fchmod(file, change.mode & BITS)
         if is_synced:
             os.fsync(file)
@@ -79,15 +80,15 @@ def copy_entry(source: Entry, target: Entry) -> None:
     ):
         shutil.copyfileobj(reading, writing)
         writing.flush()
-        set_owner(writing.fileno(), status)
+        _set_owner(writing.fileno(), status.st_uid, status.st_gid)
         os.fchmod(writing.fileno(), stat.S_IMODE(status.st_mode))
         os.utime(writing.fileno(), ns=times)
 
 
-def set_owner(file: int, status: os.stat_result) -> None:
-    """Give a file the owner of another one, as far as this user may."""
+def _set_owner(file: int, owner: int, group: int) -> None:
+    """Give a file an owner, as far as this user may; -1 for the one that it has."""
     with suppress(PermissionError):
-        os.fchown(file, status.st_uid, status.st_gid)
+        os.fchown(file, owner, group)
 
 
 def sync_file_system(folder: Path) -> None:

@@ -1,14 +1,14 @@
 """Changes that are applied while somebody works against it: scripts, clones, other runs, a full system."""
 
 import ctypes
+import fcntl
 import json
 import multiprocessing
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
@@ -66,11 +66,20 @@ def test_what_is_no_change_of_a_layer_is_refused(run: Run, refused: Change, why:
     assert run.applier.last() is None
 
 
-@pytest.mark.parametrize("own", ["d/own", "d"])
-def test_a_folder_of_the_agent_is_not_removed_with_one_above_it(run: Run, own: str) -> None:
-    applier = Applier(run.workspace, run.workspace / own, run.layer.parent / "journal")
+@pytest.mark.parametrize(
+    ("own", "journal", "change"),
+    [
+        *((own, "../journal", Change("d", "removed", "folder")) for own in ("d/own", "d")),
+        (".agent", "d/journal", Change("d", "removed", "folder")),
+        ("d/Own", "../journal", CHANGE._replace(path="d/own/a")),
+    ],
+)
+def test_what_the_agent_keeps_is_not_reached_wherever_it_is(
+    run: Run, own: str, journal: str, change: Change
+) -> None:
+    applier = Applier(run.workspace, run.workspace / own, run.workspace / journal)
     with pytest.raises(ApplyError, match="its own"):
-        applier.apply(run.layer, run.moment, [Change("d", "removed", "folder")], label="run")
+        applier.apply(run.layer, run.moment, [change], label="run")
     assert (run.workspace / "d" / "f").exists()
 
 
@@ -231,20 +240,26 @@ def apply_one(folder: Path, moment: int, number: int) -> bool:
     return run.apply() == []
 
 
-FORKED = partial(ProcessPoolExecutor, mp_context=multiprocessing.get_context("fork"))
-
-
-@pytest.mark.parametrize("pool", [ThreadPoolExecutor, FORKED], ids=["threads", "processes"])
-def test_of_runs_that_end_at_one_time_one_is_applied_and_the_rest_told(
-    folder: Path, pool: Callable[[int], Executor]
-) -> None:
+def test_of_runs_that_end_at_one_time_one_is_applied_and_the_rest_told(folder: Path) -> None:
     write(folder / "work", {"all": b"old"})
     for number in range(6):
         write(folder / f"layer{number}", {"all": b"%d" % number, f"own{number}": b"new"})
-    with pool(6) as workers:
+    with ProcessPoolExecutor(6, multiprocessing.get_context("fork")) as workers:
         applied = [*workers.map(partial(apply_one, folder, next_moment(folder)), range(6))]
     assert applied.count(True) == 1
     assert shape(folder / "work") == shape(folder / f"layer{applied.index(True)}")
+
+
+def test_whoever_applies_changes_waits_for_another_one(run: Run) -> None:
+    assert run.applier.last() is None
+    with (run.workspace.parent / "journal" / "lock").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        waiting = Thread(target=run.apply)
+        waiting.start()
+        waiting.join(0.2)
+        assert (run.workspace / "a").read_bytes() == b"old"
+    waiting.join()
+    assert (run.workspace / "a").read_bytes() == b"new"
 
 
 def test_what_cannot_be_applied_waits_for_a_person(folder: Path) -> None:
