@@ -13,11 +13,7 @@ from skills_agent.graph.hooks import packages
 from skills_agent.graph.langgraph_inside import is_development_server
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.started import named_in, started_by_server
-from skills_agent.graph.user_folders import (
-    cache_folder,
-    process_environment,
-    user_state_folder,
-)
+from skills_agent.graph.user_folders import cache_folder, process_environment, user_state_folder
 from skills_agent.skills.policy.secret_paths import obeyed_in_homes
 from skills_agent.skills.scripts.own_files import own_entries
 from skills_agent.skills.sources import Source

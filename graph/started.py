@@ -11,7 +11,7 @@ from skills_agent.graph.setting_values import ServerSetting
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.confined import read_beneath
 
-MAX_BYTES: Final = 1 << 20
+MAX_BYTES: Final = 1 << 17
 _TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 """A text in JSON."""
 
@@ -27,10 +27,10 @@ def started_by_server(server: ServerSetting, settings: Settings) -> Iterator[Pat
 
 def named_in(file: Path, workspace: Path) -> Iterator[Path]:
     """Yield what a file of LangGraph's server names of the workspace; nothing where it cannot be read."""
-    with suppress(OSError, ValueError, RecursionError):
-        read = json.loads(read_beneath(workspace, file.name, MAX_BYTES))
-        texts = _TEXT.findall(json.dumps(read, ensure_ascii=False))
-        yield from _named(map(json.loads, texts), workspace, workspace)
+    with suppress(OSError, ValueError):
+        texts = _TEXT.findall(read_beneath(workspace, file.name, MAX_BYTES).decode())
+        for text in dict.fromkeys(texts):  # each by itself: a clone may have very many
+            yield from _named([json.loads(text)], workspace, workspace)
 
 
 def _named(words: Iterable[str], folder: Path, workspace: Path) -> Iterator[Path]:
@@ -45,7 +45,7 @@ def _named(words: Iterable[str], folder: Path, workspace: Path) -> Iterator[Path
         for place in [base / text for base in folders for text in texts if text]:
             with suppress(OSError, ValueError, RuntimeError):
                 real = place.expanduser().resolve(strict=True)
-                if real.is_dir():
+                if real.is_dir() and real not in folders:
                     folders.append(real)
                 for each in {place.expanduser(), real} if real != root else ():
                     is_alone = real.is_dir() or each.parent.resolve() == root

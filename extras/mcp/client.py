@@ -1,6 +1,7 @@
 """The servers of one agent: a thread with an event loop for all of them, and their tools as they come."""
 
 import asyncio
+import logging
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -26,6 +27,8 @@ from skills_agent.skills.visible import visible_line
 if TYPE_CHECKING:
     from skills_agent.graph.tools.tool_table import ToolTable
     from skills_agent.nodes.cancellation import Cancellation
+
+logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS: Final = 6.0
 """How long the end of the process waits for servers to end; what is left then is killed with it."""
@@ -179,6 +182,8 @@ class McpServers:
         try:
             offers = await connection.offers()
         except McpServerError as error:
+            if isinstance(error.__cause__, SettingsError) and connection.fault != str(error):
+                logger.warning("%s", error)  # a person can do something about it
             connection.fault = str(error)
             return
         tools, faults = check_tools(name, offers, trust_hints=self._servers[name].trust_hints)

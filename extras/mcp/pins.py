@@ -2,7 +2,7 @@
 
     /project/servers/**    all in the folder of a program, of an environment, of a server's work
     /project/*             the code at the top and below it, dot folders apart: of a program at the top
-    /project/.env          one file
+    /project/.env          one file, or where a link to a folder leads
 
 Unlike the digest of a skill, this one has environments, and what links lead to. `__pycache__` is left out:
 who is started has its cache elsewhere (`PYTHONPYCACHEPREFIX`).
@@ -11,11 +11,12 @@ who is started has its cache elsewhere (`PYTHONPYCACHEPREFIX`).
 import errno
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from skills_agent.graph.layers import JOINED
 from skills_agent.graph.setting_values import ServerSetting, SettingsError
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.started import named_in, started_by_server
@@ -35,8 +36,12 @@ LOADED: Final = (*KNOWN, ".py", ".pyc", ".pyd", ".pth", ".so", ".node", ".wasm")
 _NOT_LOADED: Final = frozenset({"__pycache__", ".git"})
 
 
-def pins_now(settings: Settings, servers: Iterable[ServerSetting], within: Path) -> tuple[TrustedPath, ...]:
-    """Return what a workspace's servers start from within a folder of it, as it is now. Raises OSError."""
+def pins_now(settings: Settings, values: Mapping[str, Any], within: Path) -> tuple[TrustedPath, ...]:
+    """Return what a workspace's servers start from within a folder of it, as it is now. Raises OSError.
+
+    `values` are what the file of the workspace sets beside the settings.
+    """
+    servers = {**values.get(JOINED, {}), **settings.mcp_servers}.values()
     places = [place for server in servers for place in started_by_server(server, settings)]
     pins = pins_of([*places, *own_server_files(settings.workspace)], settings.workspace)
     return tuple(TrustedPath(pin, pinned(pin)) for pin in pins if Path(pin).is_relative_to(within))
@@ -80,11 +85,15 @@ def own_server_files(workspace: Path) -> list[Path]:
 def pins_of(places: Iterable[Path], workspace: Path) -> list[str]:
     """Return what is to be vouched for, where places lie in the workspace."""
     root, pins = workspace.resolve(), set()
-    for real in (_whole_of(place).resolve() for place in places):
+    for place in map(_whole_of, places):
+        real = place.resolve()
         if real == root or (real.parent == root and real.suffix in LOADED and not real.is_dir()):
             pins.add(f"{root}/{CODE}")
         elif in_workspace(workspace, real):
             pins.add(f"{real}/{ALL}" if real.is_dir() else str(real))
+        elif in_workspace(workspace, place):  # by a link, which leads out
+            above = workspace if place.is_relative_to(workspace) else root
+            pins.add(str(root / place.relative_to(above)))
     return sorted(pins)
 
 
@@ -92,7 +101,8 @@ def pinned(pin: str) -> str:
     """Return the digest of what a pin names, as it is now. Raises OSError: unreadable, or too much."""
     folder, name = os.path.split(pin)
     if name not in {ALL, CODE}:
-        return _digest(pin)
+        real = os.path.realpath(pin)
+        return hashlib.sha256(os.fsencode(real)).hexdigest() if os.path.isdir(real) else _digest(pin)
     whole, size = hashlib.sha256(), 0
     members = sorted(islice(_members(folder, is_all=name == ALL), MAX_FILES + 1))
     for path in members:

@@ -9,7 +9,6 @@ import click
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table, value_text
 from skills_agent.graph.hooks import first
-from skills_agent.graph.layers import JOINED
 from skills_agent.graph.settings import Settings, workspace_file
 from skills_agent.graph.user_folders import trust_file_of
 from skills_agent.skills.policy.trust import TrustedPath, TrustList
@@ -62,8 +61,7 @@ def _add(trusted: TrustList, settings: Settings, folder: Path | None) -> None:
         folders = [settings.workspace / name for name in STANDARD_FOLDERS]
         folders += settings.in_workspace(values.get("skills_dirs", ()))
     if pins := first("pins"):
-        servers = {**values.get(JOINED, {}), **settings.mcp_servers}
-        more += pins.pins_now(settings, servers.values(), place)
+        more += pins.pins_now(settings, values, place)
     added = trusted.add(*folders, project=settings.workspace, more=more)
     for each in added:
         plugin = trusted.plugin_of(each) if Path(each.path).is_dir() else None

@@ -11,7 +11,7 @@ import pytest
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.start_up import protected_entries
 from skills_agent.graph.user_folders import trust_file_of
-from skills_agent.mcp.pins import is_unchanged, pins_now, variables_of
+from skills_agent.mcp.pins import is_unchanged, pinned, pins_now, pins_of, variables_of
 from skills_agent.skills.policy.protected import protected_by
 from skills_agent.skills.policy.trust import TrustList
 from tests.graph.cli.command_line import CommandLine
@@ -29,9 +29,15 @@ WHERE: dict[str, tuple[list[str], str, str]] = {
     "a folder that an option names": (["sh", "--directory={w}/tools", "notes.py"], "", "tools/lib/json.py"),
     "a script in a folder before it": (["sh", "--directory", "{w}", "notes.py"], "", "notes.py"),
     "a folder that it works in": (["PYTHON", "-c", "CODE"], "{w}/tools", "tools/run"),
+    "what is beside such a module": (["PYTHON", "-m", "tools.notes"], "{w}", "json/__init__.py"),
     "a link from elsewhere": (["{w}/../elsewhere"], "", "tools/run"),
 }
-LOADED = {"what a link beside it leads to", "code that it may import", "an environment"}  # not protected
+LOADED = {
+    "what is beside such a module",
+    "what a link beside it leads to",
+    "code that it may import",
+    "an environment",
+}  # not protected
 
 
 def setting(cli: CommandLine, words: list[str], cwd: str = "", **more: Any) -> str:
@@ -73,7 +79,7 @@ def test_a_server_in_the_workspace_is_vouched_for_as_it_is(cli: CommandLine, cas
     with pytest.raises(SettingsError, match="is not trusted"):
         variables_of(settings, server)
     trust = TrustList(trust_file_of(settings))
-    trust.add(more=pins_now(settings, [server], cli.workspace))
+    trust.add(more=pins_now(settings, {}, cli.workspace))
     assert variables_of(settings, server).keys() == {"PYTHONPYCACHEPREFIX"}
     assert {trust.is_unchanged(each) or is_unchanged(each) for each in trust.paths()} == {True}
     entries = protected_entries(settings, [], ())
@@ -84,9 +90,23 @@ def test_a_server_in_the_workspace_is_vouched_for_as_it_is(cli: CommandLine, cas
         variables_of(settings, server)
 
 
+def test_a_link_that_leads_out_of_the_workspace_is_pinned(cli: CommandLine) -> None:
+    for name in ("one", "two"):
+        (cli.home / name / "in").mkdir(parents=True)
+        (cli.home / name / "in/notes.py").touch()
+    (cli.workspace / "out").symlink_to(cli.home / "one")
+    before = pins_of([cli.workspace / "out/in"], cli.workspace)
+    assert before == [f"{cli.workspace}/out/in"]
+    digest = pinned(before[0])
+    (cli.workspace / "out").unlink()
+    (cli.workspace / "out").symlink_to(cli.home / "two")
+    assert pinned(before[0]) != digest
+
+
 def test_a_server_that_has_changed_is_not_started(cli: CommandLine) -> None:
     servers, ran = setting(cli, ["PYTHON", "{w}/tools/notes.py"], "{w}/tools"), cli.workspace.parent / "ran"
     assert "(skills-agent trust): " in fault(cli, servers)
+    assert "(skills-agent trust): " in cli.run("ask", "hello", SKILLS_AGENT_MCP_SERVERS=servers).err
     assert not ran.exists()
     cli.run("trust", SKILLS_AGENT_MCP_SERVERS=servers)
     assert "trust" not in fault(cli, servers)
@@ -97,12 +117,15 @@ def test_a_server_that_has_changed_is_not_started(cli: CommandLine) -> None:
     assert not ran.exists()
 
 
-def test_a_pin_ends_with_what_is_added_and_not_with_what_is_data(cli: CommandLine) -> None:
+def test_a_pin_ends_with_what_is_added_and_not_with_what_is_data(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words = ["PYTHON", "{w}/tools/notes.py", "{w}", "{w}/rainfall.csv", "--db={w}/data/notes.db"]
     data = [str(cli.workspace / "rainfall.csv"), f"--db={cli.workspace}/data/notes.db"]
     cli.write("data/notes.db", "1")
     os.mkfifo(cli.workspace / "tools/pipe.py")  # which nothing is loaded from
     servers = setting(cli, words, data=data)
+    assert cli.run("trust", "data", SKILLS_AGENT_MCP_SERVERS=servers).code == 1
     assert cli.run("trust", "tools", SKILLS_AGENT_MCP_SERVERS=servers).out.count("Trusted") == 1
     for path in ("rainfall.csv", "data/notes.db", "tools/__pycache__/x.pyc", "tools/.git/index", "other.py"):
         cli.write(path, "2")
@@ -114,5 +137,5 @@ def test_a_pin_ends_with_what_is_added_and_not_with_what_is_data(cli: CommandLin
     assert cli.run("trust", "--list", "--json").value[0]["state"] == "changed"
     assert cli.run("trust", "tools", "--revoke").code == 0
     assert "is not trusted" in fault(cli, servers)
-    (cli.workspace / "tools/lib/all").symlink_to("/")
-    assert cli.run("trust", SKILLS_AGENT_MCP_SERVERS=servers).code == 1
+    monkeypatch.setattr("skills_agent.mcp.pins.MAX_FILES", 3)
+    assert "it holds too much to be vouched for" in cli.run("trust", SKILLS_AGENT_MCP_SERVERS=servers).err

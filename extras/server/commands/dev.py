@@ -38,9 +38,7 @@ def dev(workspace: Path | None, arguments: tuple[str, ...]) -> None:
     if find_spec("langgraph_api") is None:
         raise click.ClickException("the server is missing: pip install 'langgraph-cli[inmem]'")
     if any(each.partition("=")[0] == "--config" for each in arguments):
-        raise click.UsageError(
-            "--config is the langgraph.json of the workspace, if you trust it, else our own"
-        )
+        raise click.UsageError("--config is the workspace's langgraph.json, if you trust it, else our own")
     settings = Settings.load(workspace)
     folder = make_state_folder(settings) / "server"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -49,17 +47,8 @@ def dev(workspace: Path | None, arguments: tuple[str, ...]) -> None:
     os.chdir(folder)
     own = files("skills_agent.graph") / "langgraph.json"
     config = "langgraph.json" if os.path.lexists("langgraph.json") else str(own)
-    command = (
-        sys.executable,
-        "-P",
-        "-m",
-        "langgraph_cli",
-        "dev",
-        "--config",
-        config,
-        "--no-reload",
-        *arguments,
-    )
+    options_of_ours = ("--config", config, "--no-reload")
+    command = (sys.executable, "-P", "-m", "langgraph_cli", "dev", *options_of_ours, *arguments)
     os.execve(sys.executable, command, _environment(settings, cache=bool(believed)))  # noqa: S606 - our own Python
 
 
@@ -87,8 +76,8 @@ def _show(folder: Path, workspace: Path, places: Iterable[Path]) -> None:
         elif each.is_dir() and each.name != STATE:
             remove_tree(each)
     for place in sorted(places):
-        link = folder / os.path.relpath(place, workspace)
-        if place.is_relative_to(workspace) and not os.path.lexists(link):
+        inside = os.path.relpath(place, workspace)  # without `..`, unless it leads out
+        if inside.split("/")[0] != ".." and not os.path.lexists(link := folder / inside):
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(place)
 
@@ -100,8 +89,8 @@ def _environment(settings: Settings, *, cache: bool) -> dict[str, str]:
     """
     given = dict(process_environment())
     given["PATH"] = path_outside(given.get("PATH", os.defpath), settings.workspace)
-    given_modules = filter(os.path.isabs, given.pop("PYTHONPATH", "").split(os.pathsep))
-    modules = [each for each in given_modules if not in_workspace(settings.workspace, Path(each).resolve())]
-    own = {"PYTHONPATH": os.pathsep.join(modules)} if modules else {}
+    modules = given.pop("PYTHONPATH", "").split(os.pathsep)
+    outside = [each for each in modules if not in_workspace(settings.workspace, Path(each).resolve())]
+    own = {"PYTHONPATH": os.pathsep.join(outside)} if any(outside) else {}
     own |= {"PYTHONPYCACHEPREFIX": str(cache_folder(settings) / "pycache")} if cache else {}
     return {**given, **own, "SKILLS_AGENT_WORKSPACE": str(settings.workspace.absolute())}
