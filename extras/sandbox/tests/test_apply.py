@@ -264,12 +264,12 @@ def test_the_last_runs_are_taken_back_one_after_the_other(folder: Path) -> None:
     for number in range(1, KEPT + 3):
         layer = write(folder / f"layer{number}", {"a": b"%d" % number})
         found = changes_between(workspace, layer)
-        assert applier.apply(layer, next_moment(folder), found, label=f"run {number}") == []
+        assert applier.apply(layer, next_moment(folder), found, label=f"run {number}", run=str(number)) == []
     assert len([*(folder / "own" / "undo").glob("[0-9a-f]*")]) == KEPT
     for number in range(KEPT + 2, 2, -1):
         last = applier.last()
         assert last
-        assert last.label == f"run {number}"
+        assert (last.label, last.plans) == (f"run {number}", 1)
         assert applier.undo() == []
         assert (workspace / "a").read_bytes() == b"%d" % (number - 1)
     with pytest.raises(ApplyError, match="has no last changes that are kept"):
