@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from skills_agent.shell.commands import Redirection, SimpleCommand, cd_target
 from skills_agent.shell.reading import ALWAYS_READING, may_write
-from skills_agent.shell.wrappers import MAX_WRAPPERS, is_harmless_variable, wrapped
+from skills_agent.shell.wrappers import MAX_WRAPPERS, adds_nothing, is_harmless_variable, wrapped
 from skills_agent.skills.policy.command_patterns import ANY, Words, is_of_folder, permits, touches_words
 
 Line = tuple[SimpleCommand, ...]
@@ -44,12 +44,10 @@ def _permits(patterns: Collection[Words], command: SimpleCommand, workspace: str
         return False
     if (target := cd_target(command)) is not None and stays_in(target, workspace):
         return True
-    runs = inner is not None and all(
-        _permits(patterns, each, workspace, depth + 1) for each in inner.commands
-    )
+    runs = inner is not None and all(_permits(patterns, each, workspace, depth + 1) for each in inner)
     if any(_permits_words(pattern, command) for pattern in patterns):
         return runs or command.program != "find"
-    is_neutral = command.program in ALWAYS_READING or (inner is not None and inner.is_itself_harmless)
+    is_neutral = command.program in ALWAYS_READING or (inner is not None and adds_nothing(command, inner))
     return runs and is_neutral
 
 
@@ -77,4 +75,4 @@ def _touches(pattern: Words, command: SimpleCommand, depth: int = 0) -> bool:
     known = command.known
     if known and touches_words(pattern if len(known) == len(command.words) else pattern[:1], known):
         return True
-    return any(_touches(pattern, each, depth + 1) for each in inner.commands)
+    return any(_touches(pattern, each, depth + 1) for each in inner)

@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Final, Literal, NamedTuple
 
 from skills_agent.shell.commands import Redirection, SimpleCommand, cd_target
-from skills_agent.shell.wrappers import MAX_WRAPPERS, WRAPPERS, wrapped
+from skills_agent.shell.wrappers import MAX_WRAPPERS, WRAPPERS, adds_nothing, wrapped
 from skills_agent.skills.confined import is_in
 from skills_agent.skills.policy.command_patterns import ANY, is_option
 
@@ -218,7 +218,7 @@ def stays_inside(
 def _paths_of(command: SimpleCommand, depth: int = 0) -> list[str] | None:
     """Return what one command reads; None where it may do anything else."""
     inner = wrapped(command)
-    if inner is None or (inner.commands and not inner.is_itself_harmless) or depth > MAX_WRAPPERS:
+    if inner is None or (inner and not adds_nothing(command, inner)) or depth > MAX_WRAPPERS:
         return None
     is_bare = not command.assignments and all(map(_is_quiet, command.redirections))
     known = command.known
@@ -226,8 +226,8 @@ def _paths_of(command: SimpleCommand, depth: int = 0) -> list[str] | None:
         return None
     if (target := cd_target(command)) is not None:
         return [target]
-    if inner.is_itself_harmless:
-        found = [_paths_of(each, depth + 1) for each in inner.commands]
+    if adds_nothing(command, inner):
+        found = [_paths_of(each, depth + 1) for each in inner]
         return None if None in found else [path for paths in found for path in paths or ()]
     return _paths_of_words(*known) if len(known) == len(command.words) else None
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from skills_agent.shell.commands import UNKNOWN, Assignment, SimpleCommand, cd_target, moved
 from skills_agent.shell.shell import take_apart
@@ -55,17 +55,10 @@ _COUNTS: Final = re.compile(r"%[^%A-Za-z]*[hlLjzt]*n")
 _SET: Final = re.compile(r"[-+][eu]+o?|pipefail|errexit|nounset|-o|\+o")
 
 
-class Wrapped(NamedTuple):
-    """What a command runs in turn."""
-
-    commands: tuple[SimpleCommand, ...]
-    is_itself_harmless: bool
-    """Whether the wrapper adds nothing of its own: what it runs is all that counts."""
-
-
 MAX_WRAPPERS: Final = 8
 """Of wrappers in wrappers: `timeout 5 bash -c …`."""
-NOTHING: Final = Wrapped((), is_itself_harmless=False)
+Wrapped = tuple[SimpleCommand, ...]
+"""What a command runs in turn."""
 
 
 def wrapped(command: SimpleCommand) -> Wrapped | None:
@@ -73,7 +66,7 @@ def wrapped(command: SimpleCommand) -> Wrapped | None:
     if any(_is_obeyed(assignment.name) for assignment in command.assignments):
         return None
     if not command.words:
-        return NOTHING
+        return ()
     program, words = command.program, command.words[1:]
     name = (program or "").rpartition("/")[2]
     if name in RUNS_OTHERS or not name:
@@ -82,7 +75,12 @@ def wrapped(command: SimpleCommand) -> Wrapped | None:
     is_unclear = (name in _EVALUATES and not _names_plain_variables(name, words)) or (
         name == "cd" and cd_target(command) is None
     )
-    return None if is_unclear else NOTHING
+    return None if is_unclear else ()
+
+
+def adds_nothing(command: SimpleCommand, inner: Wrapped) -> bool:
+    """Return whether what a wrapper runs is all that counts; `find`, and one that runs nothing, do more."""
+    return command.program in {"command", "set"} or (command.program in WRAPPERS - {"find"} and bool(inner))
 
 
 def _is_obeyed(name: str) -> bool:
@@ -133,9 +131,9 @@ def _is_plain_test(texts: Sequence[str | None]) -> bool:
 def _inner(command: SimpleCommand, words: Sequence[Word]) -> Wrapped:
     """Return the rest of a wrapper's words as the command that it runs."""
     if not words:
-        return NOTHING
+        return ()
     inner = replace(command, words=tuple(words), assignments=(), redirections=())
-    return Wrapped((inner,), is_itself_harmless=True)
+    return (inner,)
 
 
 def _after_options(
@@ -172,7 +170,7 @@ def _plain(command: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
 def _command(command: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
     texts = [word.text for word in words]
     if texts[:1] in (["-v"], ["-V"]):
-        return Wrapped((), is_itself_harmless=True)
+        return ()
     return _plain(command, words)
 
 
@@ -185,18 +183,18 @@ def _env(command: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
         assignments.append(Assignment(name, Word(value, value, value)))
         left.pop(0)
     if not left:
-        return NOTHING
+        return ()
     if left[0].text is None or left[0].text.startswith("-"):
         return None
     inner = replace(command, words=tuple(left), assignments=tuple(assignments), redirections=())
-    return Wrapped((inner,), is_itself_harmless=True)
+    return (inner,)
 
 
 def _xargs(command: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
     left = _after_options(words, flags="0rtx", values={"-n": _NUMBER, "-P": _NUMBER, "-L": _NUMBER})
     if left is None:
         return None
-    return _inner(command, [*left, UNKNOWN]) if left else NOTHING
+    return _inner(command, [*left, UNKNOWN]) if left else ()
 
 
 def _find(command: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
@@ -218,7 +216,7 @@ def _find(command: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
             commands.append(SimpleCommand(words=inner, folders=folders))
             at = stop
         at += 1
-    return Wrapped(tuple(commands), is_itself_harmless=False)
+    return tuple(commands)
 
 
 def _shell(command: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
@@ -230,15 +228,14 @@ def _shell(command: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
         return None
     folders = command.folders
     if folders is not None and len(folders) == 1:
-        return Wrapped(moved(inner, folders[0]), is_itself_harmless=True)
+        return moved(inner, folders[0])
     is_moved = any(each.folders != ("",) for each in inner)
-    placed = tuple(replace(each, folders=None if is_moved else folders) for each in inner)
-    return Wrapped(placed, is_itself_harmless=True)
+    return tuple(replace(each, folders=None if is_moved else folders) for each in inner)
 
 
 def _set(_: SimpleCommand, words: Sequence[Word]) -> Wrapped | None:
     is_plain = bool(words) and all(word.text and _SET.fullmatch(word.text) for word in words)
-    return Wrapped((), is_itself_harmless=True) if is_plain else None
+    return () if is_plain else None
 
 
 _Unwrap = Callable[[SimpleCommand, Sequence[Word]], Wrapped | None]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from skills_agent.shell.commands import SimpleCommand
 from skills_agent.shell.shell import take_apart
-from skills_agent.shell.wrappers import NOTHING, wrapped
+from skills_agent.shell.wrappers import wrapped
 from tests.examples import trying
 
 BASH = shutil.which("bash")
@@ -74,7 +74,7 @@ def check_against(bash: Bash, line: str) -> None:
     commands = take_apart(line)
     if commands is None or any(wrapped(each) is None for each in commands):
         return
-    commands = (*commands, *(inner for each in commands for inner in (wrapped(each) or NOTHING).commands))
+    commands = (*commands, *(inner for each in commands for inner in wrapped(each) or ()))
     ran, made = bash.run(line)
     for words in ran:
         assert any(is_what_ran(each, words) for each in commands), (words, commands)
