@@ -82,11 +82,11 @@ def skip_answers(count: int) -> None:
     if len(answers) > 1 and ids[0] in given and ids[-1] not in given:
         answers.pop()
     for _ in range(count):
-        if scratchpad.interrupt_counter() >= len(answers):
+        if (place := scratchpad.interrupt_counter()) >= len(answers):
             kept = scratchpad.get_null_resume(True)
             answers.append(_SKIPPED if kept is None else kept)
     if count:
-        config[CONFIG_KEY_SEND]([(RESUME, answers[:count])])
+        config[CONFIG_KEY_SEND]([(RESUME, answers[: place + 1])])
 
 
 def asked_again(question: Mapping[str, Any], answer_schema: Mapping[str, Any]) -> GraphInterrupt:

@@ -9,6 +9,7 @@ from langgraph.errors import GraphBubbleUp
 from skills_agent.nodes.effects import Invocation, JournalEntry
 from skills_agent.nodes.links.attempt import Attempt, Rest
 from skills_agent.nodes.two_paths import Steps
+from skills_agent.skills.policy.verdict import AnswerRefusedError
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +31,8 @@ def once(attempt: Attempt, rest: Rest) -> Steps[Any]:
     with at.running.effect(entry):
         try:
             produced = yield from rest(attempt)
-        except GraphBubbleUp:  # The tool itself asks a person: it runs again from its first line.
+        # The tool itself asks a person: it runs again from its first line.
+        except (GraphBubbleUp, AnswerRefusedError):
             invocation.journal.put(replace(entry, status="paused"))
             raise
         if _is_awaited(attempt, entry, invocation):
