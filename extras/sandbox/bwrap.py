@@ -192,8 +192,10 @@ class BwrapRunner(LayeredRunner):
         network = is_granted(self.network, request)
         program = self._program()
         if isinstance(care, Layers):
-            before = [*self._mounting(), *mounted(care.layers.values()), program]
             repositories = [path for path in request.writable if request.is_alone and path.name == GIT]
+            # A filter of a submodule would run beside git, and write what git obeys.
+            inert = repositories if request.is_alone else None
+            before = [*self._mounting(), *mounted(care.layers.values(), inert), program]
             work = mounts.layered_folders(self.workspace, care.layers, repositories)
         else:
             before = [program]

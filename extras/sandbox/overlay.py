@@ -23,17 +23,22 @@ from skills_agent.skills.trees import remove_tree
 TRIAL_SECONDS: Final = 30
 NOT_MOUNTED: Final = "skills-agent: no layer: "
 _MOUNT: Final = f"""\
-n=$1; shift
-folders=lowerdir=lower,upperdir=upper,workdir=work
+failed() {{ echo "{NOT_MOUNTED}$why" >&2; exit 1; }}
+n=$1 options=lowerdir=lower,upperdir=upper,workdir=work,userxattr$2; shift 2
 while [ "$n" -gt 0 ]; do
-  why=$(cd "$1" && "$0" -t overlay overlay -o "$folders,userxattr" merged 2>&1) ||
-    {{ echo "{NOT_MOUNTED}$why" >&2; exit 1; }}
+  why=$(cd "$1" && "$0" -t overlay overlay -o "$options" merged 2>&1) || failed
+  shift; n=$((n-1))
+done
+n=$1; shift
+while [ "$n" -gt 0 ]; do
+  why=$("$0" --bind "$1" "$1" 2>&1 && "$0" -o remount,bind,noexec "$1" 2>&1) || failed
   shift; n=$((n-1))
 done
 exec "$@"
 """
-"""Mounts the layers that it is given, by the program `$0`, and goes on as the program after them. In a
-layer's own folder all paths are short words: an option of mount has no room for `,` or `:` of a person's."""
+"""Mounts by the program `$0` the layers that it is given, and folders in which nothing can be executed, and goes
+on as the program after them. In a layer's own folder all paths are short words: an option of mount has no room
+for `,` or `:` of a person's."""
 _NAMESPACES: Final = (("--mount",), ("--user", "--map-root-user", "--mount"))
 """A namespace of mounts alone, where that may be had, keeps the owners of files."""
 
@@ -88,10 +93,15 @@ def layer_in(place: Path, moment: int = 0) -> Layer:
     return Layer((place / "lower").readlink(), place / "upper", moment)
 
 
-def mounted(layers: Iterable[Layer]) -> list[str]:
-    """Return the arguments of `mounting` for some layers."""
+def mounted(layers: Iterable[Layer], inert: Iterable[Path] | None = None) -> list[str]:
+    """Return the arguments of `mounting` for some layers.
+
+    `inert`: folders as they are; nothing in them and in the layers can be executed, where this is not None.
+    """
     folders = [str(layer.content.parent) for layer in layers]
-    return [str(len(folders)), *folders]
+    places = [str(path) for path in inert or () if path.is_dir()]
+    options = "" if inert is None else ",noexec"
+    return [str(len(folders)), options, *folders, str(len(places)), *places]
 
 
 def merged(layer: Layer) -> Path:
