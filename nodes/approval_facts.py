@@ -12,7 +12,6 @@ from typing import Final
 
 from skills_agent.nodes.policy import Policy
 from skills_agent.skills.policy.approval_text import (
-    MAX_NAMED,
     MAX_WIDTH,
     Content,
     code,
@@ -71,7 +70,8 @@ def contents_of(call: Call, policy: Policy) -> list[Content]:
             Content(f"A script of the skill {code(str(args.pop('skill', '')))}:", shlex.join(words), "sh")
         ]
     elif call.spec.counts_as == "command":
-        contents = [Content(_label_of(call), str(args.pop("command", "")), "sh")]
+        contents = call.lines.contents(call)
+        args.pop("command", None)
     else:
         contents = [Content(_view(call), "")]
     texts = {name: argument_text(value) for name, value in args.items() if value is not None}
@@ -101,15 +101,6 @@ def _warnings(call: Call, contents: list[Content], facts: Facts) -> list[str]:
         warnings.append(f"There is no sandbox: it runs {who}.")
     words = " ".join([call.path or "", *(content.text for content in contents if content.language == "sh")])
     return warnings + deceptions(words, contents)
-
-
-def _label_of(call: Call) -> str:
-    """Return what a command line is: one command, or those that it is made of."""
-    named = list(dict.fromkeys(call.programs or ()))
-    if len(named) < 2:
-        return "A command, in the workspace:"
-    more = f" and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
-    return f"A line of commands, in the workspace: {', '.join(map(code, named[:MAX_NAMED]))}{more}:"
 
 
 def _view(call: Call) -> str:

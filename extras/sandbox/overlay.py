@@ -36,9 +36,9 @@ while [ "$n" -gt 0 ]; do
 done
 exec "$@"
 """
-"""Mounts by the program `$0` the layers that it is given, and folders in which nothing can be executed, and goes
-on as the program after them. In a layer's own folder all paths are short words: an option of mount has no room
-for `,` or `:` of a person's."""
+"""Mounts by the program `$0` the layers that it is given, and folders of which nothing is executed, and
+goes on as the program after them. In a layer's own folder all paths are short words: an option of mount has
+no room for `,` or `:` of a person's."""
 _NAMESPACES: Final = (("--mount",), ("--user", "--map-root-user", "--mount"))
 """A namespace of mounts alone, where that may be had, keeps the owners of files."""
 

@@ -1,6 +1,5 @@
 """A command line: the request for it, and what a shell's exit code says of it."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from signal import Signals
@@ -45,8 +44,7 @@ def command_request(
             "stdin, or into a file with write_file."
         )
     folder = workdir or workspace
-    if git := git_write(command, folder / (cwd or ""), folder):
-        cwd = os.path.join(cwd or "", git.inside)  # noqa: PTH118 - `..` stays
+    git = git_write(command, folder / (cwd or ""), folder)
     return ScriptRequest(
         skill="",
         script=None,

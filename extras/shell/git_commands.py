@@ -7,12 +7,13 @@ command that a person approved is neither: no shell starts it, and what makes gi
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import dropwhile, pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.shell.commands import SimpleCommand
-from skills_agent.shell.shell import take_apart
+from skills_agent.shell.commands import SimpleCommand, cd_target
+from skills_agent.shell.shell import in_list, take_apart
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.command_patterns import is_option
 from skills_agent.skills.policy.protected import GIT
@@ -63,6 +64,8 @@ _RUNS_PROGRAMS: Final = re.compile(
 )
 """Settings of a repository that git runs, or reads more settings from, and that `_OFF` cannot turn off: what
 stands before them may be any name, as in `filter.x.clean`."""
+_TODO: Final = "rebase-merge/git-rebase-todo"
+_RUNS_IN_TODO: Final = re.compile(r"(?m)^\s*(exec|x)\s")
 _OFF: Final[Mapping[str, str]] = {
     "core.askPass": "", "core.attributesFile": os.devnull, "core.fsmonitor": "false",
     "core.hooksPath": os.devnull, "core.pager": "cat", "core.sshCommand": "ssh", "credential.helper": "",
@@ -101,9 +104,12 @@ def git_write(command: str, start: Path, root: Path) -> GitCommand | None:
     `start` is where it starts, and `root` the folder whose repositories count. Raises ScriptError where
     another program is in the line, or where git would run one.
     """
-    if GIT[1:] not in command.translate(_QUOTING):  # as in most lines, which need not be taken apart
+    if not may_write(command):  # as in most lines, which need not be taken apart
         return None
     line, top, words = take_apart(command), os.path.realpath(root), tuple(command.split(maxsplit=2)[:2])
+    if line and len(line) == 2 and [each.raw for each in in_list(command)] == [";", "&&"]:
+        folder = cd_target(line[0])
+        line = (replace(line[1], folders=(folder,)),) if folder else line
     meant = GitCommand(words[-1], (), "", (), "")  # -m "$(cat <<END …)"
     if line is None and words[0] == GIT[1:] and meant.name in WRITES and _repository(meant, start, top):
         raise _beside(meant.name)
@@ -114,7 +120,7 @@ def git_write(command: str, start: Path, root: Path) -> GitCommand | None:
         repositories = [_repository(git, start / folder, top) for folder in each.folders]
         if not repositories or None in repositories:
             continue
-        if line is None or len(line) > 1 or not _is_plain(each):
+        if line is None or len(line) > 1 or not is_plain(each):
             raise _beside(git.name)
         repository = Path(str(repositories[0]))
         for fault in (*_odd(git), *_programs_of(repository)):
@@ -122,15 +128,26 @@ def git_write(command: str, start: Path, root: Path) -> GitCommand | None:
                 f"Not run: git {git.name} writes only where nothing makes it run or obey something else, and "
                 f"here is {fault}. Leave that out, or ask the user to run the command."
             )
-        return git._replace(repository=repository, args=_arguments(git, start, repository))
+        git = git._replace(inside=os.path.join(each.folders[0], git.inside), repository=repository)  # noqa: PTH118
+        return git._replace(args=_arguments(git, start))
     return None
+
+
+def may_write(command: str) -> bool:
+    """Return whether git is in a line, in any spelling."""
+    return GIT[1:] in command.translate(_QUOTING)
+
+
+def writes_git(command: SimpleCommand) -> bool:
+    """Return whether a command is one of git that writes in a repository."""
+    return _spelled(command) is not None
 
 
 def _beside(name: str) -> ScriptError:
     return ScriptError(
-        f"Not run: git {name} writes in .git, and only one git command by itself may. Call run_command once "
-        "for each such command, with every word spelled out and nothing around it: no other program, cd (use "
-        "-C, or cwd), pipe, redirection or $(...)."
+        f"Not run: git {name} writes in .git, and only a plain git command may: every word spelled out, no "
+        "pipe, redirection, loop, variable or $(...) around it. Put other commands before or behind it with "
+        "&& or ;, or into another call, with the folder as cwd or -C."
     )
 
 
@@ -181,8 +198,8 @@ def _operands(words: Sequence[str]) -> Iterator[str]:
             yield word
 
 
-def _is_plain(command: SimpleCommand) -> bool:
-    """Return whether no shell is needed to run a command: its output is kept anyway."""
+def is_plain(command: SimpleCommand) -> bool:
+    """Return whether a command of git needs no shell: its output is kept anyway."""
     is_bare = not command.assignments and len(command.known) == len(command.words)
     kept = all(
         redirection.is_harmless and redirection.operator[0] != "<" for redirection in command.redirections
@@ -210,21 +227,30 @@ def _programs_of(repository: Path) -> Iterator[str]:
         yield "a .git that is no folder"
     if os.path.lexists(repository / "commondir"):
         yield "a .git that leads to another"
-    for file in filter(Path.is_file, (repository / "config", repository / "config.worktree")):
-        for found in _RUNS_PROGRAMS.finditer(file.read_text(encoding="utf-8", errors="replace")):
-            yield f"the setting {found[1]} in .git/{file.name}"
+    for link in filter(Path.is_symlink, (*repository.glob("*"), repository / "logs/HEAD")):
+        if link.name != "hooks" and not link.resolve().is_relative_to(repository.resolve()):
+            yield f"the link .git/{link.relative_to(repository)}, which leads out"
+    configs = (
+        *map(repository.joinpath, ("config", "config.worktree")),
+        *repository.glob("modules/**/config"),
+    )
+    for file, runs in (*((each, _RUNS_PROGRAMS) for each in configs), (repository / _TODO, _RUNS_IN_TODO)):
+        for found in runs.finditer(
+            file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+        ):
+            yield f"{found[1]} in .git/{file.relative_to(repository)}"
 
 
-def _arguments(git: GitCommand, start: Path, repository: Path) -> tuple[str, ...]:
+def _arguments(git: GitCommand, start: Path) -> tuple[str, ...]:
     settings = (*git.settings, *(f"{key}={value}" for key, value in _OFF.items()))
     places = [] if git.name == "init" else ["--git-dir", "--work-tree"]
     inside = os.path.realpath(start / git.inside)
     named = (
         f"{option}={os.path.relpath(place, inside)}"
-        for option, place in zip(places, (repository, repository.parent), strict=False)
+        for option, place in zip(places, (git.repository, git.repository.parent), strict=False)
     )
     return (
-        "--no-pager",
+        *("--no-pager", "-C", git.inside or "."),
         *(word for setting in settings for word in ("-c", setting)),
         *named,
         git.name,

@@ -68,6 +68,8 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _GAP: Final = re.compile(r"(?:[ \t\n]|\\\n)*")
 _PLAIN_TARGET: Final = re.compile(r"[\w./-]+", re.ASCII)
 _OF_SIGNS: Final = frozenset({"sign", "pattern"})
+_OF_LISTS: Final = frozenset({"&&", "||", ";", "\n", ""})
+_NOT_IN_LISTS: Final = frozenset({"(", ")", "&", "<<", "<<-"})
 
 
 @lru_cache(maxsize=256)
@@ -96,7 +98,7 @@ def _parser() -> "Parser":
     return Parser(Language(tree_sitter_bash.language()))
 
 
-class _Lexeme(NamedTuple):
+class Lexeme(NamedTuple):
     """A word, an operator, or something else of a line."""
 
     start: int
@@ -118,6 +120,8 @@ class _Line:
 
     def __post_init__(self) -> None:
         self.has_loop = False
+        self.top: list[Lexeme] = []
+        """What is in no substitution."""
         self._substitutions = {
             node.start_byte: node for node in _every(self.root) if node.type in _SUBSTITUTIONS
         }
@@ -126,11 +130,12 @@ class _Line:
         if self.has_loop and any(command.program in CHANGES_FOLDER for command in self.commands):
             self.commands = [replace(command, folders=None) for command in self.commands]
 
-    def _level(self, tokens: Iterable[_Lexeme], start: int, end: int, depth: int) -> None:
+    def _level(self, tokens: Iterable[Lexeme], start: int, end: int, depth: int) -> None:
         """Read what stands between two places."""
-        run: list[_Lexeme] = []
+        run: list[Lexeme] = []
         is_closed = False
         for token in self._checked(tokens, start, end, depth):
+            self.top += [token] if depth == 0 else []
             if token.role in {"keyword", "name", "value"}:
                 if run:
                     raise NotUnderstood
@@ -144,17 +149,17 @@ class _Line:
                 self._finish(run, is_closed)
                 run, is_closed = [], token.raw == ")"
 
-    def _checked(self, tokens: Iterable[_Lexeme], start: int, end: int, depth: int) -> Iterator[_Lexeme]:
+    def _checked(self, tokens: Iterable[Lexeme], start: int, end: int, depth: int) -> Iterator[Lexeme]:
         """Yield tokens with their words, and a sign where a line ends. All that is there has to be tokens."""
         if depth > MAX_DEPTH:
             raise NotUnderstood
         documents: list[str] = []
-        before = _Lexeme(start, start, "sign")
-        for token in (*tokens, _Lexeme(end, end, "sign")):
+        before = Lexeme(start, start, "sign")
+        for token in (*tokens, Lexeme(end, end, "sign")):
             if self._has_line_break(before, token, is_whole=depth == 0 and token.end == len(self.line)):
                 if documents and token.role != "body":
                     raise NotUnderstood
-                yield _Lexeme(token.start, token.start, "sign", "\n")
+                yield Lexeme(token.start, token.start, "sign", "\n")
             if before.raw in {"<<", "<<-"}:
                 documents.append(f"{before.raw} {token.raw}")
             if token.role == "body":
@@ -165,7 +170,7 @@ class _Line:
         if documents:
             raise NotUnderstood
 
-    def _has_line_break(self, before: _Lexeme, token: _Lexeme, *, is_whole: bool) -> bool:
+    def _has_line_break(self, before: Lexeme, token: Lexeme, *, is_whole: bool) -> bool:
         """Return whether a line ends between two tokens. Raises NotUnderstood where bash has others there."""
         gap = self.line[before.end : token.start]
         is_end = token.start == token.end
@@ -182,7 +187,7 @@ class _Line:
             raise NotUnderstood
         return has_line_break
 
-    def _with_word(self, token: _Lexeme, depth: int) -> _Lexeme:
+    def _with_word(self, token: Lexeme, depth: int) -> Lexeme:
         """Return a token with what a program gets of it; the substitutions in it are read first."""
         place = token.start
         while place < token.end:
@@ -200,7 +205,7 @@ class _Line:
             place = node.end_byte
         return token._replace(word=word_at(self.line, token.start, token.end, self._ends))
 
-    def _head(self, token: _Lexeme) -> None:
+    def _head(self, token: Lexeme) -> None:
         """Take in a keyword, or the words between two of them: `for name in value`."""
         if token.role == "keyword":
             self.has_loop = self.has_loop or token.raw in _LOOPS
@@ -208,7 +213,7 @@ class _Line:
         assigned = Assignment(token.raw, UNKNOWN) if token.role == "name" else Assignment("", _word_of(token))
         self.commands.append(SimpleCommand(assignments=(assigned,)))
 
-    def _finish(self, run: list[_Lexeme], is_closed: bool) -> None:
+    def _finish(self, run: list[Lexeme], is_closed: bool) -> None:
         """Append the simple command of some tokens, if there are any."""
         words: list[Word] = []
         assignments: list[Assignment] = []
@@ -231,7 +236,7 @@ class _Line:
         if words or assignments or redirections:
             self.commands.append(SimpleCommand(tuple(words), tuple(assignments), tuple(redirections)))
 
-    def _is_descriptor(self, token: _Lexeme) -> bool:
+    def _is_descriptor(self, token: Lexeme) -> bool:
         """Return whether a word is the number before `>`; `{name}` there assigns, and is not understood."""
         if self.line[token.end : token.end + 1] not in {"<", ">"}:
             return False
@@ -239,7 +244,7 @@ class _Line:
             raise NotUnderstood
         return token.raw.isdigit()
 
-    def _redirection(self, operator: _Lexeme, target: _Lexeme | None) -> Redirection:
+    def _redirection(self, operator: Lexeme, target: Lexeme | None) -> Redirection:
         if target is None or target.role != "word" or self._is_descriptor(target):
             raise NotUnderstood
         if operator.raw in {">&", "<&"} and not _PLAIN_TARGET.fullmatch(target.raw):
@@ -247,13 +252,35 @@ class _Line:
         return Redirection(operator.raw, _word_of(target))
 
 
-def _word_of(token: _Lexeme) -> Word:
+def in_list(text: str) -> list[Lexeme]:
+    """Return the elements of a line that is nothing but pipelines behind each other; none for another line.
+
+    Each has its role `word`, and as `raw` the operator before it: `&&`, `||`, `;` or a line break.
+    """
+    if take_apart(text) is None:
+        return []
+    raw = text.encode()
+    elements, run, operator = list[Lexeme](), list[Lexeme](), ";"
+    for token in _Line(raw.decode("latin-1"), _parser().parse(raw).root_node).top:
+        if token.role in {"keyword", "name", "value"} or token.raw in _NOT_IN_LISTS:
+            return []
+        if token.role != "sign" or token.raw not in _OF_LISTS:
+            run += [token] if token.role != "comment" else []
+            continue
+        if run:
+            elements.append(Lexeme(run[0].start, run[-1].end, "word", operator))
+            run, operator = [], ";"
+        operator = token.raw if token.raw in {"&&", "||"} else operator
+    return elements
+
+
+def _word_of(token: Lexeme) -> Word:
     if token.word is None or token.raw.startswith("#"):
         raise NotUnderstood
     return token.word
 
 
-def _untimed(run: list[_Lexeme]) -> list[_Lexeme]:
+def _untimed(run: list[Lexeme]) -> list[Lexeme]:
     """Return a command without the keyword `time`, whose only option is `-p`."""
     rest = run
     while rest and rest[0].raw == "time":
@@ -298,7 +325,7 @@ def _every(root: "Node") -> Iterator["Node"]:
         nodes += node.children
 
 
-def _tokens(children: Iterable["Node"], parent: str) -> Iterator[_Lexeme]:
+def _tokens(children: Iterable["Node"], parent: str) -> Iterator[Lexeme]:
     """Yield the tokens of some nodes in their order. Raises NotUnderstood.
 
     The tree has no error in it, and nothing that is missing: either is an error of its root.
@@ -311,18 +338,18 @@ def _tokens(children: Iterable["Node"], parent: str) -> Iterator[_Lexeme]:
         if node.type == "heredoc_body":
             body = node.start_byte
         elif node.type == "heredoc_end":
-            yield _Lexeme(body, node.end_byte, "body")
+            yield Lexeme(body, node.end_byte, "body")
             body = -1
         elif node.type == "comment":
-            yield _Lexeme(node.start_byte, node.end_byte, "comment")
+            yield Lexeme(node.start_byte, node.end_byte, "comment")
         elif node.type in _SUBSTITUTIONS or node.type in _LEAVES:
-            yield _Lexeme(node.start_byte, node.end_byte, _role_of_word(node, above), text)
+            yield Lexeme(node.start_byte, node.end_byte, _role_of_word(node, above), text)
         elif node.is_named:
             if node.type not in _BRANCHES:
                 raise NotUnderstood
             nodes += [(child, node.type) for child in reversed(node.children)]
         elif text.strip():
-            yield _Lexeme(node.start_byte, node.end_byte, _role_of_sign(text, above), text)
+            yield Lexeme(node.start_byte, node.end_byte, _role_of_sign(text, above), text)
 
 
 def _role_of_word(node: "Node", parent: str) -> Literal["name", "value", "word"]:

@@ -1,7 +1,7 @@
 """The tools run_command, command_output and stop_command."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -21,6 +21,8 @@ from skills_agent.graph.tools.skills import ThreadRuntime
 from skills_agent.nodes.effects import INVOCATION_KEY
 from skills_agent.shell.background import BackgroundCommand, BackgroundCommands, new_id
 from skills_agent.shell.command_line import command_request, explained
+from skills_agent.shell.git_lines import steps_of
+from skills_agent.shell.sections import Sections
 from skills_agent.shell.shell import take_apart
 from skills_agent.skills.scripts.report import describe, streams
 from skills_agent.skills.scripts.request import of_skill
@@ -77,6 +79,12 @@ class CommandTools:
 
     def run_command(self, runtime: ThreadRuntime, **sent: Any) -> RunOutput:
         """Run a command with bash, each in a new shell."""
+        if sent.get("background") or not steps_of(sent["command"]):
+            return self._run(sent, runtime)
+        return Sections(sent["command"], runtime, self.programs.equipment, self._run).output()
+
+    def _run(self, sent: Mapping[str, Any], runtime: ThreadRuntime) -> RunOutput:
+        """Run what bash runs at once, or git alone."""
         call, equipment = CommandArguments(**sent), self.programs.equipment
         longest = BACKGROUND_SECONDS if call.background else equipment.settings.script_timeout
         if call.timeout is not None and call.timeout > longest:

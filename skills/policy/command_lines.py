@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.policy.approval_text import Content
 from skills_agent.skills.policy.command_patterns import Words
 from skills_agent.skills.policy.protected import ProtectedPath, protected_in_text
 
@@ -25,6 +26,10 @@ class CommandLines(Protocol):
 
     judged_by_name: Collection[str] = ()
     """Programs that verdicts go by the names of: whoever runs one sees to it that it is the system's."""
+
+    def contents(self, call: Called) -> list[Content]:
+        """Return what a person sees of a call's line."""
+        return [Content("A command, in the workspace:", str(call.command), "sh")]
 
     def programs(self, command: str) -> tuple[str, ...] | None:  # noqa: ARG002
         """Return how a person calls the commands of a line: `git log`; None where it is not understood."""

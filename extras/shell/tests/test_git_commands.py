@@ -44,6 +44,7 @@ def repository(tmp_path: Path) -> Path:
         ("git commit -m x 2>&1 >/dev/null", ".git"), ("git -C inner commit -m x", "inner/.git"),
         ("git init new", "new/.git"), ("git init -q -b main .", ".git"), ("git -C sub init", "sub/.git"),
         ("git merge --no-ff main", ".git"), ("git rebase --autosquash main", ".git"),
+        ("cd inner && git add x", "inner/.git"),
     ],
 )  # fmt: skip
 def test_one_git_command_is_a_program_of_its_own_and_opens_its_repository(
@@ -80,7 +81,7 @@ def test_nothing_else_opens_a_repository(repository: Path, command: str) -> None
         "git add -A && git commit -m x", "git add x; sh build.sh", "./x | git commit -F -", "$X; git add x",
         "git add $(./x)", "git branch $NAME", "git add *.py", "git commit -F - <<< x", "git commit -m x > y",
         "git commit -F - < x", "GIT_DIR=x git commit -m x", "if ./x; then git commit -m x; fi",
-        "/usr/bin/git add x", "./git add x", "cd . && git commit -m x", "git commit -m x &>y",
+        "/usr/bin/git add x", "./git add x", "cd .; git commit -m x", "git commit -m x &>y",
         "git init && ./x", "git init new && ./x", "git log && git reset --hard",
     ],
 )  # fmt: skip
@@ -127,8 +128,9 @@ def test_what_makes_git_run_or_obey_something_is_refused(repository: Path, comma
         "[submodule \"x\"]\n\tupdate = !./x",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("name", ["config", "config.worktree"])
+@pytest.mark.parametrize("name", ["config", "config.worktree", "modules/a/b/config"])
 def test_a_repository_that_names_programs_is_not_written(repository: Path, config: str, name: str) -> None:
+    (repository / ".git" / name).parent.mkdir(parents=True, exist_ok=True)
     (repository / ".git" / name).write_text(config)
     assert is_refused(repository, "git commit -m x")
 
@@ -160,6 +162,18 @@ def test_a_git_that_leads_elsewhere_is_not_written(repository: Path, content: st
     assert is_refused(repository, "git -C linked commit -m x")
     (repository / ".git/commondir").write_text("../inner/.git")
     assert is_refused(repository, "git commit -m x")
+
+
+def test_what_a_rebase_would_go_on_with_and_links_out_are_refused(repository: Path) -> None:
+    todo = repository / ".git/rebase-merge/git-rebase-todo"
+    todo.parent.mkdir()
+    (repository / ".git/hooks").symlink_to("../hooks")
+    for text, is_run in (("pick 1 exec x\n", False), ("pick 1\n x ./evil\n", True)):
+        todo.write_text(text)
+        assert bool(opened(repository, "git add x")) is not is_run
+    todo.unlink()
+    (repository / ".git/index").symlink_to("../x")
+    assert is_refused(repository, "git add x")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 What was planted leaves a canary where it is executed, by that command or by the person's next one.
 """
 
+import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +36,8 @@ def repository(host: Host) -> Host:
     return host
 
 
-def configure(host: Host, text: str) -> None:
-    with (host.work / ".git/config").open("a") as file:
+def configure(host: Host, text: str, folder: str = ".") -> None:
+    with (host.work / folder / ".git/config").open("a") as file:
         file.write(f"{text}\n")
 
 
@@ -72,32 +74,13 @@ def test_a_repository_is_made_and_stays(repository: Host) -> None:
     shutil.rmtree(repository.work / ".git")
     for line, place in (("git init -q", ".git"), ("git init -q deep/new", "deep/new/.git")):
         result = as_git(repository, line)
-        assert result["exit_code"] == 0, result
-        assert result["notices"] == []
-        assert sorted(each.name for each in (repository.work / place).iterdir()) == [
+        assert (result["exit_code"], result["notices"]) == (0, [])
+        assert {each.name for each in (repository.work / place).iterdir()} == {
             "HEAD",
             "config",
             "objects",
             "refs",
-        ]
-
-
-def test_hooks_do_not_run(repository: Host) -> None:
-    """They are the person's own, or came with somebody's folder."""
-    (repository.work / ".git/hooks").mkdir(exist_ok=True)
-    for name in (
-        "pre-commit",
-        "commit-msg",
-        "post-commit",
-        "post-checkout",
-        "post-index-change",
-        "pre-auto-gc",
-    ):
-        (repository.work / ".git/hooks" / name).symlink_to("../../evil")
-    for line in ("git add -A", "git commit -qm x", "git checkout -q -b y", "git gc -q", "git merge -q main"):
-        as_git(repository, line)
-    assert "x\n" in git(repository, "-c", "core.hooksPath=/dev/null", "log", "--format=%s")
-    assert not (repository.work / "canary").exists()
+        }
 
 
 PROGRAMS = """
@@ -123,34 +106,70 @@ PROGRAMS = """
 CONFIGURED = (PROGRAMS, "[core]\n\tworktree = /", "[core]\n\tbare = true")
 
 
+@pytest.mark.parametrize("level", ["bwrap", "controlled"])
 @pytest.mark.parametrize("config", CONFIGURED)
-def test_what_the_configuration_names_does_not_run_and_the_command_does(
-    repository: Host, config: str
+def test_what_the_configuration_names_and_hooks_do_not_run_and_the_command_does(
+    repository: Host, config: str, level: str
 ) -> None:
-    for name in ("pre-commit", "post-commit", "post-checkout"):
+    """They are the person's own, or came with somebody's folder."""
+    repository.level = level
+    (repository.place / "home/.gitconfig").write_text("[core]\n\tfsmonitor = ./evil\n")
+    (repository.work / ".git/hooks").mkdir(exist_ok=True)
+    for name in (
+        "pre-commit",
+        "commit-msg",
+        "post-commit",
+        "post-checkout",
+        "post-index-change",
+        "pre-auto-gc",
+    ):
         (repository.work / "src" / name).symlink_to("../evil")
+        (repository.work / ".git/hooks" / name).symlink_to("../../evil")
     configure(repository, config)
-    for line in ("git add -A", "git commit -qm x", "git commit -q --amend", "git rebase -q -i HEAD~1"):
+    for line in (
+        "git add -A", "git commit -qm x", "git commit -q --amend", "git rebase -q -i HEAD~1",
+        "git checkout -q -b y", "git gc -q", "git merge -q main",
+    ):  # fmt: skip
         as_git(repository, line)
     assert not (repository.work / "canary").exists()
     (repository.work / ".git/config").write_text("[user]\n\tname = a\n\temail = a@b\n")
+    shutil.rmtree(repository.work / ".git/hooks")
+    (repository.place / "home/.gitconfig").unlink()
     assert "x\n" in git(repository, "log", "--format=%s", "--all")
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="needs a program without an interpreter")
+def test_a_program_of_a_repository_in_the_repository_runs_neither(repository: Host) -> None:
+    """git looks whether it changed, by the filters of that one's configuration, and may write beside it."""
+    code = '#include <fcntl.h>\nint main() { return open("canary", O_CREAT | O_WRONLY, 0600); }'
+    target = repository.work / "evil"
+    subprocess.run(["cc", "-static", "-xc", "-", "-o", target], input=code, text=True, check=True)
+    repository.own()
+    git(repository, "init", "-q", "src")
+    git(repository, "-C", "src", "commit", "-q", "--allow-empty", "-m", "x")
+    (repository.work / "src/f").touch()
+    git(repository, "-C", "src", "add", "f")
+    git(repository, "add", "src")
+    (repository.work / "src/.gitattributes").write_text("* filter=x")
+    configure(repository, f'[filter "x"]\n\tclean = {target}', "src")
+    os.utime(repository.work / "src/f", (1, 1))
+    result = as_git(repository, "git add -A")
+    assert f"cannot exec '{target}': Permission denied" in result["stderr"]
+    assert not list(repository.work.rglob("canary"))
 
 
 FSMONITOR = "printf '[core]\\n\\tfsmonitor = ./evil\\n' >> "
 PLANTS = {
-    "a-hook": "mkdir -p .git/hooks; cp evil .git/hooks/pre-commit",
-    "a-setting": f"{FSMONITOR} .git/config; git config core.fsmonitor ./evil",
-    "message-links": "cd .git; for each in COMMIT_EDITMSG SQUASH_MSG MERGE_MSG; do "
-    "ln -sf ../../home/.bashrc $each; done",
+    "in-it": "cp evil .git/hooks/pre-commit; mkdir -p .git/rebase-merge .git/objects/info; git config "
+    f"core.fsmonitor ./evil; {FSMONITOR} .git/config; echo exec ./evil > .git/rebase-merge/git-rebase-todo; "
+    "echo /elsewhere > .git/objects/info/alternates; echo '* filter=x' > .git/info/attributes; cd .git; "
+    "for each in COMMIT_EDITMSG SQUASH_MSG MERGE_MSG; do ln -sf ../../home/.bashrc $each; done",
     "in-the-place-of-git": f"mv .git g; cp -r g .git; {FSMONITOR} .git/config",
     "a-bare-repository": f"git init -q --bare src; {FSMONITOR} src/config",
     "a-nested-one": f"git init -q src; {FSMONITOR} src/.git/config; cp evil src",
     "a-file-for-git": f"cp -r .git store; {FSMONITOR} store/config; echo gitdir: ../store > src/.git",
     "a-link-for-git": f"cp -r .git store; {FSMONITOR} store/config; ln -s ../store src/.git; cp evil src",
-    "attributes": "echo '* filter=x diff=x merge=x' > .gitattributes; cp .gitattributes .git/info/attributes",
-    "a-todo-of-rebase": "mkdir -p .git/rebase-merge; echo 'exec ./evil' > .git/rebase-merge/git-rebase-todo",
-    "alternates": "mkdir -p .git/objects/info; echo /elsewhere > .git/objects/info/alternates",
+    "attributes": "echo '* filter=x diff=x merge=x' > .gitattributes",
     "a-worktree": "git worktree add -q ../w; git worktree add -q src/w",
     "the-parent": "cd ..; mv work w; mv work/.git g",
     "a-program-for-git": "mkdir bin; for each in git git-commit bin/git git-merge-x; do cp evil $each; done",
@@ -175,33 +194,18 @@ def test_what_a_script_planted_before_runs_neither_then_nor_later(repository: Ho
     assert "x\n" in git(repository, "log", "--format=%s")
 
 
-def test_a_repository_that_a_script_makes_meanwhile_is_not_kept_for_git_wrote_in_it(
-    repository: Host,
-) -> None:
-    """The git command was approved; what the script put there was not."""
-    body = (
-        "git init -q src; printf '[core]\\n\\tfsmonitor = ../evil\\n' >> src/.git/config; touch made\n"
-        "until [ -e done ]; do sleep 0.05; done"
-    )
-    result = repository.run(body, git="git -C src commit -q --allow-empty -m x")
-    assert "src/.git" in result["notices"][0]
-    assert is_untouched(repository)
-
-
 @pytest.mark.parametrize(
-    "line", ["git difftool -y", "git submodule foreach ./evil", "git bisect start; git bisect run ./evil"]
-)
-def test_other_commands_of_git_find_a_repository_that_is_read_only(repository: Host, line: str) -> None:
+    "line",
+    [
+        "git difftool -y", "git submodule foreach ./evil", "git bisect start; git bisect run ./evil",
+        "echo x > .git/config; echo x > .git/hooks/x",
+    ],
+)  # fmt: skip
+def test_everything_else_finds_a_repository_that_is_read_only(repository: Host, line: str) -> None:
     configure(repository, '[difftool "x"]\n\tcmd = ./evil\n[diff]\n\ttool = x')
     before = {path: path.lstat().st_mtime_ns for path in Path(repository.work, ".git").rglob("*")}
-    repository.run(line)
+    repository.run(line, writable=[".git", ".git/hooks/x"])
     assert {path: path.lstat().st_mtime_ns for path in Path(repository.work, ".git").rglob("*")} == before
-
-
-def test_no_approval_opens_a_repository_to_a_script(repository: Host) -> None:
-    result = repository.run("echo x > .git/config; echo x > .git/hooks/x", writable=[".git", ".git/hooks/x"])
-    assert "Read-only" in result["stderr"]
-    assert is_untouched(repository)
 
 
 def test_a_push_runs_no_hook_of_a_repository_in_the_workspace(repository: Host) -> None:
@@ -211,14 +215,4 @@ def test_a_push_runs_no_hook_of_a_repository_in_the_workspace(repository: Host) 
     (repository.work / "other.git/hooks/post-receive").symlink_to("../../evil")
     for line in ("git push -q other.git main", "git fetch -q ./other.git", "git push -q 'ext::./evil' main"):
         assert "not allowed" in as_git(repository, line)["stderr"]
-    assert not (repository.work / "canary").exists()
-
-
-def test_without_a_sandbox_git_runs_nothing_else_either(repository: Host) -> None:
-    repository.level = "controlled"
-    (repository.work / ".git/hooks").mkdir(exist_ok=True)
-    (repository.work / ".git/hooks/pre-commit").symlink_to("../../evil")
-    (repository.place / "home/.gitconfig").write_text("[core]\n\tfsmonitor = ./evil\n")
-    for line in ("git add -A", "git commit -qm x"):
-        assert as_git(repository, line)["exit_code"] == 0
     assert not (repository.work / "canary").exists()

@@ -8,7 +8,6 @@ from skills_agent.shell import lines
 from skills_agent.skills.policy.patterns import Call, Grammar, any_permits
 
 GRAMMAR = Grammar(lines=lines)
-WORDS = st.text(alphabet="git stau-x'\"\\;|&<>()$`\n\t#!{}=~*?[]", max_size=24)
 TRICKS = [
     "git status; rm -rf x", "git status;rm -rf x", "git status && rm x", "git status || rm x",
     "git status | sh", "git status |& sh", "git status & rm x", "git log > /etc/passwd", "git log &> x",
@@ -159,11 +158,6 @@ def test_a_ban_sees_past_options_before_the_word() -> None:
 )
 def test_a_ban_takes_in_what_cannot_be_told(entry: str, call: Call) -> None:
     assert GRAMMAR.parse_ban(entry).may_mean(call)
-
-
-@given(st.sampled_from([";./x", "|./x", "& ./x", "&&./x", "\n./x", ">", "`./x", "$(./x"]), WORDS)
-def test_nothing_unquoted_after_git_is_permitted(operator: str, after: str) -> None:
-    assert not GRAMMAR.parse("Bash(git:*)").permits(command(f"git status {operator}{after}"))
 
 
 @given(st.text(max_size=60), st.text(max_size=60))

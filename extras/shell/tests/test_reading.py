@@ -122,10 +122,3 @@ def test_paths_count_from_the_folder_that_the_call_names(work: Path) -> None:
 
 def test_a_call_of_a_skill_is_asked_about_as_its_packages_may_have_programs_of_that_name(work: Path) -> None:
     assert risk(work, "cat a.txt", skill="alpha") == "run"
-
-
-def test_a_script_and_a_call_of_an_unknown_place_keep_their_risk(work: Path) -> None:
-    grammar = Grammar(places=Places(str(work)), lines=lines)
-    assert grammar.call("run_command", {"command": "ls"}).risk == "run"
-    assert grammar.call("run_script", {"skill": "x", "path": "ls"}).risk == "run"
-    assert grammar.call("read_file", {"path": "x"}).risk == "read"
