@@ -182,8 +182,7 @@ class StructuredResponse(LastValue[Any]):
 
     @override
     def get(self) -> Any:
-        is_given = super().is_available() and self.value is not None
-        return self.restore(self.value) if is_given else None
+        return self.restore(self.value) if super().is_available() and self.value is not None else None
 
     def _holding(self, value: Any) -> Self:
         held = self.__class__(self.typ, self.key, restore=self.restore)

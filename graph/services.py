@@ -203,8 +203,7 @@ class Services:
     def offered(self) -> ToolTable:
         """The tools that models are offered."""
         settings = self.settings
-        of_extras = [tool for extra in self.of_extras for tool in extra.tools]
-        own = build_tools(self, of_extras)
+        own = build_tools(self, [tool for extra in self.of_extras for tool in extra.tools])
         of_host = brought(self.parts.get("tools"))
         places = Places(str(settings.workspace), closed=tuple(map(str, self.closed)))
         offered = ToolTable(own, of_host, settings.tool_timeout, places, self.lines)

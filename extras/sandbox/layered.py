@@ -294,7 +294,7 @@ class LayerStore:
                 changed += [self.path(layer, path) for path, _ in conflicts]
         text = f"{'Applied' if applied else 'Dropped'}: {shown(told)}."
         if changed:
-            text = f"Not applied, as {shown(changed)} changed since a person was asked: {shown(told)}."
+            text = f"Not applied, as {shown(changed)} changed meanwhile: {shown(told)}."
         decision: Decision = "allow" if applied and not changed else "deny"
         decided = [
             self.told(layer, each._replace(decision=decision) if each.decision == "ask" else each)

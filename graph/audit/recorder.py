@@ -165,8 +165,7 @@ class Audit:
         envelope = _locate("act", turn_of("act", state), get_runtime(Context))
 
         def record(happened: Record) -> Record:
-            written = self._record({**envelope, "time": _now()}, [happened], after_effects=True)
-            return _told(written[-1])
+            return _told(self._record({**envelope, "time": _now()}, [happened], after_effects=True)[-1])
 
         return record
 

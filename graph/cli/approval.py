@@ -29,9 +29,11 @@ _KEYS: Final = (
     "and do not ask again: for this s[k]ill, for this [t]hread (for a pattern: resume --always)"
 )
 _KEYS_OF_UNKNOWN: Final = "[a]gain: run it again, [l]eave it [message], [v]iew all, [s]top here"
+_APPLY_KEYS: Final = "[a]pprove: apply them, [r]eject: drop them [message], [v]iew all, [s]top here"
 _KEYS_OF_WORDS: Final = "Type your answer, or the number of a choice; Ctrl-D: later"
 _WORDS: Final = ("approve", "reject", "edit", "view", "stop", "skill", "k", "thread", "yes", "no")
 _WORDS_OF_UNKNOWN: Final = ("again", "leave", "view", "stop", "yes", "no")
+_APPLY_WORDS: Final = ("approve", "reject", "view", "stop", "yes", "no")
 """What may be typed, or the beginning of it; the first that fits counts."""
 
 
@@ -57,6 +59,9 @@ class Question:
         elif "edit" not in takes and all(UNKNOWN in request for request in self.requests):
             self._title = "A call was cut off in the middle. Run it again, or leave it?"
             self.keys, self.words = _KEYS_OF_UNKNOWN, _WORDS_OF_UNKNOWN
+        elif "edit" not in takes and all(each["args"].keys() == {"changes"} for each in self.requests):
+            self._title = "It has run. Apply what it changed?"
+            self.keys, self.words = _APPLY_KEYS, _APPLY_WORDS
 
     def text(self, more: str = "") -> str:
         """Return what would run and why it is asked about; what is cut ends with `more`."""
@@ -131,7 +136,9 @@ def _ask(question: Question, request: Request, services: Services) -> Decision:
             unknown = f"There is no answer {line_of(typed, 40)!r}. The answers are:\n" if typed else ""
             click.echo(f"{unknown}{question.keys}")
         elif word == "view":
-            page(f"{_view(services, request, request['args'])}\n", services.settings.workspace)
+            is_call = question.keys != _APPLY_KEYS
+            text = _view(services, request, request["args"]) if is_call else question.text()
+            page(f"{text}\n", services.settings.workspace)
             is_seen = True
         elif (decision := _decision(word, request, rest.strip(), services)) is not None:
             if is_seen or decision["type"] != "approve":

@@ -35,9 +35,8 @@ def settle(held: HeldRun, runner: OwnRunner, call: str, tool: str, approval: str
             why = "Nobody can be asked: no checkpointer keeps the thread."
     if isinstance(decision, Reject):
         why = with_words("A person rejected the changes", decision.message)
-    is_applied = isinstance(decision, Approve)
-    result = runner.settle(call, applied=is_applied)
-    notices = result.notices if is_applied else (*result.notices, why)
+    result = runner.settle(call, applied=isinstance(decision, Approve))
+    notices = result.notices if isinstance(decision, Approve) else (*result.notices, why)
     return replace(result, notices=notices, settled_by="approval" if decision else "policy")
 
 

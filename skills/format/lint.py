@@ -156,8 +156,7 @@ def _check_files(skill_file: Path) -> Iterator[Diagnostic]:
         except (OSError, UnicodeDecodeError):
             continue
         kind: Kind = "program" if is_program(member) else "prose"
-        hidden = [] if "\0" in text else hidden_in(text, kind)
-        lines = groupby(hidden, key=attrgetter("line"))
+        lines = groupby([] if "\0" in text else hidden_in(text, kind), key=attrgetter("line"))
         for line, characters in islice(lines, MAX_LINES_REPORTED):
             marks = ", ".join(dict.fromkeys(each.mark for each in islice(characters, MAX_MARKS)))
             finding = Finding(HIDDEN, f"Nobody can see what stands here: {marks}.", line)

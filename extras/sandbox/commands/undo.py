@@ -36,7 +36,9 @@ def undo(yes: bool, workspace: Path | None, as_json: bool) -> None:
     applier.recover()
     last = applier.last()
     if last is None:
-        print_json({"undone": []}) if as_json else echo("No run changed anything that is kept.")
+        print_json({"undone": []}) if as_json else echo(
+            "There is nothing to take back: no changes of a run are kept here."
+        )
         raise SystemExit(NOTHING_DONE)
     acts = Counter(change.act for change in last.changes)
     told = ", ".join(f"{acts[act]} {act}" for act in ("added", "changed", "removed") if acts[act])
