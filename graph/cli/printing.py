@@ -56,7 +56,7 @@ def page(text: str, workspace: Path) -> None:
     import subprocess
 
     from skills_agent.graph.user_folders import process_environment
-    from skills_agent.skills.scripts.programs import find_program
+    from skills_agent.skills.scripts.programs import find_program, path_outside
 
     environment = process_environment()
     name, *options = shlex.split(environment.get("PAGER", "")) or ["less"]
@@ -64,7 +64,9 @@ def page(text: str, workspace: Path) -> None:
     if pager is None or not sys.stdout.isatty():
         click.echo(text, nl=False)
     else:
-        subprocess.run([pager, *options], input=text, text=True, errors="replace", check=False)  # noqa: S603
+        # It may start others: `less` does, by LESSOPEN.
+        given = {**environment, "PATH": path_outside(environment.get("PATH", os.defpath), workspace)}
+        subprocess.run([pager, *options], input=text, text=True, errors="replace", env=given, check=False)  # noqa: S603
 
 
 def line_of(text: str, limit: int | None = None) -> str:

@@ -103,7 +103,7 @@ def test_a_grant_that_does_not_fit_is_asked_about_again(cli: CommandLine) -> Non
 
 def spy(folder: Path, name: str, witness: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(f"#!/bin/sh\ntouch {witness}\ncat\n")
+    (folder / name).write_text(f"#!/bin/sh\ntouch {witness}\n{'/bin/' * (name == 'cat')}cat\n")
     (folder / name).chmod(0o755)
 
 
@@ -116,9 +116,10 @@ def test_the_persons_pager_runs_and_none_of_the_workspace(tmp_path: Path, entry:
     for name in ("less", "own-pager"):
         for folder in (workspace / ".venv/bin", workspace, tmp_path / "mine"):
             spy(folder, name, tmp_path / "ran")
+    spy(workspace / "bin", "cat", tmp_path / "ran-by-pager")
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb"):
-        path = entry.format(work=workspace, mine=f"{tmp_path / 'mine'}:/usr/bin:/bin")
+        path = entry.format(work=workspace, mine=f"{tmp_path / 'mine'}:{workspace}/bin:/usr/bin:/bin")
         subprocess.run(
             [sys.executable, "-c", SHOW, str(workspace)],
             stdin=theirs,
@@ -130,3 +131,4 @@ def test_the_persons_pager_runs_and_none_of_the_workspace(tmp_path: Path, entry:
         assert os.read(ours, 10_000).decode() == "all of it\r\n"
         os.close(theirs)
     assert (tmp_path / "ran").exists() == (entry == "{mine}")
+    assert not (tmp_path / "ran-by-pager").exists()
