@@ -103,6 +103,7 @@ class BwrapRunner(LayeredRunner):
     is_allowed: IsAllowed = is_public
     """Which addresses an open network leads to. For tests, whose servers have no public address."""
     level: ClassVar[str] = SANDBOXED
+    mounts: ClassVar[bool] = True
     temporary_inside: ClassVar[Path | None] = INSIDE
     modules_inside: ClassVar[Path | None] = INSIDE_MODULES
 
@@ -195,7 +196,8 @@ class BwrapRunner(LayeredRunner):
             repositories = [path for path in request.writable if request.is_alone and path.name == GIT]
             # A filter of a submodule would run beside git, and write what git obeys.
             inert = repositories if request.is_alone else None
-            before = [*self._mounting(), *mounted(care.layers.values(), inert), program]
+            overlays = [layer for layer in care.layers.values() if layer.before is None]
+            before = [*self._mounting(), *mounted(overlays, inert), program] if overlays else [program]
             work = mounts.layered_folders(self.workspace, care.layers, repositories)
         else:
             before = [program]

@@ -4,10 +4,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Any
 
 from skills_agent.sandbox.bwrap import BwrapRunner, probe
+from skills_agent.sandbox.copies import can_clone
 from skills_agent.sandbox.layered import CUT_OFF, LAYERS
+from skills_agent.sandbox.overlay import why_not_mounted
 from skills_agent.sandbox.settings import SandboxSettings
 from skills_agent.sandbox.unfinished import UnfinishedRuns
 from skills_agent.sandbox.watched import WatchedRunner
@@ -28,17 +31,32 @@ def runner(
     return sandboxed if wish == "require" else AutoRunner(sandboxed, plain)
 
 
-def isolation(wish: Wish, path: str | None = None, workspace: Path | None = None) -> Isolation:
-    """Return what a setting means here. Runs the sandbox once."""
+def isolation(
+    wish: Wish, path: str | None = None, workspace: Path | None = None, state: Path | None = None
+) -> Isolation:
+    """Return what a setting means here; with `state`, also what runs write into. Runs the sandbox once."""
     if wish == "off":
         return plain_isolation(NOT_CHOSEN)
     tried = probe(path, workspace)
     if tried.program:
+        view = f"; {_view(path, workspace, state)}" if workspace and state else ""
         note = f". {AS_ROOT_IN_SANDBOX}" if is_root() else ""
-        return Isolation(SANDBOXED, f"{tried.program} works{note}")
+        return Isolation(SANDBOXED, f"{tried.program} works{view}{note}")
     if wish == "require" or not tried.is_certain:
         return Isolation(None, tried.reason)
     return plain_isolation(tried.reason)
+
+
+def _view(path: str | None, workspace: Path, state: Path) -> str:
+    """Return what runs write into."""
+    folder = next(each for each in (state, *state.parents) if each.is_dir())
+    try:
+        if not (why := why_not_mounted(path, workspace, folder)):
+            return "runs write into layers (overlayfs)"
+        kind = "clones" if can_clone(folder, workspace) else "copies"
+    except (OSError, TimeoutExpired) as error:
+        kind, why = "layers or copies", str(error)
+    return f"runs write into {kind} of the workspace, for no layer can be mounted ({why})"
 
 
 def pending_looks(records: Path) -> int:

@@ -10,9 +10,9 @@ import errno
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Final
@@ -32,6 +32,8 @@ MAX_BYTES: Final = 4 << 30
 """Of all files that are read for their digest. Holes count, which take no room on the disk."""
 MAX_COMPARED: Final = 1_000_000
 """Bytes of a file of which a diff is shown."""
+TOO_LARGE: Final = "it is too large"
+"""Why something is no part of a copy."""
 _OPAQUE: Final = "user.overlay.opaque"
 FOLDER: Final = flags("O_RDONLY", "O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC")
 FILE: Final = flags("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC")
@@ -48,10 +50,19 @@ class Layer:
     lower: Path
     """The real folder, links resolved."""
     content: Path
-    """The folder with the new bytes, at the same relative paths: the upper folder of the overlay."""
+    """The folder with the new bytes, at the same relative paths: the upper one of an overlay, or a copy."""
     moment: int
     """When the run began, by the clock of the file system (`st_ctime_ns`): what changed later in the real
     folder, somebody else changed."""
+    before: Mapping[str, os.stat_result] | None = field(default=None, compare=False)
+    """Of a copy, what was `seen` in it when the run began; None for an overlay."""
+    left_out: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Of a copy, the paths that are no part of it, and why; empty for those that never are."""
+
+    @property
+    def view(self) -> Path:
+        """Return the folder that a run sees in the place of the real one; an overlay is mounted there."""
+        return self.content.parent / "merged" if self.before is None else self.content
 
 
 def changes(layer: Layer) -> list[Change]:

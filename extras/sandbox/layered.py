@@ -2,7 +2,7 @@
 
 FOLDER/run-XXXX.KEY/         one run, locked while it lasts; KEY is that of its call
     0/ lower -> a real folder
-       upper/ work/          what the run writes (overlayfs)
+       upper/ work/          what the run writes (overlayfs); or upper/ alone, a copy that it writes in
        merged/               what it sees, mounted in a namespace of its own
 FOLDER/held-KEY/             the same, where a person decides about some of its changes, or it was cut off
     held.json                its result, and the changes
@@ -25,10 +25,11 @@ import msgspec
 
 from skills_agent.sandbox.apply import Applier
 from skills_agent.sandbox.changes import judge, obeyed_elsewhere
+from skills_agent.sandbox.copies import changes_of_copy, kept_layer, not_copied
 from skills_agent.sandbox.growth import Growth
 from skills_agent.sandbox.layer import Layer, changes, diff_of, with_lines
 from skills_agent.sandbox.mounts import OWN_FOLDER
-from skills_agent.sandbox.overlay import layer_in, make_layers, merged
+from skills_agent.sandbox.overlay import layer_in
 from skills_agent.sandbox.protected_files import ProtectedFiles
 from skills_agent.sandbox.told import summary
 from skills_agent.sandbox.watch import shown
@@ -77,6 +78,7 @@ class Layers(Care):
         super().__init__()
         self.layers, self.folder, self.label = layers, folder, ""
         self.judged: dict[Layer, list[JudgedChange]] = {}
+        self.notices += [text for each in layers.values() if each.left_out for text in not_copied(each)]
         self.lock = lock
         """A descriptor: while it is open, nobody takes the folder for one of a run that was cut off."""
         self._store, self._growth = store, growth
@@ -88,7 +90,7 @@ class Layers(Care):
         A copy may be seen where it is, or mounted at the place of the real one. An overlay is mounted there
         in the run's own namespace alone (`overlay.mounting`): before that, the folder is empty.
         """
-        return {real: merged(layer) for real, layer in self.layers.items()}
+        return {real: layer.view for real, layer in self.layers.items()}
 
     def over(self, family: Callable[[], list[int]]) -> Stop | None:
         return self._growth.exceeded(family)
@@ -196,27 +198,32 @@ class LayerStore:
 
     @contextmanager
     def opened(
-        self, folders: Collection[Path], moment: int, growth: Callable[[list[Path]], Growth], call: str = ""
+        self,
+        folders: Collection[Path],
+        make: Callable[[Path, list[Path]], list[Layer]],
+        growth: Callable[[list[Layer]], Growth],
+        call: str = "",
     ) -> Iterator[Layers]:
-        """Make a layer over each folder; when the block ends they are gone, but for those that are held."""
+        """Make a layer for each folder; when the block ends they are gone, but for those that are held."""
         new = Path(mkdtemp(prefix=".", dir=self.folder))
         descriptor = _locked(new)
         folder = new.rename(self.folder / f"{_RUN}{new.name[1:]}.{call}")  # from now on, locked or cut off
         if call:  # what an earlier attempt had changed, which was cut off, is of no use beside this one
             remove_tree(self.held_folder(call))
-        layers = make_layers(folder, map(Path.resolve, folders), moment)
-        by_folder = dict(zip(folders, layers, strict=True))
-        care = Layers(self, folder, descriptor, by_folder, growth([layer.content for layer in layers]))
+        care: Layers | None = None
         try:
+            layers = make(folder, [each.resolve() for each in folders])
+            by_folder = dict(zip(folders, layers, strict=True))
+            care = Layers(self, folder, descriptor, by_folder, growth(layers))
             yield care
         finally:
-            if care.folder == folder:
+            if care is None or care.folder == folder:
                 remove_tree(folder)
-                os.close(care.lock)
+                os.close(descriptor)
 
     def judged(self, layer: Layer, allowed: Collection[Path]) -> list[JudgedChange]:
         """Return what a run changed in a layer, with what is decided about it. Raises ScriptError."""
-        found = changes(layer)
+        found = changes(layer) if layer.before is None else changes_of_copy(layer)
         if not found:
             return []
         if len(found) <= MAX_COUNTED:
@@ -342,8 +349,8 @@ class LayerStore:
         """Hold what a run that was cut off had changed, if its call can go on; return what to tell."""
         by_name, told, moment = dict[str, list[JudgedChange]](), list[JudgedChange](), 0
         for lower in sorted(folder.glob("*/lower")):
-            moment = lower.lstat().st_ctime_ns  # it was made when the run began
-            layer = layer_in(lower.parent, moment)
+            layer = kept_layer(lower.parent)
+            moment = layer.moment
             by_name[lower.parent.name] = [_asked_instead(each, _CUT_OFF) for each in self.judged(layer, ())]
             told += [self.told(layer, each) for each in by_name[lower.parent.name] if each.decision == "ask"]
         changed = summary(each._replace(decision="allow") for each in told)

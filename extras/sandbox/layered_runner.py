@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import ClassVar
 
+from skills_agent.sandbox.copies import make_copies
 from skills_agent.sandbox.growth import Growth
+from skills_agent.sandbox.layer import Layer
 from skills_agent.sandbox.layered import LayerStore
-from skills_agent.sandbox.overlay import mounts_below
+from skills_agent.sandbox.overlay import make_layers, mounts_below
 from skills_agent.sandbox.watched import WatchedRunner
 from skills_agent.skills.scripts.controlled import Care, ScriptRun
 from skills_agent.skills.scripts.run_folders import DiskUse
@@ -21,11 +24,16 @@ class LayeredRunner(WatchedRunner):
     """Runs programs that write into layers over the folders that they may write in.
 
     A sandbox builds on it: in `_start`, where `care` is `Layers`, it lets the program write into the folders
-    that `care.folders` names in the place of the real ones, and to no real one.
+    that `care.folders` names in the place of the real ones, and into no real one. Overlays are mounted where
+    `_mounting` says how; elsewhere these are copies. What is no part of a copy (`Layer.left_out`) it lets the
+    program read, but for the agent's own folder.
     """
 
     workspace: Path
     """A program sees all of it, but for the agent's own folder."""
+    mounts: ClassVar[bool] = False
+    """Whether a program has mounts of its own: then a copy is mounted at the place of the real folder, and on
+    it what is no part of it; else there are links to that."""
 
     @cached_property
     def _store(self) -> LayerStore:
@@ -45,21 +53,24 @@ class LayeredRunner(WatchedRunner):
         """
         request, places = run.request, run.places
         folders = [*dict.fromkeys([*self._written_folders(request), *run.shared_to_write])]
-        if (
-            request.in_background
-            or self._named
-            or any(any(mounts_below(folder)) for folder in folders)  # which a layer would hide
-            or not self._mounting()
-        ):
+        if request.in_background or self._named:
             with super()._care(run) as care:
                 yield care
             return
         most = DiskUse(self.limits.written_bytes, self.limits.written_files)
 
-        def growth(uppers: list[Path]) -> Growth:
-            return Growth([*uppers, places.temporary, *places.kept], places.moment, most)
+        def make(folder: Path, real: list[Path]) -> list[Layer]:
+            if self._mounting() and not any(any(mounts_below(each)) for each in real):  # which it would hide
+                return make_layers(folder, real, places.moment)
+            workspace = self.workspace.resolve()
+            return make_copies(folder, real, places.moment, workspace=workspace, mounts=self.mounts)
 
-        with self._store.opened(folders, places.moment, growth, request.call) as layers:
+        def growth(layers: list[Layer]) -> Growth:
+            began = (layers[-1].content.parent / "lower").lstat().st_ctime_ns  # after all copies
+            uppers = [layer.content for layer in layers]
+            return Growth([*uppers, places.temporary, *places.kept], began, most)
+
+        with self._store.opened(folders, make, growth, request.call) as layers:
             yield layers
             layers.look(request.writable, request.call, request.command or request.title)
 

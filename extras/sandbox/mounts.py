@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from skills_agent.sandbox import forwarder
-from skills_agent.sandbox.layer import Layer
-from skills_agent.sandbox.overlay import merged
+from skills_agent.sandbox.layer import TOO_LARGE, Layer
 from skills_agent.sandbox.seccomp import seccomp_program
 from skills_agent.sandbox.watch import Watch
 from skills_agent.skills.errors import ScriptError
@@ -180,13 +179,15 @@ def layered_folders(workspace: Path, layers: Mapping[Path, Layer], repositories:
 
     git writes `repositories` (each a `.git`) themselves; those at the top of a folder are read-only else.
     """
-    by_folder = {folder: str(merged(layer)) for folder, layer in layers.items()}
+    by_folder = {folder: str(layer.view) for folder, layer in layers.items()}
     options = ["--bind", by_folder[workspace]] if workspace in by_folder else ["--ro-bind", str(workspace)]
     own = workspace / OWN_FOLDER
     _make_own_folder(own)
     options += (str(workspace), "--size", "4096", "--tmpfs", str(own))
     for folder in sorted(by_folder.keys() - {workspace}):
         options += ("--bind", by_folder[folder], str(folder))
+    for folder, layer in layers.items():
+        options += read_only(folder / path for path, why in layer.left_out.items() if why == TOO_LARGE)
     options += read_only(folder / GIT for folder in by_folder)
     return options + [word for path in repositories for word in ("--bind-try", str(path), str(path))]
 

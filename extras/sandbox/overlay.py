@@ -50,29 +50,50 @@ def mounting(path: str | None, workspace: Path, folder: Path) -> tuple[str, ...]
     It is followed by what `mounted` returns, and a program. Tries it; raises OSError and TimeoutExpired where
     that shows nothing. Linux 5.11 is the first that lets users mount them.
     """
+    commands = _commands(path, workspace)
+    return next((each for each in commands if not _failure(each, workspace, folder)), ())
+
+
+def why_not_mounted(path: str | None, workspace: Path, folder: Path) -> str:
+    """Return why no layer is mounted over a workspace; empty where one is. Arguments and errors as above."""
+    if any(mounts_below(workspace)):
+        return "something is mounted in the workspace"
+    if mounting(path, workspace, folder):
+        return ""
+    if not (commands := _commands(path, workspace)):
+        return "unshare or mount is not installed, or the workspace belongs to another user or group"
+    return _failure(commands[-1], workspace, folder).removeprefix(NOT_MOUNTED)
+
+
+def _commands(path: str | None, workspace: Path) -> list[tuple[str, ...]]:
     # Outside of the sandbox nothing is found by the PATH of a run: it may have folders of the workspace.
     unshare, mount = (find_program(name, path, workspace).path for name in ("unshare", "mount"))
     if not unshare or not mount:
-        return ()
+        return []
+    status = workspace.stat()
+    # In a namespace of users there is one user and one group: what belongs to others cannot be changed.
+    is_own = (status.st_uid, status.st_gid) == (os.geteuid(), os.getegid())
+    namespaces = [*_NAMESPACES[: is_root()], *_NAMESPACES[1 : 1 + is_own]]
+    return [(unshare, *each, "--", "/bin/sh", "-c", _MOUNT, mount) for each in namespaces]
+
+
+def _failure(command: tuple[str, ...], workspace: Path, folder: Path) -> str:
+    """Try it; return what it said where that did not work."""
     trial = Path(mkdtemp(prefix="trial-", dir=folder))
     try:
         (layer,) = make_layers(trial, [workspace], 0)
-        status = workspace.stat()
-        # In a namespace of users there is one user and one group: what belongs to others cannot be changed.
-        is_own = (status.st_uid, status.st_gid) == (os.geteuid(), os.getegid())
-        for namespaces in [*_NAMESPACES[: is_root()], *_NAMESPACES[1 : 1 + is_own]]:
-            command = (unshare, *namespaces, "--", "/bin/sh", "-c", _MOUNT, mount)
-            tried = subprocess.run(  # noqa: S603
-                [*command, *mounted([layer]), "/bin/sh", "-c", ': >"$0"', merged(layer) / ".made-in-layer"],
-                capture_output=True,
-                timeout=TRIAL_SECONDS,
-                check=False,
-            )
-            if not tried.returncode and (layer.content / ".made-in-layer").is_file():
-                return command
+        tried = subprocess.run(  # noqa: S603
+            [*command, *mounted([layer]), "/bin/sh", "-c", ': >"$0"', layer.view / ".made-in-layer"],
+            capture_output=True,
+            text=True,
+            timeout=TRIAL_SECONDS,
+            check=False,
+        )
+        if not tried.returncode and (layer.content / ".made-in-layer").is_file():
+            return ""
+        return (tried.stderr.strip().splitlines() or ["unshare failed"])[-1]
     finally:
         remove_tree(trial)
-    return ()
 
 
 def make_layers(folder: Path, lowers: Iterable[Path], moment: int) -> list[Layer]:
@@ -102,11 +123,6 @@ def mounted(layers: Iterable[Layer], inert: Iterable[Path] | None = None) -> lis
     places = [str(path) for path in inert or () if path.is_dir()]
     options = "" if inert is None else ",noexec"
     return [str(len(folders)), options, *folders, str(len(places)), *places]
-
-
-def merged(layer: Layer) -> Path:
-    """Return where a layer is mounted."""
-    return layer.content.parent / "merged"
 
 
 def mounts_below(folder: Path) -> Iterator[Path]:

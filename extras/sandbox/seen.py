@@ -13,6 +13,7 @@ import stat
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -35,16 +36,16 @@ _TELLING: Final = ("st_mode", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 _Opens = Callable[[str, int, os.stat_result], AbstractContextManager[int | None]]
 
 
-def seen(folder: Path, *, skipped: Collection[str] = ()) -> dict[str, os.stat_result]:
+def seen(folder: Path, *, skipped: Collection[str] = (), most: float = inf) -> dict[str, os.stat_result]:
     """Return what `lstat` says of each path in a folder; paths are as in `Change`.
 
     Nothing is reached through a link. Left out are `skipped` paths and what is in them, what is in folders
     that this user may not list or that lie deeper than `MAX_DEPTH`, and what vanishes meanwhile. 20,000 files
-    take 0.1 s. Raises OSError where the folder itself cannot be listed.
+    take 0.1 s. Raises OSError where the folder itself cannot be listed, OverflowError for more than `most`.
     """
     found: dict[str, os.stat_result] = {}
     with opened_folder(folder) as top:
-        _add(found, "", top, frozenset(skipped), _opened_before)
+        _add(found, "", top, frozenset(skipped), partial(_opened_before, found=found, most=most))
     return found
 
 
@@ -106,7 +107,16 @@ def _add(
 
 
 @contextmanager
-def _opened_before(path: str, folder: int, status: os.stat_result) -> Iterator[int | None]:  # noqa: ARG001
+def _opened_before(
+    path: str,
+    folder: int,
+    status: os.stat_result,  # noqa: ARG001 - as `_opened_after`
+    *,
+    found: Collection[str],
+    most: float,
+) -> Iterator[int | None]:
+    if len(found) > most:
+        raise OverflowError
     descriptor = None
     with suppress(OSError):
         if path.count("/") < MAX_DEPTH - 1:

@@ -17,7 +17,7 @@ from skills_agent.skills.scripts.changes import Change
 
 _MANY: Final = 16
 """Of so many files, all that waits for the disk is written at once: each fsync of its own takes 1 ms."""
-_COPY: Final = flags("O_WRONLY", "O_CREAT", "O_EXCL", "O_NOFOLLOW", "O_CLOEXEC")
+COPY: Final = flags("O_WRONLY", "O_CREAT", "O_EXCL", "O_NOFOLLOW", "O_CLOEXEC")
 
 
 def stage(draft: Draft, content: Path, new: Path) -> None:
@@ -58,7 +58,7 @@ def _make_right(staged: Entry, change: Change, before: os.stat_result | None, *,
     file = os.open(staged.name, FILE, dir_fd=staged.folder)
     try:
         # With an owner, the kernel takes off what it may do beyond its user.
-        _set_owner(file, *((before.st_uid, before.st_gid) if before else (-1, -1)))
+        set_owner(file, *((before.st_uid, before.st_gid) if before else (-1, -1)))
         os.fchmod(file, change.mode & BITS)
         if is_synced:
             os.fsync(file)
@@ -76,16 +76,16 @@ def copy_entry(source: Entry, target: Entry) -> None:
         return
     with (
         os.fdopen(os.open(source.name, FILE, dir_fd=source.folder), "rb") as reading,
-        os.fdopen(os.open(target.name, _COPY, 0o600, dir_fd=target.folder), "wb") as writing,
+        os.fdopen(os.open(target.name, COPY, 0o600, dir_fd=target.folder), "wb") as writing,
     ):
         shutil.copyfileobj(reading, writing)
         writing.flush()
-        _set_owner(writing.fileno(), status.st_uid, status.st_gid)
+        set_owner(writing.fileno(), status.st_uid, status.st_gid)
         os.fchmod(writing.fileno(), stat.S_IMODE(status.st_mode))
         os.utime(writing.fileno(), ns=times)
 
 
-def _set_owner(file: int, owner: int, group: int) -> None:
+def set_owner(file: int, owner: int, group: int) -> None:
     """Give a file an owner, as far as this user may; -1 for the one that it has."""
     with suppress(PermissionError):
         os.fchown(file, owner, group)

@@ -67,7 +67,8 @@ def _look(settings: Settings, registry: "Registry") -> dict[str, Any]:
     from skills_agent.graph.machine import sandbox_here, why_no_shell_here
     from skills_agent.skills.library.checkup import check_up
 
-    path, servers = process_environment().get("PATH"), _server_states(settings)
+    places = (process_environment().get("PATH"), settings.workspace, state_folder(settings))
+    servers = _server_states(settings)
     catalog, checkup, no_shell = registry.refresh(), check_up(registry), why_no_shell_here(settings)
     unreachable = {server.name: server.reason for server in servers if server.fault}
     return {
@@ -77,7 +78,7 @@ def _look(settings: Settings, registry: "Registry") -> dict[str, Any]:
         "signed": {skill.name: who for skill in catalog.skills if (who := signer_of(settings, skill))},
         "sources": [source._asdict() for source in checkup.sources],
         "missing": _lacking(settings, catalog, unreachable),
-        "isolation": sandbox_here().isolation(settings.sandbox, path, settings.workspace)._asdict(),
+        "isolation": sandbox_here().isolation(settings.sandbox, *places)._asdict(),
         "shell": {"offered": not no_shell, "reason": no_shell},
         "open_threads": _open_threads(settings),
         "state_folder": str(state_folder(settings)),

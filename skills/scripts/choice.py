@@ -64,16 +64,16 @@ class Sandbox(Protocol):
         """
         if wish == "off":
             return ControlledRunner(**control)
-        kind = _Refusal if wish == "require" else ControlledRunner
-        return kind(**control, unsandboxed=NOT_INSTALLED)
+        return (_Refusal if wish == "require" else ControlledRunner)(**control, unsandboxed=NOT_INSTALLED)
 
     def isolation(
         self,
         wish: Wish,
         path: str | None = None,  # noqa: ARG002
         workspace: Path | None = None,  # noqa: ARG002
+        state: Path | None = None,  # noqa: ARG002
     ) -> Isolation:
-        """Return what a setting means here; arguments as in `find_program`. May run the sandbox once."""
+        """Return what a setting means here, with a state folder in more words; the rest as `find_program`."""
         if wish == "require":
             return Isolation(None, NOT_INSTALLED)
         return plain_isolation(NOT_CHOSEN if wish == "off" else NOT_INSTALLED)

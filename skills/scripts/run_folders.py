@@ -115,13 +115,13 @@ def run_folders(request: ScriptRequest) -> Iterator[RunFolders]:
         home = request.home or temporary / _HOME
         if request.home is None:
             home.mkdir(0o700)
-        moment = _next_tick(temporary)
+        moment = next_tick(temporary)
         yield RunFolders(home, temporary, request.scratch, moment, is_home_kept=request.home is not None)
     finally:
         remove_tree(private)
 
 
-def _next_tick(folder: Path) -> int:
+def next_tick(folder: Path) -> int:
     """Return a change time (st_ctime_ns) that nothing has which was written before the call.
 
     The clock of files stands still for some milliseconds. What a person wrote in the tick in which a run

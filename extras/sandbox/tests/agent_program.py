@@ -26,10 +26,9 @@ SHELL = ("bash", "--noprofile", "--norc", "-c")
 
 
 class OnFolders(BwrapRunner):
-    """The sandbox of a machine that mounts no layers."""
+    """One whose scripts write in the folders themselves, as what runs in the background does."""
 
-    def _mounting(self) -> tuple[str, ...]:
-        return ()
+    _care = WatchedRunner._care
 
 
 def main() -> None:
@@ -57,7 +56,7 @@ def run(asked: dict[str, Any]) -> ScriptResult:
         "max_output": 10_000,
         "records": lambda: Path(asked["records"]),
     }
-    sandbox = partial(BwrapRunner if asked["layers"] else OnFolders, network=asked["network"])
+    sandbox = partial(OnFolders if asked["view"] == "folder" else BwrapRunner, network=asked["network"])
     runner = (sandbox if asked["level"] == "bwrap" else WatchedRunner)(**control)
     args = tuple(str(os.getpid()) if each == "AGENT" else each for each in asked["args"])
     writable = tuple(workspace / each for each in asked["writable"])

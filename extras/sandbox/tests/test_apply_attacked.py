@@ -21,6 +21,7 @@ from extras.sandbox.tests.test_apply_killed import killed_in_the_middle
 from skills_agent.sandbox.apply import Applier, ApplyError
 from skills_agent.sandbox.growth import Growth
 from skills_agent.sandbox.layered import LayerStore
+from skills_agent.sandbox.overlay import make_layers
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.changes import Change
 from skills_agent.skills.trees import remove_tree
@@ -265,7 +266,8 @@ def test_whoever_applies_changes_waits_for_another_one(run: Run) -> None:
 def test_what_cannot_be_applied_waits_for_a_person(folder: Path) -> None:
     work = write(folder / "work", {".agent": "elsewhere"})
     store = LayerStore.of(folder, work)
-    with store.opened([work], next_moment(folder), lambda uppers: cast("Growth", uppers)) as layers:
+    make = partial(make_layers, moment=next_moment(folder))
+    with store.opened([work], make, lambda made: cast("Growth", made)) as layers:
         write(layers.layers[work].content, {"a": b"new"})
         layers.look((), "", "run")
     ((asked,),) = layers.judged.values()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from extras.sandbox.tests.overlay import without_overlays
 from skills_agent.sandbox import bwrap, choice
 from skills_agent.sandbox.bwrap import probe
 from skills_agent.skills.errors import ScriptError
@@ -113,6 +114,13 @@ def test_a_doctor_can_say_what_a_setting_comes_to(sandbox: Wish, level: str | No
     assert choice.isolation("require", "/nowhere") == Isolation(
         None, "bubblewrap is not installed (bwrap is not in PATH)"
     )
+
+
+@pytest.mark.skipif(choice.isolation("require", SYSTEM).level is None, reason="no sandbox works here")
+def test_a_doctor_can_say_what_runs_write_into(tmp_path: Path) -> None:
+    found = choice.isolation("auto", without_overlays(tmp_path), Path.cwd(), tmp_path / "state").reason
+    assert "copies of the workspace, for no layer can be mounted (unshare failed)" in found
+    assert (tmp_path / "state").exists() is False
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="this user is not root")

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from extras.sandbox.tests.overlay import without_overlays
 from extras.sandbox.tests.test_layers import needs_layers
 from skills_agent.skills.trees import remove_tree
 from tests.agents import Agent, call, calls, write_skill
@@ -28,6 +29,16 @@ RUN = call("run_script", skill="alpha", path="scripts/run.sh")
 def skill(skills_dir: Path) -> Path:
     body = "echo ran >> log.txt\necho X=1 > .env\necho 'echo hi' >> tool.sh\n"
     return write_skill(skills_dir, "alpha", "Writes.", scripts__run_sh=body)
+
+
+BOTH_VIEWS = pytest.mark.parametrize("view", ["overlay", "copy"], indirect=True)
+
+
+@pytest.fixture(params=["overlay"], autouse=True)
+def view(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Take overlays from the machine where runs shall write into copies."""
+    if request.param == "copy":
+        monkeypatch.setenv("PATH", without_overlays(tmp_path))
 
 
 @pytest.fixture
@@ -52,6 +63,7 @@ def test_what_is_obeyed_waits_for_a_person_and_the_rest_does_not(asked: Agent, w
     assert not (workspace / ".env").exists()
 
 
+@BOTH_VIEWS
 def test_approved_changes_are_applied_without_another_run(asked: Agent, workspace: Path) -> None:
     output = asked.answer({"type": "approve"})
     assert output["answer"] == "done"
@@ -75,6 +87,7 @@ def test_rejected_changes_are_dropped_and_the_model_reads_why(asked: Agent, work
     assert sorted(decisions) == ["allow", "deny", "deny"]
 
 
+@BOTH_VIEWS
 def test_an_approval_does_not_reach_over_what_changed_since(asked: Agent, workspace: Path) -> None:
     (workspace / "tool.sh").write_text("the person's")
     asked.answer({"type": "approve"})
@@ -103,9 +116,17 @@ def test_where_nobody_is_asked_they_are_dropped(
 
 
 @pytest.mark.parametrize(
-    ("answers", "log"),
-    [("reject approve", "1"), ("reject reject", ""), ("approve approve", "2"), ("approve", "1")],
-    ids=["applied", "dropped", "run-again", "killed-while-asked"],
+    ("view", "answers", "log"),
+    [
+        *(
+            ("overlay", "reject approve", "1"),
+            ("copy", "reject approve", "1"),
+            ("overlay", "reject reject", ""),
+        ),
+        *(("overlay", "approve approve", "2"), ("overlay", "approve", "1")),
+    ],
+    ids=["applied", "applied-of-a-copy", "dropped", "run-again", "killed-while-asked"],
+    indirect=["view"],
 )
 def test_what_a_killed_run_changed_is_asked_about_and_nothing_runs_twice_unasked(
     make_agent: MakeAgent, workspace: Path, skill: Path, tmp_path: Path, answers: str, log: str

@@ -27,6 +27,7 @@ import msgspec
 import pytest
 
 from extras.sandbox.tests import agent_program
+from extras.sandbox.tests.overlay import without_overlays
 from skills_agent.sandbox.bwrap import probe
 from tests.waiting import PATIENCE, until
 
@@ -116,8 +117,8 @@ class Host:
     user: int
     agents: Agents
     level: str = "controlled"
-    layers: bool = True
-    """Whether scripts in the sandbox write into layers, not into the folders themselves."""
+    view: str = "overlay"
+    """Where scripts in the sandbox write: in an `overlay`, a `copy`, or the `folder` itself."""
     by: str = "script"
     """`script`, or `command`: the same is tried by a command line, in a here-document; or `git`."""
     undumpable: bool = True
@@ -150,13 +151,14 @@ class Host:
         """Return what an agent is told to run: the script, and a command of git that somebody approved."""
         if self.level == "bwrap" and probe(PATH).program is None:
             pytest.skip(probe(PATH).reason)
+        path = without_overlays(self.place / "home") if self.view == "copy" else self.path
         script = self.place / "skill" / ("script.py" if "import " in body else "script.sh")
         script.write_text(body)
         self.own()
         return {
-            "environment": {"PATH": self.path, "HOME": str(self.place / "home")},
+            "environment": {"PATH": path, "HOME": str(self.place / "home")},
             "level": self.level,
-            "layers": self.layers,
+            "view": self.view,
             "by": self.by,
             "network": self.network,
             "workspace": str(self.work),
@@ -443,21 +445,24 @@ def is_open(host: Host, act: str, facts: dict[str, object]) -> bool:
     )
 
 
-@pytest.mark.parametrize("by", ["script", "command"])
+BY = pytest.mark.parametrize(("by", "view"), [("script", "overlay"), ("command", "copy")])
+
+
+@BY
 @pytest.mark.parametrize("act", ACTS)
 def test_the_sandbox_closes_every_way_out(
-    sandboxed: Host, listeners: dict[str, object], act: str, by: str
+    sandboxed: Host, listeners: dict[str, object], act: str, by: str, view: str
 ) -> None:
-    sandboxed.by = by
+    sandboxed.by, sandboxed.view = by, view
     assert not is_open(sandboxed, act, listeners)
 
 
 @pytest.mark.parametrize("act", ["write-outside", "write-settings", "write-git-hook", "write-through-a-link"])
-@pytest.mark.parametrize("by", ["script", "command"])
+@BY
 def test_the_sandbox_closes_it_also_where_the_workspace_is_the_working_directory(
-    sandboxed: Host, listeners: dict[str, object], act: str, by: str
+    sandboxed: Host, listeners: dict[str, object], act: str, by: str, view: str
 ) -> None:
-    sandboxed.by = by
+    sandboxed.by, sandboxed.view = by, view
     body, args = ACTS[act]
     assert not sandboxed.is_open(body, *(each.format(**listeners) for each in args))
     assert not (sandboxed.place / "outside/made").exists()
@@ -568,7 +573,7 @@ def test_nothing_is_left_of_a_script(leveled: Host, body: str) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["kill", "term"])
 def test_nothing_is_left_when_the_agent_is_killed(leveled: Host, number: int) -> None:
-    leveled.layers = False  # to see its files meanwhile
+    leveled.view = "folder"  # to see its files meanwhile
     body = DAEMON + HOLD.replace("'lock'", "'lock2'") + "open('ready', 'w'); time.sleep(600)"
     with leveled.started(body, timeout=PATIENCE) as agent:
         until((leveled.work / "ready").exists)
@@ -728,6 +733,7 @@ def test_what_a_script_adds_to_its_temporary_folder_is_bounded(sandboxed: Host, 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_what_a_script_adds_to_the_disk_is_bounded(leveled: Host, writer: str) -> None:
     """It is over by what it writes in a fiftieth of a second, and while its files are counted."""
+    leveled.view = "copy" if leveled.user else "overlay"
     (leveled.work / "own.txt").write_text("of the person")
     # One limit alone: folders take room, too, and to a script that hides something, all that was written
     # meanwhile is put down, also by others.
@@ -745,7 +751,7 @@ def test_what_a_script_adds_to_the_disk_is_bounded(leveled: Host, writer: str) -
 
 
 def test_what_another_program_adds_to_the_disk_is_not_the_scripts_fault(leveled: Host) -> None:
-    leveled.layers = False  # it waits for a file of the workspace
+    leveled.view = "folder"  # it waits for a file of the workspace
     body = "touch begun; while [ ! -e go-on ]; do sleep 0.05; done; head -c 9000000 /dev/zero >mine"
     with leveled.started(body, written_bytes=LIMIT) as agent:
         until((leveled.work / "begun").exists)

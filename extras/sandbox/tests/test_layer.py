@@ -90,13 +90,9 @@ def test_what_a_script_changed_is_told(over: Overlay, script: str) -> None:
 def test_what_was_removed_is_told_before_what_came_in_its_place(over: Overlay) -> None:
     over.before(BEFORE)
     over.run("rm -r d a; mkdir a; ln -s b d; mkdir -p z/y; echo > z/y/x")
-    found = told(over)
-    for first, then in [
-        ("- file a", "+ folder a"),
-        ("- folder d", "+ link d"),
-        ("+ folder z", "+ file z/y/x"),
-    ]:
-        assert found.index(first) < found.index(then)
+    assert [each for each in told(over) if each[-1] in "adx"] == [
+        *("- file a", "+ folder a", "- folder d", "+ link d", "+ file z/y/x"),
+    ]
 
 
 @BOTH_VIEWS
@@ -176,20 +172,6 @@ def test_what_somebody_else_removed_or_changed_meanwhile_is_compared_as_it_is_no
     ]
 
 
-def test_nothing_is_reached_through_a_link_of_the_real_folder(over: Overlay) -> None:
-    """Else the secret of another folder would be no change, or stand in a diff."""
-    (over.place / "outside").mkdir()
-    (over.place / "outside/x").write_text("secret\n")
-    over.before("mkdir d; echo x > d/x; echo x > f")
-    over.run("echo secret > d/x; echo secret > f")
-    over.before("rm -r d f; ln -s ../outside d; ln -s ../outside/x f")
-    found = over.changes()
-    assert told(over) == ["- link d", "+ folder d", "+ file d/x", "- link f", "+ file f"]
-    assert [diff_of(over.layer, each._replace(act="changed")) for each in found if each.path == "d/x"] == [
-        "large, 7 bytes"
-    ]
-
-
 SWAP = """
 import os, sys
 lower, outside = sys.argv[1:]
@@ -204,7 +186,10 @@ while True:
 
 @ALL_VIEWS
 def test_nothing_is_reached_through_a_link_that_comes_meanwhile(over: Overlay) -> None:
-    """Somebody swaps the real files for links to others with what the script wrote: it stays a change."""
+    """Somebody swaps the real files for links to others with what the script wrote: it stays a change.
+
+    Else the secret of another folder would be no change, or stand in a diff.
+    """
     outside = over.place / "outside"
     (outside / "d").mkdir(parents=True)
     for path in ("d/x", "f"):
@@ -214,8 +199,9 @@ def test_nothing_is_reached_through_a_link_that_comes_meanwhile(over: Overlay) -
     with subprocess.Popen([sys.executable, "-c", SWAP, str(over.lower), str(outside)]) as swapping:
         try:
             for _ in range(3_000):
-                found = {each.path for each in over.changes() if each.act != "removed"}
-                assert {"d/x", "f"} <= found
+                found = [each for each in over.changes() if each.act != "removed"]
+                assert {"d/x", "f"} <= {each.path for each in found}
+                assert "its mode" not in "".join(diff_of(over.layer, each) for each in found)
         finally:
             swapping.kill()
 
@@ -245,9 +231,10 @@ def test_the_most_that_is_looked_at_is(over: Overlay) -> None:
 
 
 def test_what_cannot_be_read_is_refused(over: Overlay) -> None:
-    over.run("mkdir d")
-    with pytest.raises(ScriptError, match="cannot be compared"):
-        changes(Layer(over.place / "missing", over.layer.content, 0))
+    over.before("ln -s /etc ../upper/link")
+    for lower, content in (("missing", "upper"), ("lower", "upper/link")):
+        with pytest.raises(ScriptError, match="cannot be compared"):
+            changes(Layer(over.place / lower, over.place / content, 0))
 
 
 def test_it_costs_what_was_written(over: Overlay) -> None:
@@ -281,10 +268,3 @@ def test_a_person_reads_what_changed(over: Overlay, script: str) -> None:
     over.run(script)
     (change,) = over.changes()
     assert diff_of(over.layer, change) == DIFFS[script]
-
-
-def test_a_folder_in_the_place_of_the_layer_is_no_way_out(tmp_path: Path) -> None:
-    (tmp_path / "lower").mkdir()
-    (tmp_path / "upper").symlink_to("/etc")
-    with pytest.raises(ScriptError):
-        changes(Layer(tmp_path / "lower", tmp_path / "upper", 0))

@@ -1,6 +1,7 @@
 """What scripts change is looked at before it counts: tried for real, as this user and as nobody."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,10 +21,10 @@ needs_layers = pytest.mark.skipif(not LAYERS_WORK, reason="no layers can be moun
 pytestmark = [pytest.mark.slow, needs_layers]
 
 
-@pytest.fixture
-def project(host: Host) -> Host:
+@pytest.fixture(params=["overlay", "copy"])
+def project(host: Host, request: pytest.FixtureRequest) -> Host:
     """Return a machine with some files in the workspace."""
-    host.level = "bwrap"
+    host.level, host.view = "bwrap", request.param
     (host.work / "src").mkdir()
     (host.work / "src/app.py").write_text("print('mine')\n")
     (host.work / "old.csv").write_text("old\n")
@@ -100,6 +101,44 @@ def test_each_change_is_applied_asked_about_or_left_out(
     really = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
     assert really == {path for path in allowed if path in before or path in after}
     assert not any(path.is_symlink() for path in project.work.iterdir() if path.name != "link")
+
+
+def test_killed_while_the_workspace_is_copied_nothing_is_left_or_told(host: Host) -> None:
+    host.level, host.view = "bwrap", "copy"
+    for name in range(300):
+        (host.work / str(name)).write_text("x")
+    with host.started("touch made", timeout=PATIENCE) as agent:
+        while not any(host.records.glob("layers/run-*/0/upper/*")):
+            pass  # not a moment is lost
+        agent.process.send_signal(signal.SIGKILL)
+        agent.process.wait(PATIENCE)
+    assert not any(host.records.glob("layers/run-*/0/lower"))
+    assert host.run("true")["notices"] == []
+    assert not any(host.records.glob("layers/run-*"))
+
+
+@pytest.mark.parametrize(
+    ("files_of", "body", "told"),
+    [
+        ({"data/big": 300}, "head -c 1 data/big; touch data/new; ! : >> data/big", ["in it: data/big."]),
+        ({"data/big": 300}, "mv data other && mkdir data", ["read-only", "data/big was moved or removed"]),
+        ({f"d{n // 100}/{n}": 0.875 for n in range(300)}, "! touch d0/x && touch d1/x", ["in it: d0."]),
+        ({f"big{n}": 300 for n in range(51)}, "true", []),
+    ],
+    ids=["file", "moved with its folder", "folder", "too much of it"],
+)
+def test_what_is_too_large_to_be_copied_is_there_to_be_read(
+    host: Host, files_of: dict[str, float], body: str, told: list[str]
+) -> None:
+    host.level, host.view = "bwrap", "copy"
+    for path, size in files_of.items():
+        (host.work / path).parent.mkdir(exist_ok=True)
+        with (host.work / path).open("wb") as file:
+            file.truncate(int(size * (1 << 20)))
+    result = host.run(body)
+    assert "workdir = thread" in result["refused"] if not told else result["exit_code"] == 0
+    assert all(part in notice for part, notice in zip(told, result.get("notices", []), strict=True))
+    assert {path: (host.work / path).stat().st_size / (1 << 20) for path in files_of} == files_of
 
 
 def test_what_somebody_changed_meanwhile_is_not_written_over(project: Host) -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.sandbox.bwrap import BwrapRunner, probe
+from skills_agent.sandbox.bwrap import BwrapRunner
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.controlled import ControlledRunner
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
+from tests.machine import needs_bwrap
 
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 WHERE = """
@@ -19,9 +20,6 @@ skill = pathlib.Path(__file__).parents[1]
 project = (skill / "../../../project.txt").resolve()
 print(sys.argv[0], __file__, (skill / "note.txt").read_text(), project.read_text())
 """
-needs_bwrap = pytest.mark.skipif(
-    probe(ENVIRONMENT["PATH"]).program is None, reason=probe(ENVIRONMENT["PATH"]).reason
-)
 
 
 @pytest.fixture
@@ -44,9 +42,9 @@ def written(folder: Path, note: str, script: str = WHERE) -> Path:
     return folder
 
 
-def run(snapshot: Path, own: Path, workspace: Path, *, unchanged: bool = False) -> ScriptResult:
+def run(snapshot: Path, own: Path, workspace: Path, *, in_background: bool = False) -> ScriptResult:
     runner = BwrapRunner(workspace=workspace, environment=ENVIRONMENT)
-    return runner.run(request_for(snapshot, own, workspace, unchanged=unchanged))
+    return runner.run(replace(request_for(snapshot, own, workspace), in_background=in_background))
 
 
 def request_for(snapshot: Path, own: Path, workspace: Path, *, unchanged: bool = False) -> ScriptRequest:
@@ -109,7 +107,7 @@ def test_no_folder_above_a_protected_one_can_be_renamed(workspace: Path, snapsho
         f"os.rename({folder!r}, 'elsewhere')\n"
     )
 
-    result = run(snapshot, own, workspace)
+    result = run(snapshot, own, workspace, in_background=True)
 
     assert result.exit_code == 1
     assert "OSError" in result.stderr

@@ -69,14 +69,14 @@ def user(by: str) -> int:
 @pytest.fixture
 def sandboxed(host: Host) -> Host:
     """Return a machine whose agent has a sandbox, and no layers."""
-    host.level, host.layers = "bwrap", False
+    host.level, host.view = "bwrap", "folder"
     return host
 
 
 @pytest.fixture
 def repository(host: Host, by: str) -> Host:
     """Return a machine whose workspace is a repository with another one in it."""
-    host.level, host.layers, host.by = "bwrap", False, by
+    host.level, host.view, host.by = "bwrap", "folder", by
     shutil.rmtree(host.work)
     (host.work / "src").mkdir(parents=True)
     host.own()

@@ -7,12 +7,11 @@ import pytest
 
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.shared_folders import shared_folders
-from skills_agent.sandbox.bwrap import probe
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
+from tests.machine import needs_bwrap
 
 USE = 'echo x > ~/Notes/.git/config; cat ~/Notes/a.md; echo more > ~/Notes/b.md; echo x > "$1/c.md"; echo end'
-needs_bwrap = pytest.mark.skipif(probe().program is None, reason=probe().reason)
 
 
 @pytest.fixture(autouse=True)
