@@ -14,20 +14,8 @@ PACKAGES: Final = SKIPPED
 """Folders of other people's packages, or of what can be made again, whatever is in them."""
 BUILDS: Final = frozenset(
     {
-        *(
-            "build",
-            "dist",
-            "out",
-            "target",
-            "obj",
-            "_build",
-            "zig-out",
-            ".next",
-            ".nuxt",
-            ".eggs",
-            "coverage",
-        ),
-        *("vendor", "Pods", "deps"),
+        *("build", "dist", "out", "target", "obj", "_build", "zig-out", ".next", ".nuxt"),
+        *(".eggs", "coverage", "vendor", "Pods", "deps"),
     }
 )
 """Folders that builds and installations fill; in some projects they hold what somebody wrote."""

@@ -218,6 +218,12 @@ SINCE: dict[str, tuple[Tree, Tree, Callable[[Path], object], list[str]]] = {
     "added file removed": ({}, {"a": b"new"}, removed("a"), ["a"]),
     "added folder filled": ({}, {"a": 0o755}, wrote("a/mine", b""), []),
     "added folder removed": ({}, {"a": 0o755}, removed("a"), []),
+    "changed folder is a file": (
+        {"a": 0o755},
+        {"a": 0o700},
+        lambda root: (removed("a")(root), wrote("a", b"")(root), moded("a", 0o700)(root)),
+        ["a"],
+    ),
     "added folder is a file": (
         {},
         {"a": 0o755},
@@ -288,7 +294,7 @@ def test_a_run_that_changed_nothing_is_not_what_is_taken_back(folder: Path) -> N
 
 
 def test_bits_that_give_rights_are_not_applied(folder: Path) -> None:
-    run = run_in(folder, {}, {"a": b"#!new", "d": 0o755})
+    run = run_in(folder, {"e": 0o2755}, {"a": b"#!new", "d": 0o755, "e": 0o700})
     run.changes = [each._replace(mode=each.mode | 0o7000) for each in run.changes]
     (run.layer / "a").chmod(0o7755)
     if os.geteuid() == 0:
@@ -296,6 +302,7 @@ def test_bits_that_give_rights_are_not_applied(folder: Path) -> None:
     assert run.apply() == []
     assert shape(run.workspace)["a"].mode == shape(run.workspace)["d"].mode == 0o755
     assert os.listxattr(run.workspace / "a") == []
+    assert shape(run.workspace)["e"].mode == 0o2700  # it stays its group's
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")

