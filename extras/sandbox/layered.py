@@ -26,6 +26,7 @@ import msgspec
 from skills_agent.sandbox.apply import Applier
 from skills_agent.sandbox.changes import judge, obeyed_elsewhere
 from skills_agent.sandbox.copies import changes_of_copy, kept_layer, not_copied
+from skills_agent.sandbox.draft import Draft
 from skills_agent.sandbox.growth import Growth
 from skills_agent.sandbox.layer import Layer, changes, diff_of, with_lines
 from skills_agent.sandbox.mounts import OWN_FOLDER
@@ -271,9 +272,9 @@ class LayerStore:
             return None
         asked = [
             AskedChange(self.told(layer, judged), diff_of(layer, judged.change))
-            for layer, found in self._asked(call, record)
+            for layer, found in self._held_layers(call, record)
             for judged in found
-            if judged.why != _CUT_OFF
+            if judged.decision == "ask" and judged.why != _CUT_OFF
         ]
         return HeldRun(record.result, tuple(asked))
 
@@ -287,11 +288,12 @@ class LayerStore:
             raise ScriptError("No changes are held for this call.")
         told: list[str] = []
         changed: list[str] = []
-        for layer, found in self._asked(call, record):
-            told += [self.path(layer, judged.change.path) for judged in found]
-            known = {judged.change.path for judged in found if judged.why == CONFLICT}
+        for layer, judged in self._held_layers(call, record):
+            found = [each for each in judged if each.decision == "ask"]
+            told += [self.path(layer, each.change.path) for each in found]
+            known = {each.change.path for each in found if each.why == CONFLICT}
             if applied:
-                new = [judged.change for judged in found]
+                new = [each.change for each in found]
                 applier = self.applier(layer.lower)
                 content, moment = layer.content, layer.moment
                 apply = partial(applier.apply, content, moment, new, label=record.label, run=call)
@@ -351,8 +353,13 @@ class LayerStore:
         for lower in sorted(folder.glob("*/lower")):
             layer = kept_layer(lower.parent)
             moment = layer.moment
-            by_name[lower.parent.name] = [_asked_instead(each, _CUT_OFF) for each in self.judged(layer, ())]
-            told += [self.told(layer, each) for each in by_name[lower.parent.name] if each.decision == "ask"]
+            found = [_asked_instead(each, _CUT_OFF) for each in self.judged(layer, ())]
+            asked = [each.change for each in found if each.decision == "ask"]
+            with suppress(OSError):  # what cannot be looked at cannot be applied, and is told then
+                paths = {each.path for each in Draft(asked, layer.lower, moment).conflicts}
+                found = [each._replace(why=CONFLICT) if each.change.path in paths else each for each in found]
+            by_name[lower.parent.name] = found
+            told += [self.told(layer, each) for each in found if each.decision == "ask"]
         changed = summary(each._replace(decision="allow") for each in told)
         if not call or not changed:
             remove_tree(folder)
@@ -363,10 +370,6 @@ class LayerStore:
             remove_tree(held)  # of an earlier attempt
             folder.rename(held)
         return f"In a copy of the workspace it {changed}. To apply that or not: skills-agent resume"
-
-    def _asked(self, call: str, record: _Record) -> Iterator[tuple[Layer, list[JudgedChange]]]:
-        for layer, judged in self._held_layers(call, record):
-            yield layer, [each for each in judged if each.decision == "ask"]
 
     def _held_layers(self, call: str, record: _Record) -> Iterator[tuple[Layer, list[JudgedChange]]]:
         for name, judged in record.judged.items():

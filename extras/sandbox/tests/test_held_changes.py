@@ -12,6 +12,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from extras.sandbox.tests.overlay import without_overlays
 from extras.sandbox.tests.test_layers import needs_layers
+from skills_agent.sandbox.layered import CONFLICT
 from skills_agent.skills.trees import remove_tree
 from tests.agents import Agent, call, calls, write_skill
 from tests.forked import run_forked
@@ -149,15 +150,20 @@ def test_what_a_killed_run_changed_is_asked_about_and_nothing_runs_twice_unasked
 
     run_forked(until_killed)
     assert (workspace / "log.txt").exists() == is_asked
+    if not is_asked:
+        (workspace / "log.txt").write_text("the person's")
     (workspace / "done").touch()
     with SqliteSaver.from_conn_string(file) as saver:
         agent = make_agent([calls(RUN), "done"], checkpointer=saver, **options)
         agent.run(None)
         assert ("+X=1" if is_asked else "wrote .env (+1), log.txt (+1)") in agent.question
-        outputs = [agent.answer({"type": answer}) for answer in answers.split()]
-    assert outputs[-1]["answer"] == "done"
+        first, *second = answers.split()
+        output = agent.answer({"type": first})
+        assert first == "approve" or f"log.txt` ({CONFLICT}):" in agent.question
+        output = agent.answer({"type": second[0]}) if second else output
+    assert output["answer"] == "done"
     assert {path.name: path.read_text() for path in workspace.iterdir() if path.is_file()} == (
-        {"done": "", "log.txt": log, ".env": "X=1\n"} if log else {"done": ""}
+        {"done": "", "log.txt": log, ".env": "X=1\n"} if log else {"done": "", "log.txt": "the person's"}
     )
 
 
