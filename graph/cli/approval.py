@@ -54,13 +54,15 @@ class Question:
         calls = "this call" if len(self.requests) == 1 else f"these {len(self.requests)} calls"
         self._title, self.keys = f"Approval needed for {calls}:", _KEYS
         self.words: Sequence[str] = _WORDS
+        self.does = "run"
+        """What an approval does to it."""
         if self.is_for_words:
             self._title, self.keys = "The agent asks:", _KEYS_OF_WORDS
         elif "edit" not in takes and all(UNKNOWN in request for request in self.requests):
             self._title = "A call was cut off in the middle. Run it again, or leave it?"
             self.keys, self.words = _KEYS_OF_UNKNOWN, _WORDS_OF_UNKNOWN
         elif "edit" not in takes and all(each["args"].keys() == {"changes"} for each in self.requests):
-            self._title = "It has run. Apply what it changed?"
+            self._title, self.does = "Apply what it changed?", "apply"
             self.keys, self.words = _APPLY_KEYS, _APPLY_WORDS
 
     def text(self, more: str = "") -> str:

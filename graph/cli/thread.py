@@ -355,7 +355,7 @@ def print_turn(thread: OpenThread) -> None:
         thread.print_facts(thread.as_json())
     elif thread.interrupts:
         questions = [*map(Question, thread.interrupts)]
-        does, command = "run", thread.approve_command
+        does, command = questions[0].does, thread.approve_command
         if all(question.is_for_words for question in questions):
             does, command = "answer", f"{thread.resume_command} --message TEXT"
         texts = "\n".join(question.text() for question in questions)
