@@ -8,19 +8,27 @@ from typing import Final, NamedTuple
 import pytest
 
 from skills_agent.sandbox.bwrap import BwrapRunner, probe
-from skills_agent.sandbox.seccomp import ARCHITECTURES, CALLS, RULES, seccomp_program
+from skills_agent.sandbox.seccomp import (
+    ARCHITECTURES,
+    ERROR,
+    OF_NETWORK,
+    RULES,
+    WITHOUT_NAMESPACES,
+    WITHOUT_SCOPES,
+    WITHOUT_TRUNCATE,
+    DeniedCalls,
+    call_numbers,
+    seccomp_program,
+)
 from skills_agent.skills.scripts.runner import ScriptRequest
 
 ALLOWED, KILLED, DENIED, NO_SUCH_CALL, NO_SUCH_FAMILY = 0x7FFF0000, 0x80000000, 0x50001, 0x50026, 0x50061
 NO_MEMORY = 0x5000C
-NUMBERS: Final = {
-    machine: {
-        name: int(number)
-        for name, *numbers in map(str.split, CALLS.split(","))
-        if (number := numbers[column]) != "-"
-    }
-    for column, machine in enumerate(ARCHITECTURES)
-}
+ASKED, NO_ACCESS, UNREACHABLE, NOT_SUPPORTED = 0x7FC00000, 0x5000D, 0x50065, 0x5005F
+NUMBERS: Final = {machine: call_numbers(machine) for machine in ARCHITECTURES}
+WITHOUT_ALL: Final = (*WITHOUT_NAMESPACES, *WITHOUT_SCOPES, *WITHOUT_TRUNCATE)
+MORE: Final = (*WITHOUT_ALL, *OF_NETWORK["closed"])
+PROXIED: Final = (*WITHOUT_ALL, *OF_NETWORK["proxy"])
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 needs_bwrap = pytest.mark.skipif(
     probe(ENVIRONMENT["PATH"]).program is None, reason=probe(ENVIRONMENT["PATH"]).reason
@@ -35,17 +43,23 @@ class Instruction(NamedTuple):
     value: int
 
 
-def instructions(machine: str) -> list[Instruction]:
-    return [Instruction(*fields) for fields in struct.iter_unpack("<HBBI", seccomp_program(machine))]
+def instructions(machine: str, more: tuple[DeniedCalls, ...] = ()) -> list[Instruction]:
+    return [Instruction(*fields) for fields in struct.iter_unpack("<HBBI", seccomp_program(machine, more))]
 
 
-def outcome(machine: str, call: int | str, *args: int, architecture: int | None = None) -> int:
+def outcome(
+    machine: str,
+    call: int | str,
+    *args: int,
+    architecture: int | None = None,
+    more: tuple[DeniedCalls, ...] = (),
+) -> int:
     """Return what the kernel would do: the part of its virtual machine that the filter uses."""
     number = NUMBERS[machine][call] if isinstance(call, str) else call
     seen = struct.pack(
         "<IIQ6Q", number, architecture or ARCHITECTURES[machine], 0, *args, *[0] * (6 - len(args))
     )
-    held, place, program = 0, 0, instructions(machine)
+    held, place, program = 0, 0, instructions(machine, more)
     while True:
         step = program[place]
         place += 1
@@ -68,15 +82,16 @@ def outcome(machine: str, call: int | str, *args: int, architecture: int | None 
 def test_every_call_that_no_rule_names_is_allowed(machine: str) -> None:
     named = set(NUMBERS[machine].values())
     for number in set(range(1000)) - named:
-        assert outcome(machine, number, *[2**64 - 1] * 6) == ALLOWED, number
+        assert outcome(machine, number, *[2**64 - 1] * 6, more=MORE) == ALLOWED, number
 
 
 @machines
 def test_every_call_of_a_rule_without_conditions_is_denied(machine: str) -> None:
-    for rule in RULES:
+    for rule in (*RULES, *MORE, *PROXIED):
+        expected = rule.action | (rule.error if rule.action == ERROR else 0)
         for call in rule.calls:
             if not rule.conditions and call in NUMBERS[machine]:
-                assert outcome(machine, call) == 0x50000 | rule.error, call
+                assert outcome(machine, call, more=PROXIED if rule in PROXIED else MORE) == expected, call
 
 
 @pytest.mark.parametrize("machine", ["x86_64"])
@@ -132,6 +147,67 @@ def test_some_calls_are_denied_by_their_arguments(
     assert outcome(machine, call, *args) == expected
 
 
+@pytest.mark.parametrize("machine", ["x86_64"])
+@pytest.mark.parametrize(
+    ("call", "args", "expected"),
+    [
+        ("socket", (1, 1, 0), NO_ACCESS),
+        ("socket", (2, 1, 6), UNREACHABLE),
+        ("socket", (10, 2, 17), UNREACHABLE),
+        ("socket", (16, 3, 0), ALLOWED),
+        ("socket", (40, 1, 0), NO_SUCH_FAMILY),
+        ("socketpair", (1, 0o2004001, 0), ALLOWED),
+        ("socketpair", (1, 0o2000005, 0), ALLOWED),
+        ("socketpair", (1, 0o2000002, 0), NO_ACCESS),
+        ("socketpair", (1, 3, 0), NO_ACCESS),
+        ("chmod", (0, 0o755), ASKED),
+        ("chmod", (0, 0o4755), DENIED),  # before anybody is asked
+        ("prlimit64", (0, 7, 1), ALLOWED),
+        ("prlimit64", (5, 7, 1), DENIED),
+        ("setpriority", (0, 0, 5), ALLOWED),
+        ("setpriority", (0, 5, 5), DENIED),
+        ("setpriority", (2, 0, 5), DENIED),
+        ("ioprio_set", (1, 0, 0), ALLOWED),
+        ("ioprio_set", (3, 0, 0), DENIED),
+        ("ioprio_set", (1, 5, 0), DENIED),
+        ("ioctl", (0, 0x5401), ALLOWED),
+        ("ioctl", (0, 0x40086602), DENIED),
+        ("ioctl", (0, 0x8901), DENIED),
+        ("fcntl", (0, 3), ALLOWED),
+        ("fcntl", (0, 8), DENIED),
+        ("kill", (-1 % 2**64, 9), ASKED),
+    ],
+)
+def test_more_is_denied_where_there_are_no_namespaces(
+    machine: str, call: str, args: tuple[int, ...], expected: int
+) -> None:
+    assert outcome(machine, call, *args, more=MORE) == expected
+
+
+@pytest.mark.parametrize("machine", ["x86_64"])
+@pytest.mark.parametrize(
+    ("call", "args", "expected"),
+    [
+        ("socket", (2, 0o2004001, 0), ALLOWED),
+        ("socket", (2, 1, 6), ALLOWED),
+        ("socket", (2, 1, 132), UNREACHABLE),
+        ("socket", (2, 2, 0), UNREACHABLE),
+        ("socket", (2, 3, 6), UNREACHABLE),
+        ("socket", (10, 1, 0), UNREACHABLE),
+        ("socket", (1, 1, 0), NO_ACCESS),
+        ("sendto", (3, 0, 0, 0x20004000, 0, 0), NOT_SUPPORTED),
+        ("sendto", (3, 0, 0, 0x4000, 0, 0), ALLOWED),
+        ("sendmsg", (3, 0, 0x20000000), NOT_SUPPORTED),
+        ("setsockopt", (3, 0, 4), DENIED),
+        ("setsockopt", (3, 6, 4), ALLOWED),
+    ],
+)
+def test_a_connection_to_the_proxy_is_all_that_can_be_tried(
+    machine: str, call: str, args: tuple[int, ...], expected: int
+) -> None:
+    assert outcome(machine, call, *args, more=PROXIED) == expected
+
+
 @machines
 def test_the_calls_of_other_architectures_end_the_program(machine: str) -> None:
     for other in {0x40000003, 0x40000028, *ARCHITECTURES.values()} - {ARCHITECTURES[machine]}:
@@ -142,7 +218,7 @@ def test_the_calls_of_other_architectures_end_the_program(machine: str) -> None:
 @machines
 def test_the_kernel_would_take_the_filter(machine: str) -> None:
     """Source: bpf_check_classic and seccomp_check_filter of the kernel."""
-    program = instructions(machine)
+    program = instructions(machine, MORE)
     assert len(program) <= 4096
     assert program[-1].code == 0x06
     for place, step in enumerate(program):
@@ -171,6 +247,7 @@ def test_the_numbers_are_those_of_the_kernel(machine: str, header: str) -> None:
     stated = {name: int(n) for name, n in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)\n", text)}
     named = NUMBERS[machine]
     too_new = {"fchmodat2": 452, "open_tree_attr": 467}
+    too_new |= {"setxattrat": 463, "removexattrat": 466, "file_setattr": 469}
     assert {name: (stated | too_new)[name] for name in named} == named
 
 
