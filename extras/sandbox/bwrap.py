@@ -8,30 +8,28 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 from skills_agent.sandbox import mounts
-from skills_agent.sandbox.closed_network import NO_RETRIES, closed_network_text, open_network_text
+from skills_agent.sandbox.closed_network import NO_RETRIES
 from skills_agent.sandbox.layered import Layers
-from skills_agent.sandbox.layered_runner import LayeredRunner
+from skills_agent.sandbox.layered_runner import LayeredRunner, Probe
 from skills_agent.sandbox.mounts import INSIDE, INSIDE_MODULES, OWN_FOLDER, SYSTEM
 from skills_agent.sandbox.overlay import NOT_MOUNTED, mounted, mounting
 from skills_agent.sandbox.watch import Watch
 from skills_agent.sandbox.watched import Looks
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.network.addresses import IsAllowed, is_public
 from skills_agent.skills.policy.protected import GIT
-from skills_agent.skills.scripts.choice import refused
 from skills_agent.skills.scripts.controlled import Care, ScriptRun
 from skills_agent.skills.scripts.environment import is_granted
 from skills_agent.skills.scripts.programs import absolute_entries, find_program, shim_targets
 from skills_agent.skills.scripts.run_folders import RunFolders
-from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRequest, ScriptResult
+from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRequest
 from skills_agent.skills.scripts.shared_folders import shared_with
 from skills_agent.skills.scripts.supervised import ProgramStart
 
@@ -40,16 +38,6 @@ SIGNAL_OFFSET: Final = 128
 
 PROBE_SECONDS: Final = 30
 """How long the sandbox may take to start a program that does nothing: a starved machine is slow."""
-
-
-class Probe(NamedTuple):
-    """Whether a sandbox works here."""
-
-    program: str | None
-    """Where its program is; None when it does not work."""
-    reason: str
-    is_certain: bool = True
-    """False where it could not be tried to the end: that is no "no", and the next probe tries again."""
 
 
 def probe(path: str | None = None, workspace: Path | None = None) -> Probe:
@@ -96,52 +84,12 @@ def _tried(path: str | None, workspace: Path | None) -> Probe:
 class BwrapRunner(LayeredRunner):
     """Runs each script in a sandbox of its own."""
 
-    closed: Collection[Path] = ()
-    """What is hidden of it: secrets, where it is as wide as the home folder."""
-    network: Collection[str] = ()
-    """The skills that may reach it, as `name` or `name@source`."""
-    is_allowed: IsAllowed = is_public
-    """Which addresses an open network leads to. For tests, whose servers have no public address."""
     level: ClassVar[str] = SANDBOXED
     mounts: ClassVar[bool] = True
     temporary_inside: ClassVar[Path | None] = INSIDE
     modules_inside: ClassVar[Path | None] = INSIDE_MODULES
 
-    def preflight(self, request: ScriptRequest) -> str:
-        """Return `bwrap` or `bwrap with network`, and the folders that are shared. Raises ScriptError.
-
-        That is raised where the sandbox does not work, too.
-        """
-        self._program()
-        super().preflight(request)
-        hosts = ", ".join(map(str, request.hosts))
-        level = f"{self.level}, network: {hosts}" if hosts else self.level
-        if is_granted(self.network, request):
-            level = "bwrap with network"
-        return ", with ".join([level, *map(str, shared_with(self.shared, request))])
-
-    def run(self, request: ScriptRequest) -> ScriptResult:
-        """Run as every runner; say what a program wanted of the network that is not open to it."""
-        if is_granted(self.network, request):
-            return super().run(request)
-        if not request.hosts:
-            result = super().run(request)
-            wanted = "" if result.exit_code == 0 else closed_network_text(result.stderr)
-        else:
-            from skills_agent.sandbox.proxy import serving  # noqa: PLC0415 - most have none
-
-            with serving(request.hosts, is_allowed=self.is_allowed) as proxy:
-                result = super().run(replace(request, proxy=proxy.folder))
-            wanted = open_network_text(request.hosts, proxy.refused, result.stderr)
-        return replace(result, note=" ".join(filter(None, [result.note, wanted])))
-
-    def why_not(self) -> str:
-        """Return why the sandbox does not work here; empty where it does. Runs it once a process."""
-        tried = self.probe()
-        return "" if tried.program else tried.reason
-
     def probe(self) -> Probe:
-        """Return whether the sandbox works for this runner."""
         return probe(self.environment.get("PATH"), self.workspace)
 
     def _mounting(self) -> tuple[str, ...]:
@@ -242,17 +190,6 @@ class BwrapRunner(LayeredRunner):
             wrapped=True,
             descriptors=base.descriptors,
         )
-
-    def _program(self) -> str:
-        tried = self.probe()
-        if not tried.is_certain:
-            raise ScriptError(
-                f"Not run: whether the sandbox works here is not known, for {tried.reason}. Try again; "
-                "without a sandbox only `sandbox = off` runs it."
-            )
-        if tried.program is None:
-            raise refused(tried.reason)
-        return tried.program
 
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:
         if code == 1 and stderr.startswith(("bwrap: ", NOT_MOUNTED)):

@@ -1,22 +1,38 @@
 """The runner whose runs write into layers: what a person decides about them later is kept with the layers."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
+from skills_agent.sandbox.closed_network import closed_network_text, open_network_text
 from skills_agent.sandbox.copies import make_copies
 from skills_agent.sandbox.growth import Growth
 from skills_agent.sandbox.layer import Layer
 from skills_agent.sandbox.layered import LayerStore
 from skills_agent.sandbox.overlay import make_layers, mounts_below
 from skills_agent.sandbox.watched import WatchedRunner
+from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.network.addresses import IsAllowed, is_public
+from skills_agent.skills.scripts.choice import refused
 from skills_agent.skills.scripts.controlled import Care, ScriptRun
+from skills_agent.skills.scripts.environment import is_granted
 from skills_agent.skills.scripts.run_folders import DiskUse
 from skills_agent.skills.scripts.runner import HeldRun, ScriptRequest, ScriptResult
+from skills_agent.skills.scripts.shared_folders import shared_with
+
+
+class Probe(NamedTuple):
+    """Whether a sandbox works here."""
+
+    program: str | None
+    """Where its program is; None when it does not work."""
+    reason: str
+    is_certain: bool = True
+    """False where it could not be tried to the end: that is no "no", and the next probe tries again."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -31,9 +47,63 @@ class LayeredRunner(WatchedRunner):
 
     workspace: Path
     """A program sees all of it, but for the agent's own folder."""
+    closed: Collection[Path] = ()
+    """What is hidden of it: secrets, where it is as wide as the home folder."""
+    network: Collection[str] = ()
+    """The skills that may reach it, as `name` or `name@source`."""
+    is_allowed: IsAllowed = is_public
+    """Which addresses an open network leads to. For tests, whose servers have no public address."""
     mounts: ClassVar[bool] = False
     """Whether a program has mounts of its own: then a copy is mounted at the place of the real folder, and on
     it what is no part of it; else there are links to that."""
+
+    def preflight(self, request: ScriptRequest) -> str:
+        """Return the level, with the network that is open, and the folders that are shared.
+
+        Raises ScriptError, also where the sandbox does not work.
+        """
+        self._program()
+        super().preflight(request)
+        hosts = ", ".join(map(str, request.hosts))
+        level = f"{self.level}, network: {hosts}" if hosts else self.level
+        if is_granted(self.network, request):
+            level = f"{self.level} with network"
+        return ", with ".join([level, *map(str, shared_with(self.shared, request))])
+
+    def run(self, request: ScriptRequest) -> ScriptResult:
+        """Run as every runner; say what a program wanted of the network that is not open to it."""
+        if is_granted(self.network, request):
+            return super().run(request)
+        if not request.hosts:
+            result = super().run(request)
+            wanted = "" if result.exit_code == 0 else closed_network_text(result.stderr)
+        else:
+            from skills_agent.sandbox.proxy import serving  # noqa: PLC0415 - most have none
+
+            with serving(request.hosts, is_allowed=self.is_allowed) as proxy:
+                result = super().run(replace(request, proxy=proxy.folder))
+            wanted = open_network_text(request.hosts, proxy.refused, result.stderr)
+        return replace(result, note=" ".join(filter(None, [result.note, wanted])))
+
+    def why_not(self) -> str:
+        """Return why the sandbox does not work here; empty where it does. May run it, once a process."""
+        tried = self.probe()
+        return "" if tried.program else tried.reason
+
+    def probe(self) -> Probe:
+        """Return whether the sandbox works for this runner. May run it, once a process."""
+        raise NotImplementedError
+
+    def _program(self) -> str:
+        tried = self.probe()
+        if not tried.is_certain:
+            raise ScriptError(
+                f"Not run: whether the sandbox works here is not known, for {tried.reason}. Try again; "
+                "without a sandbox only `sandbox = off` runs it."
+            )
+        if tried.program is None:
+            raise refused(tried.reason)
+        return tried.program
 
     @cached_property
     def _store(self) -> LayerStore:
@@ -62,8 +132,10 @@ class LayeredRunner(WatchedRunner):
         def make(folder: Path, real: list[Path]) -> list[Layer]:
             if self._mounting() and not any(any(mounts_below(each)) for each in real):  # which it would hide
                 return make_layers(folder, real, places.moment)
-            workspace = self.workspace.resolve()
-            return make_copies(folder, real, places.moment, workspace=workspace, mounts=self.mounts)
+            workspace, closed = self.workspace.resolve(), [each.resolve() for each in self.closed]
+            return make_copies(
+                folder, real, places.moment, workspace=workspace, closed=closed, mounts=self.mounts
+            )
 
         def growth(layers: list[Layer]) -> Growth:
             began = (layers[-1].content.parent / "lower").lstat().st_ctime_ns  # after all copies

@@ -1,0 +1,142 @@
+"""Confine programs by Landlock and a filter of system calls, where there are no user namespaces.
+
+What is confined sees the paths of this machine, not a view of it: there is no folder that looks empty, no
+read-only folder inside a writable one, no network, processes or IPC of its own. So the filter refuses more
+than bubblewrap's does, and `broker.py` does what Landlock has no rule about.
+Source: Documentation/userspace-api/landlock.rst and seccomp_filter.rst of the kernel.
+"""
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, Literal
+
+from skills_agent.sandbox import confined, seccomp
+from skills_agent.sandbox.bwrap import PROBE_SECONDS
+from skills_agent.sandbox.layered_runner import Probe
+from skills_agent.sandbox.mounts import ETC, ETC_OF_NETWORK, SYSTEM
+from skills_agent.skills.scripts.supervised import PYTHON
+
+Network = Literal["closed", "proxy", "open"]
+"""`proxy`: to the port of this machine that the variable https_proxy of the launcher names."""
+_START: Final = "import sys; sys.path.append({!r}); import confined; confined.main(sys.argv[1:])"
+CONFINED: Final = (PYTHON, "-I", "-S", "-X", "utf8", "-c", _START.format(os.path.dirname(__file__)))  # noqa: PTH120
+"""The command of confined.py, before its arguments; imported, it is not compiled for every script."""
+EXECUTE, WRITE_FILE, READ_FILE, READ_FOLDER, REMOVE_FOLDER, REMOVE_FILE = (1 << bit for bit in range(6))
+MAKE_FOLDER, MAKE_FILE, MAKE_FIFO, MAKE_LINK = (1 << bit for bit in (7, 8, 10, 12))
+REFER, TRUNCATE = (1 << bit for bit in (13, 14))
+OF_FIRST_VERSION: Final = (1 << 13) - 1
+NEW_RIGHTS: Final = {2: REFER, 3: TRUNCATE}
+"""The rights to files that later versions of Landlock know."""
+SCOPES, SCOPES_SINCE = 0b11, 6
+"""Abstract Unix sockets and signals."""
+READ: Final = EXECUTE | READ_FILE | READ_FOLDER
+CHANGE: Final = (
+    (WRITE_FILE | TRUNCATE | REMOVE_FOLDER | REMOVE_FILE)
+    | (MAKE_FOLDER | MAKE_FILE | MAKE_FIFO | MAKE_LINK | REFER)
+)  # fmt: skip
+"""Not to make devices and sockets."""
+DEVICES: Final = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
+KEYS: Final = frozenset({"ssl", "pki"})
+"""They hold private keys, too, which root's own programs could read."""
+ETC_TOO: Final = (
+    *("debian_version", "host.conf", "lsb-release", "os-release"),
+    *(f"{top}/{name}" for top in ("ssl", "pki/tls") for name in ("certs", "cert.pem", "openssl.cnf")),
+    "pki/ca-trust",
+)
+"""Programs fail where these are there and cannot be read."""
+WEAKER: Final = (
+    "programs see which files exist, and other processes' command lines; they have no /tmp but $TMPDIR, no "
+    "shared memory (multiprocessing of Python), no servers of their own, and do not run in the background"
+)
+_TRIAL: Final = (
+    "exec 2>&-; read word < secret && exit 10; true > secret && exit 11; chmod 644 secret && exit 12; "
+    "true > given/file && chmod 755 given/file && test -x given/file"
+)
+
+
+def launcher(
+    read: Iterable[Path],
+    write: Iterable[Path],
+    *,
+    network: Network = "closed",
+    programs: Iterable[Path] | None = None,
+    version: int | None = None,
+) -> list[str]:
+    """Return what is put before a command, whose program is a path, to confine it; it opens no descriptor.
+
+    `read`: files and folders to read, `write`: also to change; nothing else is open to it but /proc and a few
+    devices. `programs`: what of that may be executed; None: all. A path that is not there gives no right, and
+    a link stands for what it leads to. `version` is that of Landlock, if not the kernel's own.
+    Raises OSError where the kernel or the machine has no such sandbox.
+    """
+    version = landlock_version() if version is None else version
+    machine = os.uname().machine
+    more = (*seccomp.WITHOUT_NAMESPACES, *seccomp.OF_NETWORK[network])
+    files = OF_FIRST_VERSION | sum(right for since, right in NEW_RIGHTS.items() if since <= version)
+    if not files & TRUNCATE:
+        more += seccomp.WITHOUT_TRUNCATE
+    if version < SCOPES_SINCE:
+        more += seccomp.WITHOUT_SCOPES
+    program = seccomp.seccomp_program(machine, more)
+    if version < 1 or not program:
+        raise OSError(f"no Landlock for programs on this machine ({machine}, version {version})")
+    numbers = seccomp.call_numbers(machine)
+    asked = (name for rule in more if rule.action == seccomp.NOTIFY for name in rule.calls)
+    calls = ",".join(f"{numbers[name]}={name}" for name in asked if name in numbers)
+    readable = READ if programs is None else READ & ~EXECUTE
+    rules = [
+        *(f"{READ_FILE | WRITE_FILE}:{path}" for path in DEVICES),
+        *(f"{readable}:{path}" for path in ("/proc", *read)),
+        *(f"{readable | CHANGE}:{path}" for path in write),
+        *(f"{READ}:{path}" for path in programs or ()),
+    ]
+    scopes = SCOPES if version >= SCOPES_SINCE else 0
+    return [*CONFINED, f"{files},{scopes}", program.hex(), calls, *rules, "--"]
+
+
+def landlock_version() -> int:
+    """Return the version of Landlock that this kernel speaks; 0 where it has none, or is not Linux."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    call = ctypes.CDLL(None).syscall
+    call.restype = ctypes.c_long
+    return max(0, int(call(confined.CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(1))))
+
+
+def system_paths() -> list[Path]:
+    """Return what every program may read of the system: its programs, libraries and settings."""
+    names = [name for name in (*ETC, *ETC_OF_NETWORK, *ETC_TOO) if name not in KEYS]
+    return [*map(Path, SYSTEM), Path("/nix/store"), *(Path("/etc", name) for name in names)]
+
+
+@lru_cache(maxsize=1)
+def probe() -> Probe:
+    """Confine a program that tries what it must not: containers may refuse Landlock or the filter."""
+    version = landlock_version()
+    shell = shutil.which("sh", path="/usr/bin:/bin")
+    if not version or not shell:
+        return Probe(None, "Landlock is not there, or not allowed (Linux from 5.13 has it)")
+    with tempfile.TemporaryDirectory() as folder:
+        given, secret = Path(folder, "given"), Path(folder, "secret")
+        given.mkdir()
+        secret.write_text("secret\n")
+        try:
+            command = [*launcher(system_paths(), [given]), shell, "-c", _TRIAL]
+            trial = subprocess.run(  # noqa: S603
+                command, cwd=folder, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return Probe(None, f"Landlock did not start within {PROBE_SECONDS} seconds", is_certain=False)
+        except OSError as error:
+            return Probe(None, f"Landlock cannot be used: {error}", is_certain=False)
+    if trial.returncode:
+        cause = trial.stderr.strip().removeprefix("landlock: ") or f"exit code {trial.returncode}"
+        return Probe(None, f"Landlock does not work here: {cause}")
+    return Probe(PYTHON, f"Landlock {version} works, and is weaker: {WEAKER}")
