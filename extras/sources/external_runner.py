@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Final, Protocol
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.environment import FIXED, secrets_of
 from skills_agent.skills.scripts.interpreter import candidates_for, names_of, no_program
-from skills_agent.skills.scripts.output import Capture
+from skills_agent.skills.scripts.output import Capture, masks
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, Stop, slot_of
 from skills_agent.skills.scripts.supervised import FLOOD_FACTOR
 
@@ -164,7 +164,7 @@ rm -rf "$own" {stdin if stdin != "/dev/null" else ""}
 """
 
     def _stream(self, size: str, head: str, tail: str, *, secrets: Mapping[str, str]) -> Capture:
-        capture = Capture(self.max_output, secrets.values())
+        capture = Capture(self.max_output, masks(secrets.values()))
         first, last = _decoded(head), _decoded(tail)
         capture.add(first)
         if (gap := int(size or 0) - len(first) - len(last)) > 0:

@@ -22,7 +22,7 @@ from skills_agent.skills.scripts.environment import (
     warn_of_root,
 )
 from skills_agent.skills.scripts.interpreter import command_for, program_for
-from skills_agent.skills.scripts.output import Capture
+from skills_agent.skills.scripts.output import Capture, masks
 from skills_agent.skills.scripts.programs import find_program, global_modules, shadowed
 from skills_agent.skills.scripts.report import written_since
 from skills_agent.skills.scripts.run_folders import RunFolders, run_folders
@@ -68,6 +68,8 @@ class Care:
     def __init__(self) -> None:
         self.notices: list[str] = []
         """What the person and the model have to know, in sentences."""
+        self.shown: Mapping[bytes, bytes] = {}
+        """The paths that are told, by those that the program sees in their place."""
 
     def over(self, family: Callable[[], list[int]]) -> Stop | None:  # noqa: ARG002
         """Return why a run is to be ended; asked again and again. `family` returns its processes."""
@@ -157,11 +159,6 @@ class ControlledRunner:
         if request.home:
             link_into(request.home, shared)
         secrets = secrets_of(self.secrets, request, self.environment)
-        tap = request.on_output
-        stdout, stderr = (
-            Capture(self.max_output, secrets.values(), partial(tap, stream) if tap else None)
-            for stream in STREAMS
-        )
         with (
             slot_of(self._slots, request),
             run_folders(request) as places,
@@ -170,6 +167,11 @@ class ControlledRunner:
             run = ScriptRun(request, places, folder, shared, secrets)
             earlier = self.finish_looks()
             with self._care(run) as care:
+                tap, instead = request.on_output, {**care.shown, **masks(secrets.values())}
+                stdout, stderr = (
+                    Capture(self.max_output, instead, partial(tap, stream) if tap else None)
+                    for stream in STREAMS
+                )
                 started = time.monotonic()
                 program = SupervisedProgram(self._start(run, care), stdout, stderr)
                 try:

@@ -3,7 +3,7 @@
 import base64
 import json
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote
 
@@ -17,17 +17,16 @@ class Capture:
     """The first and the last bytes of a stream.
 
     A traceback says at its end what happened; the middle is left out. Memory stays below twice the limit.
-    Secrets are taken out before, also where one is split between two chunks.
+    Some words are replaced before, such as secrets, also where one is split between two chunks.
     """
 
     def __init__(
-        self, limit: int, secrets: Collection[str] = (), tap: Callable[[bytes], object] | None = None
+        self, limit: int, instead: Mapping[bytes, bytes] = {}, tap: Callable[[bytes], object] | None = None
     ) -> None:
-        """Keep `limit` bytes; `tap` gets all of them as they come, without the secrets."""
-        self._tap = tap
-        forms = sorted({form for value in secrets for form in forms_of(value)}, key=len, reverse=True)
-        self._secret = re.compile(b"|".join(map(re.escape, forms))) if forms else None
-        self._forms = forms
+        """Keep `limit` bytes; `tap` gets all of them as they come; `instead` of words, it has others."""
+        self._tap, self._instead = tap, instead
+        words = sorted(instead, key=len, reverse=True)
+        self._word = re.compile(b"|".join(map(re.escape, words))) if instead else None
         self._pending = b""
         self._head_limit = limit - limit // 2
         self._tail_limit = limit // 2
@@ -38,7 +37,7 @@ class Capture:
 
     def add(self, chunk: bytes) -> None:
         text = self._pending + chunk
-        self._keep(self._without_secrets(text, self._begun(text)))
+        self._keep(self._replaced(text, self._begun(text)))
 
     def skip(self, size: int) -> None:
         """Leave out some bytes of the stream that nobody fetched; what came before is the beginning."""
@@ -48,7 +47,7 @@ class Capture:
         self.total += size
 
     def close(self) -> None:
-        self._keep(self._without_secrets(self._pending, 0))
+        self._keep(self._replaced(self._pending, 0))
 
     def _keep(self, chunk: bytes) -> None:
         if self._tap and chunk:
@@ -75,23 +74,27 @@ class Capture:
         return f"{head.rstrip(REPLACEMENT)}\n[{self.cut} bytes cut]\n{tail.lstrip(REPLACEMENT)}"
 
     def _begun(self, text: bytes) -> int:
-        """Return how many of the last bytes may be the beginning of a secret."""
-        longest = min(len(text), len(self._forms[0]) - 1) if self._forms else 0
-        sizes = range(longest, 0, -1)
-        return next((n for n in sizes if any(form.startswith(text[-n:]) for form in self._forms)), 0)
+        """Return how many of the last bytes may be the beginning of such a word."""
+        sizes = range(min(len(text), max(map(len, self._instead), default=1) - 1), 0, -1)
+        return next((n for n in sizes if any(word.startswith(text[-n:]) for word in self._instead)), 0)
 
-    def _without_secrets(self, text: bytes, overlap: int) -> bytes:
-        """Return what can be given out, and hold back the end, which may be the beginning of a secret."""
+    def _replaced(self, text: bytes, overlap: int) -> bytes:
+        """Return what can be given out, and hold back the end, which may be the beginning of a word."""
         safe = max(0, len(text) - overlap)
         pieces, end = [], 0
-        for match in self._secret.finditer(text) if self._secret else ():
+        for match in self._word.finditer(text) if self._word else ():
             if match.start() >= safe:
                 break
-            pieces += [text[end : match.start()], MASK]
+            pieces += [text[end : match.start()], self._instead[match[0]]]
             end = match.end()
         safe = max(safe, end)
         self._pending = text[safe:]
         return b"".join([*pieces, text[end:safe]])
+
+
+def masks(secrets: Collection[str]) -> dict[bytes, bytes]:
+    """Return what stands for secrets, by all the forms of each."""
+    return {form: MASK for value in secrets for form in forms_of(value)}
 
 
 def forms_of(value: str) -> Iterator[bytes]:
