@@ -14,9 +14,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from skills_agent.sandbox.bwrap import BwrapRunner, probe
+from skills_agent.sandbox.bwrap import BwrapRunner
+from skills_agent.sandbox.landlock_runner import LandlockRunner
 from skills_agent.sandbox.watched import WatchedRunner
 from skills_agent.skills.scripts.runner import ScriptRequest
 
@@ -65,11 +67,12 @@ def ways_in(folder: Path) -> dict[str, Callable[[], object]]:
         "plain": lambda: subprocess.run(PROGRAM, capture_output=True, check=True),
         "controlled": lambda: WatchedRunner(environment=os.environ).run(request),
     }
-    if probe(os.environ.get("PATH")).program:
-        sandboxed = BwrapRunner(workspace=work, environment=os.environ)
-        ways["bwrap"] = lambda: sandboxed.run(request)
-    else:
-        print(f"no sandbox: {probe(os.environ.get('PATH')).reason}")
+    for kind in (BwrapRunner, LandlockRunner):
+        sandboxed = kind(workspace=work, environment=os.environ)
+        if why_not := sandboxed.why_not():
+            print(f"no sandbox: {why_not}")
+        else:
+            ways[kind.level] = partial(sandboxed.run, request)
     return ways
 
 

@@ -27,7 +27,6 @@ from skills_agent.graph.cli.main import cli
 from skills_agent.graph.hooks import hook
 from skills_agent.graph.layers import TIGHTER
 from skills_agent.graph.settings import Settings
-from skills_agent.sandbox import seccomp
 from skills_agent.shell.reading import ALWAYS_READING, READING
 from skills_agent.skills.format.fields import FIELDS
 from skills_agent.skills.format.rules import RULES
@@ -109,15 +108,6 @@ def reading() -> Iterator[str]:
     yield " ".join(f"`{name}`" for name in sorted({*READING, *ALWAYS_READING}))
 
 
-def denied_calls() -> Iterator[str]:
-    """Yield the table of the system calls that the sandbox denies, and why."""
-    rows = (
-        [" ".join(f"`{call}`" for rule in rules for call in rule.calls), why]
-        for why, rules in itertools.groupby(seccomp.RULES, lambda rule: rule.why)
-    )
-    yield from _table(("system calls", "why"), rows)
-
-
 def protected() -> Iterator[str]:
     """Yield the table of protected paths, by who obeys them."""
     rows = ([reader, " ".join(f"`{entry}`" for entry in entries)] for reader, entries in READERS.items())
@@ -180,7 +170,6 @@ TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "events": events,
     "tools": tools,
     "reading": reading,
-    "denied-calls": denied_calls,
     "protected": protected,
     "secrets": secrets,
     "files": files,

@@ -9,14 +9,14 @@ from skills_agent.graph.settings import Settings
 from skills_agent.graph.shared_folders import shared_folders
 from skills_agent.graph.user_folders import make_state_folder, process_environment
 from skills_agent.skills.policy.command_lines import NO_READER
-from skills_agent.skills.scripts.choice import OwnRunner, PlainControl, Sandbox
+from skills_agent.skills.scripts.choice import OwnRunner, Sandbox
 from skills_agent.skills.scripts.environment import ScriptLimits
-from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRunner
+from skills_agent.skills.scripts.runner import CONFINED, ScriptRunner
 
 
 def sandbox_here() -> Sandbox:
     """Return the sandbox that is installed."""
-    sandbox: Sandbox = first("runner", PlainControl())
+    sandbox: Sandbox = first("runner", Sandbox())
     return sandbox
 
 
@@ -50,7 +50,7 @@ def why_no_shell_here(settings: Settings, runner: ScriptRunner | None = None) ->
         return "the host's runner may be no sandbox (enable_run_command = on offers it all the same)"
     path = process_environment().get("PATH")  # To know it takes no runner.
     here = sandbox_here().isolation(settings.sandbox, path, settings.workspace)
-    return "" if here.level == SANDBOXED else here.reason
+    return "" if here.level in CONFINED else here.reason
 
 
 def make_runner(

@@ -124,7 +124,7 @@ class Settings(Limits):
     """[Folders](skills.md#shared-folders) that a skill's scripts see, to write behind `rw:`:
     `{"notes": ["rw:~/Notes"]}`."""
     sandbox: Literal["auto", "require", "off"] = "auto"
-    """Run scripts in bubblewrap: where it works (`auto`), there or not at all (`require`), never (`off`)."""
+    """Run scripts in a sandbox: where one works (`auto`), there or not at all (`require`), never (`off`)."""
     workdir: Literal["workspace", "thread"] = "workspace"
     """Where scripts work: in the workspace, or in `.agent/work/<thread>` with the workspace to read."""
     enable_run_command: Offer = "auto"

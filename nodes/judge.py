@@ -20,6 +20,7 @@ from skills_agent.skills.policy.risk import RISK_TEXTS
 from skills_agent.skills.policy.tool_spec import RUN_COMMAND, SHELL_TOOLS
 from skills_agent.skills.policy.verdict import Opinion, Verdict, consult
 from skills_agent.skills.scripts.environment import is_root
+from skills_agent.skills.scripts.runner import CONFINED
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.sources.plugin import PLUGIN_ROOT
 from skills_agent.skills.text import cut
@@ -183,7 +184,7 @@ class Judge(Step):
         paths = (
             f"{cut(visible_line(each.shown), MAX_PATH)} ({each.reader})" for each in self.protected(call)
         )
-        as_root = ", as root" if level.startswith("bwrap") and is_root() else ""
+        as_root = ", as root" if level.startswith(CONFINED) and is_root() else ""
         facts = {
             "protected": [*dict.fromkeys(paths)],
             "network": [*map(str, self._ungranted(call))],

@@ -44,7 +44,7 @@ from skills_agent.skills.errors import SkillError, SkillsAgentError
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.risk import Risk
 from skills_agent.skills.policy.verdict import Approver, Opinion
-from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRequest
+from skills_agent.skills.scripts.runner import CONFINED, ScriptRequest
 from skills_agent.skills.sources import Source
 from skills_agent.skills.text import cut, one_line
 from skills_agent.skills.trees import remove_tree
@@ -241,7 +241,7 @@ def _stays(name: str, setup: Setup) -> bool:
 
 def _is_sandboxed(settings: Settings) -> bool:
     path = process_environment().get("PATH")
-    return sandbox_here().isolation(settings.sandbox, path, settings.workspace).level == SANDBOXED
+    return sandbox_here().isolation(settings.sandbox, path, settings.workspace).level in CONFINED
 
 
 def _approver(setup: Setup) -> Approver:

@@ -7,8 +7,10 @@ from pathlib import Path
 from subprocess import TimeoutExpired
 from typing import Any
 
-from skills_agent.sandbox.bwrap import BwrapRunner, probe
+from skills_agent.sandbox import bwrap, landlock
+from skills_agent.sandbox.bwrap import BwrapRunner
 from skills_agent.sandbox.copies import can_clone
+from skills_agent.sandbox.landlock_runner import LandlockRunner
 from skills_agent.sandbox.layered import CUT_OFF, LAYERS
 from skills_agent.sandbox.overlay import why_not_mounted
 from skills_agent.sandbox.settings import SandboxSettings
@@ -17,34 +19,45 @@ from skills_agent.sandbox.watched import WatchedRunner
 from skills_agent.skills.scripts.choice import Isolation, OwnRunner, Wish, plain_isolation
 from skills_agent.skills.scripts.controlled import NOT_CHOSEN
 from skills_agent.skills.scripts.environment import AS_ROOT_IN_SANDBOX, is_root
-from skills_agent.skills.scripts.runner import CONTROLLED, SANDBOXED, HeldRun, ScriptRequest, ScriptResult
+from skills_agent.skills.scripts.runner import (
+    CONTROLLED,
+    LANDLOCKED,
+    SANDBOXED,
+    HeldRun,
+    ScriptRequest,
+    ScriptResult,
+)
 
 
 def runner(
     wish: Wish, *, extras: Mapping[str, Any] = {}, closed: Collection[Path] = (), **control: Any
 ) -> OwnRunner:
-    """Return the runner for a setting: bubblewrap, or plain control; what runs did is looked at in both."""
+    """Return the runner for a setting: a sandbox, or plain control; what runs did is looked at in all."""
     plain = WatchedRunner(**control)
     if wish == "off":
         return plain
-    sandboxed = BwrapRunner(network=SandboxSettings.of(extras).network, closed=closed, **control)
-    return sandboxed if wish == "require" else AutoRunner(sandboxed, plain)
+    control |= {"network": SandboxSettings.of(extras).network, "closed": closed}
+    return ChosenRunner(BwrapRunner(**control), LandlockRunner(**control), plain if wish == "auto" else None)
 
 
 def isolation(
     wish: Wish, path: str | None = None, workspace: Path | None = None, state: Path | None = None
 ) -> Isolation:
-    """Return what a setting means here; with `state`, also what runs write into. Runs the sandbox once."""
+    """Return what a setting means here; with `state`, also what runs write into. Runs the sandboxes once."""
     if wish == "off":
         return plain_isolation(NOT_CHOSEN)
-    tried = probe(path, workspace)
-    if tried.program:
+    note = f". {AS_ROOT_IN_SANDBOX}" if is_root() else ""
+    first = bwrap.probe(path, workspace)
+    if first.program:
         view = f"; {_view(path, workspace, state)}" if workspace and state else ""
-        note = f". {AS_ROOT_IN_SANDBOX}" if is_root() else ""
-        return Isolation(SANDBOXED, f"{tried.program} works{view}{note}")
-    if wish == "require" or not tried.is_certain:
-        return Isolation(None, tried.reason)
-    return plain_isolation(tried.reason)
+        return Isolation(SANDBOXED, f"{first.program} works{view}{note}")
+    second = landlock.probe()
+    reason = f"{first.reason}; {second.reason}"
+    if first.is_certain and second.program:
+        return Isolation(LANDLOCKED, f"{reason}{note}")
+    if wish == "require" or not (first.is_certain and second.is_certain):
+        return Isolation(None, reason)
+    return plain_isolation(reason)
 
 
 def _view(path: str | None, workspace: Path, state: Path) -> str:
@@ -66,22 +79,26 @@ def pending_looks(records: Path) -> int:
 
 
 @dataclass(frozen=True)
-class AutoRunner:
-    """Uses the sandbox if it works, else plain control; finds out at the first use.
+class ChosenRunner:
+    """Uses the first sandbox that works, else plain control; finds out at the first use.
 
-    Where that cannot be found out, the sandbox is asked, and refuses.
+    Where that cannot be found out, that sandbox is asked, and refuses.
     """
 
-    sandboxed: BwrapRunner
-    plain: WatchedRunner
+    first: BwrapRunner
+    second: LandlockRunner
+    plain: WatchedRunner | None
+    """None: nothing runs without a sandbox."""
 
     def _runner(self) -> WatchedRunner:
-        tried = self.sandboxed.probe()
-        return self.sandboxed if tried.program or not tried.is_certain else self._unsandboxed
+        for each in (self.first, self.second):
+            if each.probe().program or not each.probe().is_certain:
+                return each
+        return self._unsandboxed or self.first
 
     @cached_property
-    def _unsandboxed(self) -> WatchedRunner:
-        return replace(self.plain, unsandboxed=self.sandboxed.why_not())
+    def _unsandboxed(self) -> WatchedRunner | None:
+        return replace(self.plain, unsandboxed=self.why_not()) if self.plain else None
 
     def preflight(self, request: ScriptRequest) -> str:
         return self._runner().preflight(request)
@@ -90,14 +107,16 @@ class AutoRunner:
         return self._runner().run(request)
 
     def held(self, call: str) -> HeldRun | None:
-        return self.sandboxed.held(call)
+        return self.first.held(call)
 
     def settle(self, call: str, *, applied: bool) -> ScriptResult:
-        return self.sandboxed.settle(call, applied=applied)
+        return self.first.settle(call, applied=applied)
 
     def why_not(self) -> str:
-        return self.sandboxed.why_not()
+        """Return why no sandbox works here; empty where one does."""
+        reasons = [self.first.why_not(), self.second.why_not()]
+        return "; ".join(reasons) if all(reasons) else ""
 
     def finish_looks(self) -> list[str]:
         """Look at what runs made that were cut off with their agent, in a sandbox or not."""
-        return [*self.sandboxed.finish_looks(), *self.plain.finish_looks()]
+        return [*self.first.finish_looks(), *(self.plain.finish_looks() if self.plain else [])]

@@ -10,7 +10,7 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -52,12 +52,19 @@ _VANISHED: Final = NO_FOLDER | {errno.EISDIR, errno.ENXIO}
 
 
 def make_copies(
-    folder: Path, lowers: Iterable[Path], moment: int, *, workspace: Path, mounts: bool
+    folder: Path,
+    lowers: Iterable[Path],
+    moment: int,
+    *,
+    workspace: Path,
+    closed: Collection[Path] = (),
+    mounts: bool,
 ) -> list[Layer]:
     """Make a layer from a copy of each of these folders; `moment` as in `RunFolders`.
 
-    No part of it are a `.git`, the workspace's `.agent`, and what is too large or cannot be read. In the
-    place of each there is something empty, for the real one to be mounted on; without `mounts`, a link to it.
+    No part of it are a `.git`, the workspace's `.agent`, what is `closed` (no link on its way), and what is
+    too large or cannot be read. In the place of each there is something empty, for the real one to be
+    mounted on; without `mounts`, a link to it, but for what nobody may see.
 
     Raises ScriptError for a folder of which too much would be left out, and for a full disk.
     """
@@ -65,6 +72,9 @@ def make_copies(
     for number, lower in enumerate(lowers):
         own = [GIT, OWN_FOLDER if lower == workspace else f"{OWN_FOLDER}-{os.geteuid()}"]
         try:
+            own += [
+                os.path.relpath(path, lower) for path in closed if lower in path.parents and path.exists()
+            ]
             layers.append(_copied(folder / str(number), lower, own, moment, mounts=mounts))
         except OverflowError as error:
             raise ScriptError(
@@ -111,10 +121,11 @@ def not_copied(layer: Layer) -> Iterator[str]:
         yield f"Not copied for the run: {shown(others)}."
 
 
-def _copied(place: Path, lower: Path, own: Collection[str], moment: int, *, mounts: bool) -> Layer:
+def _copied(place: Path, lower: Path, own: Sequence[str], moment: int, *, mounts: bool) -> Layer:
     content = place / "upper"
     content.mkdir(parents=True, mode=0o700)
-    left_out = {name: "" for name in own if _is_folder(lower / name, or_none=name == OWN_FOLDER)}
+    there = [name for name in own[:2] if _is_folder(lower / name, or_none=name == OWN_FOLDER)]
+    left_out = dict.fromkeys([*there, *own[2:]], "")
     tree = seen(lower, skipped=left_out, most=MAX_SEEN)
     most = inf if can_clone(place, lower) else MAX_COPIED
     left_out |= dict.fromkeys(_too_large(tree, most), TOO_LARGE)
@@ -122,8 +133,9 @@ def _copied(place: Path, lower: Path, own: Collection[str], moment: int, *, moun
         folders = {"": lower.stat()} | _copy(tree, sources, targets, left_out)
         left_out = {path: why for path, why in left_out.items() if path.rpartition("/")[0] in folders}
         for path in left_out:
-            is_folder = path not in tree or stat.S_ISDIR(tree[path].st_mode)
-            _make_place(targets.entry(path), None if mounts else lower / path, is_folder=is_folder)
+            is_link = not mounts and (path == GIT or path in tree)
+            is_folder = stat.S_ISDIR(tree[path].st_mode) if path in tree else not (lower / path).is_file()
+            _make_place(targets.entry(path), lower / path if is_link else None, is_folder=is_folder)
         for path, status in reversed(folders.items()):  # what comes into a folder changes its time
             above, name = targets.entry(path)
             folder = os.open(name, FOLDER, dir_fd=above)
@@ -229,7 +241,7 @@ def _make_place(target: Entry, link: Path | None, *, is_folder: bool) -> None:
     if link:
         os.symlink(link, target.name, dir_fd=target.folder)
     elif is_folder:
-        os.mkdir(target.name, 0, dir_fd=target.folder)
+        os.mkdir(target.name, 0o500, dir_fd=target.folder)
     else:
         os.close(os.open(target.name, COPY, 0, dir_fd=target.folder))
 

@@ -26,6 +26,7 @@ _ISOLATION: Final = {
     None: "are refused: a sandbox is required",
     "controlled": "run WITHOUT a sandbox, with all rights of this user",
     "bwrap": "run in a sandbox (bubblewrap)",
+    "landlock": "run in a sandbox (Landlock)",
 }
 
 

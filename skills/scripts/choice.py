@@ -41,10 +41,10 @@ class OwnRunner(ScriptRunner, Protocol):
         """
 
 
-class Sandbox(Protocol):
-    """Isolates scripts, and looks after what they did: an extra brings a module.
+class Sandbox:
+    """Isolates scripts, and looks after what they did: an extra brings a module with these names.
 
-    What stands here is none: scripts run under plain control, with a warning, or not at all.
+    This one is none: scripts run under plain control, with a warning, or not at all.
     """
 
     def runner(
@@ -81,10 +81,6 @@ class Sandbox(Protocol):
     def pending_looks(self, records: Path) -> int:  # noqa: ARG002
         """Return how many runs were cut off with their agent, while nobody has looked at what they made."""
         return 0
-
-
-class PlainControl(Sandbox):
-    """Stands for the sandbox where no extra brings one."""
 
 
 class _Refusal(ControlledRunner):

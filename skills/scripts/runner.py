@@ -27,6 +27,9 @@ CONTROLLED: Final = "controlled"
 """The isolation of a program that no sandbox holds."""
 SANDBOXED: Final = "bwrap"
 """That of one in a sandbox of its own, without network."""
+LANDLOCKED: Final = "landlock"
+"""That of one which Landlock confines, without network, on a machine without such sandboxes."""
+CONFINED: Final = (SANDBOXED, LANDLOCKED)
 
 NODE_MODULES: Final = "node_modules"
 """The folder where Node looks for packages: beside a script, and in each folder above it."""
@@ -159,7 +162,7 @@ class ScriptResult:
     stderr_cut: int
     level: str
     """The isolation that was really used: `controlled`, `bwrap`, `bwrap with network`,
-    `bwrap, network: api.github.com`, `external`."""
+    `bwrap, network: api.github.com`, the same of `landlock`, `external`."""
     written: tuple[WrittenFile, ...] = ()
     """Files that changed in the working directory during the run, up to a limit."""
     written_more: int = 0

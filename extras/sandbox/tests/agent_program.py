@@ -10,17 +10,18 @@ import shlex
 import sys
 import time
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from skills_agent.sandbox.bwrap import BwrapRunner
+from skills_agent.sandbox.choice import ChosenRunner
+from skills_agent.sandbox.landlock_runner import LandlockRunner
 from skills_agent.sandbox.watched import WatchedRunner
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.environment import ScriptLimits, make_undumpable
 from skills_agent.skills.scripts.own_files import own_entries
-from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
 
 SHELL = ("bash", "--noprofile", "--norc", "-c")
 
@@ -56,8 +57,12 @@ def run(asked: dict[str, Any]) -> ScriptResult:
         "max_output": 10_000,
         "records": lambda: Path(asked["records"]),
     }
-    sandbox = partial(OnFolders if asked["view"] == "folder" else BwrapRunner, network=asked["network"])
-    runner = (sandbox if asked["level"] == "bwrap" else WatchedRunner)(**control)
+    sandboxed = {**control, "network": asked["network"]}
+    first = (OnFolders if asked["view"] == "folder" else BwrapRunner)(**sandboxed)
+    plain = WatchedRunner(**control)
+    found = ChosenRunner(first, LandlockRunner(**sandboxed), plain)
+    runners: dict[str, ScriptRunner] = {"controlled": plain, "bwrap": first, "landlock": found}
+    runner = runners[asked["level"]]
     args = tuple(str(os.getpid()) if each == "AGENT" else each for each in asked["args"])
     writable = tuple(workspace / each for each in asked["writable"])
     script, workdir = Path(asked["script"]), Path(asked["workdir"])
@@ -85,7 +90,7 @@ def as_git(asked: dict[str, Any]) -> ScriptRequest:
     return ScriptRequest("", None, tuple(asked["args"]), None, Path(), cwd, writable=writable, **more)
 
 
-def run_meanwhile(runner: WatchedRunner, request: ScriptRequest) -> None:
+def run_meanwhile(runner: ScriptRunner, request: ScriptRequest) -> None:
     """Run a command as soon as the script has made `made`, and tell the script by `done`."""
     while not (request.workdir / "made").exists():
         time.sleep(0.01)

@@ -2,12 +2,14 @@
 
 import logging
 import os
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from extras.sandbox.tests.overlay import without_overlays
-from skills_agent.sandbox import bwrap, choice
+from skills_agent.sandbox import bwrap, choice, landlock
 from skills_agent.sandbox.bwrap import probe
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts import environment
@@ -40,6 +42,15 @@ def broken(tmp_path: Path) -> str:
     return f"{folder}:/nowhere"
 
 
+@pytest.fixture
+def no_landlock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Stand for an old kernel, or for a container that refuses it."""
+    monkeypatch.setattr(landlock, "landlock_version", lambda: 0)
+    landlock.probe.cache_clear()
+    yield
+    landlock.probe.cache_clear()
+
+
 def runner_for(sandbox: Wish, request: ScriptRequest, path: str) -> OwnRunner:
     return choice.runner(sandbox, workspace=request.workdir, environment={"PATH": path})
 
@@ -53,6 +64,21 @@ def test_a_sandbox_that_works_is_used(request_here: ScriptRequest) -> None:
     assert runner_for("off", request_here, SYSTEM).run(request_here).level == "controlled"
 
 
+@pytest.mark.skipif(landlock.probe().program is None, reason=landlock.probe().reason)
+@pytest.mark.parametrize("sandbox", ["auto", "require"])
+def test_without_namespaces_landlock_is_used(request_here: ScriptRequest, broken: str, sandbox: Wish) -> None:
+    runner = runner_for(sandbox, request_here, broken)
+    assert runner.preflight(request_here) == runner.run(request_here).level == "landlock"
+    assert runner.why_not() == ""
+    with pytest.raises(ScriptError, match="in the background works in the workspace itself"):
+        runner.preflight(replace(request_here, in_background=True))
+    level, reason = choice.isolation(sandbox, broken)
+    assert level == "landlock"
+    assert "No permissions to create new namespace; Landlock" in reason
+    assert landlock.WEAKER in reason
+
+
+@pytest.mark.usefixtures("no_landlock")
 def test_without_one_the_fall_back_is_told_once(
     request_here: ScriptRequest, broken: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -67,6 +93,7 @@ def test_without_one_the_fall_back_is_told_once(
     assert "No permissions to create new namespace" in record.message
 
 
+@pytest.mark.usefixtures("no_landlock")
 def test_a_required_sandbox_that_does_not_work_refuses(request_here: ScriptRequest, broken: str) -> None:
     runner = runner_for("require", request_here, broken)
     for ask in (runner.run, runner.preflight):
@@ -104,6 +131,7 @@ def test_a_sandbox_that_nobody_could_try_is_not_one_that_does_not_work(
     assert "No permissions" in choice.isolation(sandbox, broken).reason
 
 
+@pytest.mark.usefixtures("no_landlock")
 @pytest.mark.parametrize(
     ("sandbox", "level"), [("auto", "controlled"), ("require", None), ("off", "controlled")]
 )
@@ -112,7 +140,7 @@ def test_a_doctor_can_say_what_a_setting_comes_to(sandbox: Wish, level: str | No
     assert found.level == level
     assert ("No permissions" in found.reason) is (sandbox != "off")
     assert choice.isolation("require", "/nowhere") == Isolation(
-        None, "bubblewrap is not installed (bwrap is not in PATH)"
+        None, f"bubblewrap is not installed (bwrap is not in PATH); {landlock.probe().reason}"
     )
 
 

@@ -6,18 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.sandbox.bwrap import BwrapRunner, probe
+from skills_agent.sandbox.bwrap import BwrapRunner
+from skills_agent.sandbox.landlock_runner import LandlockRunner
 from skills_agent.skills.network.hosts import HostPattern
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from tests.raw_servers import HOST, PAGE
 
-pytestmark = pytest.mark.skipif(not probe().program, reason="there is no sandbox here")
+SANDBOXES = {"bwrap": BwrapRunner, "landlock": LandlockRunner}
 
 
-def run(folder: Path, line: str, *hosts: str) -> ScriptResult:
-    runner = BwrapRunner(
+def run(folder: Path, line: str, *hosts: str, level: str = "bwrap") -> ScriptResult:
+    runner = SANDBOXES[level](
         workspace=folder, environment=dict(os.environ), timeout=120, is_allowed=lambda _: True
     )
+    if why_not := runner.why_not():
+        pytest.skip(why_not)
     request = ScriptRequest(
         skill="",
         script=None,
@@ -50,18 +53,19 @@ CLIENTS = {
 }
 
 
+@pytest.mark.parametrize("level", SANDBOXES)
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.variants
 def test_a_program_reaches_the_host_that_was_agreed_to_and_no_other(
-    tmp_path: Path, port: int, client: str
+    tmp_path: Path, port: int, client: str, level: str
 ) -> None:
     if not shutil.which(client.split(maxsplit=1)[0]):
         pytest.skip("it is not installed")
     (tmp_path / "get.js").write_text(NODE_SOURCE)
     line = CLIENTS[client].replace("PORT", str(port))
-    there = run(tmp_path, line.replace("HOST", HOST), f"{HOST}:{port}")
+    there = run(tmp_path, line.replace("HOST", HOST), f"{HOST}:{port}", level=level)
     assert (there.exit_code, there.stdout.strip(), there.note) == (0, PAGE, ""), there.stderr
-    other = run(tmp_path, line.replace("HOST", "other.example.invalid"), f"{HOST}:{port}")
+    other = run(tmp_path, line.replace("HOST", "other.example.invalid"), f"{HOST}:{port}", level=level)
     assert other.exit_code
     assert f"Not connected: other.example.invalid:{port} (the network is closed to it)" in other.note
 

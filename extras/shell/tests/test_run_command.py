@@ -9,7 +9,7 @@ from langchain_core.messages import ToolMessage
 from skills_agent.graph.tools.equipment import WORK_FOLDER
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
-from tests.machine import needs_bwrap, needs_part
+from tests.machine import needs_bwrap
 
 FREE: dict[str, Any] = {"require_approval_for": [], "enable_run_command": "on"}
 
@@ -201,17 +201,15 @@ def test_it_is_offered_where_a_sandbox_works_or_the_operator_says_so(
     assert says in agent.tool_messages("run_command")[0].text
 
 
-@needs_part("sandbox")
-def test_without_bubblewrap_it_is_not_offered_and_a_skill_that_wants_it_says_so(
-    make_agent: MakeAgent, skills_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_where_it_is_not_offered_a_skill_that_wants_it_says_so(
+    make_agent: MakeAgent, skills_dir: Path
 ) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
     write_skill(skills_dir, "shown", "Shows.", "Run:\n\n  ```bash\n  ls\n  ```\n")
     write_skill(skills_dir, "listed", "Lists.\nallowed-tools: Read Bash(git:*)", "Do it.")
     write_skill(skills_dir, "neither", "Neither.\nallowed-tools: Read", "```python\nrun bash\n```")
-    agent = make_agent([ASKED[0], "done"], require_approval_for=[])
+    agent = make_agent([ASKED[0], "done"], require_approval_for=[], sandbox="off")
     agent.say("go", skills=["shown", "listed", "neither"])
-    reason = "no shell here: bubblewrap is not installed (bwrap is not in PATH)"
+    reason = "no shell here: the sandbox is turned off (setting sandbox)"
     assert f"There is no tool 'run_command': {reason}." in agent.tool_messages("run_command")[0].text
     receipts = [each.text for each in agent.tool_messages("load_skill")]
     wanting = [f"wants shell commands, and there is {reason}." in each for each in receipts]

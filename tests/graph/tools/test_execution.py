@@ -92,27 +92,6 @@ def test_settings_reach_the_scripts(
     assert "very-secret-value" not in str(agent.values)
 
 
-def test_a_required_sandbox_that_is_missing_refuses_every_script(
-    make_agent: MakeAgent, skills_dir: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    write_skill(skills_dir, "demo", "d", scripts__run_py="open('made', 'w')")
-    agent = make_agent(
-        [
-            calls(call("load_skill", name="demo")),
-            calls(call("run_script", skill="demo", path="scripts/run.py")),
-            "ok",
-        ],
-        require_approval_for=[],
-        sandbox="require",
-    )
-    agent.say("run")
-    (answer,) = agent.tool_messages("run_script")
-    assert answer.status == "error"
-    assert "sandbox = require" in answer.text
-    assert "bubblewrap is not installed" in answer.text
-
-
 # --- the script that a path means ---
 
 SPELLED = "python3 ~/.claude/skills/greet/scripts/hello.py Ada"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.scripts.choice import OwnRunner, PlainControl, Wish
+from skills_agent.skills.scripts.choice import OwnRunner, Sandbox, Wish
 from skills_agent.skills.scripts.runner import ScriptRequest
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
@@ -25,9 +25,7 @@ def request_here(tmp_path: Path) -> ScriptRequest:
 
 
 def runner_for(wish: Wish, request: ScriptRequest) -> OwnRunner:
-    return PlainControl().runner(
-        wish, workspace=request.workdir, environment={"PATH": SYSTEM}, protected=("x",)
-    )
+    return Sandbox().runner(wish, workspace=request.workdir, environment={"PATH": SYSTEM}, protected=("x",))
 
 
 @pytest.mark.parametrize(("wish", "warnings"), [("auto", 1), ("off", 0)])
@@ -56,10 +54,10 @@ def test_a_required_sandbox_that_is_not_installed_refuses_and_says_what_to_insta
     ("wish", "level"), [("auto", "controlled"), ("require", None), ("off", "controlled")]
 )
 def test_a_doctor_can_say_what_a_setting_comes_to(wish: Wish, level: str | None, tmp_path: Path) -> None:
-    found = PlainControl().isolation(wish)
+    found = Sandbox().isolation(wish)
     assert found.level == level
     assert (MISSING in found.reason) is (wish != "off")
-    assert PlainControl().pending_looks(tmp_path) == 0
+    assert Sandbox().pending_looks(tmp_path) == 0
 
 
 @pytest.mark.parametrize("wish", ["auto", "require", "off"])
