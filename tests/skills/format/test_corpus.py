@@ -1,14 +1,12 @@
 """Real skills of 51 repositories: every one that must load does, and no other."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from skills_agent.skills.format.reading import SkillPath, read_metadata
-from skills_agent.skills.library.catalog import Catalog
+from skills_agent.skills.format.reading import ReadMetadata, SkillPath, read_metadata
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.library.resources import resources
 from skills_agent.skills.sources import DirectorySource
@@ -20,10 +18,13 @@ pytestmark = [
     pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no corpus of real skills at {CORPUS}"),
 ]
 
+Row = dict[str, Any]
 
-def expected() -> list[dict[str, Any]]:
-    lines = (CORPUS / "expected.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    """Return what is expected of each file."""
+    return [json.loads(line) for line in (CORPUS / "expected.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -32,41 +33,36 @@ def registry() -> Registry:
     return Registry([DirectorySource(CORPUS, "corpus")])
 
 
-@pytest.fixture(scope="module")
-def catalog(registry: Registry) -> Catalog:
-    """Return its catalog."""
-    return registry.refresh()
+def read(row: Row) -> ReadMetadata:
+    path = CORPUS / row["path"]
+    return read_metadata(path.read_bytes(), SkillPath("corpus", str(path), path.parent.name))
 
 
-@pytest.fixture(scope="module")
-def statuses(catalog: Catalog) -> Mapping[str, str]:
-    """Return what became of each file, by its path in the corpus."""
-    return {str(Path(entry.path).relative_to(CORPUS)): entry.status for entry in catalog.entries}
-
-
-def test_every_skill_loads_and_what_it_lacks_is_said(catalog: Catalog, statuses: Mapping[str, str]) -> None:
+def test_every_skill_loads_and_what_it_lacks_is_said(registry: Registry, rows: list[Row]) -> None:
     """Also those that break the specification for want of frontmatter, as in other clients."""
-    made = {row["path"] for row in expected() if not row["must_load"]}
+    catalog = registry.refresh()
+    statuses = {str(Path(entry.path).relative_to(CORPUS)): entry.status for entry in catalog.entries}
     told = [each.path for each in catalog.diagnostics if each.code == "frontmatter-made"]
 
-    assert set(statuses) == {row["path"] for row in expected()}
+    assert set(statuses) == {row["path"] for row in rows}
     assert "skipped" not in statuses.values()
+    made = {row["path"] for row in rows if not row["must_load"]}
     assert {str(Path(path).relative_to(CORPUS)) for path in told} == made
+    for metadata in catalog.skills:
+        assert registry.load(metadata.ref).metadata == metadata
+        assert resources(registry, metadata.ref).omitted == 0
 
 
-def test_descriptions_and_tools_are_as_they_were_written() -> None:
-    for row in expected():
-        if not row["must_load"]:
-            continue
-        path = CORPUS / row["path"]
-        read = read_metadata(path.read_bytes(), SkillPath("corpus", str(path), path.parent.name)).metadata
-        assert read is not None
-        if row["description_exact"]:
-            assert read.description == row["description"].strip(), row["path"]
-        else:  # repaired: only the first words are sure
-            assert read.description.split()[:5] == row["description"].split()[:5], row["path"]
+def test_descriptions_and_tools_are_as_they_were_written(rows: list[Row]) -> None:
+    for row in (row for row in rows if row["must_load"]):
+        metadata = read(row).metadata
+        assert metadata is not None
+        written = row["description"]
+        # What is no valid YAML is read to its end, on one line.
+        description = " ".join(written.split()) if row["yaml_error"] else written.strip()
+        assert metadata.description == description, row["path"]
         if row["allowed_tools"] is not None:
-            assert read.allowed_tools == tuple(row["allowed_tools"]), row["path"]
+            assert metadata.allowed_tools == tuple(row["allowed_tools"]), row["path"]
 
 
 CODES_OF_FLAGS = {
@@ -82,28 +78,8 @@ CODES_OF_FLAGS = {
 
 
 @pytest.mark.parametrize("flag", CODES_OF_FLAGS)
-def test_what_is_odd_about_a_file_is_reported_and_nothing_else(flag: str) -> None:
-    told = set()
-    for row in expected():
-        path = CORPUS / row["path"]
-        found = read_metadata(path.read_bytes(), SkillPath("corpus", str(path), path.parent.name)).diagnostics
-        if CODES_OF_FLAGS[flag] & {each.code for each in found}:
-            told.add(row["path"])
-
-    assert told == {row["path"] for row in expected() if flag in row["flags"]}
-
-
-def test_descriptions_of_invalid_yaml_are_read_to_their_end() -> None:
-    rows = [row for row in expected() if row["yaml_error"] and row["must_load"]]
-    assert rows
-    for row in rows:
-        path = CORPUS / row["path"]
-        read = read_metadata(path.read_bytes(), SkillPath("corpus", str(path), path.parent.name)).metadata
-        assert read is not None
-        assert read.description == " ".join(row["description"].split())
-
-
-def test_every_skill_can_be_loaded_and_listed(registry: Registry, catalog: Catalog) -> None:
-    for metadata in catalog.skills:
-        assert registry.load(metadata.ref).metadata == metadata
-        assert resources(registry, metadata.ref).omitted == 0
+def test_what_is_odd_about_a_file_is_reported_and_nothing_else(flag: str, rows: list[Row]) -> None:
+    told = {
+        row["path"] for row in rows if CODES_OF_FLAGS[flag] & {each.code for each in read(row).diagnostics}
+    }
+    assert told == {row["path"] for row in rows if flag in row["flags"]}
