@@ -32,6 +32,11 @@ def test_tools_of_several_agents_share_their_schemas_and_nothing_else() -> None:
     assert yours.metadata == declare(Folder("new").read_file).metadata != mine.metadata
 
 
+def test_an_argument_error_does_not_repeat_the_arguments() -> None:
+    told = declare(Folder("mine").read_file).invoke({"path": ["very long content"]})
+    assert told == "Nothing was done: the arguments do not fit. path: Input should be a valid string."
+
+
 def test_nothing_of_an_agent_that_is_gone_is_kept() -> None:
     def declared() -> tuple[BaseTool, weakref.ref[Folder]]:
         folder = Folder("first")
