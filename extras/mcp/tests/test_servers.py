@@ -299,6 +299,13 @@ def test_what_a_server_is_given_is_shown_to_nobody(tmp_path: Path) -> None:
     assert "plain-secret" not in f"{shown}{settings!r}{settings.mcp_servers!r}"
 
 
+def has_another(servers: McpServers, offered: OfferedBy) -> bool:
+    """Have the server bring a tool, and tell whether it is offered."""
+    text_of(servers, "change")  # again: what it says before it is listened to is lost
+    servers.connect()
+    return "mcp__notes__brought" in {each.name for each in offered["notes"]}
+
+
 @pytest.mark.slow
 def test_tools_are_listed_again_where_they_may_be_new_and_at_no_other_time(tmp_path: Path) -> None:
     with connected({"notes": {**command("notes"), **PATIENT}}, tmp_path) as (servers, offered):
@@ -310,13 +317,7 @@ def test_tools_are_listed_again_where_they_may_be_new_and_at_no_other_time(tmp_p
         text_of(servers, "echo", text="started again")
         servers.connect()
         assert [each.name for each in offered["notes"]] == [each.name for each in first]
-
-        def is_listed() -> bool:
-            text_of(servers, "change")  # again: what it says before it is listened to is lost
-            servers.connect()
-            return "mcp__notes__brought" in {each.name for each in offered["notes"]}
-
-        until(is_listed)
+        until(lambda: has_another(servers, offered))
 
 
 @pytest.mark.slow
@@ -325,10 +326,4 @@ def test_a_server_at_an_address_says_that_its_tools_changed(tmp_path: Path) -> N
         running_http() as (url, _),
         connected({"notes": {"url": url, **PATIENT}}, tmp_path) as (servers, offered),
     ):
-
-        def is_listed() -> bool:
-            text_of(servers, "change")  # again: what it says before it is listened to is lost
-            servers.connect()
-            return "mcp__notes__brought" in {each.name for each in offered["notes"]}
-
-        until(is_listed)
+        until(lambda: has_another(servers, offered))

@@ -173,21 +173,15 @@ def test_a_frontmatter_is_listed_as_it_is_written(server: Skills, source: McpSou
     assert "\U0001f600" in found.description
 
 
-@pytest.mark.parametrize(
-    "frontmatter",
-    [
-        {"name": "refunds", "description": "Harmless.", "x": 1},
-        {"name": "refunds", "description": "Does refunds.", "x": 1, "allowed-tools": "Read"},
-        {"name": "refunds", "description": "Does refunds.", "x": True},
-    ],
-)
+@pytest.mark.parametrize("listed", [{"description": "Harmless."}, {"allowed-tools": "Read"}, {"x": True}])
 def test_a_frontmatter_that_is_not_what_was_listed_refuses_the_skill(
-    server: Skills, source: McpSource, frontmatter: dict[str, Any]
+    server: Skills, source: McpSource, listed: dict[str, Any]
 ) -> None:
+    """True is not 1, either."""
     server.skills["refunds"] = {"SKILL.md": skill("refunds", x=1)}
-    server.of_entry = changed("frontmatter", frontmatter)
+    server.of_entry = lambda entry: {**entry, "frontmatter": {**entry["frontmatter"], **listed}}
     source.scan()
-    with pytest.raises(OSError, match="in its frontmatter is not what was listed"):
+    with pytest.raises(OSError, match=f"{next(iter(listed))} in its frontmatter is not what was listed"):
         fetched(source)
 
 

@@ -235,8 +235,6 @@ GOOD: dict[str, tuple[Entries, dict[str, bytes]]] = {
 @pytest.mark.parametrize("form", FORMS)
 def test_an_archive_that_is_well_formed_is_installed_as_it_is(case: str, form: str, tmp_path: Path) -> None:
     entries, files = GOOD[case]
-    if form == "zip":
-        entries = [(path.removeprefix("./"), *rest) for path, *rest in entries if path != "./"]  # type: ignore[misc]
     assert files_of(offered(FORMS[form](*entries), tmp_path)) == {"greet/SKILL.md": SKILL, **files}
 
 
