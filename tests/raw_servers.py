@@ -84,8 +84,8 @@ def serve() -> Iterator[Callable[[Answers], RawServer]]:
         each.__exit__(None, None, None)
 
 
-def certify(folder: Path) -> None:
-    """Write a key, and a certificate of the host and of this machine that vouches for itself."""
+def certify(folder: Path) -> ssl.SSLContext:
+    """Write a key, and a certificate that vouches for itself; serve as the host or this machine by them."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
     now = dt.datetime.now(dt.UTC)
@@ -112,6 +112,9 @@ def certify(folder: Path) -> None:
             serialization.NoEncryption(),
         )
     )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "ca.pem", folder / "key.pem")
+    return context
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -122,12 +125,10 @@ class _Quiet(SimpleHTTPRequestHandler):
 @pytest.fixture
 def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Serve with TLS as HOST, a name that this process alone resolves; yield the port."""
-    certify(tmp_path)
+    context = certify(tmp_path)
     served = tmp_path / "served"
     served.mkdir()
     (served / "page.txt").write_text(PAGE)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem")
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(served)))
     server.socket = context.wrap_socket(server.socket, server_side=True)
     resolve = socket.getaddrinfo

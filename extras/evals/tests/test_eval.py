@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,8 @@ import pytest
 
 from tests.graph.cli.command_line import CommandLine, Finished
 from tests.openai_server import KEY, Call, Completion, openai_server
-from tests.waiting import PATIENCE
+from tests.stubborn import processes_with
+from tests.waiting import PATIENCE, until
 
 CASES = """\
 version: 1
@@ -237,35 +237,15 @@ def start(cli: CommandLine, *args: str) -> Any:
 
 def wait_for(cli: CommandLine, count: int) -> None:
     """Wait until so many results are kept."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        files = list((cli.workspace / ".agent" / "eval-runs").glob("*/results.jsonl"))
-        if files and files[0].read_text().count("\n") >= count:
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"no {count} results")
-
-
-def scripts_running() -> list[str]:
-    found = []
-    for process in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            command = process.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if "scripts/slow.py" in command or command.rstrip().endswith("slow.py started"):
-            found.append(command)
-    return found
+    folder = cli.workspace / ".agent" / "eval-runs"
+    until(lambda: any(file.read_text().count("\n") >= count for file in folder.glob("*/results.jsonl")))
 
 
 @pytest.mark.slow
 def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(endless: CommandLine) -> None:
     process = start(endless)
     wait_for(endless, 2)
-    end = time.monotonic() + PATIENCE
-    while not scripts_running():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: bool(processes_with("slow.py started")))
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, err
@@ -274,7 +254,7 @@ def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(endless: CommandLine)
     assert f"to go on: skills-agent eval --resume {run_id} --yes run" in err
     assert "\n2 of 2 runs passed" in out
     assert sorted(each["case"].rpartition("/")[2] for each in results(endless)) == ["hello", "rain"]
-    assert not scripts_running()
+    assert not processes_with("slow.py started")
     (endless.skills / "rain-gauge" / "scripts" / "slow.py").write_text("")
     assert endless.run("eval", "--resume", "--yes", "run").code == 1
     ended = [each["case"].rpartition("/")[2] for each in results(endless)]

@@ -3,7 +3,6 @@
 import gzip
 import itertools
 import shutil
-import ssl
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -128,9 +127,7 @@ def test_a_server_that_dribbles_is_given_up(
 
 
 def test_a_certificate_counts(tmp_path: Path) -> None:
-    certify(tmp_path)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem")
+    context = certify(tmp_path)
     server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     Thread(target=partial(server.serve_forever, 0.02), daemon=True).start()

@@ -3,7 +3,6 @@
 import base64
 import os
 import socket
-import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -110,9 +109,7 @@ def test_a_credential_helper_of_the_user_is_asked(
     repository: Repository, ask: Asking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = repository.skill()
-    certify(tmp_path)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem")
+    context = certify(tmp_path)
     with serving_git(tmp_path / "repositories", context) as site:
         site.authorization = f"Basic {base64.b64encode(b'me:s3cret').decode()}"
         address = f"git+{site.url}/acme/skills.git"

@@ -8,7 +8,6 @@ import json
 import os
 import shlex
 import shutil
-import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -90,9 +89,7 @@ def publisher(tmp_path: Path) -> Publisher:
 
 @pytest.fixture
 def site(publisher: Publisher, tmp_path: Path) -> Iterator[WebFolder]:
-    certify(tmp_path)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "ca.pem", tmp_path / "key.pem")
+    context = certify(tmp_path)
     with serving(publisher.folder, context) as web:
         publisher.publish()
         yield web

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource, MemorySource
 
 SKILL = "---\nname: {name}\ndescription: {description}\n---\nInstructions about {name}.\n"
-Change = Callable[[Path], None]
+Change = Callable[[Path], object]
 
 
 def put(folder: Path, description: str = "Counts herons.") -> Path:
@@ -99,34 +100,8 @@ def test_the_same_of_several_skills_with_one_name_wins_in_the_next_process(skill
     assert reads == []
 
 
-def add(skills: Path) -> None:
-    put(skills / "d")
-
-
-def add_within(skills: Path) -> None:
-    put(skills / "a" / "more" / "d")
-
-
 def change(skills: Path) -> None:
     put(skills / "b", "Counts larks.")
-
-
-def change_what_shows_in_no_size(skills: Path) -> None:
-    path = put(skills / "b", "Feeds  herons.")
-    os.utime(path, (0, 0))
-
-
-def delete(skills: Path) -> None:
-    (skills / "c" / "SKILL.md").unlink()
-
-
-def delete_folder(skills: Path) -> None:
-    (skills / "c" / "SKILL.md").unlink()
-    (skills / "c").rmdir()
-
-
-def rename(skills: Path) -> None:
-    (skills / "a").rename(skills / "e")
 
 
 def replace_by_link(skills: Path) -> None:
@@ -134,17 +109,20 @@ def replace_by_link(skills: Path) -> None:
     (skills / "a" / "SKILL.md").symlink_to("/etc/hostname")
 
 
-def hide(skills: Path) -> None:
-    (skills / "a" / "SKILL.md").rename(skills / "a" / "skill.md")
+CHANGES: dict[str, Change] = {
+    "added": lambda skills: put(skills / "d"),
+    "added within": lambda skills: put(skills / "a" / "more" / "d"),
+    "changed": change,
+    "changed, and of the same size": lambda skills: os.utime(put(skills / "b", "Feeds  herons."), (0, 0)),
+    "gone": lambda skills: (skills / "c" / "SKILL.md").unlink(),
+    "gone with its folder": lambda skills: shutil.rmtree(skills / "c"),
+    "renamed": lambda skills: (skills / "a").rename(skills / "e"),
+    "a link": replace_by_link,
+    "in another case": lambda skills: (skills / "a" / "SKILL.md").rename(skills / "a" / "skill.md"),
+}
 
 
-CHANGES = [
-    add, add_within, change, change_what_shows_in_no_size, delete, delete_folder, rename, replace_by_link,
-    hide,
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_what_changed_between_two_processes_is_seen(skills: Path, index: Path, change: Change) -> None:
     before, _ = discover(skills, index)
     before.search("herons")
@@ -229,42 +207,28 @@ def test_the_next_process_searches_without_reading_instructions(skills: Path, in
 # A file in a bad state
 
 
-def damage_head(content: bytes) -> bytes:
-    return b"this is no database" * 500
-
-
 def damage_middle(content: bytes) -> bytes:
     damaged = bytearray(content)
     damaged[len(damaged) // 3 :: 7] = b"\xa5" * len(damaged[len(damaged) // 3 :: 7])
     return bytes(damaged)
 
 
-def cut(content: bytes) -> bytes:
-    return content[: len(content) // 2]
+BAD_STATES: dict[str, Callable[[bytes], bytes]] = {
+    "no database": lambda _: b"this is no database" * 500,
+    "damaged in the middle": damage_middle,
+    "cut off": lambda content: content[: len(content) // 2],
+    "empty": lambda _: b"",
+    "other content": lambda _: msgspec.msgpack.encode([[7]]),
+}
 
 
-def empty(content: bytes) -> bytes:
-    return b""
-
-
-def other_content(content: bytes) -> bytes:
-    return msgspec.msgpack.encode([[7]])
-
-
-BAD_STATES = [damage_head, damage_middle, cut, empty, other_content]
-
-
-def spoil_all(index: Path, spoil: Callable[[bytes], bytes]) -> None:
-    for path in index.iterdir():
-        path.write_bytes(spoil(path.read_bytes()))
-
-
-@pytest.mark.parametrize("spoil", BAD_STATES)
+@pytest.mark.parametrize("spoil", BAD_STATES.values(), ids=BAD_STATES)
 def test_a_bad_file_changes_no_answer_and_is_made_anew(
     skills: Path, index: Path, spoil: Callable[[bytes], bytes]
 ) -> None:
     discover(skills, index)[0].search("herons")
-    spoil_all(index, spoil)
+    for path in index.iterdir():
+        path.write_bytes(spoil(path.read_bytes()))
 
     for _ in range(2):  # a search that meets a bad file removes it, the next one makes it
         catalog, _ = discover(skills, index)
