@@ -191,18 +191,6 @@ def offer(name: str, schema: Any = PLAIN, **more: Any) -> dict[str, Any]:
     return {"name": name, "inputSchema": schema, **more}
 
 
-def test_a_hint_counts_where_it_asks_for_more_or_is_trusted() -> None:
-    offers = [
-        offer("reads", annotations={"readOnlyHint": True}),
-        offer("both", annotations={"readOnlyHint": True, "destructiveHint": True}),
-        offer("says-nothing"),
-    ]
-    risks = [tool.risk for tool in check_tools("s", offers)[0]]
-    trusted = [tool.risk for tool in check_tools("s", offers, trust_hints=True)[0]]
-    assert risks == ["network", "delete", "network"]
-    assert trusted == ["read", "delete", "network"]
-
-
 @pytest.mark.slow
 def test_a_server_with_very_many_tools_fills_no_prompt() -> None:
     tools, faults = check_tools("s", [offer(f"t{number}") for number in range(1_000)])

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from extras.mcp.tests.mcp_skills import Skills, free_port, publishing, skill, source_of
+from extras.mcp.tests.mcp_skills import Skills, publishing, skill, source_of
 from skills_agent.mcp.source import KEEP_SECONDS, LONGEST_TTL, RETRY_SECONDS, SHORTEST_TTL, McpSource
 from skills_agent.skills.errors import SkillUnreadableError
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.sources import MemorySource
 
 URI = "skill://refunds/SKILL.md"
 FILES: dict[str, str | bytes] = {
@@ -72,13 +71,6 @@ def test_nothing_is_read_before_a_load_not_even_for_a_search(server: Skills, sou
     assert server.count("resources/read") == 3
 
 
-def test_a_skill_is_untrusted_and_the_weakest(source: McpSource) -> None:
-    own = MemorySource({"refunds": {"SKILL.md": skill("refunds", "Mine.")}}, "mine")
-    catalog = Registry([source, own]).refresh()
-    assert [(each.description, each.trusted) for each in catalog.skills] == [("Mine.", True)]
-    assert not catalog.find("refunds", "mcp:far").trusted
-
-
 def test_a_list_is_kept_as_long_as_the_server_says_within_bounds(
     server: Skills, source: McpSource, clock: Clock
 ) -> None:
@@ -128,7 +120,6 @@ BAD_ENTRIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "true bytes": (with_file(size=True), "no uri, digest"),
     "md5": (with_file(digest="md5:00"), "no uri, digest"),
     "another skill's": (with_file(uri="skill://other/a"), "outside of the skill"),
-    "another scheme's": (with_file(uri="file:///etc/passwd"), "outside of the skill"),
     "up": (with_file(uri="skill://refunds/../a"), "outside of the skill"),
     "up, quoted": (with_file(uri="skill://refunds/%2e%2e/a"), "outside of the skill"),
     "backslash": (with_file(uri="skill://refunds/..%5ca"), "outside of the skill"),
@@ -301,14 +292,6 @@ def test_a_server_that_went_away_keeps_its_list_for_a_day(
     clock.now += RETRY_SECONDS + 1
     assert [each.path for each in source.scan().skills] == [URI]
     assert messages(source) == ""
-
-
-def test_a_server_that_is_not_there_is_a_diagnostic(tmp_path: Path) -> None:
-    with source_of(f"http://127.0.0.1:{free_port()}/mcp", tmp_path) as source:
-        assert source.scan().skills == ()
-        assert "MCP server far: it cannot be reached" in messages(source)
-        with pytest.raises(FileNotFoundError):
-            source.read(URI, 10)
 
 
 def test_a_server_that_hangs_is_waited_for_once(server: Skills, clock: Clock, tmp_path: Path) -> None:

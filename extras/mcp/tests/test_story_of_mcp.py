@@ -29,20 +29,13 @@ async def until_there(file: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_servers_tool_is_asked_about_and_called(make_agent: MakeAgent) -> None:
-    agent = make_agent([calls(call("mcp__notes__echo", text="milk")), "done"], mcp_servers=NOTES)
-    agent.say("go")
-    (request,) = agent.state.interrupts[0].value["action_requests"]
-    assert "may reach the network. Risk: network." in request["description"]
-    agent.answer(APPROVE)
-    assert agent.tool_messages("mcp__notes__echo")[0].text == "milk"
-
-
-@pytest.mark.slow
-def test_a_thread_is_resumed_by_an_agent_that_has_called_no_server_yet(make_agent: MakeAgent) -> None:
+def test_a_servers_tool_is_asked_about_and_called_by_an_agent_that_has_called_no_server_yet(
+    make_agent: MakeAgent,
+) -> None:
     saver = InMemorySaver()
     first = make_agent([calls(call("mcp__notes__echo", text="milk"))], mcp_servers=NOTES, checkpointer=saver)
     first.say("go")
+    assert "may reach the network. Risk: network." in first.question
     second = make_agent([calls(), "done"], mcp_servers=NOTES, checkpointer=saver)
     second.answer(APPROVE)
     assert second.tool_messages("mcp__notes__echo")[0].text == "milk"

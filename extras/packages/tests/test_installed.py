@@ -200,16 +200,3 @@ def test_a_moved_tag_fails_in_ci_and_is_taken_by_update(
     assert f"at {new[:12]}, was {old[:12]}" in " ".join(done.out.split())
     assert cli.run("skills", "update", "--yes").code == 0
     assert cli.run(*CHECK).code == 0
-
-
-def test_the_commit_of_the_lock_is_installed_whatever_the_tag_means(
-    cli: CommandLine, repository: Repository, site: GitSite
-) -> None:
-    repository.skill()
-    assert cli.run("skills", "install", f"git+{site.url}/acme.git@main", "--yes").code == 0
-    repository.skill(text="Newer.")
-    skill = cli.workspace / ".agent" / "skills" / "greet" / "SKILL.md"
-    before = skill.read_text()
-    skill.write_text("changed")
-    assert cli.run(*LOCKED).code == 0
-    assert skill.read_text() == before

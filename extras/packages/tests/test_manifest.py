@@ -12,7 +12,6 @@ from skills_agent.packages.errors import EntryError
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.manifest import (
     MANIFEST_FILE,
-    MAX_BYTES,
     Manifest,
     parse_manifest,
     read_manifest,
@@ -61,7 +60,6 @@ def test_an_installed_copy_keeps_it(tmp_path: Path) -> None:
     [
         ({"digest": DIGEST}, "does not fit the files: its digest"),
         ({"files": {}}, "SKILL.md was changed"),
-        ({"files": {"SKILL.md": DIGEST}}, "SKILL.md was changed"),
         ({"files": {"more.md": DIGEST}}, "SKILL.md was changed"),
         ({"name": "wave"}, "it is of wave, and the skill is named greet"),
     ],
@@ -75,33 +73,19 @@ def test_a_package_that_it_does_not_fit_is_refused(
     assert caught.value.entry.endswith(MANIFEST_FILE)
 
 
-def test_a_link_in_its_place_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "greet").mkdir()
-    (tmp_path / "greet" / "SKILL.md").write_bytes(SKILL)
-    (tmp_path / "private").write_bytes(b"secret")
-    (tmp_path / "greet" / MANIFEST_FILE).symlink_to(tmp_path / "private")
-    with pytest.raises(EntryError, match=MANIFEST_FILE):
-        offered(tmp_path, "greet")
-
-
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"version": 2}, "newer version"),
-        ({"version": 0}, "cannot be read"),
         ({"version": "1"}, "cannot be read"),
         ({"version": True}, "cannot be read"),
-        ({"digest": "a" * 63}, "cannot be read"),
         ({"digest": "A" * 64}, "cannot be read"),
         ({"digest": DIGEST + "\n"}, "cannot be read"),
         ({"files": []}, "cannot be read"),
-        ({"files": {"a": "b"}}, "cannot be read"),
         ({"files": {"a": f"{DIGEST} setuid"}}, "cannot be read"),
         ({"name": "../greet"}, "no name of a skill"),
-        ({"name": "Greet"}, "no name of a skill"),
         ({"name": None}, "cannot be read"),
         ({"author": "x"}, "cannot be read"),
-        ({"signature": 1}, "cannot be read"),
     ],
 )
 def test_what_does_not_fit_the_format_is_refused(changes: dict[str, Any], reason: str) -> None:
@@ -121,12 +105,6 @@ def test_what_does_not_fit_the_format_is_refused(changes: dict[str, Any], reason
 def test_what_is_no_json_is_refused(raw: bytes) -> None:
     with pytest.raises(EntryError):
         parse_manifest(raw, Path(MANIFEST_FILE))
-
-
-def test_one_over_the_limit_is_not_read(tmp_path: Path) -> None:
-    (tmp_path / MANIFEST_FILE).write_bytes(b" " * (MAX_BYTES + 1))
-    with pytest.raises(EntryError, match="more than 8,000,000 bytes"):
-        read_manifest(tmp_path)
 
 
 def test_what_is_written_is_read_and_always_the_same(tmp_path: Path) -> None:
