@@ -54,8 +54,7 @@ def test_a_skill_is_taken_out_of_the_thread_without_a_model(cli: CommandLine) ->
     assert skill["unloaded"]
 
 
-def test_a_chat_goes_on_with_the_newest_thread(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)
+def test_a_chat_goes_on_with_the_newest_thread(cli: CommandLine) -> None:
     cli.run("ask", "First?", "--thread", "first", "--model", cli.script("One.", "Two."))
     assert cli.run("chat", "-c", stdin="Second?\n").out.startswith("thread first.")
     assert said(cli, "first") == ["First?", "Second?"]
@@ -68,8 +67,7 @@ def test_an_open_question_ends_a_chat_without_a_person(cli: CommandLine) -> None
     assert cli.run("resume", "rain", "--approve").out.endswith("544 mm.\n")
 
 
-def test_a_talk_that_outgrows_the_window_goes_on(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)
+def test_a_talk_that_outgrows_the_window_goes_on(cli: CommandLine) -> None:
     model = cli.script(*(f"Reply {number}." for number in range(6)))
     lines = "".join(f"Line {number}: {'rain and ' * 300}\n" for number in range(6))
     done = cli.run("chat", "--model", model, stdin=lines, SKILLS_AGENT_CONTEXT_WINDOW="6000")

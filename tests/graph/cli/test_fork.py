@@ -160,24 +160,13 @@ def test_a_fork_at_a_question_asks_it_again(cli: CommandLine, stamped: Callable[
     for answer, runs in (("--reject", (0, 0)), ("--approve", (1, 1))):
         made = fork(cli, after(cli, "gate")["number"])
         assert made["status"] == "unfinished"
+        assert [each["name"] for each in made["ran_before"]] == ["run_script"] * 2
         shown = cli.run("resume", made["thread"], "--json").value
         assert [each["name"] for each in shown["interrupt"]["action_requests"]] == ["run_script"] * 2
         assert stamped() == (0, 0)
         assert cli.run("resume", made["thread"], answer).code == 0
         assert stamped() == runs
         assert all(len(each) == 1 for each in answers(cli, made["thread"]).values())
-
-
-def test_calls_that_were_approved_in_the_old_thread_are_asked_about_again(
-    cli: CommandLine, stamped: Callable[[], tuple[int, int]]
-) -> None:
-    made = fork(cli, after(cli, "approve")["number"])
-    assert (made["status"], [each["name"] for each in made["ran_before"]]) == (
-        "unfinished",
-        ["run_script"] * 2,
-    )
-    finished = cli.run("resume", made["thread"], "--json")
-    assert (finished.code, finished.value["status"], stamped()) == (3, "waiting", (0, 0))
 
 
 def test_a_question_about_a_left_out_skill_is_asked_no_more(

@@ -66,12 +66,6 @@ def test_a_grant_is_revoked_while_a_question_stays_open(cli: CommandLine) -> Non
     assert cli.run("threads", "show", "rain", "--steps").out.count(told) == 1
 
 
-@pytest.mark.parametrize("scope", ["thread", "run_script(scripts/add_*.py)"])
-def test_a_grant_serves_the_calls_that_it_takes_in(cli: CommandLine, scope: str) -> None:
-    wait(cli, LOAD, RUN, RUN, ANSWER)
-    assert cli.run("resume", "rain", "--approve", "--always", scope).code == 0
-
-
 @pytest.mark.parametrize(
     "options",
     [

@@ -14,11 +14,6 @@ LARGE = {"three-thousand-files", "huge-instructions", "one-huge-line"}
 LOOK = ("list_dir", {"path": ".agent/skills"}), ("grep", {"pattern": "evil"})
 
 
-@pytest.fixture
-def command_line(tmp_path: Path) -> CommandLine:
-    return CommandLine(tmp_path)
-
-
 def make(cli: CommandLine, *names: str) -> Path:
     """Put a good skill and hostile folders beside it into the workspace."""
     root = cli.workspace / ".agent/skills"
@@ -64,11 +59,11 @@ def check(cli: CommandLine, root: Path, *, whole: bool) -> None:
     assert "\\ud" not in answer.out
 
 
-def test_all_hostile_folders_together_hide_no_good_skill(command_line: CommandLine) -> None:
-    check(command_line, make(command_line, *sorted(HOSTILE.keys() - LARGE)), whole=True)
+def test_all_hostile_folders_together_hide_no_good_skill(cli: CommandLine) -> None:
+    check(cli, make(cli, *sorted(HOSTILE.keys() - LARGE)), whole=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_folder_hides_no_good_skill(command_line: CommandLine, name: str) -> None:
-    check(command_line, make(command_line, name), whole=name in LARGE)
+def test_a_hostile_folder_hides_no_good_skill(cli: CommandLine, name: str) -> None:
+    check(cli, make(cli, name), whole=name in LARGE)

@@ -21,9 +21,8 @@ def _own_homes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def loaded(tmp_path: Path) -> CommandLine:
+def loaded(cli: CommandLine) -> CommandLine:
     """Return a cli with a thread `rain` that has loaded a skill."""
-    cli = CommandLine(tmp_path)
     folder, model = str(cli.write_skill()), cli.script(LOAD, "Loaded.")
     assert cli.run("ask", "Load", "--thread", "rain", "--skills-dir", folder, "--model", model).code == 0
     return cli
@@ -57,8 +56,7 @@ def test_doctor_tells_sizes_and_what_is_used(loaded: CommandLine) -> None:
     assert f"{snapshot['bytes']:,}" in text
 
 
-def test_where_nothing_is_kept_nothing_is_removed(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)
+def test_where_nothing_is_kept_nothing_is_removed(cli: CommandLine) -> None:
     assert cli.run("doctor", "--json").value["kept"] == []
     assert clear(cli) == []
 

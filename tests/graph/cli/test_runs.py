@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from skills_agent.graph.private_files import folder_name
-from tests.agents import call, calls
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 
 
@@ -91,13 +90,6 @@ def test_what_does_not_exist_is_said(cli: CommandLine) -> None:
     for words in (["rain.7"], ["--verify", "--thread", "sun"], ["--thread", "sun"]):
         done = cli.run("runs", *words)
         assert (done.code, done.out, "rain" in done.err) == (1, "", True)
-
-
-def test_the_path_of_the_workspace_is_no_secret(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)
-    model = cli.script(calls(call("list_dir", path=str(cli.workspace))), "done")
-    cli.run("ask", "go", "--model", model, "--thread", "t", PWD=str(cli.workspace))
-    assert "[secret]" not in cli.run("runs", "t.1", "--json").out
 
 
 FORGED: list[dict[str, Any]] = [

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -196,18 +195,6 @@ def check_drained(agent: Any, workspace: Path) -> None:
     assert "half of it" in last.text
     assert agent.run(None)["answer"] == ANSWER
     assert (workspace / "started").read_text() == "x"
-
-
-def test_a_program_drains_its_runs_with_run_control(make_agent: MakeAgent, workspace: Path) -> None:
-    agent, control = stubborn_agent(make_agent, workspace), RunControl()
-    with ThreadPoolExecutor() as pool:
-        run = pool.submit(agent.graph.invoke, ASKED, agent.config, control=control)
-        while not run.done() and not (workspace / "started").exists():
-            select.select([], [], [], 0.01)
-        control.request_drain("deploy")
-        with pytest.raises(GraphDrained, match="deploy"):
-            run.result()
-    check_drained(agent, workspace)
 
 
 async def test_an_async_program_drains_its_runs_with_run_control(

@@ -14,13 +14,6 @@ def folder(cli: CommandLine) -> tuple[str, str]:
     return "--skills-dir", str(cli.skills)
 
 
-def test_a_list_for_a_machine_says_where_each_skill_is(cli: CommandLine) -> None:
-    told = cli.run("skills", "list", "--json", *folder(cli)).value
-    (skill,) = [skill for skill in told if skill["name"] == "rain-gauge"]
-    assert skill["path"] == str(cli.skills / "rain-gauge" / "SKILL.md")
-    assert (skill["source"], skill["status"], skill["diagnostics"]) == ("configured", "shown", [])
-
-
 def test_what_is_not_used_or_not_as_written_is_told_by_the_doctor(cli: CommandLine) -> None:
     cli.write_skill(BROKEN, "broken")
     cli.write_skill("---\nname: mended\ndescription: a: b\n---\n", "mended")
@@ -45,8 +38,7 @@ def test_what_is_not_used_or_not_as_written_is_told_by_the_doctor(cli: CommandLi
     assert all(text in shown for text in ("broken (skipped)", "rain-gauge (shadowed)", "(yaml-repaired)"))
 
 
-def test_case_13_a_person_without_skills_is_told_where_to_put_some(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)
+def test_case_13_a_person_without_skills_is_told_where_to_put_some(cli: CommandLine) -> None:
     listed = cli.run("skills", "list", SKILLS_AGENT_BUNDLED_SKILLS="false")
     assert (listed.code, str(cli.workspace / ".agent" / "skills") in listed.out) == (0, True)
     asked = cli.run("ask", "Hello?", "--model", cli.script("Hello."), SKILLS_AGENT_BUNDLED_SKILLS="false")

@@ -1,7 +1,6 @@
 """skills-agent skills list --stats: what became of skills, counted over records of runs."""
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,8 +64,7 @@ def test_skills_are_counted_over_the_runs_of_the_workspace(cli: CommandLine) -> 
     assert "2 lines of the records cannot be read" in done.err
 
 
-def test_without_runs_nothing_is_counted(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)
+def test_without_runs_nothing_is_counted(cli: CommandLine) -> None:
     assert cli.run("skills", "list", "--stats").out.startswith(
         "No run on record loaded a skill.\n\nNever loaded\n"
     )

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from tests.agents import call, calls, write_skill
-from tests.graph.cli.command_line import RAIN_SKILL, CommandLine
+from tests.graph.cli.command_line import LOAD, RAIN_SKILL, CommandLine
 from tests.machine import needs_part
 
 CONFIG = ".agent/config.json"
 SKILL = ".agent/skills/rain-gauge"
 RUN = calls(call("run_script", skill="rain-gauge", path="scripts/add_up.py"))
-LOAD = calls(call("load_skill", name="rain-gauge"))
 EVIL = "import os, pathlib\npathlib.Path('ran.txt').write_text(os.environ.get('DEPLOY_KEY', 'no key'))\n"
 
 
@@ -129,8 +128,7 @@ def test_settings_that_cannot_be_used_cannot_be_trusted(clone: CommandLine, text
     assert clone.run("trust", "--list", "--json").value == []
 
 
-def test_a_workspace_without_anything_to_trust_is_one_line(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)
+def test_a_workspace_without_anything_to_trust_is_one_line(cli: CommandLine) -> None:
     done = cli.run("trust")
     assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
     assert f"There is nothing to trust in {cli.workspace}: no skill" in done.err
@@ -140,7 +138,8 @@ def test_a_workspace_without_anything_to_trust_is_one_line(tmp_path: Path) -> No
 def test_doctor_shows_every_setting_and_no_secret(clone: CommandLine) -> None:
     clone.write(CONFIG, '{"max_model_calls": 3}')
     dsn = "postgresql://agent:hunter2@db/agent"
-    done = clone.run("doctor", SKILLS_AGENT_SERVER_DATABASE=dsn)
+    parameters = '{"api_key": "sk-hunter2hunter2"}'
+    done = clone.run("doctor", SKILLS_AGENT_SERVER_DATABASE=dsn, SKILLS_AGENT_MODEL_PARAMETERS=parameters)
     assert "hunter2" not in done.out
     rows = {line.split()[0]: line for line in done.out.partition("Settings")[2].splitlines()[1:]}
     assert rows.keys() - {"server_database"} == settings_of(clone).keys()
@@ -156,9 +155,8 @@ def test_doctor_shows_every_setting_and_no_secret(clone: CommandLine) -> None:
     ]
 
 
-def test_the_name_of_a_workspace_cannot_steer_the_terminal_or_speak(tmp_path: Path) -> None:
+def test_the_name_of_a_workspace_cannot_steer_the_terminal_or_speak(cli: CommandLine) -> None:
     """The attack: a folder of a repository whose name has more lines than one."""
-    cli = CommandLine(tmp_path)
     odd = cli.workspace / "x\x1b[2J\u202e\nerror: all is well\n"
     write_skill(odd / ".agent/skills", "rain-gauge", "Adds.", scripts__run_py="")
     (odd / CONFIG).write_text('{"sandbox": "off", "max_model_calls": 5}')

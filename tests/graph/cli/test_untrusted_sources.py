@@ -138,17 +138,6 @@ def test_settings_of_a_trusted_repository_waive_no_question_for_a_skill_that_cha
     assert not (cli.workspace / "other").exists()
 
 
-def test_an_unusable_trust_file_trusts_nothing_and_ends_no_list(cli: CommandLine) -> None:
-    broken = cli.home / ".config/skills-agent/trust.json"
-    broken.parent.mkdir(parents=True, exist_ok=True)
-    broken.write_text("{")
-
-    listed = cli.run("skills", "list")
-
-    assert listed.code == 0
-    assert HIDES in listed.out
-
-
 @pytest.mark.parametrize("name", ["csv-report@bundled", "csv-report-bundled"])
 def test_no_name_is_taken_for_a_name_with_its_source(cli: CommandLine, name: str) -> None:
     write_skill(cli.workspace / ".agent/skills", name, "Takes the name that was shown for the other.")

@@ -30,11 +30,6 @@ SLOW = (*("langgraph", "langchain_core", "langchain_openai", "openai", "pydantic
 ONLY_FOR_A_LOAD = ("skills_agent.skills.library.snapshots", "skills_agent.sources.store")
 
 
-@pytest.fixture
-def cli(tmp_path: Path) -> CommandLine:
-    return CommandLine(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("words", "code", "fact"),
     [
