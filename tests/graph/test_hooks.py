@@ -36,11 +36,6 @@ def thunder():
 """
 
 
-@pytest.fixture
-def cli(tmp_path: Path) -> CommandLine:
-    return CommandLine(tmp_path)
-
-
 def install(site: Path, code: str = EXTRA) -> str:
     """Write the files of an installed distribution; return what PYTHONPATH must be."""
     package, of_it = site / "weather", site / "weather-1.0.dist-info"

@@ -18,7 +18,7 @@ from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.skill import SkillRef
 from skills_agent.state.context import Context
 from tests.agents import Agent, call, calls, write_skill
-from tests.graph.cli.command_line import CommandLine
+from tests.graph.cli.command_line import LOAD, CommandLine
 from tests.kit import MakeAgent
 
 FREE: dict[str, Any] = {"require_approval_for": [], "sandbox": "off"}
@@ -180,12 +180,10 @@ def test_a_file_in_the_temporary_folder_is_told_to_the_model_and_the_next_step_r
 
 # --- the command ---
 
-LOAD = {"content": "", "tool_calls": [call("load_skill", name="rain-gauge")]}
-
 
 def ran(cli: CommandLine) -> None:
     """Have a script write to its home."""
-    run = {"content": "", "tool_calls": [call("run_script", skill="rain-gauge", path="scripts/keep.sh")]}
+    run = calls(call("run_script", skill="rain-gauge", path="scripts/keep.sh"))
     folder = cli.write_skill()
     (folder / "rain-gauge/scripts/keep.sh").write_text("echo one > ~/one; echo twenty > ~/two")
     model = cli.script(LOAD, run, "Kept.")
@@ -200,8 +198,7 @@ def kept(cli: CommandLine) -> Path:
     return Path(folder)
 
 
-def test_doctor_names_a_home_and_empties_it(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)
+def test_doctor_names_a_home_and_empties_it(cli: CommandLine) -> None:
     ran(cli)
     home = kept(cli)
     assert "home/rain-gauge@configured" in cli.run("doctor").out
@@ -215,27 +212,8 @@ def test_doctor_names_a_home_and_empties_it(tmp_path: Path) -> None:
     assert list(home.iterdir()) == []
 
 
-def test_doctor_asks_before_it_removes(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)
+def test_doctor_asks_before_it_removes(cli: CommandLine) -> None:
     ran(cli)
     asked = cli.on_terminal("doctor", "--remove", "home/*", answers=[("Remove 1 thing", "n\n")])
     assert asked.code != 0
     assert (kept(cli) / "one").exists()
-
-
-def test_to_empty_a_home_removes_nothing_that_a_link_in_it_leads_to(tmp_path: Path) -> None:
-    cli = CommandLine(tmp_path)
-    ran(cli)
-    home = kept(cli)
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    mine.chmod(0o755)
-    (mine / "kept").touch()
-    (home / "link").symlink_to(mine)
-    (home / "dark").mkdir()
-    (home / "dark/link").symlink_to(mine)
-    (home / "dark").chmod(0)
-    assert cli.run("doctor", "--remove", "home/*", "--yes").code == 0
-    assert list(home.iterdir()) == []
-    assert (mine / "kept").exists()
-    assert mine.stat().st_mode & 0o777 == 0o755

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.layers import TIGHTER
 from skills_agent.graph.setting_values import DEFAULT, kinds_of_extras
 from skills_agent.graph.settings import (
@@ -20,12 +18,10 @@ from skills_agent.graph.settings import (
     SettingsError,
     make_registry,
     setting_kinds,
-    shown_settings,
     workspace_file,
 )
 from skills_agent.graph.user_folders import trust_file_of
 from tests.agents import trust_file_of_workspace, write_skill
-from tests.machine import needs_part
 
 FILE = ".agent/config.json"
 
@@ -276,7 +272,6 @@ UNUSABLE: dict[str, Callable[[Path], object]] = {
     "no text": lambda file: file.write_bytes(b"\xff\xfe"),
     "huge": huge,
     "fifo": os.mkfifo,
-    "folder": Path.mkdir,
     "device": lambda file: file.symlink_to("/dev/zero"),
     "link": linked,
     "linked folder": in_a_linked_folder,
@@ -387,21 +382,3 @@ def test_a_trusted_file_does_not_answer_for_what_stronger_layers_say(
         (),
     )
     assert caplog.messages == []
-
-
-@needs_part("server")
-def test_shown_settings_hold_no_secret(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SKILLS_AGENT_SERVER_DATABASE", "host=db password=hunter2hunter2")
-    parameters = {"api_key": "sk-hunter2hunter2", "temperature": 0}
-    shown = shown_settings(Settings.load(workspace, model_parameters=parameters), Redaction().value)
-    assert "hunter2" not in repr(shown)
-    assert [*shown] == [*setting_kinds(), "server_database"]
-    assert shown["workspace"]["value"] == str(workspace)
-
-
-def test_the_docs_say_what_an_untrusted_workspace_may_do() -> None:
-    page = (Path(__file__).resolve().parent.parent.parent / "docs" / "settings.md").read_text()
-    rows = dict(re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", page, flags=re.MULTILINE))
-    assert {name: word for name, word in rows.items() if word.strip()} == {
-        name: way.word for name, way in TIGHTER.items()
-    }

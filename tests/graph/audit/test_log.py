@@ -61,15 +61,6 @@ def test_nothing_is_made_before_the_first_event_and_nobody_else_reads_it(log: Ru
     assert (log.folder / ".gitignore").read_text().endswith("*\n")
 
 
-@pytest.mark.parametrize(
-    "thread", ["../../etc/passwd", "a/b", "", "x" * 300, "UPPER", "upper", "\ud800", "."]
-)
-def test_a_thread_of_any_name_has_a_file_in_the_folder(log: RunLog, thread: str) -> None:
-    log.append(thread, [event(1)])
-    (file,) = log.folder.glob("*.jsonl")
-    assert file.parent == log.folder
-
-
 def test_an_effect_a_question_and_the_end_wait_for_the_disk(
     make_agent: MakeAgent, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +89,7 @@ def test_many_threads_of_a_process_make_one_chain(log: RunLog) -> None:
 
 WRITER = """
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from skills_agent.graph.audit.log import RunLog
 log, name = RunLog(Path(sys.argv[1])), sys.argv[2]
@@ -181,17 +173,6 @@ def story(log: RunLog) -> list[dict[str, Any]]:
     return list(without_repetitions(records(log)))
 
 
-def test_a_step_that_ran_again_is_read_once(log: RunLog) -> None:
-    append(log, event(1, said="x", seconds=1), event(2))
-    append(RunLog(log.folder), event(1, said="x", seconds=2))
-    assert [each["task"] for each in story(log)] == ["1", "2"]
-    append(RunLog(log.folder), event(1, said="y"), event(1, said="y"))
-    *_, again = story(log)
-    assert (len(story(log)), again["said"], again["repeated"]) == (3, "y", True)
-    assert len(records(log)) == 5
-    assert is_whole(log)
-
-
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
@@ -269,13 +250,6 @@ def test_the_file_of_another_thread_is_found(log: RunLog) -> None:
     assert "holds another thread" in log.verify(other).faults[0]
 
 
-def test_half_of_the_last_line_removed_is_no_honest_kill(log: RunLog) -> None:
-    append(log, event(1), event(2))
-    content = file_of(log).read_bytes()
-    file_of(log).write_bytes(content[:-20])
-    assert "1 at its end are missing" in log.verify(NAME).faults[0]
-
-
 def test_a_link_in_place_of_the_file_is_not_followed(log: RunLog, tmp_path: Path) -> None:
     append(log, event(1))
     elsewhere = tmp_path / "elsewhere"
@@ -289,6 +263,7 @@ def test_a_link_in_place_of_the_file_is_not_followed(log: RunLog, tmp_path: Path
 
 IN_LITTLE_MEMORY = """
 import json, os, resource, sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.node_events import witness_of

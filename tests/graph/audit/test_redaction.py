@@ -23,9 +23,7 @@ SECRETS = {
     "openai": f"sk-{SOME}",
     "openai project": f"sk-proj-{SOME}_{SOME}-x",
     "anthropic": f"sk-ant-api03-{SOME}",
-    "openrouter": f"sk-or-v1-{HEX}",
     "github": f"ghp_{SOME}",
-    "github app": f"ghs_{SOME}",
     "github fine-grained": f"github_pat_{SOME}_{SOME}",
     "gitlab": f"glpat-{SOME[:20]}",
     "google": f"AIza{SOME[:35]}",
@@ -80,8 +78,6 @@ HARMLESS = [
     "https://example.com:443/a/b?c=d",
     "t-1f2e3d4c resume THREAD",
     "tests/skills/test_redaction.py::test_what_is_harmless_is_left_alone",
-    "key: value",
-    "A fine author: Ursula",
     "2026-08-05T12:00:00.000Z",
 ]
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 import sys
 from collections.abc import Callable
 from functools import reduce
@@ -22,11 +21,10 @@ from langchain_openai import ChatOpenAI
 from openai.resources.chat import Completions
 from pydantic import SecretStr
 
-from skills_agent.graph.models.errors import ModelCallError, ModelError, calling, explain, wait_before_retry
+from skills_agent.graph.models.errors import ModelCallError, ModelError, calling, explain
 from skills_agent.graph.models.provider import default_model, resolve_model
 from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, Raw, error, served
 
-LOAD = Call("load_skill", {"name": "csv-report"}, "call_1")
 READ = Call("read_file", {"path": "notes/été.md", "lines": 5}, "call_2")
 TOOLS: list[dict[str, Any]] = [
     {"type": "function", "function": {"name": name, "description": name, "parameters": {"type": "object"}}}
@@ -103,22 +101,6 @@ def test_a_scripted_file_that_holds_no_replies_is_refused(tmp_path: Path, conten
 
 
 # Answers
-
-
-@pytest.mark.parametrize("streamed", [False, True])
-def test_an_answer_arrives_whole_with_its_calls_and_its_usage(server: OpenAIServer, streamed: bool) -> None:
-    server.answers.append(Completion("Twelve rows in all.", [LOAD, READ]))
-    model = model_on(server).bind_tools(TOOLS)
-    chunks: list[Any] = list(model.stream("How many?")) if streamed else [model.invoke("How many?")]
-    message = reduce(add, chunks)
-    assert len([chunk for chunk in chunks if chunk.text]) > 2 or not streamed
-    assert message.text == "Twelve rows in all."
-    assert [(call["name"], call["args"], call["id"]) for call in message.tool_calls] == [LOAD, READ]
-    assert message.usage_metadata
-    assert message.usage_metadata["total_tokens"] == 18
-    (request,) = server.requests
-    assert (request.path, request.authorization) == ("/v1/chat/completions", f"Bearer {KEY}")
-    assert [tool["function"]["name"] for tool in request.body["tools"]] == ["load_skill", "read_file"]
 
 
 def _observed_in_the_class(patch: pytest.MonkeyPatch, model: Any, seen: list[Any]) -> None:
@@ -387,17 +369,6 @@ def test_half_a_character_is_incomplete(server: OpenAIServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "is_retried"), [('{"choices": [{"mess', True), ("", True), ("<html>", False)]
-)
-def test_half_a_body_may_be_asked_for_again(server: OpenAIServer, body: str, is_retried: bool) -> None:
-    server.answers.append(Raw(200, body.encode()))
-    with pytest.raises(ModelCallError) as caught, calling("openai:m"):
-        model_on(server).invoke("hi")
-    assert (wait_before_retry(caught.value) is not None) == caught.value.is_retryable == is_retried
-    assert wait_before_retry(ModelCallError("no")) is None
-
-
-@pytest.mark.parametrize(
     ("code", "is_retried"), [("overloaded_error", True), (502, True), ("context_length_exceeded", False)]
 )
 @pytest.mark.parametrize("is_ours", [True, False])
@@ -420,16 +391,6 @@ def test_a_call_that_fits_into_no_message_is_told(server: OpenAIServer) -> None:
     host = ChatOpenAI(model="m", base_url=server.base_url, api_key=SecretStr(KEY), max_retries=0)
     with pytest.raises(ModelCallError, match="valid string"), calling("openai:m"):
         list(host.stream("hi"))
-
-
-def test_a_server_that_is_not_there_is_told() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1"}
-    model = resolve_model("openai:m", environment=environment, parameters={"max_retries": 0})
-    with pytest.raises(ModelCallError, match="cannot be reached"), calling("openai:m"):
-        model.invoke("hi")
 
 
 @pytest.mark.parametrize("bug", [KeyError("choices"), ValueError("x"), TypeError("x"), RuntimeError("x")])

@@ -6,22 +6,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
 
 CALL = {"name": "read_file", "args": {"path": "a.txt"}}
 TWO: list[ScriptEntry] = ["First.", {"content": "Reading.", "tool_calls": [CALL, {"name": "list_dir"}]}]
-
-
-def test_replies_come_in_order_as_the_transcript_grows() -> None:
-    model = ScriptedChatModel(["one", AIMessage("two"), {"content": "three"}])
-    transcript: list[BaseMessage] = [HumanMessage("go")]
-    for expected in ("one", "two", "three"):
-        reply = model.invoke(transcript)
-        assert reply.text == expected
-        transcript += [reply, HumanMessage("next")]
 
 
 def test_the_same_prompt_gets_the_same_reply_however_often_it_is_asked() -> None:
@@ -37,13 +28,6 @@ def test_replies_to_different_prompts_never_share_an_id() -> None:
     model = ScriptedChatModel(["same", "same"])
     ids = {model.invoke([HumanMessage(text)]).id for text in ("a", "b", "c")}
     assert len(ids) == 3
-
-
-def test_messages_that_the_graph_wrote_itself_do_not_count() -> None:
-    synthetic = AIMessage("", tool_calls=[{"name": "load_skill", "args": {}, "id": "s"}])
-    synthetic.additional_kwargs["skills_agent"] = {"synthetic": True}
-    prompt = [HumanMessage("/x"), synthetic, ToolMessage("Loaded x.", tool_call_id="s")]
-    assert ScriptedChatModel(["the first"]).invoke(prompt).text == "the first"
 
 
 def test_a_trimmed_history_does_not_start_the_script_again() -> None:

@@ -3,15 +3,12 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
-from langgraph.checkpoint.sqlite import SqliteSaver
 
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.user_folders import make_state_folder
 from tests.graph.cli.command_line import CommandLine
-from tests.kit import MakeAgent
 from tests.recorded.record import LOAD, RUN
 
 RECORDED = sorted((Path(__file__).parents[2] / "recorded").glob("*.sqlite"))
@@ -76,16 +73,3 @@ def test_a_recorded_thread_can_be_forked_and_deleted(cli: CommandLine, thread: s
     assert before["usage"]["thread"].items() >= after["usage"]["thread"].items()
     assert cli.run("threads", "delete", thread, "--yes").code == 0
     assert cli.run("threads", "show", made["thread"], "--json").value == before
-
-
-def test_channels_of_another_version_are_passed_over(make_agent: MakeAgent, tmp_path: Path) -> None:
-    with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as saver:
-        agent = make_agent(["one", "two"], checkpointer=saver)
-        agent.say("hi")
-        found = saver.get_tuple(agent.config)
-        assert found is not None
-        checkpoint: Any = found.checkpoint
-        checkpoint["channel_values"]["of_another_version"] = {"a": 1}
-        checkpoint["channel_versions"]["of_another_version"] = max(checkpoint["channel_versions"].values())
-        saver.put(found.parent_config or agent.config, checkpoint, found.metadata, {})
-        assert agent.say("again")["answer"] == "two"

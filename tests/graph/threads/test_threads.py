@@ -142,14 +142,6 @@ def test_compacting_gives_room_back_and_leaves_the_connection_as_it_was(
     Threads(make_agent(["x"]).graph).compact()
 
 
-def test_an_empty_workspace_has_no_threads_and_stays_as_it_is(workspace: Path, tmp_path: Path) -> None:
-    with Threads.open(Settings(workspace=workspace, home=tmp_path / "home")) as threads:
-        assert list(threads.list()) == []
-        with pytest.raises(ThreadError, match="none yet"):
-            threads.read("any")
-    assert list(workspace.iterdir()) == []
-
-
 def test_a_graph_without_a_checkpointer_has_no_threads(workspace: Path) -> None:
     settings = Settings(workspace=workspace, home=workspace, bundled_skills=False)
     with pytest.raises(ThreadError, match=r"compile\(checkpointer="):

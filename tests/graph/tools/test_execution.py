@@ -130,18 +130,6 @@ def test_a_ban_of_a_script_holds_for_every_spelling(make_agent: MakeAgent, skill
     assert (answer.status, "the operator turned off" in answer.text) == ("error", True)
 
 
-def test_a_name_of_several_scripts_is_refused_before_anybody_is_asked(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
-    write_skill(skills_dir, "greet", "Greets.", scripts__a__x_sh="echo a", scripts__b__x_sh="echo b")
-    load = calls(call("load_skill", name="greet"))
-    agent = make_agent([load, calls(call("run_script", skill="greet", path="x.sh")), "done"], sandbox="off")
-    agent.say("greet")
-    assert not agent.state.interrupts
-    (answer,) = agent.tool_messages("run_script")
-    assert "x.sh may be scripts/a/x.sh, scripts/b/x.sh" in answer.text
-
-
 # --- where a script starts ---
 
 
