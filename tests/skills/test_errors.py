@@ -22,15 +22,6 @@ def test_an_error_is_the_same_after_it_was_copied_or_sent_to_another_process(
         assert (type(other), str(other), vars(other)) == (type(error), str(error), vars(error))
 
 
-def test_a_list_of_names_is_kept_as_it_was() -> None:
-    names = ["x"]
-    error = UnknownSkillError("z", names)
-
-    names.append("y")
-
-    assert error.known == ("x",)
-
-
 @pytest.mark.parametrize(
     ("error", "code"),
     [

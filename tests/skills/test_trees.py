@@ -38,12 +38,6 @@ def test_a_deep_folder_is_removed_and_weighing_it_ends(tmp_path: Path, name: str
     assert list(top.iterdir()) == []
 
 
-def test_a_deep_folder_is_removed_with_its_top(tmp_path: Path) -> None:
-    make_deep(tmp_path / "home", mode=0o500)
-    remove_tree(tmp_path / "home")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_links_lead_to_is_not_removed(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "kept.txt").touch()

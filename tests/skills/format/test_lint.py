@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from skills_agent.skills.format.lint import lint
-from skills_agent.skills.format.rules import NEW_DESCRIPTION
 
 GOOD = "---\nname: csv-report\ndescription: Profile a CSV file. Use for tables.\n---\n\n# Title\n"
 
@@ -21,37 +20,6 @@ def codes(place: Path) -> list[str]:
     return [found.code for found in lint(place).findings]
 
 
-def test_a_good_skill_has_no_findings(tmp_path: Path) -> None:
-    path = write(tmp_path)
-
-    assert lint(tmp_path / "csv-report") == ((str(path),), ())
-
-
-def test_a_finding_names_file_line_and_advice(tmp_path: Path) -> None:
-    path = write(tmp_path, "---\nname: csv-report\ncontext: fork\ndescription: Used for d.\n---\n")
-
-    found = lint(tmp_path).findings[0]
-
-    assert (found.code, found.severity, found.path, found.line) == (
-        "field-not-in-spec",
-        "error",
-        str(path),
-        3,
-    )
-    assert found.advice
-
-
-def test_a_folder_of_skills_is_linted_whole_and_in_order(tmp_path: Path) -> None:
-    write(tmp_path, GOOD, "b/csv-report")
-    write(tmp_path, "Use it when nothing else will do.", "a")
-    write(tmp_path, GOOD.replace("csv-report", "inner"), "a/deep/inner")
-
-    report = lint(tmp_path)
-
-    assert [Path(path).parent.name for path in report.skills] == ["a", "inner", "csv-report"]
-    assert [(found.code, found.line) for found in report.findings] == [("frontmatter-made", 1)]
-
-
 def test_a_folder_without_a_skill_is_an_error(tmp_path: Path) -> None:
     assert codes(tmp_path) == ["skill-file-missing"]
     assert codes(tmp_path / "nowhere") == ["source-missing"]
@@ -65,12 +33,16 @@ def test_instructions_that_nobody_can_read_are_an_error(tmp_path: Path) -> None:
     assert (found.code, found.severity) == ("skill-undecodable", "error")
 
 
-def test_two_skills_of_one_name_and_names_that_look_alike_are_told(tmp_path: Path) -> None:
-    write(tmp_path, GOOD, "a/csv-report")
+def test_names_that_are_twice_or_look_alike_are_told_in_the_order_of_paths(tmp_path: Path) -> None:
+    write(tmp_path, GOOD.replace(" Use for tables.", ""), "a/csv-report")
     write(tmp_path, GOOD, "b/csv-report")
     write(tmp_path, GOOD.replace("csv", "сsv"), "сsv-report")  # with a Cyrillic letter
 
-    assert sorted(codes(tmp_path)) == ["name-lookalike", "shadowed"]
+    report = lint(tmp_path)
+
+    found = [each.code for each in report.findings]
+    assert found == ["description-without-when", "shadowed", "name-lookalike"]
+    assert [*report.skills] == sorted(report.skills)
 
 
 @pytest.mark.parametrize(
@@ -121,11 +93,6 @@ def test_a_field_that_has_an_effect_is_no_error_but_for_the_letter_of_the_specif
     write(tmp_path, GOOD.replace("---\n\n", "argument-hint: '[file]'\n---\n\n"))
     (note,), (error,) = lint(tmp_path).findings, lint(tmp_path, spec=True).findings
     assert (note.code, note.severity, error.severity) == ("field-extension", "info", "error")
-
-
-def test_the_description_of_a_new_skill_is_an_error(tmp_path: Path) -> None:
-    write(tmp_path, f'---\nname: csv-report\ndescription: "{NEW_DESCRIPTION}"\n---\n')
-    assert "description-placeholder" in codes(tmp_path)
 
 
 @pytest.mark.parametrize(

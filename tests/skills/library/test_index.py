@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -87,17 +86,6 @@ def test_the_next_process_reads_no_file_and_sees_the_same(skills: Path, index: P
     assert sorted(read) == ["a", "b", "bad", "c"]
     assert read_again == []
     assert seen(second) == seen(first) == seen(discover(skills, None)[0])
-
-
-def test_the_same_of_several_skills_with_one_name_wins_in_the_next_process(skills: Path, index: Path) -> None:
-    for folder in ("tool", "b-tool", "c-tool", "deep/tool", "a/tool", "z/deeper/b-tool"):
-        put(skills / folder).write_text(SKILL.format(name="tool", description=f"Is in {folder}."))
-    first, _ = discover(skills, index)
-    again, reads = discover(skills, index)
-
-    assert again.find("tool").description == "Is in tool."
-    assert seen(again) == seen(first)
-    assert reads == []
 
 
 def change(skills: Path) -> None:
@@ -335,20 +323,3 @@ def test_processes_that_write_at_once_all_see_what_is_there(skills: Path, index:
     checked = sqlite3.connect(next(index.glob("*.sqlite")))
     assert checked.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     checked.close()
-
-
-def test_threads_that_search_at_once_get_the_same(skills: Path, index: Path) -> None:
-    catalog, _ = discover(skills, index)
-    answers: list[list[str]] = []
-    threads = [
-        threading.Thread(target=lambda: answers.append(found(catalog, "instructions about b")))
-        for _ in range(6)
-    ]
-
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert answers == [answers[0]] * 6
-    assert answers[0][0] == "b"

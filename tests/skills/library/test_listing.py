@@ -102,15 +102,6 @@ def written(name: str, more: str = "") -> dict[str, str | bytes]:
     return {"SKILL.md": f"---\ndescription: Does {name}. {'And so on. ' * 20}\n{more}---\n"}
 
 
-def test_a_catalog_lists_by_name_what_a_model_may_load() -> None:
-    hidden = written("c", "disable-model-invocation: true\n")
-    catalog = Registry([MemorySource({"b": written("b"), "a": written("a"), "c": hidden})]).refresh()
-
-    assert [line.skill.name for line in catalog.listing(16_000).lines] == ["a", "b"]
-    assert catalog.listing(16_000).is_whole
-    assert [line.skill.name for line in catalog.listing(16_000, {"a"}).lines] == ["b"]
-
-
 def test_skills_of_a_strong_source_are_the_last_to_lose_their_descriptions() -> None:
     weak = MemorySource({name: written(name) for name in ("a", "d")}, "weak")
     strong = MemorySource({name: written(name) for name in ("b", "c")}, "strong")

@@ -1,6 +1,5 @@
 """A skill that names its plugin is copied with it, and its digest is that of both."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -64,23 +63,6 @@ def test_the_digest_is_that_of_a_folder_with_the_plugin_and_a_link_to_the_skill(
     assert [each.skill for each in registry.snapshots.cached()] == ["deploy"]
 
 
-def test_variables_in_instructions_are_the_plugin_and_the_skill(tmp_path: Path, plugin: Path) -> None:
-    registry = registry_of(tmp_path, plugin)
-    skill = registry.load(loaded(registry))
-    assert skill.instructions == f"Run {plugin}/scripts/x.py, not {plugin}/skills/deploy/x.py."
-
-
-def test_what_changes_in_the_plugin_is_a_change_of_the_skill_that_names_it(
-    tmp_path: Path, plugin: Path
-) -> None:
-    registry = registry_of(tmp_path, plugin)
-    deploy, alone = loaded(registry), loaded(registry, "alone")
-    (plugin / "scripts" / "x.py").write_text("print(2)\n")
-    assert registry.digest(deploy) != deploy.digest
-    assert registry.digest(alone) == alone.digest
-    assert read_resource(registry, deploy, "${CLAUDE_PLUGIN_ROOT}/scripts/x.py") == "print(1)\n"
-
-
 def test_a_skill_that_does_not_name_its_plugin_is_copied_alone(tmp_path: Path, plugin: Path) -> None:
     registry = registry_of(tmp_path, plugin)
     ref = loaded(registry, "alone")
@@ -137,18 +119,6 @@ def test_a_path_above_the_skill_that_is_not_in_the_plugin_does_not_name_it(
         read_resource(registry, ref, "../../docs/help.md")
 
 
-def test_what_is_no_part_of_a_skill_is_no_part_of_its_plugin(tmp_path: Path, plugin: Path) -> None:
-    (tmp_path / "secret").write_text("secret")
-    (plugin / ".git").mkdir()
-    (plugin / ".git" / "config").write_text("")
-    (plugin / "out").symlink_to("../secret")
-    os.mkfifo(plugin / "pipe")
-    registry = registry_of(tmp_path, plugin)
-    folder = registry.snapshot(loaded(registry)).plugin
-    assert folder is not None
-    assert sorted(each.name for each in folder.iterdir()) == [".claude-plugin", "docs", "scripts", "skills"]
-
-
 def test_a_plugin_that_is_too_large_is_left_out_and_that_is_said(tmp_path: Path, plugin: Path) -> None:
     (plugin / "large").write_bytes(b"x" * 500)
     registry = registry_of(tmp_path, plugin, max_bytes=400)
@@ -159,38 +129,6 @@ def test_a_plugin_that_is_too_large_is_left_out_and_that_is_said(tmp_path: Path,
     assert note.startswith(f"It is loaded without its plugin, {plugin}: it has more than")
     own = plugin / "skills" / "deploy"
     assert registry.load(ref).instructions == f"Run {own}/scripts/x.py, not {own}/x.py."
-
-
-def test_a_plugin_that_is_the_workspace_is_named_and_not_copied(tmp_path: Path) -> None:
-    workspace = tmp_path / "work"
-    write_skill(workspace / "skills", "deploy", "Deploys.", BODY)
-    (workspace / "plugin.json").write_text("{}")
-    registry = registry_of(tmp_path, workspace)
-    ref = loaded(registry)
-    assert registry.snapshot(ref).plugin is None
-    assert registry.load(ref).instructions.startswith(f"Run {workspace}/scripts/x.py")
-    assert registry.plugin_note(ref).startswith("Its plugin is the workspace")
-    (workspace / "data.csv").write_text("a\n")
-    assert registry.digest(ref) == ref.digest
-
-
-def test_a_version_keeps_its_plugin_when_the_folder_is_gone(tmp_path: Path, plugin: Path) -> None:
-    registry = registry_of(tmp_path, plugin)
-    ref = loaded(registry)
-    plugin.rename(tmp_path / "moved")
-    again = registry_of(tmp_path, plugin)
-    assert again.plugin_place(ref) == plugin
-    assert read_resource(again, ref, f"{plugin}/docs/help.md") == "Help.\n"
-
-
-def test_a_snapshot_of_a_plugin_that_was_changed_is_not_used(tmp_path: Path, plugin: Path) -> None:
-    registry = registry_of(tmp_path, plugin)
-    ref = loaded(registry)
-    entry = tmp_path / "cache" / ref.digest
-    entry.chmod(0o700)
-    (entry / "skill").unlink()
-    (entry / "skill").symlink_to("plugin/skills/alone")
-    assert registry_of(tmp_path, plugin).snapshot(ref).folder.name == "deploy"
 
 
 def test_files_of_the_plugin_are_read_by_any_spelling_and_nothing_outside(
@@ -218,23 +156,9 @@ def test_files_of_the_plugin_are_read_by_any_spelling_and_nothing_outside(
     assert read_resource(registry, ref, "notes.md") == "Notes.\n"
 
 
-def test_without_a_plugin_its_variable_is_the_skills_folder(tmp_path: Path) -> None:
-    write_skill(tmp_path / "skills", "deploy", "Deploys.", BODY, scripts__x_py="print(1)\n")
-    registry = registry_of(tmp_path, tmp_path)
-    ref = loaded(registry)
-    assert read_resource(registry, ref, "${CLAUDE_PLUGIN_ROOT}/scripts/x.py") == "print(1)\n"
-    assert not registry.plugin_note(ref)
-
-
 def test_a_skill_with_a_link_named_skill_is_no_plugin(tmp_path: Path) -> None:
     folder = write_skill(tmp_path / "skills", "deploy", "Deploys.", plugin__deep__x_md="other")
     (folder / "skill").symlink_to("plugin/deep")
     registry = registry_of(tmp_path, tmp_path)
     ref = loaded(registry)
     assert registry.snapshot(ref).folder == tmp_path / "cache" / ref.digest
-
-
-def test_a_link_from_the_skill_to_its_plugin_is_followed(tmp_path: Path, plugin: Path) -> None:
-    (plugin / "skills" / "deploy" / "help.md").symlink_to("../../docs/help.md")
-    registry = registry_of(tmp_path, plugin)
-    assert read_resource(registry, loaded(registry), "help.md") == "Help.\n"

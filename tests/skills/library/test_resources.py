@@ -13,7 +13,6 @@ from skills_agent.skills.skill import ResourceType
     ("path", "kind"),
     [
         ("scripts/run.py", "script"),
-        ("scripts/deep/run.sh", "script"),
         ("references/a.md", "reference"),
         ("reference/a.md", "reference"),
         ("resources/a.md", "reference"),
@@ -21,9 +20,7 @@ from skills_agent.skills.skill import ResourceType
         ("assets/a.png", "asset"),
         ("templates/a.html", "asset"),
         ("Scripts/run.py", "script"),
-        ("run.py", "other"),
         ("scripts", "other"),
-        ("evals/evals.json", "other"),
         ("other/scripts/run.py", "other"),
     ],
 )
@@ -48,7 +45,6 @@ def test_a_long_listing_leaves_out_untyped_files_first_and_counts_them() -> None
         (["script"], "1 script"),
         (["script", "script", "reference"], "2 scripts, 1 reference"),
         (["asset", "reference", "reference"], "2 references, 1 asset"),
-        (["other"], "1 other file"),
         (["other", "other", "asset", "asset"], "2 assets, 2 other files"),
     ],
 )

@@ -83,14 +83,6 @@ def test_a_snapshot_holds_the_bytes_of_its_digest_and_is_its_owner_s(
     assert snapshot.folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_the_same_folder_elsewhere_has_the_same_snapshot(
-    skill: Path, tmp_path: Path, store: SnapshotStore
-) -> None:
-    other = write_skill(tmp_path / "others", "rain", "Rain.", scripts__run_py="print(1)\n", data_csv="a,b\n")
-    assert store.take(skill) == store.take(other)
-    assert len(list(store.cached())) == 1
-
-
 @pytest.mark.parametrize("change", ["byte", "name", "exec", "new", "gone", "link"])
 def test_whatever_changes_gives_another_digest(skill: Path, store: SnapshotStore, change: str) -> None:
     before = store.take(skill)
@@ -111,18 +103,6 @@ def test_whatever_changes_gives_another_digest(skill: Path, store: SnapshotStore
     after = store.take(skill)
     assert after.digest != before.digest
     assert files_of(before.folder)["scripts/run.py"] == b"print(1)\n"
-
-
-def test_links_that_come_to_no_end_are_left_out(tmp_path: Path) -> None:
-    (tmp_path / "a.md").write_text("a")
-    (tmp_path / "self").symlink_to("self")
-    (tmp_path / "l0").symlink_to("a.md")
-    for number in range(1, 1_500):  # more than the stack of Python has room for
-        (tmp_path / f"l{number}").symlink_to(f"l{number - 1}")
-    skipped: list[str] = []
-    kept = [each.path for each in list_contents(tmp_path, ContentLimits(), skipped)]
-    assert {"a.md", "l0", "l20"} <= set(kept)
-    assert {"self", "l60", "l1499"} <= set(skipped)
 
 
 def test_links_inside_are_kept_and_those_that_lead_out_are_left_out(
@@ -165,11 +145,6 @@ def test_a_folder_over_the_limits_says_what_weighs_and_which_setting(skill: Path
     with pytest.raises(SnapshotError, match="node_modules "):
         store.take(skill)
     assert not list((tmp_path / "cache").glob("*"))
-
-
-def test_files_from_elsewhere_make_the_snapshot_of_the_same_folder(skill: Path, store: SnapshotStore) -> None:
-    files = [SkillFile(path, content) for path, content in files_of(skill).items()]
-    assert store.put(files) == store.put(reversed(files)) == store.take(skill)
 
 
 @pytest.mark.parametrize("path", ["../out", "/etc/x", "a/../../b", "", "a\0b"])
@@ -235,43 +210,6 @@ def test_a_file_that_changes_between_the_look_and_the_read_is_refused(skill: Pat
     (skill / "data.csv").write_text("a,b\nc,d\n")
     with pytest.raises(SnapshotError, match=r"data\.csv: it changes"):
         read_digest(skill, contents)
-
-
-SWAPPER = """
-import os, sys, itertools
-folder = sys.argv[1]
-print("ready", flush=True)
-for number in itertools.count():
-    for name in ("a", "b"):
-        with open(f"{folder}/.new", "w") as file:
-            file.write(f"{number}\\n" * 5000)
-        os.replace(f"{folder}/.new", f"{folder}/{name}")
-        os.replace(f"{folder}/link", f"{folder}/old") if os.path.lexists(f"{folder}/link") else None
-        os.symlink("/etc/passwd" if number % 2 else "a", f"{folder}/link")
-"""
-
-
-def test_a_process_that_swaps_files_yields_a_true_copy_or_an_error(skill: Path, store: SnapshotStore) -> None:
-    swapper = subprocess.Popen([sys.executable, "-c", SWAPPER, skill], stdout=subprocess.PIPE)
-    assert swapper.stdout is not None
-    fresh = SnapshotStore(store.folder.parent / "other")
-    try:
-        swapper.stdout.readline()
-        for _ in range(30):
-            try:
-                snapshot = store.take(skill)
-            except SnapshotError:
-                continue
-            assert fresh.digest_of(snapshot.folder) == snapshot.digest == snapshot.folder.name
-            assert not [name for name, content in files_of(snapshot.folder).items() if b"root:" in content]
-    finally:
-        swapper.kill()
-        swapper.wait()
-        swapper.stdout.close()
-    # How many copies succeed beside the swapping is the scheduler's affair; without it one must.
-    (skill / "link").unlink(missing_ok=True)
-    assert store.take(skill).digest == fresh.digest_of(skill)
-    assert not list(store.folder.glob(".draft-*"))
 
 
 @pytest.mark.parametrize(("opens", "what"), [(2, "measure"), (4, "copy")])

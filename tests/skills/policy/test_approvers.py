@@ -3,26 +3,15 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from skills_agent.skills.policy.patterns import GRAMMAR, Call
 from skills_agent.skills.policy.verdict import Approver, Opinion, consult
 
 WRITE = GRAMMAR.call("write_file", {"path": "a.txt", "lines": ["x"]}, "ann")
-DECISIONS = ["allow", "ask", "deny"]
 
 
 def says(answer: Any) -> Approver:
     return lambda call: answer
-
-
-@given(st.lists(st.sampled_from([*DECISIONS, None]), max_size=5))
-def test_the_strictest_opinion_counts_in_any_order(answers: list[Any]) -> None:
-    opinion = consult([says(answer) for answer in answers], WRITE)
-    given_answers = [answer for answer in answers if answer is not None]
-    strictest = max(given_answers, key=DECISIONS.index, default=None)
-    assert (opinion.decision if opinion else None) == strictest
 
 
 @pytest.mark.parametrize("answer", ["yes", True, 1, Opinion("maybe"), ("allow", "why"), object()])  # type: ignore[arg-type]  # that is the fault

@@ -32,18 +32,12 @@ def test_every_spelling_of_git_is_protected(path: str) -> None:
         (".pre-commit-config.yaml", ".pre-commit-config.y*ml"), ("claude.md", "CLAUDE.md"),
         (".bashrc", ".bashrc"), ("sub/.env", ".env"), ("langgraph.json", "langgraph*.json"),
         ("langgraph.server.json", "langgraph*.json"), (".langgraph_api/store.pckl", ".langgraph_api"),
+        ("src/a.py", None), (".gitignore", None), ("git/x", None), ("README.md", None), ("...", None),
+        (".env.x", None), (".agent/work/t/out.csv", None), ("", None), ("a.git", None),
     ],
 )  # fmt: skip
-def test_what_other_programs_obey_is_protected(path: str, entry: str) -> None:
+def test_what_other_programs_obey_is_protected_and_nothing_else(path: str, entry: str | None) -> None:
     assert protected_by(path) == entry
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["src/a.py", ".gitignore", "git/x", "README.md", "...", ".env.x", ".agent/work/t/out.csv", "", "a.git"],
-)
-def test_nothing_else_is(path: str) -> None:
-    assert protected_by(path) is None
 
 
 def test_every_entry_of_the_list_protects_itself() -> None:

@@ -12,10 +12,7 @@ def test_framework_tools_are_those_that_make_skills_plans_and_questions_work() -
     }
 
 
-def test_of_the_agents_tools_only_some_read_and_one_that_says_nothing_may_reach_the_network() -> None:
-    assert {name for name, spec in TOOL_SPECS.items() if spec.risk == "read" and not spec.framework} == {
-        *("read_file", "list_dir", "grep"),
-    }
+def test_a_tool_that_says_nothing_of_itself_may_reach_the_network() -> None:
     assert ToolSpec(name="odd").risk == "network"
 
 

@@ -60,12 +60,6 @@ def test_a_doctor_can_say_what_a_setting_comes_to(wish: Wish, level: str | None,
     assert Sandbox().pending_looks(tmp_path) == 0
 
 
-@pytest.mark.parametrize("wish", ["auto", "require", "off"])
-def test_no_runner_passes_for_a_sandbox(wish: Wish, request_here: ScriptRequest) -> None:
-    assert (runner_for(wish, request_here).why_not() == MISSING) is (wish != "off")
-    assert runner_for(wish, request_here).why_not()
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
 def test_an_undumpable_process_stays_so() -> None:
     body = (

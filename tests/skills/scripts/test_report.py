@@ -3,10 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from skills_agent.skills.scripts.output import Capture
 from skills_agent.skills.scripts.report import describe
 from skills_agent.skills.scripts.runner import ScriptResult, WrittenFile
 
@@ -39,15 +36,3 @@ def test_written_files_are_told_before_what_the_script_said_itself() -> None:
         "exit code 0 (0.12 s, controlled)\nfiles written:\nab.csv (1,234 bytes)\nx stdout: (0 bytes)\n"
         "[3 more]\nstdout:\nhello"
     )
-
-
-@given(st.lists(st.binary(max_size=50)), st.integers(1, 60))
-def test_a_capture_keeps_beginning_and_end_and_counts_the_rest(chunks: list[bytes], limit: int) -> None:
-    capture = Capture(limit)
-    for chunk in chunks:
-        capture.add(chunk)
-    whole = b"".join(chunks)
-    assert capture.total == len(whole)
-    assert capture.cut == max(0, len(whole) - limit)
-    if not capture.cut:
-        assert capture.text() == whole.decode(errors="replace")

@@ -1,54 +1,42 @@
 """Sentences of a description that name another skill."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.skills.search.match import SearchText
 from skills_agent.skills.search.mentions import attributed
 
-
-def attribute(**descriptions: str) -> list[str]:
-    return attributed([SearchText(name, text) for name, text in descriptions.items()])
-
-
-def test_a_sentence_goes_to_the_skill_that_it_names() -> None:
-    assert attributed(
-        [SearchText("a-b", "Does a. For c use c-d. Or not."), SearchText("c-d", "Does c.")]
-    ) == ["Does a. Or not.", "Does c. For c use c-d."]
+OTHERS = {f"other-{number}": "Does it." for number in range(9)}
+LISTS = f"Does more. Unlike {', '.join(OTHERS)}."
 
 
-def test_a_sentence_that_names_two_goes_to_both() -> None:
-    assert attribute(one="Does it. Not `two`, not `three`.", two="2.", three="3.") == [
-        "Does it.",
-        "2. Not `two`, not `three`.",
-        "3. Not `two`, not `three`.",
-    ]
-
-
-def test_a_sentence_that_lists_many_stays_and_is_not_copied_to_each() -> None:
-    others = {f"other-{number}": "Does it." for number in range(9)}
-    text = f"Does more. Unlike {', '.join(others)}."
-
-    assert attributed([SearchText("list", text), *(SearchText(*each) for each in others.items())]) == [
-        text,
-        *others.values(),
-    ]
-
-
-def test_the_first_sentence_stays() -> None:
-    texts = ["Like `review`, but for branches.", "Reviews."]
-
-    assert attribute(branches=texts[0], review=texts[1]) == texts
-
-
-def test_a_plain_word_is_no_name() -> None:
-    texts = ["Does it. Then review the result. It doesn't review much.", "Reviews."]
-
-    assert attribute(make=texts[0], review=texts[1]) == texts
-
-
-def test_chinese_sentences_end_without_a_blank() -> None:
-    assert attribute(one="写代码。审查请用`two`。", two="审查。") == ["写代码。", "审查。 审查请用`two`。"]
+@pytest.mark.parametrize(
+    ("skills", "expected"),
+    [
+        (
+            {"a-b": "Does a. For c use c-d. Or not.", "c-d": "Does c."},
+            ["Does a. Or not.", "Does c. For c use c-d."],
+        ),
+        (
+            {"one": "Does it. Not `two`, not `three`.", "two": "2.", "three": "3."},
+            ["Does it.", "2. Not `two`, not `three`.", "3. Not `two`, not `three`."],
+        ),
+        ({"list": LISTS, **OTHERS}, [LISTS, *OTHERS.values()]),
+        (
+            {"branches": "Like `review`, but for branches.", "review": "Reviews."},
+            ["Like `review`, but for branches.", "Reviews."],
+        ),
+        (
+            {"make": "Does it. Then review the result. It doesn't review much.", "review": "Reviews."},
+            ["Does it. Then review the result. It doesn't review much.", "Reviews."],
+        ),
+        ({"one": "写代码。审查请用`two`。", "two": "审查。"}, ["写代码。", "审查。 审查请用`two`。"]),
+    ],
+    ids=["to the named one", "to both", "of many it stays", "the first stays", "a plain word", "Chinese"],
+)
+def test_a_sentence_goes_to_the_skill_that_it_names(skills: dict[str, str], expected: list[str]) -> None:
+    assert attributed([SearchText(*each) for each in skills.items()]) == expected
 
 
 def test_a_stranger_adds_nothing_to_a_skill_that_is_trusted_more() -> None:

@@ -237,13 +237,6 @@ def test_an_older_catalog_is_searched_as_it_was() -> None:
     assert [hit.skill.name for hit in after.search("larks herons")] == ["herons"]
 
 
-def test_of_two_close_matches_the_trusted_one_comes_first() -> None:
-    strangers = MemorySource({"a": skill("Counts herons.")}, "project", trusted=False)
-    own = MemorySource({"b": skill("Counts herons.")}, "user")
-
-    assert [hit.skill.name for hit in Registry([own, strangers]).refresh().search("herons")] == ["b", "a"]
-
-
 def test_a_much_better_match_comes_first_wherever_it_is_from() -> None:
     strangers = MemorySource({"heron-count": skill("Counts herons.")}, "project", trusted=False)
     own = MemorySource({"b": skill("Feeds larks, finches, and once in a while herons.")}, "user")

@@ -99,18 +99,6 @@ def test_a_link_to_a_folder_outside_is_reported_and_not_followed(tmp_path: Path)
     assert reported == [("link-outside", "file-link/SKILL.md"), ("link-outside", "link")]
 
 
-def test_a_link_inside_the_root_is_followed_for_a_file(tmp_path: Path) -> None:
-    shared = put(tmp_path / "a")
-    (tmp_path / "b").mkdir()
-    (tmp_path / "b/SKILL.md").symlink_to(shared)
-    source = DirectorySource(tmp_path, "user")
-
-    found = source.scan().skills
-
-    assert [each.folder for each in found] == ["a", "b"]
-    assert source.read(found[1].path, 3) == b"---"
-
-
 def test_a_root_that_is_a_link_is_searched(tmp_path: Path) -> None:
     put(tmp_path / "real/a")
     (tmp_path / "link").symlink_to(tmp_path / "real")
@@ -183,15 +171,6 @@ def test_a_walk_is_bounded_and_says_so(
     assert [code for code, _ in reported] == ["scan-limit"]
 
 
-def test_a_missing_folder_is_empty_unless_it_was_asked_for(tmp_path: Path) -> None:
-    missing = tmp_path / "missing"
-
-    assert DirectorySource(missing, "user").scan().diagnostics == ()
-    assert [found.code for found in DirectorySource(missing, "mine", required=True).scan().diagnostics] == [
-        "source-missing"
-    ]
-
-
 def test_a_source_that_is_a_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
 
@@ -260,17 +239,6 @@ def test_standard_sources_go_from_bundled_to_configured(tmp_path: Path) -> None:
     assert catalog.find("one@user").path == str(home / ".claude/skills/x/SKILL.md")
 
 
-def test_a_folder_reached_twice_counts_once(tmp_path: Path) -> None:
-    put(tmp_path / ".agents/skills/x", "one")
-    (tmp_path / ".claude").mkdir()
-    (tmp_path / ".claude/skills").symlink_to(tmp_path / ".agents/skills")
-
-    catalog = Registry(standard_sources(tmp_path, tmp_path, bundled=False)).refresh()
-
-    assert [entry.status for entry in catalog.entries] == ["shown"]
-    assert catalog.find("one").source == "project"
-
-
 @pytest.mark.parametrize("link", [".agents", ".agents/skills"])
 def test_no_link_leads_to_skills_of_a_project_out_of_it(tmp_path: Path, link: str) -> None:
     """Attack: a repository makes the user's own skills its own, or shows what is beside it."""
@@ -311,12 +279,6 @@ def test_an_offered_folder_in_the_project_leads_nowhere_else(tmp_path: Path) -> 
     named = standard_sources(project, tmp_path, [project / "team"])
 
     assert [bool(each[-1].scan().skills) for each in (offered, named)] == [False, True]
-
-
-def test_nobody_vouches_for_the_skills_of_a_project(tmp_path: Path) -> None:
-    sources = standard_sources(tmp_path / "project", tmp_path / "home", [tmp_path])
-
-    assert {source.label for source in sources if not source.trusted} == {"project"}
 
 
 # Scanning again
@@ -365,24 +327,3 @@ def test_every_change_is_seen_by_the_next_scan(tmp_path: Path, clock: Callable[[
             replace(each, settled=True) for each in anew.skills
         ]
         assert again.diagnostics == anew.diagnostics
-
-
-def test_what_was_reported_is_reported_by_every_scan(tmp_path: Path) -> None:
-    put(tmp_path / "1/2/3/4/5/6/7/too-deep")
-    (tmp_path / "away").symlink_to("/usr")
-    source = DirectorySource(tmp_path, "user", clock=an_hour_later)
-
-    assert [found.code for found in source.scan().diagnostics] == ["scan-limit", "link-outside"]
-    assert source.scan() == source.scan()
-
-
-def test_two_registries_may_share_a_source(tmp_path: Path) -> None:
-    put(tmp_path / "a")
-    source = DirectorySource(tmp_path, "user", clock=an_hour_later)
-    one, other = Registry([source]), Registry([source])
-    one.refresh()
-    other.refresh()
-    put(tmp_path / "b")
-
-    assert [skill.folder for skill in one.refresh().skills] == ["a", "b"]
-    assert [skill.folder for skill in other.refresh().skills] == ["a", "b"]

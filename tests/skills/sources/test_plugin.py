@@ -1,6 +1,5 @@
 """Which folder above a skill is its plugin, and which is none."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -24,15 +23,8 @@ def configured(folder: Path, workspace: Path, home: Path) -> DirectorySource:
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    (tmp_path / "work").mkdir()
-    return tmp_path / "work"
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    (tmp_path / "home").mkdir()
-    return tmp_path / "home"
+def home(workspace: Path) -> Path:
+    return workspace.parent / "home"
 
 
 @pytest.mark.parametrize("manifest", [MANIFEST, "plugin.json"])
@@ -63,27 +55,15 @@ def test_no_plugin_is_three_folders_above_what_was_configured(
     assert configured(path.parent, workspace, home).plugin(str(path)) is None
 
 
-@pytest.mark.parametrize("odd", ["link", "folder", "pipe", "folder that is a link", "dangling"])
-def test_a_manifest_that_is_no_regular_file_makes_no_plugin(
-    tmp_path: Path, workspace: Path, home: Path, odd: str
+@pytest.mark.parametrize("link", [MANIFEST, ".claude-plugin"])
+def test_a_manifest_behind_a_link_makes_no_plugin(
+    tmp_path: Path, workspace: Path, home: Path, link: str
 ) -> None:
+    make_plugin(tmp_path / "elsewhere")
     path = write_skill(tmp_path / "tools" / "skills", "deploy", "Deploys.") / "SKILL.md"
-    manifest, real = tmp_path / "tools" / MANIFEST, tmp_path / "elsewhere" / "plugin.json"
-    for file in (manifest, real):
-        file.parent.mkdir()
-    real.write_text("{}")
-    match odd:
-        case "link":
-            manifest.symlink_to(real)
-        case "folder":
-            manifest.mkdir()
-        case "pipe":
-            os.mkfifo(manifest)
-        case "dangling":
-            manifest.symlink_to("nowhere")
-        case _:
-            manifest.parent.rmdir()
-            manifest.parent.symlink_to(real.parent)
+    place = tmp_path / "tools" / link
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(tmp_path / "elsewhere" / link)
     assert configured(tmp_path / "tools" / "skills", workspace, home).plugin(str(path)) is None
 
 
@@ -105,30 +85,10 @@ def test_what_holds_the_workspace_or_the_home_folder_is_not_copied(tmp_path: Pat
     assert source.plugin(str(path)) == Plugin(tmp_path / wide, "wide")
 
 
-def test_a_plugin_that_is_the_workspace_is_not_copied(workspace: Path, home: Path) -> None:
-    path = make_plugin(workspace)
-    assert configured(workspace / "skills", workspace, home).plugin(str(path)) == Plugin(
-        workspace, "workspace"
-    )
-    own = write_skill(workspace / ".agents" / "skills", "own", "Is own.") / "SKILL.md"
-    of_project = project_source(workspace, own.parent.parent, "project")
-    assert of_project.plugin(str(own)) == Plugin(workspace, "workspace")
-
-
 def test_the_folder_of_a_client_is_no_plugin(workspace: Path, home: Path) -> None:
     path = make_plugin(home / ".claude")
     sources = standard_sources(workspace, home, [home / ".claude" / "skills"], bundled=False)
     assert [source.plugin(str(path)) for source in sources if source.claims(str(path))] == [None]
-
-
-def test_a_skill_of_the_user_has_no_plugin_above_its_source(workspace: Path, home: Path) -> None:
-    (home / ".agents").mkdir()
-    (home / "plugin.json").write_text("{}")
-    path = make_plugin(home / ".agents" / "skills" / "tools")
-    alone = write_skill(home / ".agents" / "skills", "alone", "Is alone.") / "SKILL.md"
-    (user,) = [each for each in standard_sources(workspace, home, bundled=False) if each.claims(str(path))]
-    assert user.plugin(str(path)) == Plugin(home / ".agents" / "skills" / "tools", "apart")
-    assert user.plugin(str(alone)) is None
 
 
 def test_the_plugin_of_an_untrusted_skill_is_in_the_workspace(tmp_path: Path, workspace: Path) -> None:
