@@ -131,6 +131,10 @@ def moded(path: str, mode: int) -> Callable[[Path], object]:
     return lambda root: (root / path).chmod(mode)
 
 
+def all_of(*acts: Callable[[Path], object]) -> Callable[[Path], object]:
+    return lambda root: [act(root) for act in acts]
+
+
 def linked(path: str) -> Callable[[Path], object]:
     """Put a link to a folder outside in the place of a folder."""
 
@@ -147,12 +151,7 @@ MEANWHILE: dict[str, tuple[Tree, Tree, Callable[[Path], object], list[str]]] = {
     "changed file edited alike": ({"a": b"old"}, {"a": b"new"}, wrote("a", b"new"), []),
     "changed file moded": ({"a": b"old"}, {"a": b"new"}, moded("a", 0o600), ["a"]),
     "changed file removed": ({"a": b"old"}, {"a": b"new"}, removed("a"), ["a"]),
-    "changed link edited": (
-        {"a": "x"},
-        {"a": "y"},
-        lambda root: (removed("a")(root), wrote("a", b"")(root)),
-        ["a"],
-    ),
+    "changed link edited": ({"a": "x"}, {"a": "y"}, all_of(removed("a"), wrote("a", b"")), ["a"]),
     "changed folder moded": ({"a": 0o755}, {"a": 0o700}, moded("a", 0o711), ["a"]),
     "changed folder removed": ({"a": 0o755}, {"a": 0o700}, removed("a"), ["a"]),
     "added file written": ({}, {"a": b"new"}, wrote("a", b"mine"), ["a"]),
@@ -221,22 +220,17 @@ SINCE: dict[str, tuple[Tree, Tree, Callable[[Path], object], list[str]]] = {
     "changed folder is a file": (
         {"a": 0o755},
         {"a": 0o700},
-        lambda root: (removed("a")(root), wrote("a", b"")(root), moded("a", 0o700)(root)),
+        all_of(removed("a"), wrote("a", b""), moded("a", 0o700)),
         ["a"],
     ),
-    "added folder is a file": (
-        {},
-        {"a": 0o755},
-        lambda root: (removed("a")(root), wrote("a", b"")(root)),
-        ["a"],
-    ),
+    "added folder is a file": ({}, {"a": 0o755}, all_of(removed("a"), wrote("a", b"")), ["a"]),
     "removed file is there": ({"a": b"old"}, {}, wrote("a", b"mine"), ["a"]),
     "removed folder is there": ({"a": 0o755}, {}, made("a"), []),
     "removed folder is a file": ({"a": 0o755}, {}, wrote("a", b"mine"), ["a"]),
     "file of a removed folder is there": (
         FOLDER,
         {},
-        lambda root: (made("d")(root), wrote("d/f", b"mine")(root)),
+        all_of(made("d"), wrote("d/f", b"mine")),
         ["d/f"],
     ),
     "folder in the place of a file filled": ({"a": b"old"}, {"a": 0o755}, wrote("a/mine", b""), ["a"]),

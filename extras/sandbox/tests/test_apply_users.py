@@ -1,4 +1,4 @@
-"""Changes that are applied by users with few rights, and those of scripts in real overlays."""
+"""Changes that are applied by users with few rights."""
 
 import os
 import stat
@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from extras.sandbox.tests.overlay import NOBODY, Overlay, overlay, users
-from extras.sandbox.tests.real_trees import Seen, Tree, next_moment, run_in, run_of, shape
+from extras.sandbox.tests.overlay import NOBODY
+from extras.sandbox.tests.real_trees import Tree, run_in, run_of, shape
 from extras.sandbox.tests.test_apply_killed import killed_in_the_middle
-from extras.sandbox.tests.test_layer import BEFORE, SCRIPTS
 from skills_agent.sandbox.apply import Applier, ApplyError
-from skills_agent.sandbox.layer import changes
 from skills_agent.skills.errors import ScriptError
 from tests.forked import run_forked
 
@@ -112,42 +110,3 @@ def test_changes_that_are_half_applied_are_told_until_they_can_be_ended(nobodys:
     owned_by(NOBODY)
     as_nobody(applier.recover)
     assert shape(nobodys / "work") == shape(nobodys / "layer")
-
-
-@pytest.fixture(params=users(), ids=lambda user: f"uid-{user}")
-def over(request: pytest.FixtureRequest) -> Iterator[Overlay]:
-    with overlay(request.param) as made:
-        yield made
-
-
-@pytest.mark.parametrize("script", [each for each in SCRIPTS if "mkdir" in each or "chmod" in each])
-def test_what_a_script_did_in_an_overlay_is_what_it_would_have_done(over: Overlay, script: str) -> None:
-    over.place.chmod(0o777)
-    over.before(BEFORE)
-    plain = over.place / "plain"
-    over.shell("cp", "-a", "--", str(over.lower), str(plain))
-    over.run(script)
-    over.shell("sh", "-euc", f"cd {plain}; {script}")
-
-    def applied() -> None:
-        moment = next_moment(over.place / "work")
-        applier = Applier(over.lower, over.lower / ".agent", over.place / "upper.journal")
-        found = changes(over.layer)
-        wanted = [each for each in found if each.kind != "special" or each.act == "removed"]
-        untouched = contents(over.lower)
-        assert applier.apply(over.place / "upper", moment, wanted, label="script") == []
-        if wanted == found:
-            assert contents(over.lower) == contents(plain)
-        if wanted:
-            assert applier.undo() == []
-        assert contents(over.lower) == untouched
-
-    if over.user == os.geteuid():
-        applied()
-    else:
-        as_nobody(applied)
-
-
-def contents(folder: Path) -> dict[str, Seen]:
-    """Return a tree without its times: a script is run twice here."""
-    return {path: each._replace(mtime=0) for path, each in shape(folder).items()}
