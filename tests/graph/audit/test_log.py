@@ -203,7 +203,6 @@ def test_the_end_is_found_behind_long_lines(log: RunLog) -> None:
 TAMPERING = {
     "changed": (lambda lines: [lines[0].replace(b"made_up", b"made_do"), *lines[1:]], "line 1 was changed"),
     "removed": (lambda lines: [lines[0], *lines[2:]], "line 2 has number 3 where 2 belongs"),
-    "copied": (lambda lines: [*lines, lines[-1]], "line 5 has number 4 where 5 belongs"),
     "last removed": (lambda lines: lines[:-1], "1 at its end are missing"),
     "half of the last removed": (lambda lines: [*lines[:-1], lines[-1][:-20]], "line 4 was changed"),
     "all removed": (lambda lines: [], "4 at its end are missing"),

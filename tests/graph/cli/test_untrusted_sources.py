@@ -108,15 +108,6 @@ def test_yes_does_not_cover_a_trusted_script_that_an_untrusted_skill_may_steer(c
     assert cli.run(*ask_it).code == 0
 
 
-def test_an_unknown_skill_in_a_call_is_no_way_around(cli: CommandLine) -> None:
-    (cli.workspace / "scripts").mkdir()
-    (cli.workspace / "scripts/run.py").write_text("open('ran', 'w')\n")
-    done = ask(cli, call("run_script", skill="no-such", path="scripts/run.py"))
-
-    assert "no-such" in done.out, done.out
-    assert not (cli.workspace / "ran").exists()
-
-
 def test_yes_covers_what_trusted_skills_and_no_skills_want(cli: CommandLine) -> None:
     assert ask(cli, WRITE, load="csv-report@bundled").code == 0
     shutil.rmtree(cli.workspace / ".agent/skills")

@@ -57,11 +57,6 @@ def test_an_entry_that_is_not_understood_grants_nothing_and_says_so(entry: str) 
         GRAMMAR.parse(entry)
 
 
-def test_an_entry_that_is_not_understood_leaves_its_neighbours() -> None:
-    entries = GRAMMAR.understood(["Bash(a|b)", "Read"])
-    assert [entry.text for entry in entries] == ["Read"]
-
-
 @pytest.mark.parametrize(
     ("entry", "call", "permitted"),
     [
@@ -101,12 +96,10 @@ def test_an_entry_that_is_not_understood_leaves_its_neighbours() -> None:
         ("Write(out/*.txt)", GRAMMAR.call("write_file", {"path": 3}), False),
         ("Write(out/*.txt)", GRAMMAR.call("write_file", {}), False),
         ("LS(src/**)", file("list_dir", "src"), True),
-        ("LS(src/**)", GRAMMAR.call("list_dir", {}), False),
         ("mcp__db__*", GRAMMAR.call("mcp__db__query", {}), True),
         ("mcp__db", GRAMMAR.call("mcp__db__query", {}), True),
         ("mcp__db__get_*", GRAMMAR.call("mcp__db__drop", {}), False),
         ("mcp__db__*", GRAMMAR.call("mcp__dbx__query", {}), False),
-        ("mcp__db__*", GRAMMAR.call("write_file", {}), False),
     ],
 )
 def test_paths_scripts_and_servers(entry: str, call: Call, permitted: bool) -> None:

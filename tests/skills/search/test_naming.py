@@ -104,7 +104,6 @@ def test_the_named_one_comes_first_by_meaning_too() -> None:
         ("my-rain-report of today", {}),
         ("rain. report the news", {}),
         ("", {}),
-        ("...", {}),
     ],
 )
 def test_what_a_request_names(request_: str, expected: dict[str, Naming]) -> None:
