@@ -47,7 +47,7 @@ LARGE: Final = 1 << 20
 _SEEN: Final = "seen.json"
 _PIECE: Final = 1 << 20
 _FICLONE: Final = 0x40049409
-_VANISHED: Final = NO_FOLDER | {errno.EISDIR, errno.ENXIO}
+_VANISHED: Final = NO_FOLDER | {errno.EISDIR, errno.EINVAL, errno.ENXIO}
 """What is said of a path that somebody removed, or put another thing at."""
 
 
