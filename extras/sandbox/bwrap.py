@@ -20,7 +20,7 @@ from skills_agent.sandbox.closed_network import NO_RETRIES
 from skills_agent.sandbox.layered import Layers
 from skills_agent.sandbox.layered_runner import LayeredRunner, Probe
 from skills_agent.sandbox.mounts import INSIDE, INSIDE_MODULES, OWN_FOLDER, SYSTEM
-from skills_agent.sandbox.overlay import NOT_MOUNTED, mounted, mounting
+from skills_agent.sandbox.overlay import NOT_MOUNTED, binding, mounted, mounting
 from skills_agent.sandbox.watch import Watch
 from skills_agent.sandbox.watched import Looks
 from skills_agent.skills.errors import ScriptError
@@ -144,8 +144,7 @@ class BwrapRunner(LayeredRunner):
             repositories = [path for path in request.writable if request.is_alone and path.name == GIT]
             # A filter of a submodule would run beside git, and write what git obeys.
             inert = repositories if request.is_alone else None
-            overlays = [layer for layer in care.layers.values() if layer.before is None]
-            before = [*self._mounting(), *mounted(overlays, inert), program] if overlays else [program]
+            before = [*self._mounted(care, inert), program]
             work = mounts.layered_folders(self.workspace, care.layers, repositories)
         else:
             before = [program]
@@ -190,6 +189,16 @@ class BwrapRunner(LayeredRunner):
             wrapped=True,
             descriptors=base.descriptors,
         )
+
+    def _mounted(self, care: Layers, inert: Sequence[Path] | None) -> list[str]:
+        """Return what mounts layers and makes folders inert, as far as this machine can, before a program."""
+        if not (copies := [layer.content for layer in care.layers.values() if layer.before is not None]):
+            return [*self._mounting(), *mounted(care.layers.values(), inert)]
+        command: tuple[str, ...] = ()
+        if inert is not None:
+            with suppress(OSError, subprocess.TimeoutExpired):
+                command = binding(self.environment.get("PATH"), self.workspace, self._store.folder)
+        return [*command, *mounted([], [*copies, *(inert or ())])] if command else []
 
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:
         if code == 1 and stderr.startswith(("bwrap: ", NOT_MOUNTED)):

@@ -50,7 +50,7 @@ def mounting(path: str | None, workspace: Path, folder: Path) -> tuple[str, ...]
     It is followed by what `mounted` returns, and a program. Tries it; raises OSError and TimeoutExpired where
     that shows nothing. Linux 5.11 is the first that lets users mount them.
     """
-    commands = _commands(path, workspace)
+    commands = _commands(path, workspace, workspace)
     return next((each for each in commands if not _failure(each, workspace, folder)), ())
 
 
@@ -60,17 +60,33 @@ def why_not_mounted(path: str | None, workspace: Path, folder: Path) -> str:
         return "something is mounted in the workspace"
     if mounting(path, workspace, folder):
         return ""
-    if not (commands := _commands(path, workspace)):
+    if not (commands := _commands(path, workspace, workspace)):
         return "unshare or mount is not installed, or the workspace belongs to another user or group"
     return _failure(commands[-1], workspace, folder).removeprefix(NOT_MOUNTED)
 
 
-def _commands(path: str | None, workspace: Path) -> list[tuple[str, ...]]:
+@lru_cache(maxsize=8)
+def binding(path: str | None, workspace: Path, folder: Path) -> tuple[str, ...]:
+    """Return the command for no layers, but for folders of which nothing is executed; arguments as above."""
+    for command in _commands(path, workspace, folder):
+        tried = subprocess.run(  # noqa: S603
+            [*command, *mounted([], [folder]), "/bin/sh", "-c", ":"],
+            capture_output=True,
+            timeout=TRIAL_SECONDS,
+            check=False,
+        )
+        if not tried.returncode:
+            return command
+    return ()
+
+
+def _commands(path: str | None, workspace: Path, changed: Path) -> list[tuple[str, ...]]:
+    """Return the commands that may mount, where what is `changed` belongs to this user."""
     # Outside of the sandbox nothing is found by the PATH of a run: it may have folders of the workspace.
     unshare, mount = (find_program(name, path, workspace).path for name in ("unshare", "mount"))
     if not unshare or not mount:
         return []
-    status = workspace.stat()
+    status = changed.stat()
     # In a namespace of users there is one user and one group: what belongs to others cannot be changed.
     is_own = (status.st_uid, status.st_gid) == (os.geteuid(), os.getegid())
     namespaces = [*_NAMESPACES[: is_root()], *_NAMESPACES[1 : 1 + is_own]]

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from extras.sandbox.tests.test_hostile_scripts import Host, agents, host, user
+from extras.sandbox.tests.test_hostile_scripts import PATH, Host, agents, host, user
+from skills_agent.sandbox.bwrap import BwrapRunner
 from skills_agent.sandbox.overlay import make_layers, mounted, mounting, mounts_below
+from skills_agent.skills.scripts.runner import ScriptRequest
 from tests.waiting import PATIENCE, until
 
 __all__ = ["agents", "host", "user"]
@@ -151,6 +153,20 @@ def test_a_workspace_that_is_reached_by_a_link(project: Host) -> None:
     link.symlink_to(project.work)
     result = project.run("pwd; echo new > report.md", workdir=link)
     assert (project.work / "report.md").read_text() == "new\n", result
+
+
+@pytest.mark.parametrize("mount", ["", "case $* in *overlay*) exit 1; esac\n"], ids=["overlay", "copy"])
+def test_beside_git_nothing_of_the_workspace_is_executed(tmp_path: Path, mount: str) -> None:
+    (work := tmp_path / "work").mkdir()
+    (tmp_path / "mount").write_text(f'#!/bin/sh\n{mount}exec /bin/mount "$@"\n')
+    (tmp_path / "mount").chmod(0o755)
+    subprocess.run(
+        "git init -q; touch a; git add a; echo > a; cp /bin/true x", cwd=work, shell=True, check=True
+    )
+    runner = BwrapRunner(workspace=work, environment={"PATH": f"{tmp_path}:{PATH}"}, records=lambda: tmp_path)
+    git = ("git", "-c", "diff.external=./x", "diff", "a")
+    result = runner.run(ScriptRequest("", None, git, None, work, is_alone=True, writable=(work / ".git",)))
+    assert "cannot exec './x': Permission denied" in result.stderr
 
 
 def test_what_is_mounted_in_a_workspace_is_seen(tmp_path: Path) -> None:
