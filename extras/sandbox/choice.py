@@ -49,27 +49,30 @@ def isolation(
     note = f". {AS_ROOT_IN_SANDBOX}" if is_root() else ""
     first = bwrap.probe(path, workspace)
     if first.program:
-        view = f"; {_view(path, workspace, state)}" if workspace and state else ""
+        view = _view(path, workspace, state, mounts=True)
         return Isolation(SANDBOXED, f"{first.program} works{view}{note}")
     second = landlock.probe()
     reason = f"{first.reason}; {second.reason}"
     if first.is_certain and second.program:
-        return Isolation(LANDLOCKED, f"{reason}{note}")
+        return Isolation(LANDLOCKED, f"{reason}{_view(path, workspace, state, mounts=False)}{note}")
     if wish == "require" or not (first.is_certain and second.is_certain):
         return Isolation(None, reason)
     return plain_isolation(reason)
 
 
-def _view(path: str | None, workspace: Path, state: Path) -> str:
-    """Return what runs write into."""
+def _view(path: str | None, workspace: Path | None, state: Path | None, *, mounts: bool) -> str:
+    """Return what runs write into, where that is known."""
+    if not workspace or not state:
+        return ""
     folder = next(each for each in (state, *state.parents) if each.is_dir())
     try:
-        if not (why := why_not_mounted(path, workspace, folder)):
-            return "runs write into layers (overlayfs)"
+        why = why_not_mounted(path, workspace, folder) if mounts else "Landlock has no mounts"
+        if not why:
+            return "; runs write into layers (overlayfs)"
         kind = "clones" if can_clone(folder, workspace) else "copies"
     except (OSError, TimeoutExpired) as error:
         kind, why = "layers or copies", str(error)
-    return f"runs write into {kind} of the workspace, for no layer can be mounted ({why})"
+    return f"; runs write into {kind} of the workspace, for no layer can be mounted ({why})"
 
 
 def pending_looks(records: Path) -> int:
