@@ -213,7 +213,7 @@ def _copy_file(source: Entry, target: Entry, status: os.stat_result) -> None:
             return
         writing = os.open(target.name, COPY, 0o600, dir_fd=target.folder)
         try:
-            _copy_bytes(reading, writing, max(status.st_size, _PIECE))  # some file systems say 0
+            _copy_bytes(reading, writing, status.st_size or _PIECE)  # some file systems say 0
             _make_alike(writing, status)
         finally:
             os.close(writing)
