@@ -45,12 +45,25 @@ def test_a_file_that_nobody_may_read_is_applied_and_not_taken_back(
     nobodys: Path,
 ) -> None:
     def applied() -> None:
-        run = run_in(nobodys, {}, {"a": b"new", "d": 0o500, "d/f": b"new"})
+        run = run_in(nobodys, {}, {"a": b"new"})
         run.changes = [each._replace(mode=0) for each in run.changes]
         assert run.apply() == []
-        assert {stat.S_IMODE(each.lstat().st_mode) for each in run.workspace.glob("[ad]")} == {0}
+        assert stat.S_IMODE((run.workspace / "a").lstat().st_mode) == 0
         assert (run.layer / "a").read_bytes() == b"new"  # it can be applied again after a crash
         assert [each.path for each in run.applier.undo()] == ["a"]
+
+    as_nobody(applied)
+
+
+def test_folders_without_rights_are_filled_and_removed_and_given_back(nobodys: Path) -> None:
+    def applied() -> None:
+        before: Tree = {"gone": 0o555, "gone/e": 0o500, "gone/e/f": b"old"}
+        run = run_in(nobodys, before, {"d": 0o500, "d/f": b"new", "d/x": 0o300})
+        untouched, wanted = shape(run.workspace), shape(run.layer)
+        assert run.apply() == []
+        assert shape(run.workspace) == wanted
+        assert run.applier.undo() == []
+        assert shape(run.workspace) == untouched
 
     as_nobody(applied)
 
