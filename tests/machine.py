@@ -25,7 +25,7 @@ Plain = partial(runner_here, "off")
 # For that PATH: what it has found is kept, and a test may have changed the variable.
 SANDBOX = sandbox_here().isolation("require", os.environ["PATH"])
 
-needs_bwrap = pytest.mark.skipif(SANDBOX.level is None, reason=SANDBOX.reason)
+needs_bwrap = pytest.mark.skipif(SANDBOX.level != "bwrap", reason=SANDBOX.reason)
 
 
 PARTS = frozenset(extra.name for extra in extras())

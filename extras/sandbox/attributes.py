@@ -62,7 +62,6 @@ def change(
 def open_asked(pid: int, call: str, arguments: "Sequence[int]") -> int:
     """Open what a call names, with no right to read or write it."""
     directory, path, _, flags = PLACES[call]
-    kind = posix.O_PATH | posix.O_CLOEXEC
     options = arguments[flags] if flags is not None else 0
     descriptor = AT_FDCWD if directory is None else signed(arguments[directory])
     base = f"/proc/{pid}/" + ("cwd" if descriptor == AT_FDCWD else f"fd/{descriptor}")
@@ -71,8 +70,7 @@ def open_asked(pid: int, call: str, arguments: "Sequence[int]") -> int:
         name = text(pid, arguments[path])
         if not name and not options & EMPTY_PATH:
             raise FileNotFoundError(errno.ENOENT, "no path")
-    if options & NOFOLLOW:
-        kind |= posix.O_NOFOLLOW
+    kind = posix.O_PATH | posix.O_CLOEXEC | (posix.O_NOFOLLOW if options & NOFOLLOW else 0)
     if name.startswith((b"/proc/self/", b"/dev/fd/")):  # their own, which here would be those of this process
         name = b"/proc/%d/" % pid + name.removeprefix(b"/proc/self/").removeprefix(b"/dev/")
     if name.startswith(b"/"):

@@ -24,8 +24,6 @@ OF_FILES = 0b111 | 1 << 14
 """The rights that can be given to a file: to execute, write, read and truncate it."""
 MAKE_BLOCK, REFER, TRUNCATE = 1 << 11, 1 << 13, 1 << 14
 FAILED, NOT_STARTED = 1, 127
-PROXY = b"https_proxy"
-"""The variable of the program that says at which port of this machine its proxy is."""
 
 
 def main(arguments: list[str]) -> None:
@@ -51,7 +49,7 @@ def main(arguments: list[str]) -> None:
         fail(f"cannot confine {command[0]}: {error.strerror}", FAILED)
     theirs.close()
     names = dict(pair.split("=") for pair in calls.split(","))
-    port = int(posix.environ[PROXY].rpartition(b":")[2]) if "connect" in names.values() else 0
+    port = int(posix.environ[b"https_proxy"].rpartition(b":")[2]) if "connect" in names.values() else 0
     serve(ours, child, {int(number): name for number, name in names.items()}, written, port)
 
 

@@ -8,7 +8,6 @@ Source: Documentation/userspace-api/landlock.rst and seccomp_filter.rst of the k
 
 import ctypes
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -43,8 +42,6 @@ CHANGE: Final = (
 )  # fmt: skip
 """Not to make devices and sockets."""
 DEVICES: Final = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
-KEYS: Final = frozenset({"ssl", "pki"})
-"""They hold private keys, too, which root's own programs could read."""
 ETC_TOO: Final = (
     *("debian_version", "host.conf", "lsb-release", "os-release"),
     *(f"{top}/{name}" for top in ("ssl", "pki/tls") for name in ("certs", "cert.pem", "openssl.cnf")),
@@ -79,11 +76,9 @@ def launcher(
     version = landlock_version() if version is None else version
     machine = os.uname().machine
     more = (*seccomp.WITHOUT_NAMESPACES, *seccomp.OF_NETWORK[network])
+    more += seccomp.WITHOUT_SCOPES if version < SCOPES_SINCE else ()
     files = OF_FIRST_VERSION | sum(right for since, right in NEW_RIGHTS.items() if since <= version)
-    if not files & TRUNCATE:
-        more += seccomp.WITHOUT_TRUNCATE
-    if version < SCOPES_SINCE:
-        more += seccomp.WITHOUT_SCOPES
+    more += () if files & TRUNCATE else seccomp.WITHOUT_TRUNCATE
     program = seccomp.seccomp_program(machine, more)
     if version < 1 or not program:
         raise OSError(f"no Landlock for programs on this machine ({machine}, version {version})")
@@ -97,8 +92,14 @@ def launcher(
         *(f"{readable | CHANGE}:{path}" for path in write),
         *(f"{READ}:{path}" for path in programs or ()),
     ]
-    scopes = SCOPES if version >= SCOPES_SINCE else 0
-    return [*CONFINED, f"{files},{scopes}", program.hex(), calls, *rules, "--"]
+    return [
+        *CONFINED,
+        f"{files},{SCOPES if version >= SCOPES_SINCE else 0}",
+        program.hex(),
+        calls,
+        *rules,
+        "--",
+    ]
 
 
 def landlock_version() -> int:
@@ -112,30 +113,33 @@ def landlock_version() -> int:
 
 def system_paths() -> list[Path]:
     """Return what every program may read of the system: its programs, libraries and settings."""
-    names = [name for name in (*ETC, *ETC_OF_NETWORK, *ETC_TOO) if name not in KEYS]
+    names = sorted({*ETC, *ETC_OF_NETWORK, *ETC_TOO} - {"ssl", "pki"})  # they hold private keys, too
     return [*map(Path, SYSTEM), Path("/nix/store"), *(Path("/etc", name) for name in names)]
 
 
-@lru_cache(maxsize=1)
 def probe() -> Probe:
     """Confine a program that tries what it must not: containers may refuse Landlock or the filter."""
-    version = landlock_version()
-    shell = shutil.which("sh", path="/usr/bin:/bin")
-    if not version or not shell:
+    try:
+        return _tried(landlock_version())
+    except subprocess.TimeoutExpired:
+        return Probe(None, f"Landlock did not start within {PROBE_SECONDS} seconds", is_certain=False)
+    except OSError as error:
+        return Probe(None, f"Landlock cannot be used: {error}", is_certain=False)
+
+
+@lru_cache(maxsize=2)
+def _tried(version: int) -> Probe:
+    """Return what a trial shows; one that raises OSError or TimeoutExpired shows nothing, and is not kept."""
+    if not version:
         return Probe(None, "Landlock is not there, or not allowed (Linux from 5.13 has it)")
     with tempfile.TemporaryDirectory() as folder:
         given, secret = Path(folder, "given"), Path(folder, "secret")
         given.mkdir()
         secret.write_text("secret\n")
-        try:
-            command = [*launcher(system_paths(), [given]), shell, "-c", _TRIAL]
-            trial = subprocess.run(  # noqa: S603
-                command, cwd=folder, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return Probe(None, f"Landlock did not start within {PROBE_SECONDS} seconds", is_certain=False)
-        except OSError as error:
-            return Probe(None, f"Landlock cannot be used: {error}", is_certain=False)
+        command = [*launcher(system_paths(), [given]), "/bin/sh", "-c", _TRIAL]
+        trial = subprocess.run(  # noqa: S603
+            command, cwd=folder, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
+        )
     if trial.returncode:
         cause = trial.stderr.strip().removeprefix("landlock: ") or f"exit code {trial.returncode}"
         return Probe(None, f"Landlock does not work here: {cause}")

@@ -17,7 +17,6 @@ from typing import ClassVar, Final, cast
 
 from skills_agent.sandbox import forwarder, landlock, mounts
 from skills_agent.sandbox.closed_network import NO_RETRIES
-from skills_agent.sandbox.confined import FAILED, NOT_STARTED
 from skills_agent.sandbox.landlock import Network
 from skills_agent.sandbox.layer import Layer
 from skills_agent.sandbox.layered import Layers
@@ -35,7 +34,6 @@ from skills_agent.skills.scripts.supervised import ProgramStart
 
 MAX_ENTRIES: Final = 5_000
 """Of a folder in which something is closed: each of the others has a rule of its own."""
-TMP: Final = "/tmp"  # noqa: S108 - everybody's, and closed: a line that names it means the run's own
 LIBRARIES: Final = tuple(
     Path(top, name) for top in ("/", "/usr") for name in ("lib", "lib32", "lib64", "libx32", "libexec")
 )
@@ -43,10 +41,7 @@ NAMES_PATHS: Final = re.compile(
     r"(^|/)(activate[^/]*|CMakeCache\.txt|link\.txt|Makefile[^/]*|[^/]*\.(pth|cmake|make|ninja))$"
 )
 """Files that tools write absolute paths into, and obey, beside executable ones."""
-TICK: Final = 50_000_000
-"""Nanoseconds that the clock of files may be behind."""
-NOT_READ: Final = {"GIT_CONFIG_NOSYSTEM": "1"}
-"""git fails where a file of settings is there and closed."""
+FORWARDING: Final = (OWN_PYTHON, "-I", "-S", forwarder.__file__)
 NO_BACKGROUND: Final = (
     "Not run: a command in the background works in the workspace itself, and Landlock cannot keep it from "
     "what other programs obey there. Run it in the foreground, with a timeout."
@@ -72,7 +67,7 @@ class LandlockRunner(LayeredRunner):
         with super()._care(run) as care:
             layers = cast("Layers", care)  # for nothing runs in the background
             layers.shown = {os.fsencode(copy): os.fsencode(real) for real, copy in layers.folders.items()}
-            since = time.time_ns() - TICK
+            since = time.time_ns() - 50_000_000  # the clock of files may be as late as that
             for real, layer in layers.layers.items() if not run.request.is_alone else ():  # git keeps all
                 _translate_starts(real.resolve(), layer)
             yield layers
@@ -82,37 +77,38 @@ class LandlockRunner(LayeredRunner):
     def _start(self, run: ScriptRun, care: Care) -> ProgramStart:
         request, places, folders = run.request, run.places, cast("Layers", care).folders
         inner = super()._start(run, care)
-        network: Network = (
+        reach: Network = (
             "open" if is_granted(self.network, request) else "proxy" if request.proxy else "closed"
         )
         installed = shim_targets(absolute_entries(self.environment.get("PATH", "")))
         workspace, node = self.workspace.resolve(), request.node_packages
-        own = workspace / OWN_FOLDER
+        closed = {workspace / OWN_FOLDER, *(each.resolve() for each in self.closed)}
         read = [
             *landlock.system_paths(),
             *mounts.programs(inner.command[:1], self.workspace, installed),
             *(each.path for each in run.shared),
             *filter(None, (run.folder, request.packages, node and node / NODE_MODULES)),
         ]
-        real = _around(workspace, {own, *(each.resolve() for each in self.closed)})
         git = (path for path in request.writable if request.is_alone and path.name == GIT)
         write = [*folders.values(), places.temporary, places.copy, *places.kept, *git]
         alone = [Path(inner.command[0]), *LIBRARIES] if request.is_alone else None
-        # Longer ones count first: what lies there is meant where it is.
-        same = {str(path): str(path) for path in (*read, *write, own, places.temporary.parent)}
+        # Longer ones count first: what lies there is meant where it is. /tmp is everybody's, and closed.
+        same = {str(path): str(path) for path in (*read, *write, *closed, places.temporary.parent)}
         inside = {str(name): str(copy) for real, copy in folders.items() for name in (real, real.resolve())}
-        translated = translation({**same, TMP: str(places.temporary), **inside})
+        translated = translation({**same, "/tmp": str(places.temporary), **inside})  # noqa: S108
         return replace(
             inner,
             workdir=Path(translated(str(inner.workdir.absolute()))),
             command=[
-                *(_forwarding(request.proxy) if request.proxy else ()),
-                *landlock.launcher([*read, *real], write, network=network, programs=alone),
+                *((*FORWARDING, str(request.proxy / forwarder.SOCKET)) if request.proxy else ()),
+                *landlock.launcher(
+                    [*read, *_around(workspace, closed)], write, network=reach, programs=alone
+                ),
                 *map(translated, inner.command),
             ],
             environment={
-                **NOT_READ,
-                **(NO_RETRIES if network == "closed" else {}),
+                "GIT_CONFIG_NOSYSTEM": "1",  # git fails where its settings are there and closed
+                **(NO_RETRIES if reach == "closed" else {}),
                 **{name: translated(value) for name, value in inner.environment.items()},
             },
             processes=inner.processes + 1 + bool(request.proxy),
@@ -120,13 +116,9 @@ class LandlockRunner(LayeredRunner):
         )
 
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:
-        if code in {FAILED, NOT_STARTED} and stderr.startswith("landlock: "):
+        if code in {1, 127} and stderr.startswith("landlock: "):
             raise ScriptError(f"Cannot start {request.title}: the sandbox failed ({stderr.strip()}).")
         return code
-
-
-def _forwarding(proxy: Path) -> tuple[str, ...]:
-    return (OWN_PYTHON, "-I", "-S", forwarder.__file__, str(proxy / forwarder.SOCKET))
 
 
 def _translate_starts(real: Path, layer: Layer) -> None:
@@ -143,12 +135,10 @@ def _around(folder: Path, closed: Collection[Path]) -> Iterator[Path]:
 
     Landlock can close nothing in an open folder. What a link leads to is open where that itself is.
     """
-    if folder in closed:
-        return
-    if not any(folder in path.parents for path in closed):
+    if folder not in closed and not any(folder in path.parents for path in closed):
         yield folder
-        return
-    with os.scandir(folder) as entries:
-        for entry in islice(entries, MAX_ENTRIES):
-            if not entry.is_symlink():
-                yield from _around(folder / entry.name, closed)
+    elif folder not in closed:
+        with os.scandir(folder) as entries:
+            for entry in islice(entries, MAX_ENTRIES):
+                if not entry.is_symlink():
+                    yield from _around(folder / entry.name, closed)
