@@ -208,6 +208,17 @@ def test_everything_else_finds_a_repository_that_is_read_only(repository: Host, 
     assert {path: path.lstat().st_mtime_ns for path in Path(repository.work, ".git").rglob("*")} == before
 
 
+def test_a_repository_that_a_file_names_is_read_only_too(repository: Host) -> None:
+    git(repository, "init", "-q", "--separate-git-dir=store")
+    before = (repository.work / "store/config").read_text()
+    result = repository.run("git status >log; echo x >> store/config; mkdir store/x; mv store s")
+    assert (repository.work / "store/config").read_text() == before
+    assert not (repository.work / "store/x").exists()
+    if repository.level == "bwrap":  # the other one keeps nothing from being written, and leaves it out
+        assert not result["notices"]
+        assert "On branch main" in (repository.work / "log").read_text()
+
+
 def test_a_push_runs_no_hook_of_a_repository_in_the_workspace(repository: Host) -> None:
     repository.level = "controlled"
     git(repository, "init", "-q", "--bare", "other.git")
