@@ -58,9 +58,12 @@ def test_a_file_that_nobody_may_read_is_applied_and_not_taken_back(
 def test_folders_without_rights_are_filled_and_removed_and_given_back(nobodys: Path) -> None:
     def applied() -> None:
         before: Tree = {"gone": 0o555, "gone/e": 0o500, "gone/e/f": b"old"}
-        run = run_in(nobodys, before, {"d": 0o500, "d/f": b"new", "d/x": 0o300})
+        run = run_in(nobodys, before, {"d": 0o700, "d/f": b"new", "d/x": 0o300})
+        run.changes = [each._replace(mode=0) if each.path == "d" else each for each in run.changes]
         untouched, wanted = shape(run.workspace), shape(run.layer)
         assert run.apply() == []
+        assert stat.S_IMODE((run.workspace / "d").stat().st_mode) == 0
+        (run.workspace / "d").chmod(0o700)
         assert shape(run.workspace) == wanted
         assert run.applier.undo() == []
         assert shape(run.workspace) == untouched
