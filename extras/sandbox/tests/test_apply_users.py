@@ -77,9 +77,9 @@ TO_ALL: Tree = {"a": b"old", "b": b"old", "z": 0o755, "z/f": b"old", "gone": 0o5
 @pytest.mark.parametrize(
     "refuse",
     [
-        lambda folder: folder.chmod(0o555),
+        lambda work: (work / "z").chmod(0o555),
         pytest.param(
-            lambda folder: os.chown(folder, 0, 0),
+            lambda work: os.chown(work / "gone", 0, 0),
             marks=pytest.mark.skipif(os.geteuid() != 0, reason="makes folders of another user"),
         ),
     ],
@@ -101,7 +101,7 @@ def test_changes_that_cannot_all_be_applied_are_all_taken_back(
         assert run.applier.recover() == []
 
     as_nobody(lambda: run_in(nobodys, TO_ALL, after))
-    refuse(nobodys / "work" / "z")
+    refuse(nobodys / "work")
     as_nobody(applied)
 
 

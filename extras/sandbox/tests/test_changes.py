@@ -155,7 +155,8 @@ ALLOW = (
     """mkdir -p venv/bin; touch venv/pyvenv.cfg; ln -s /usr/bin/env venv/bin/python; ln -s lib venv/lib64
     ln -s python venv/bin/python3; printf '#!/x' > venv/bin/pip; chmod 755 venv/bin/pip
     ln -sf python .venv/bin/x""",
-    "touch CMakeCache.txt node_modules/a/CACHEDIR.TAG; cd empty; touch CMakeCache.txt; cd ../dist; touch CMakeCache.txt",
+    "touch CMakeCache.txt node_modules/a/CACHEDIR.TAG",
+    "cd empty; touch CMakeCache.txt; cd ../dist; touch CMakeCache.txt",
     "rm data/latest; ln -s b.txt data/latest; ln -s nowhere dangling; ln -s $1/lower/src absolute",
     "ln -s ../src data/in; ln -s in/../a.txt data/a; ln -s mine/../data/./latest l",
     "rm scripts/deploy.sh mine/link; chmod 600 data/a.txt; chmod 700 data; chmod 2755 src",
