@@ -17,9 +17,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from skills_agent.sandbox.after import WatchedRunner
 from skills_agent.sandbox.bwrap import BwrapRunner
 from skills_agent.sandbox.landlock_runner import LandlockRunner
-from skills_agent.sandbox.watched import WatchedRunner
 from skills_agent.skills.scripts.runner import ScriptRequest
 
 PROGRAM = (sys.executable, "-I", "-S", "-c", "pass")

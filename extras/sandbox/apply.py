@@ -117,6 +117,11 @@ class Applier:
         with self._alone():
             return self._recover()
 
+    def forget(self) -> None:
+        """Remove what is kept for `undo`."""
+        for name in self._names("*"):
+            self._remove(name)
+
     def last(self) -> Applied | None:
         """Return what was applied of the last run, if `undo` can take it back."""
         with self._alone():

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from skills_agent.sandbox import mounts
+from skills_agent.sandbox.after import After
 from skills_agent.sandbox.closed_network import NO_RETRIES
 from skills_agent.sandbox.layered import Layers
 from skills_agent.sandbox.layered_runner import LayeredRunner, Probe
 from skills_agent.sandbox.mounts import INSIDE, INSIDE_MODULES, OWN_FOLDER, SYSTEM
 from skills_agent.sandbox.overlay import NOT_MOUNTED, binding, mounted, mounting
-from skills_agent.sandbox.watch import Watch
-from skills_agent.sandbox.watched import Looks
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.protected import GIT
 from skills_agent.skills.scripts.controlled import Care, ScriptRun
@@ -126,13 +125,6 @@ class BwrapRunner(LayeredRunner):
         yield from filter(None, (request.packages, request.home, request.scratch))
         yield from [Path(request.python)] if request.python else []
 
-    def _deal_with(self, made: Sequence[str], watch: Watch) -> str:
-        try:
-            place = os.path.relpath(watch.put_aside(self.workspace, made), self.workspace)
-        except OSError as error:
-            return f"It could not be put aside ({error.strerror}). {super()._deal_with(made, watch)}"
-        return f"It was put aside, into {place}. A path that the arguments name is asked about, and stays."
-
     def _start(self, run: ScriptRun, care: Care) -> ProgramStart:
         request, places, folder = run.request, run.places, run.folder
         inner = super()._start(run, care)
@@ -148,8 +140,8 @@ class BwrapRunner(LayeredRunner):
             work = mounts.layered_folders(self.workspace, care.layers, repositories)
         else:
             before = [program]
-            watches = care.watches if isinstance(care, Looks) else []
-            work = mounts.work_folders(self.workspace, watches, folder)
+            read_only = care.read_only if isinstance(care, After) else {}
+            work = mounts.work_folders(self.workspace, read_only, folder)
         base = mounts.base(network=network)  # Nothing below raises: what it opened would stay open.
         size = str(self.limits.file_size)
         hidden = [self.workspace / OWN_FOLDER, *self.closed]

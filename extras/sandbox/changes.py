@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from skills_agent.sandbox.folder_after import FolderAfter
-from skills_agent.sandbox.layer import Layer, start_of
+from skills_agent.sandbox.layer import Layer, kind_of, start_of
+from skills_agent.sandbox.obeyed import CACHE, ObeyedFiles
 from skills_agent.sandbox.products import MARKERS, Products, above_of
-from skills_agent.sandbox.protected_files import CACHE, ProtectedFiles, is_git
 from skills_agent.skills.confined import is_in
-from skills_agent.skills.policy.protected import GIT, PROTECTED, protected_by
+from skills_agent.skills.policy.protected import GIT, PROTECTED, is_protected_name, protected_by
 from skills_agent.skills.scripts.changes import Change, JudgedChange
 from skills_agent.skills.trees import walk
 
@@ -49,42 +49,16 @@ def judge(
     `allowed`: paths that a person approved the run to write (absolute, links resolved), and what is in them.
     `more`: protected paths beside `PROTECTED`, as `protected_entries` of the graph gives them.
     `workspace`: where links may lead, and what `more` counts from; the layer's folder by default.
-    `elsewhere`: what is obeyed though its name does not say so, as `obeyed_elsewhere` returns it, which is
-    called where this is None.
+    `elsewhere`: who names a path of the folder that its own name does not protect, or leads there; by
+    default it is looked for.
     """
     if not changes:
         return []
     if elsewhere is None:
-        elsewhere = obeyed_elsewhere(ProtectedFiles(layer.lower, more))
+        elsewhere = ObeyedFiles(layer.lower, more).look().elsewhere
     own = _Judge(changes, layer, more, workspace, elsewhere)
     inside = [os.path.relpath(path, layer.lower) for path in allowed if is_in(str(path), str(layer.lower))]
     return _together([own.decide(each, inside) for each in changes])
-
-
-def obeyed_elsewhere(files: ProtectedFiles) -> dict[str, str]:
-    """Return who names a path of the folder that its own name does not protect: a link, or a `.git`.
-
-    Protected links lead there, or git's configuration names it as hooks, a program or more configuration, or
-    git's hooks are links to it.
-    """
-    found: dict[str, str] = {}
-    places = files.look().places
-    for git in filter(is_git, places):
-        hooks = Path(files.root, git, "hooks")
-        links = [each for each in (hooks, *_entries(hooks)) if each.is_symlink()]
-        found |= {inside: git for each in links if (inside := files.inside(os.fspath(each)))}
-    for path, place in places.items():
-        if place.pointer:
-            found[path] = place.pointer
-        if place.link and place.leads:
-            found.setdefault(place.leads, path)
-    return found
-
-
-def _entries(folder: Path) -> list[Path]:
-    with suppress(OSError):
-        return [*folder.iterdir()]
-    return []
 
 
 def _together(decided: Collection[JudgedChange]) -> list[JudgedChange]:
@@ -93,10 +67,34 @@ def _together(decided: Collection[JudgedChange]) -> list[JudgedChange]:
     found = []
     for judged in decided:
         path = judged.change.path
-        above = [each for folder in above_of(path) if (each := come.get(folder)) and each.decision == "deny"]
+        above = [each for folder in above_of(path) if (each := come.get(folder)) and each.decision != "allow"]
         together = (judged, come.get(path, judged), *above[:1])
         worst = max(together, key=lambda each: ("allow", "ask", "deny").index(each.decision))
         found.append(judged._replace(decision=worst.decision, why=worst.why))
+    return found
+
+
+def obeyed_now(
+    statuses: Mapping[str, os.stat_result],
+    layer: Layer,
+    *,
+    more: Collection[str] = (),
+    workspace: Path | None = None,
+    elsewhere: Mapping[str, str],
+) -> list[str]:
+    """Return the files and links of which `judge` would ask a person, or refuse them, if they changed.
+
+    `statuses` has what is in the folder by its paths. No text is looked into that is no program: which one
+    becomes one, nobody knows before.
+    """
+    own = _Judge((), layer, more, workspace, elsewhere)
+    found = []
+    for path, status in statuses.items():
+        kind = kind_of(status)
+        if kind in {"file", "executable", "link"}:
+            change = Change(path, "changed", kind, mode=stat.S_IMODE(status.st_mode))
+            if own.obeyed(change, is_read=kind != "file"):
+                found.append(path)
     return found
 
 
@@ -104,6 +102,13 @@ def _together(decided: Collection[JudgedChange]) -> list[JudgedChange]:
 def _entry_of(name: str) -> str | None:
     """Return what protects a name by itself."""
     return protected_by(name)
+
+
+@lru_cache(maxsize=4096)
+def _may_be_protected(name: str, more: tuple[str, ...]) -> bool:
+    """Return whether a name is protected in some folder."""
+    last_names = tuple(entry.rpartition("/")[2] for entry in more)
+    return is_protected_name(name, (*more, *last_names))
 
 
 class _Judge:
@@ -123,6 +128,13 @@ class _Judge:
         self._after = FolderAfter(layer.lower, changes, workspace)
         self._products = Products(layer.lower, changes)
         self._elsewhere = dict(elsewhere)
+        self._protected_folders = {"": False}
+        self._by_place: tuple[Callable[[Change], str], ...] = (
+            *(self._by_name, self._by_pointer, self._by_git, self._in_place_of_source),
+        )
+        self._by_kind: tuple[Callable[[Change], str], ...] = (
+            *(self._by_what_is_in_it, self._as_marker, self._as_program, self._as_link),
+        )
         self._repositories: dict[str, bool] = {}
         for link in (each for each in changes if each.kind == "link" and each.act != "removed"):
             if self._protected(link.path):
@@ -135,8 +147,12 @@ class _Judge:
         is_cached = any(part.casefold() == CACHE for part in change.path.split("/"))
         if is_cached and change.act != "removed" and not self._is_of_new_package(change):
             return JudgedChange(change, "deny")
-        is_allowed = any(is_in(change.path, each) or each == "." for each in allowed)
-        why = self._obeyed(change)
+        is_allowed = any(is_in(change.path, each) or each == "." for each in allowed) or (
+            change.kind == "folder"
+            and change.act == "added"
+            and any(is_in(each, change.path) for each in allowed)
+        )
+        why = self.obeyed(change)
         if why and self._has_other_names(change):
             return JudgedChange(change, "deny", "it is a file of several names (hard links)")
         if why and not is_allowed:
@@ -170,24 +186,29 @@ class _Judge:
 
     def _was_git(self, folder: str, name: str) -> bool:
         """Return whether a folder had a `.git` before, by this name or by its own."""
-        return any(os.path.lexists(os.path.join(self._root, folder, each)) for each in (name, GIT))
+        return any(self._after.had(os.path.join(folder, each)) for each in (name, GIT))
 
-    def _obeyed(self, change: Change) -> str:
+    def obeyed(self, change: Change, *, is_read: bool = True) -> str:
         """Return who executes or obeys a change without having asked for it; empty for nobody.
 
         Who obeys by name; whom a link or git's configuration leads there; git, where the folder is a
         repository; programs that load it in the place of a source; and whoever is used to execute it. New
         executables are asked about, too, for hooks and lists of tasks may name what is not there yet; but not
-        products of tools, which the next build or installation makes again (`Products`).
+        products of tools, which the next build or installation makes again (`Products`). Without `is_read`,
+        only its place counts.
         """
-        rules: tuple[Callable[[Change], str], ...] = (
-            self._by_name, self._by_pointer, self._by_git, self._by_what_is_in_it, self._as_marker,
-            self._in_place_of_source, self._as_program, self._as_link,
-        )  # fmt: skip
-        return next(filter(None, (rule(change) for rule in rules)), "")
+        for rule in self._by_place if not is_read else self._by_place + self._by_kind:
+            if why := rule(change):
+                return why
+        return ""
 
     def _protected(self, path: str) -> str:
         """Return what protects a path: in a folder of packages, nobody's name but git's and the agent's."""
+        folder, _, name = path.rpartition("/")
+        if folder not in self._protected_folders:
+            self._protected_folders[folder] = bool(protected_by(f"{self._prefix}{folder}", self._more))
+        if not self._protected_folders[folder] and not _may_be_protected(name, self._more):
+            return ""
         packages = self._products.packages(path)
         entry = protected_by(f"{self._prefix}{path}", self._more) or ""
         is_others = packages and entry in PROTECTED and entry != GIT
@@ -198,6 +219,8 @@ class _Judge:
         return entry and f"{PROTECTED.get(entry, 'the agent or its operator')} may obey it ({entry})"
 
     def _by_pointer(self, change: Change) -> str:
+        if not self._elsewhere:
+            return ""
         pointer = next(filter(None, map(self._elsewhere.get, (*above_of(change.path), change.path))), "")
         if not pointer and change.act == "removed":
             named = (each for each in self._elsewhere if is_in(each, change.path))
@@ -205,10 +228,16 @@ class _Judge:
         return pointer and f"{pointer} names it, or leads to it"
 
     def _by_git(self, change: Change) -> str:
-        parts = change.path.split("/")
-        for at, part in enumerate(map(str.casefold, parts)):
+        parts = change.path.casefold().split("/")
+        if REPOSITORY.isdisjoint(parts):
+            return ""
+        for at, part in enumerate(parts):
             is_obeyed = at == len(parts) - 1 or part in {"hooks", "info"}
-            if part in REPOSITORY and is_obeyed and self._is_repository("/".join(parts[:at])):
+            if (
+                part in REPOSITORY
+                and is_obeyed
+                and self._is_repository("/".join(change.path.split("/")[:at]))
+            ):
                 return "git takes the folder for a repository, and obeys it"
         return ""
 
@@ -245,8 +274,8 @@ class _Judge:
 
     def _in_place_of_source(self, change: Change) -> str:
         folder, _, name = change.path.rpartition("/")
-        ending = os.path.splitext(name)[1]
-        if change.act == "removed" or ending not in LOADED_FIRST or self._products.is_in_own(change.path):
+        ending = name[name.rfind(".") :]
+        if ending not in LOADED_FIRST or change.act == "removed" or self._products.is_in_own(change.path):
             return ""
         stem = name.partition(".")[0] if LOADED_FIRST[ending] == ".py" else name.removesuffix(ending)
         source = f"{stem}{LOADED_FIRST[ending]}"
@@ -264,10 +293,9 @@ class _Judge:
 
     def _as_link(self, change: Change) -> str:
         """Ask about a link in the place of a folder or a program, or of a link to one."""
-        before = f"{self._root}/{change.path}"
-        if change.act == "removed" or change.kind != "link" or not os.path.lexists(before):
+        if change.act == "removed" or change.kind != "link" or not self._after.had(change.path):
             return ""
-        is_used = os.access(before, os.X_OK) and not self._products.has(change, b"")
+        is_used = self._after.had_executable(change.path) and not self._products.has(change, b"")
         return "it takes the place of a folder or a program" if is_used else ""
 
     def _start(self, change: Change) -> bytes:

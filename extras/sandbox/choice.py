@@ -8,19 +8,17 @@ from subprocess import TimeoutExpired
 from typing import Any
 
 from skills_agent.sandbox import bwrap, landlock
+from skills_agent.sandbox.after import WatchedRunner
 from skills_agent.sandbox.bwrap import BwrapRunner
 from skills_agent.sandbox.copies import can_clone
 from skills_agent.sandbox.landlock_runner import LandlockRunner
 from skills_agent.sandbox.layered import CUT_OFF, LAYERS
 from skills_agent.sandbox.overlay import why_not_mounted
 from skills_agent.sandbox.settings import SandboxSettings
-from skills_agent.sandbox.unfinished import UnfinishedRuns
-from skills_agent.sandbox.watched import WatchedRunner
 from skills_agent.skills.scripts.choice import Isolation, OwnRunner, Wish, plain_isolation
 from skills_agent.skills.scripts.controlled import NOT_CHOSEN
 from skills_agent.skills.scripts.environment import AS_ROOT_IN_SANDBOX, is_root
 from skills_agent.skills.scripts.runner import (
-    CONTROLLED,
     LANDLOCKED,
     SANDBOXED,
     HeldRun,
@@ -77,8 +75,7 @@ def _view(path: str | None, workspace: Path | None, state: Path | None, *, mount
 
 def pending_looks(records: Path) -> int:
     """Return how many runs were cut off with their agent, while nobody has looked at what they made."""
-    layers = sum(1 for pattern in CUT_OFF for _ in (records / LAYERS).glob(pattern))
-    return layers + sum(UnfinishedRuns(lambda: records, level).pending() for level in (CONTROLLED, SANDBOXED))
+    return sum(1 for pattern in CUT_OFF for _ in (records / LAYERS).glob(pattern))
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,10 @@ class ChosenRunner:
         return self.first.held(call)
 
     def settle(self, call: str, *, applied: bool) -> ScriptResult:
-        return self.first.settle(call, applied=applied)
+        return self._runner().settle(call, applied=applied)
+
+    def look(self, command: str, call: str) -> list[str]:
+        return self._runner().look(command, call)
 
     def why_not(self) -> str:
         """Return why no sandbox works here; empty where one does."""
@@ -122,4 +122,4 @@ class ChosenRunner:
 
     def finish_looks(self) -> list[str]:
         """Look at what runs made that were cut off with their agent, in a sandbox or not."""
-        return [*self.first.finish_looks(), *(self.plain.finish_looks() if self.plain else [])]
+        return self._runner().finish_looks()

@@ -23,9 +23,9 @@ from skills_agent.sandbox.layer import FILE, FOLDER, MAX_DEPTH, NO_FOLDER, TOO_L
 from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.overlay import layer_in
 from skills_agent.sandbox.plan import Entry, Folders
+from skills_agent.sandbox.run_folder import shown
 from skills_agent.sandbox.seen import changes_since, seen
 from skills_agent.sandbox.stage import COPY, set_owner
-from skills_agent.sandbox.watch import shown
 from skills_agent.skills import posix
 from skills_agent.skills.confined import is_in, opened_folder
 from skills_agent.skills.errors import ScriptError

@@ -25,13 +25,24 @@ class FolderAfter:
         self._root = os.fspath(folder)
         self._roots = {self._root, os.path.realpath(workspace or folder)}
         self._here = {each.path: each for each in changes if each.act != "removed"}
-        self._folded = {path.casefold() for path in self._here}
+        self._folded = {each.path.casefold() for each in changes}
+        self._new = {each.path for each in changes if each.act == "added"}
+        self._gone = {each.path: each.kind for each in changes if each.act == "removed"}
         self._links: dict[str, str] = {}
         self._steps_left = MAX_STEPS_OF_ALL
 
     def has(self, path: str) -> bool:
         """Return whether something is at a path, in any letter case, if some changes are applied, or all."""
         return path.casefold() in self._folded or os.path.lexists(f"{self._root}/{path}")
+
+    def had(self, path: str) -> bool:
+        """Return whether something was at a path before; the folder may have the changes already."""
+        return path in self._gone or (path not in self._new and os.path.lexists(f"{self._root}/{path}"))
+
+    def had_executable(self, path: str) -> bool:
+        """Return whether that was a folder, a program, or a link to one (where the folder has that)."""
+        kind = self._gone.get(path)
+        return kind in {"folder", "executable"} if kind else os.access(f"{self._root}/{path}", os.X_OK)
 
     def is_new_file(self, path: str) -> bool:
         """Return whether one of the changes adds a file at a path."""

@@ -88,10 +88,9 @@ def changes(layer: Layer) -> list[Change]:
 class ChangeList:
     """Changes as a look finds them, as many as can be looked at: else it raises ScriptError."""
 
-    def __init__(self, *, is_real: bool = False) -> None:
-        """Begin; in a real folder, this user has rights that it lacks for the time of the look alone."""
+    def __init__(self, *, is_bounded: bool = True) -> None:
         self.changes: list[Change] = []
-        self._bytes, self._is_real = 0, is_real
+        self._bytes, self._is_bounded = 0, is_bounded
 
     def is_now(self, path: str, act: Act, status: os.stat_result, folder: int) -> Change:
         """Return what is at a path now, the last part of it in an open folder. Raises OSError."""
@@ -104,7 +103,7 @@ class ChangeList:
         self._bytes += status.st_size
         if self._bytes > MAX_BYTES:
             raise too_much(f"files of more than {MAX_BYTES >> 30} GiB")
-        with opened(name, folder, status, for_now=self._is_real) as file:
+        with opened(name, folder, status) as file:
             return change._replace(size=status.st_size, digest=digest_of(file))
 
     def remove(self, path: str, before: os.stat_result | None) -> None:
@@ -115,9 +114,9 @@ class ChangeList:
 
     def add(self, change: Change) -> None:
         """Add a change."""
-        if len(self.changes) >= MAX_CHANGES:
+        if self._is_bounded and len(self.changes) >= MAX_CHANGES:
             raise too_much(f"more than {MAX_CHANGES:,} changes")
-        if len(os.fsencode(change.path)) > MAX_PATH:
+        if self._is_bounded and len(os.fsencode(change.path)) > MAX_PATH:
             raise too_much(f"a path of more than {MAX_PATH:,} bytes")
         self.changes.append(change)
 
@@ -209,7 +208,7 @@ def _is_opaque(folder: int) -> bool:
 
 
 @contextmanager
-def opened(name: str, folder: int, status: os.stat_result, *, for_now: bool = False) -> Iterator[int]:
+def opened(name: str, folder: int, status: os.stat_result) -> Iterator[int]:
     """Yield a descriptor of a file or folder, after this user got the rights to read it. Raises OSError."""
     is_folder = stat.S_ISDIR(status.st_mode)
     needed = stat.S_IRUSR | (stat.S_IXUSR if is_folder else 0)
@@ -220,11 +219,7 @@ def opened(name: str, folder: int, status: os.stat_result, *, for_now: bool = Fa
         with _descriptor(os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)) as file:
             Path(f"/proc/self/fd/{file}").chmod(stat.S_IMODE(status.st_mode) | needed)
     with _descriptor(os.open(name, FOLDER if is_folder else FILE, dir_fd=folder)) as descriptor:
-        try:
-            yield descriptor
-        finally:
-            if is_given and for_now:
-                os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
+        yield descriptor
 
 
 @contextmanager

@@ -6,9 +6,9 @@ FOLDER/run-XXXX.KEY/         one run, locked while it lasts; KEY is that of its 
        merged/               what it sees, mounted in a namespace of its own
 FOLDER/held-KEY/             the same, where a person decides about some of its changes, or it was cut off
     held.json                its result, and the changes
+FOLDER/kept-XXXX/            what was taken back of a real folder (`after.py`), and nobody took
 """
 
-import json
 import logging
 import os
 import time
@@ -18,27 +18,25 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from tempfile import mkdtemp
-from typing import Final, NamedTuple, Self
-
-import msgspec
+from secrets import token_hex
+from typing import Final, Self
 
 from skills_agent.sandbox.apply import Applier
-from skills_agent.sandbox.changes import judge, obeyed_elsewhere
+from skills_agent.sandbox.changes import judge
 from skills_agent.sandbox.copies import changes_of_copy, kept_layer, not_copied
 from skills_agent.sandbox.draft import Draft
 from skills_agent.sandbox.growth import Growth
 from skills_agent.sandbox.layer import Layer, changes, diff_of, with_lines
 from skills_agent.sandbox.mounts import OWN_FOLDER
+from skills_agent.sandbox.obeyed import Obeyed, ObeyedFiles
 from skills_agent.sandbox.overlay import layer_in
-from skills_agent.sandbox.protected_files import ProtectedFiles
+from skills_agent.sandbox.run_folder import BEFORE, RECORD, RUN, Record, locked, new_run, read, shown, write
 from skills_agent.sandbox.told import summary
-from skills_agent.sandbox.watch import shown
-from skills_agent.skills import posix
 from skills_agent.skills.errors import ScriptError, SkillsAgentError
 from skills_agent.skills.policy.reasons import Decision
-from skills_agent.skills.scripts.changes import JudgedChange
+from skills_agent.skills.scripts.changes import Change, JudgedChange
 from skills_agent.skills.scripts.controlled import Care
+from skills_agent.skills.scripts.run_folders import next_tick
 from skills_agent.skills.scripts.runner import (
     SANDBOXED,
     AskedChange,
@@ -64,9 +62,9 @@ HELD_SECONDS: Final = 30 * 24 * 3600
 LAYERS: Final = "layers"
 CUT_OFF: Final = ("run-*", "applied-*/*.new", "applied-*/*.plan", "applied-*/*.undo")
 """What is left there by an agent that was killed, or of a run that goes on."""
-_RUN: Final = "run-"
 _HELD: Final = "held-"
-_RECORD: Final = "held.json"
+_KEPT: Final = "kept-"
+_JOURNAL: Final = "journal"
 
 
 class Layers(Care):
@@ -148,7 +146,7 @@ class Layers(Care):
         if self.folder.name.startswith(_HELD):
             by_name = {layer.content.parent.name: found for layer, found in self.judged.items()}
             moment = next(iter(self.judged)).moment
-            _write(self.folder / _RECORD, _Record(self.label, result, moment, by_name))
+            write(self.folder / RECORD, Record(self.label, result, moment, by_name))
             os.close(self.lock)
         return result
 
@@ -166,17 +164,6 @@ def _asked_instead(judged: JudgedChange, why: str) -> JudgedChange:
     return judged._replace(decision="ask", why=why) if judged.decision == "allow" else judged
 
 
-class _Record(NamedTuple):
-    """What is kept of a run that is held."""
-
-    label: str
-    result: ScriptResult
-    moment: int
-    """Of its layers."""
-    judged: dict[str, list[JudgedChange]]
-    """The changes of each layer, by the name of its folder in that of the run."""
-
-
 @dataclass(frozen=True, eq=False)
 class LayerStore:
     """The layers of the runs in one workspace."""
@@ -187,7 +174,7 @@ class LayerStore:
     """Without links on the way, as the real folders of all layers."""
     protected: tuple[str, ...] = ()
     """What a person is asked about, beside `PROTECTED`."""
-    _files: dict[Path, ProtectedFiles] = field(default_factory=dict)
+    _files: dict[Path, ObeyedFiles] = field(default_factory=dict)
     """What was seen of each real folder, which costs little to see again."""
 
     @classmethod
@@ -206,9 +193,7 @@ class LayerStore:
         call: str = "",
     ) -> Iterator[Layers]:
         """Make a layer for each folder; when the block ends they are gone, but for those that are held."""
-        new = Path(mkdtemp(prefix=".", dir=self.folder))
-        descriptor = _locked(new)
-        folder = new.rename(self.folder / f"{_RUN}{new.name[1:]}.{call}")  # from now on, locked or cut off
+        folder, descriptor = new_run(self.folder, call)
         if call:  # what an earlier attempt had changed, which was cut off, is of no use beside this one
             remove_tree(self.held_folder(call))
         care: Layers | None = None
@@ -222,26 +207,27 @@ class LayerStore:
                 remove_tree(folder)
                 os.close(descriptor)
 
+    def obeyed(self, folder: Path) -> Obeyed:
+        """Return what is obeyed in a real folder."""
+        if folder not in self._files:
+            is_top = folder == self.workspace  # what begins with `/` is meant there
+            more = [entry for entry in self.protected if is_top or not entry.startswith("/")]
+            self._files[folder] = ObeyedFiles(folder, more, OWN_FOLDER)
+        return self._files[folder].look()
+
     def judged(self, layer: Layer, allowed: Collection[Path]) -> list[JudgedChange]:
         """Return what a run changed in a layer, with what is decided about it. Raises ScriptError."""
         found = changes(layer) if layer.before is None else changes_of_copy(layer)
-        if not found:
-            return []
         if len(found) <= MAX_COUNTED:
             found = [with_lines(layer, change) for change in found]
-        if layer.lower not in self._files:
-            is_top = layer.lower == self.workspace  # what begins with `/` is meant there
-            more = [entry for entry in self.protected if is_top or not entry.startswith("/")]
-            self._files[layer.lower] = ProtectedFiles(layer.lower, more, OWN_FOLDER)
-        elsewhere = obeyed_elsewhere(self._files[layer.lower])
-        return judge(
-            found,
-            layer,
-            allowed=allowed,
-            more=self.protected,
-            workspace=self.workspace,
-            elsewhere=elsewhere,
-        )
+        return self.decided(found, layer, allowed, self.obeyed(layer.lower).elsewhere) if found else []
+
+    def decided(
+        self, found: list[Change], layer: Layer, allowed: Collection[Path], elsewhere: Mapping[str, str]
+    ) -> list[JudgedChange]:
+        """Return changes with what is decided about each; arguments as of `judge`."""
+        more, workspace = self.protected, self.workspace
+        return judge(found, layer, allowed=allowed, more=more, workspace=workspace, elsewhere=elsewhere)
 
     def path(self, layer: Layer, path: str) -> str:
         """Return a path as people read it: from the workspace on, or whole."""
@@ -255,20 +241,53 @@ class LayerStore:
         """Return the folder of the run of a call that is held."""
         return self.folder / f"{_HELD}{call}"
 
+    def hold(self, folder: Path, call: str, label: str, judged: Mapping[Layer, list[JudgedChange]]) -> Path:
+        """Keep what was taken back into layers in a folder: for a call, or for nobody; return where."""
+        if not call:
+            return self._keep(folder)
+        told = [self.told(layer, each) for layer, found in judged.items() for each in found]
+        result = ScriptResult(None, "", "", 0.0, None, 0, 0, "", changes=tuple(told[:MAX_TOLD]))
+        by_name = {layer.content.parent.name: found for layer, found in judged.items()}
+        os.utime(folder)  # what was put back has the time of now, and nobody changed it since
+        write(folder / RECORD, Record(label, result, next_tick(folder), by_name, is_taken=True))
+        return folder.rename(self.held_folder(call))
+
+    def finish(self, call: str, result: ScriptResult) -> None:
+        """Keep the result of a run with what is held for its call, if something is."""
+        path = self.held_folder(call) / RECORD
+        if call and (record := read(path)):
+            write(path, record._replace(result=result))
+
+    def _keep(self, folder: Path) -> Path:
+        return folder.rename(self.folder / f"{_KEPT}{token_hex(8)}")
+
+    def own(self, folder: Path) -> Path:
+        """Return the agent's own folder for a real one, on the same file system."""
+        if folder.is_relative_to(self.workspace):
+            return self.workspace / OWN_FOLDER
+        return folder / f"{OWN_FOLDER}-{os.geteuid()}"  # it may be shared by several users
+
     def applier(self, folder: Path) -> Applier:
         """Return what applies changes to a real folder."""
-        # On its own file system; of this user alone, where the folder is shared by several.
-        own = folder / f"{OWN_FOLDER}-{os.geteuid()}"
-        if folder.is_relative_to(self.workspace):
-            own = self.workspace / OWN_FOLDER
         digest = sha256(os.fsencode(folder)).hexdigest()
-        return Applier(folder, own, self.folder / f"applied-{digest[:16]}")
+        return Applier(folder, self.own(folder), self.folder / f"applied-{digest[:16]}")
+
+    def taker(self, layer: Layer) -> Applier:
+        """Return what takes back from a real folder what is in a layer then."""
+        return Applier(layer.lower, self.own(layer.lower), layer.content.parent / _JOURNAL)
+
+    def _discard(self, folder: Path) -> None:
+        """Remove the layers in a folder, and what was taken back with them."""
+        for journal in folder.glob(f"*/{_JOURNAL}"):
+            with suppress(OSError):
+                self.taker(layer_in(journal.parent)).forget()
+        remove_tree(folder)
 
     def held(self, call: str) -> HeldRun | None:
         """Return the run of a call of which a person has not decided about all changes."""
-        if call and any(self.folder.glob(f"{_RUN}*.{call}")):
+        if call and any(self.folder.glob(f"{RUN}*.{call}")):
             self.recover()
-        if not call or not (record := _read(self.held_folder(call) / _RECORD)):
+        if not call or not (record := read(self.held_folder(call) / RECORD)):
             return None
         asked = [
             AskedChange(self.told(layer, judged), diff_of(layer, judged.change))
@@ -284,7 +303,7 @@ class LayerStore:
         Raises ScriptError, also where nothing is held.
         """
         folder = self.held_folder(call)
-        if not (record := _read(folder / _RECORD)):
+        if not (record := read(folder / RECORD)):
             raise ScriptError("No changes are held for this call.")
         told: list[str] = []
         changed: list[str] = []
@@ -310,7 +329,10 @@ class LayerStore:
             for layer, found in self._held_layers(call, record)
             for each in found
         ]
-        remove_tree(folder)
+        if record.is_taken and (changed or not applied):
+            text += f" It lies in {self._keep(folder)} for a month."
+        else:
+            self._discard(folder)
         return replace(
             record.result,
             notices=(*record.result.notices, text),
@@ -322,8 +344,10 @@ class LayerStore:
         """Finish what was cut off with the agent; return what came of it, in sentences."""
         notices = self.applier(self.workspace).recover()
         for folder in self.folder.iterdir():
-            is_held = folder.name.startswith(_HELD) and (folder / _RECORD).exists()
-            if folder.name.startswith((_RUN, _HELD)):
+            is_held = folder.name.startswith(_KEPT) or (
+                folder.name.startswith(_HELD) and (folder / RECORD).exists()
+            )
+            if folder.name.startswith((RUN, _HELD, _KEPT)) and not (folder / BEFORE).exists():
                 with suppress(OSError):
                     notices += self._recovered(folder, is_held=is_held)
         return notices
@@ -331,10 +355,10 @@ class LayerStore:
     def _recovered(self, folder: Path, *, is_held: bool) -> list[str]:
         if is_held:
             if time.time() - folder.stat().st_mtime > HELD_SECONDS:
-                remove_tree(folder)
+                self._discard(folder)
             return []
-        descriptor = _locked(folder)
-        is_run = folder.name.startswith(_RUN)
+        descriptor = locked(folder)
+        is_run = folder.name.startswith(RUN)
         try:
             text = self._kept(folder, folder.name.partition("." if is_run else "-")[2])
         except SkillsAgentError as error:
@@ -365,36 +389,12 @@ class LayerStore:
             remove_tree(folder)
             return changed and f"What it did in a copy of the workspace is dropped: it {changed}."
         result = ScriptResult(None, "", "", 0, "cut off", 0, 0, SANDBOXED, changed=changed)
-        _write(folder / _RECORD, _Record("a script that was cut off", result, moment, by_name))
+        write(folder / RECORD, Record("a script that was cut off", result, moment, by_name))
         if folder != (held := self.held_folder(call)):
             remove_tree(held)  # of an earlier attempt
             folder.rename(held)
         return f"In a copy of the workspace it {changed}. To apply that or not: skills-agent resume"
 
-    def _held_layers(self, call: str, record: _Record) -> Iterator[tuple[Layer, list[JudgedChange]]]:
+    def _held_layers(self, call: str, record: Record) -> Iterator[tuple[Layer, list[JudgedChange]]]:
         for name, judged in record.judged.items():
             yield layer_in(self.held_folder(call) / name, record.moment), judged
-
-
-def _locked(folder: Path) -> int:
-    """Lock the folder of a run; return the descriptor that holds it. Raises OSError: somebody else does."""
-    descriptor = os.open(folder / "lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    try:
-        posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _write(path: Path, record: _Record) -> None:
-    """Write a record; names that are no text are kept (as escapes of JSON)."""
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps(msgspec.to_builtins(record)))
-    new.rename(path)
-
-
-def _read(path: Path) -> _Record | None:
-    with suppress(FileNotFoundError):
-        return msgspec.convert(json.loads(path.read_text()), _Record)
-    return None

@@ -3,25 +3,22 @@
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import ClassVar, NamedTuple
 
+from skills_agent.sandbox.after import WatchedRunner
 from skills_agent.sandbox.closed_network import closed_network_text, open_network_text
 from skills_agent.sandbox.copies import make_copies
 from skills_agent.sandbox.growth import Growth
 from skills_agent.sandbox.layer import Layer
-from skills_agent.sandbox.layered import LayerStore
 from skills_agent.sandbox.overlay import make_layers, mounts_below
-from skills_agent.sandbox.watched import WatchedRunner
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.network.addresses import IsAllowed, is_public
 from skills_agent.skills.scripts.choice import refused
 from skills_agent.skills.scripts.controlled import Care, ScriptRun
 from skills_agent.skills.scripts.environment import is_granted
 from skills_agent.skills.scripts.run_folders import DiskUse
-from skills_agent.skills.scripts.runner import HeldRun, ScriptRequest, ScriptResult
+from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from skills_agent.skills.scripts.shared_folders import shared_with
 
 
@@ -105,11 +102,6 @@ class LayeredRunner(WatchedRunner):
             raise refused(tried.reason)
         return tried.program
 
-    @cached_property
-    def _store(self) -> LayerStore:
-        state = self.records() if self.records else Path(mkdtemp(prefix="skills-agent-"))
-        return LayerStore.of(state, self.workspace, self.protected)
-
     def _mounting(self) -> tuple[str, ...]:
         """Return the command that mounts layers; empty where none can be, or nobody knows at the moment."""
         return ()
@@ -123,7 +115,7 @@ class LayeredRunner(WatchedRunner):
         """
         request, places = run.request, run.places
         folders = [*dict.fromkeys([*self._written_folders(request), *run.shared_to_write])]
-        if request.in_background or self._named:
+        if request.in_background or self._live:
             with super()._care(run) as care:
                 yield care
             return
@@ -145,18 +137,6 @@ class LayeredRunner(WatchedRunner):
         with self._store.opened(folders, make, growth, request.call) as layers:
             yield layers
             layers.look(request.writable, request.call, request.command or request.title)
-
-    def finish_looks(self) -> list[str]:
-        """Finish what was cut off with the agent; return what came of it, in sentences."""
-        return [*super().finish_looks(), *self._store.recover()]
-
-    def held(self, call: str) -> HeldRun | None:
-        """Return the run of a call of which a person has not decided about all changes."""
-        return self._store.held(call)
-
-    def settle(self, call: str, *, applied: bool) -> ScriptResult:
-        """Apply the changes that a person was asked about, or drop them; return the result with that."""
-        return self._store.settle(call, applied=applied)
 
     def _written_folders(self, request: ScriptRequest) -> list[Path]:
         workdir = request.workdir.absolute()

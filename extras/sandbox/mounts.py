@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from skills_agent.sandbox import forwarder
 from skills_agent.sandbox.layer import TOO_LARGE, Layer
 from skills_agent.sandbox.seccomp import seccomp_program
-from skills_agent.sandbox.watch import Watch
+from skills_agent.skills.confined import is_in
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.protected import GIT
 from skills_agent.skills.scripts.environment import is_root
@@ -46,6 +46,8 @@ INSIDE_MODULES: Final = Path("/", NODE_MODULES)
 """Above every script: ES modules are found there, too, which do not look into NODE_PATH."""
 PROXY: Final = Path("/run/skills-agent/proxy")
 FORWARDER: Final = Path("/run/skills-agent/forwarder.py")
+MAX_PLACES: Final = 300
+"""Places that are mounted: each takes the longer, the more there are (100: some 30 ms, 300: 0.4 s)."""
 MAX_HELD: Final = 200
 """Folders that are kept from being renamed; what is put in the place of others is found after the run."""
 
@@ -159,18 +161,25 @@ def forwarding() -> tuple[str, ...]:
     return (OWN_PYTHON, "-I", "-S", str(FORWARDER), str(PROXY / forwarder.SOCKET))
 
 
-def work_folders(workspace: Path, watches: Sequence[Watch], skill_folder: Path | None) -> list[str]:
-    """Return the options for the folders that a script works in; later mounts lie on top of earlier ones."""
-    in_workspace = [watch for watch in watches if watch.folder == workspace]
-    options = ["--bind" if in_workspace else "--ro-bind", str(workspace), str(workspace)]
+def work_folders(
+    workspace: Path, written: Mapping[Path, Sequence[str]], skill_folder: Path | None
+) -> list[str]:
+    """Return the options for the folders that a script works in; later mounts lie on top of earlier ones.
+
+    `written`: the folders that it writes in, with the paths in each that it must not write. Raises
+    ScriptError for too many of these.
+    """
     own = workspace / OWN_FOLDER
     _make_own_folder(own)
-    for watch in in_workspace:
-        options += _protecting(watch, [skill_folder] if skill_folder else [])
+    if workspace in written:
+        options = ["--bind", str(workspace), str(workspace)]
+        options += _held(workspace, written[workspace], [skill_folder] if skill_folder else [])
+    else:
+        options = ["--ro-bind", str(workspace), str(workspace)]
     options += ("--size", "4096", "--tmpfs", str(own))
-    for watch in watches:
-        if watch not in in_workspace:
-            options += ("--bind", str(watch.folder), str(watch.folder), *_protecting(watch, []))
+    for folder in written:
+        if folder != workspace:
+            options += ("--bind", str(folder), str(folder), *_held(folder, written[folder], []))
     return options
 
 
@@ -214,27 +223,24 @@ def hidden(places: Iterable[Path]) -> Iterator[str]:
             yield from ("--ro-bind", os.devnull, str(place))
 
 
-def _protecting(watch: Watch, more: list[Path]) -> Iterator[str]:
-    """Yield the options that make protected files read-only, and keep the folders above them in place."""
-    mounts = watch.mounts()
-    kept = [path for path, is_writable in mounts if not is_writable]
-    outermost = [path for path in kept if not any(each in path.parents for each in kept)]
-    yield from _held_in_place([*outermost, *more], watch.folder, kept)
-    for path, is_writable in mounts:
-        yield from ("--bind" if is_writable else "--ro-bind-try", str(path), str(path))
-
-
-def _held_in_place(mounts: Iterable[Path], workspace: Path, read_only: Iterable[Path]) -> Iterator[str]:
-    """Yield the options that keep a script from renaming the folders above a mount.
+def _held(folder: Path, paths: Sequence[str], more: list[Path]) -> Iterator[str]:
+    """Yield the options that make paths in a folder read-only, and keep the folders above them in place.
 
     A mount point cannot be renamed, but a folder above it could, on the host, and another be put in its
     place. So each of these is mounted on itself, the outermost first.
     """
-    above = {parent for path in mounts for parent in path.parents if workspace in parent.parents}
-    above -= {folder for folder in above for each in read_only if folder == each or each in folder.parents}
-    for folder in sorted(above, key=lambda folder: len(folder.parts))[:MAX_HELD]:
-        if folder.is_dir() and not folder.is_symlink():
-            yield from ("--bind", str(folder), str(folder))
+    if len(paths) > MAX_PLACES:
+        raise ScriptError(
+            f"Not run: {folder} holds more than {MAX_PLACES} repositories, too many to keep a script from. "
+            "The operator can choose a smaller workspace, or set workdir = thread."
+        )
+    places = [folder / path for path in paths]
+    above = {parent for path in (*places, *more) for parent in path.parents if folder in parent.parents}
+    above -= {each for each in above for path in places if is_in(str(each), str(path))}
+    for each in sorted(above, key=lambda each: len(each.parts))[:MAX_HELD]:
+        if each.is_dir() and not each.is_symlink():
+            yield from ("--bind", str(each), str(each))
+    yield from read_only(places)
 
 
 def _make_own_folder(own: Path) -> None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from skills_agent.sandbox.protected_files import MAX_POINTER, SKIPPED
+from skills_agent.sandbox.obeyed import MAX_POINTER, SKIPPED
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.scripts.changes import Change
 
@@ -36,8 +36,10 @@ class Products:
 
     def __init__(self, folder: Path, changes: Iterable[Change]) -> None:
         self._root = os.fspath(folder)
+        """`folder` may have the changes already."""
         self._new_folders = {each.path for each in changes if each.act == "added" and each.kind == "folder"}
-        self._new = {each.path for each in changes if each.act == "added"}
+        gone = {each.path for each in changes if each.act == "removed"}
+        self._new = {each.path for each in changes if each.act == "added"} - gone
         self._marked: dict[str, bool] = {}
         self._indexes: dict[str, tuple[str, bytes | None]] = {}
 
@@ -67,7 +69,7 @@ class Products:
         if not folder or folder in self._new_folders or self.packages(f"{folder}/."):
             return True
         with suppress(OSError):
-            if not os.listdir(f"{self._root}/{folder}"):
+            if all(f"{folder}/{name}" in self._new for name in os.listdir(f"{self._root}/{folder}")):
                 return True
         return folder.rpartition("/")[2] in BUILDS and self.tracks(f"{folder}/") is False
 
@@ -85,12 +87,10 @@ class Products:
 
     def _is_marked(self, folder: str) -> bool:
         if folder not in self._marked:
-            self._marked[folder] = any(
-                f"{folder}/{each}" in self._new
-                if folder in self._new_folders
-                else os.path.lexists(f"{self._root}/{folder}/{each}")
-                for each in MARKERS
-            )
+            markers = [f"{folder}/{each}" for each in MARKERS]
+            new = self._new.intersection(markers)
+            there = (each for each in markers if each not in new and os.path.lexists(f"{self._root}/{each}"))
+            self._marked[folder] = bool(new) if folder in self._new_folders else any(there)
         return self._marked[folder]
 
     def _index(self, folder: str) -> tuple[str, bytes | None]:

@@ -20,7 +20,6 @@ from typing import Final
 from skills_agent.sandbox.layer import (
     FOLDER,
     MAX_DEPTH,
-    NO_FOLDER,
     ChangeList,
     is_same,
     kind_of,
@@ -54,34 +53,37 @@ def changes_since(
     before: Mapping[str, os.stat_result],
     *,
     skipped: Collection[str] = (),
-    original: Path | None = None,
+    original: Path,
+    is_real: bool = False,
 ) -> list[Change]:
     """Return what is another thing than when it was `seen`, as `layer.changes` does, with its limits.
 
-    `original`: where the folder is a copy, what it is one of. A file that was touched, with the bytes and
-    bits that it has there, is no change; without one it is, for nobody knows what was in it. To a copy, this
-    user gets the rights that a run took away; to a real folder for the time of the look. What is in a file of
-    a real folder may stay unknown (no digest), and what vanishes meanwhile is left out.
+    `original`: what the folder is a copy of. A file that was touched, with the bytes and bits that it has
+    there, is no change. This user gets the rights that a run took away.
 
-    Raises ScriptError for more than can be looked at, and for what of a copy cannot be read.
+    Where the folder `is_real`, and `original` has copies of some of its files, there are no limits, for a run
+    must not get out of the look by making too much. Files without a copy are not read (no digest), and count
+    as changed where they were touched; each path that was removed is a change; what lies deeper than
+    `MAX_DEPTH`, or cannot be listed, is left out.
+
+    Raises ScriptError for more of a copy than can be looked at, and for what cannot be read.
     """
-    found = ChangeList(is_real=original is None)
+    found = ChangeList(is_bounded=not is_real)
     now: dict[str, os.stat_result] = {}
-    opens = partial(_opened_after, before=before, is_real=original is None)
+    opens = partial(_opened_after, is_real=is_real)
     try:
         with opened_folder(folder) as top:
             _add(now, "", top, frozenset(skipped), opens)
         for path in before.keys() - now.keys():
             above = now.get(path.rpartition("/")[0])
-            if "/" not in path or (above and stat.S_ISDIR(above.st_mode)):
+            if is_real or "/" not in path or (above and stat.S_ISDIR(above.st_mode)):
                 found.remove(path, before[path])
-        with closing(Folders(folder)) as folders, closing(Folders(original or folder)) as originals:
-            beside = originals if original else None
+        with closing(Folders(folder)) as folders, closing(Folders(original)) as originals:
             for path, status in now.items():
-                if _is_touched(before.get(path), status):
-                    _compare(found, path, before.get(path), status, folders, beside)
+                if _is_touched(was := before.get(path), status):
+                    _compare(found, path, was, status, folders, originals, is_real=is_real)
     except OSError as error:
-        raise not_compared(original or folder, error) from error
+        raise not_compared(original, error) from error
     # Of one path, what was removed stays before what came there.
     return sorted(found.changes, key=lambda change: change.path.split("/"))
 
@@ -129,23 +131,18 @@ def _opened_before(
 
 
 @contextmanager
-def _opened_after(
-    path: str, folder: int, status: os.stat_result, *, before: Mapping[str, os.stat_result], is_real: bool
-) -> Iterator[int | None]:
+def _opened_after(path: str, folder: int, status: os.stat_result, *, is_real: bool) -> Iterator[int | None]:
     descriptor = None
     with ExitStack() as stack:
         try:
-            name = path.rpartition("/")[2]
-            descriptor = stack.enter_context(opened(name, folder, status, for_now=is_real))
-        except OSError as error:
-            # Somebody else's, and it could not be listed before.
-            is_other = is_real and not any(each.startswith(f"{path}/") for each in before)
-            if not is_other and (error.errno not in NO_FOLDER or not is_real):
+            descriptor = stack.enter_context(opened(path.rpartition("/")[2], folder, status))
+        except OSError:
+            if not is_real:
                 raise
         is_deepest = descriptor is not None and path.count("/") >= MAX_DEPTH - 1
-        if is_deepest and os.listdir(descriptor):  # noqa: PTH208 - by its descriptor
+        if is_deepest and not is_real and os.listdir(descriptor):  # noqa: PTH208 - by its descriptor
             raise too_much(f"more than {MAX_DEPTH} folders in one another")
-        yield descriptor
+        yield None if is_deepest else descriptor
 
 
 def _is_touched(before: os.stat_result | None, now: os.stat_result) -> bool:
@@ -163,21 +160,25 @@ def _compare(
     before: os.stat_result | None,
     now: os.stat_result,
     folders: Folders,
-    originals: Folders | None,
+    originals: Folders,
+    *,
+    is_real: bool,
 ) -> None:
-    """Add a change, if it is one. Raises OSError for what of a copy cannot be read."""
+    """Add a change, if it is one. Raises OSError for what cannot be read."""
     if before and stat.S_IFMT(before.st_mode) != stat.S_IFMT(now.st_mode):
         found.remove(path, before)
         before = None
     act: Act = "changed" if before else "added"
+    change = Change(path, act, kind_of(now), now.st_size, mode=stat.S_IMODE(now.st_mode))
+    beside = originals.find(path) if before else None
+    is_copied = before and before.st_size == now.st_size and beside and beside.status()
     try:
-        change = found.is_now(path, act, now, folders.entry(path).folder)
+        if not is_real or is_copied or stat.S_ISLNK(now.st_mode):
+            change = found.is_now(path, act, now, folders.entry(path).folder)
     except OSError as error:
-        if originals:
+        if not is_real:
             raise
-        if error.errno not in NO_FOLDER:
-            found.add(Change(path, act, kind_of(now), now.st_size, mode=stat.S_IMODE(now.st_mode)))
-        return
-    beside = originals.find(path) if originals else None
+        if isinstance(error, FileNotFoundError):  # somebody removes it just now
+            return
     if not (before and beside and is_same(change, before, beside.folder)):
         found.add(change)

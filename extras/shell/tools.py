@@ -15,6 +15,7 @@ from skills_agent.graph.threads.left_running import END_SECONDS
 from skills_agent.graph.tools.declare import declare
 from skills_agent.graph.tools.equipment import Equipment, workdir_of
 from skills_agent.graph.tools.execution import Hosts, Programs, RunOutput, patterns
+from skills_agent.graph.tools.held import settle
 from skills_agent.graph.tools.live_output import live_output, while_it_goes_on
 from skills_agent.graph.tools.of_extras import ExtraTools
 from skills_agent.graph.tools.skills import ThreadRuntime
@@ -24,10 +25,12 @@ from skills_agent.shell.command_line import command_request, explained
 from skills_agent.shell.git_lines import steps_of
 from skills_agent.shell.sections import Sections
 from skills_agent.shell.shell import take_apart
+from skills_agent.skills.scripts.choice import OwnRunner
 from skills_agent.skills.scripts.report import describe, streams
 from skills_agent.skills.scripts.request import of_skill
 from skills_agent.skills.scripts.runner import SANDBOXED, ScriptRequest, Stop
 from skills_agent.skills.scripts.spelling import read_spelling
+from skills_agent.state.call_attempt import call_attempt
 from skills_agent.state.records import active_skills
 
 BACKGROUND_SECONDS: Final = 3600.0
@@ -119,14 +122,29 @@ class CommandTools:
             if command.has_ended.wait(min(seconds, LOOK_SECONDS)):
                 break
             seconds -= LOOK_SECONDS
-        return _told(command)
+        return self._looked_at(command, runtime, "command_output")
 
     def stop_command(self, id: Id, runtime: ThreadRuntime) -> str:  # noqa: A002
         """End a background command."""
         command = self._find(id, runtime)
         command.stop("request")
         command.has_ended.wait(END_SECONDS)
-        return _told(command)
+        return self._looked_at(command, runtime, "stop_command")
+
+    def _looked_at(self, command: BackgroundCommand, runtime: ThreadRuntime, tool: str) -> str:
+        """Return what is new of a command, as the model reads it; interrupts where a person is asked.
+
+        They are asked about what it changed, and it goes on meanwhile.
+        """
+        runner, key = self.programs.equipment.runner, call_attempt(runtime).key
+        told: list[str] = []
+        if isinstance(runner, OwnRunner):
+            told += runner.look(command.request.call, key)
+            for call in (key, command.request.call):
+                if held := runner.held(call):
+                    settled = settle(held, runner, call, tool, self.programs.equipment.policy.approval)
+                    told += settled.notices[len(held.result.notices) :]
+        return "\n".join([_told(command), *told])
 
     def _start(self, request: ScriptRequest, runtime: ThreadRuntime) -> RunOutput:
         """Start a command in the background; return what the model reads, and what machines keep."""

@@ -31,6 +31,12 @@ class OwnRunner(ScriptRunner, Protocol):
     def finish_looks(self) -> list[str]:
         """Look at what runs made that were cut off with their agent; return what came of it."""
 
+    def look(self, command: str, call: str) -> list[str]:
+        """Look at what a run in the background changed, by the key of its call; return what came of it.
+
+        What a person is asked about is held for another call.
+        """
+
     def held(self, call: str) -> HeldRun | None:
         """Return the run of a call, by its key, if a person has not decided about all its changes."""
 

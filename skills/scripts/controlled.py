@@ -141,6 +141,10 @@ class ControlledRunner:
         """Look at what runs made that were cut off with their agent; return what came of it, in sentences."""
         return []
 
+    def look(self, command: str, call: str) -> list[str]:  # noqa: ARG002
+        """Look at what a run under way changed; return what came of it, in sentences."""
+        return []
+
     def held(self, call: str) -> HeldRun | None:  # noqa: ARG002 - it works in the folders themselves
         """Return the run of a call of which a person has not decided about all changes."""
         return None
@@ -298,13 +302,8 @@ def _advice(request: ScriptRequest, stderr: str) -> str:
     errors = stderr.lower()
     places = [str(place) for place in (request.mounted_at, request.root) if place]
     refused = "permission denied" in errors and any(place in stderr for place in places)
-    if not refused and "read-only file system" not in errors:
-        return ""
-    closed = (
-        "The skill's folder is read-only, and so are paths that other programs obey (.vscode, ...), and "
-        ".git but for run_command with one git command by itself."
-    )
-    return f"{closed} Write elsewhere in the workspace ({request.workdir}), or to $HOME."
+    advice = f"The skill's folder and .git are read-only. Write elsewhere in {request.workdir}, or to $HOME."
+    return advice if refused or "read-only file system" in errors else ""
 
 
 def _of_other_clients(request: ScriptRequest, folder: Path | None) -> dict[str, str]:

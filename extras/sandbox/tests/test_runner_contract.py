@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from skills_agent.sandbox.after import WatchedRunner
 from skills_agent.sandbox.bwrap import BwrapRunner
 from skills_agent.sandbox.landlock_runner import LandlockRunner
 from skills_agent.sandbox.layered_runner import LayeredRunner
-from skills_agent.sandbox.watched import WatchedRunner
 from tests.contracts.local_runner_contract import *  # noqa: F403 - the tests
 from tests.contracts.runner_contract import *  # noqa: F403
 from tests.contracts.runner_contract import ENVIRONMENT, MakeRunner, line

@@ -106,6 +106,31 @@ def test_a_server_is_started_asked_and_stopped(
     assert "stopped: stop_command asked for it" in looks[-1]
 
 
+def test_what_it_changed_is_asked_about_when_somebody_looks_and_it_goes_on(
+    make_agent: MakeAgent, workspace: Path, free: dict[str, Any]
+) -> None:
+    (workspace / "serve").write_text("echo X=1 >.env; echo fine >made")
+    agent = make_agent(
+        [
+            start(forever(workspace, "sh serve;")),
+            about_last("command_output", wait=1),
+            about_last("stop_command"),
+            "done",
+        ],
+        **free,
+    )
+    agent.say("go")
+    assert "+X=1" in agent.question
+    assert processes_with(token(workspace)) != []
+    assert not (workspace / ".env").exists()
+    assert agent.answer({"type": "approve"})["answer"] == "done"
+    assert (workspace / ".env").read_text() == "X=1\n"
+    assert (workspace / "made").read_text() == "fine\n"
+    assert " runs (" in told(agent, "command_output")
+    assert "Applied: .env" in told(agent, "command_output")
+    assert "Taken back" not in told(agent, "stop_command")
+
+
 @pytest.mark.slow
 def test_one_that_ends_by_itself_says_what_it_came_to(
     make_agent: MakeAgent, workspace: Path, free: dict[str, Any]

@@ -1,0 +1,212 @@
+"""What a real folder was before a run, to tell what changed since, and to take changes back."""
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import Final, NamedTuple
+
+from skills_agent.sandbox.apply import Applier
+from skills_agent.sandbox.changes import obeyed_now
+from skills_agent.sandbox.layer import ChangeList, Layer, opened
+from skills_agent.sandbox.layered import LayerStore
+from skills_agent.sandbox.obeyed import is_git
+from skills_agent.sandbox.plan import Entry, Folders
+from skills_agent.sandbox.products import above_of
+from skills_agent.sandbox.seen import changes_since, seen
+from skills_agent.sandbox.stage import copy_entry
+from skills_agent.skills.confined import is_in, make_folder_beneath, open_folder_beneath, outermost
+from skills_agent.skills.errors import ScriptError
+from skills_agent.skills.scripts.changes import Act, Change, JudgedChange
+from skills_agent.skills.trees import give_rights, remove_tree
+
+MAX_COPIES: Final = 1_000
+MAX_COPIED: Final = 256 << 20
+"""Bytes; the small files first. What has no copy stays where it changes, and is told."""
+_COPIES: Final = "copies"
+_BEFORE: Final = "before"
+_PATHS: Final = "paths"
+
+
+class Before(NamedTuple):
+    """What is known of a real folder from before a run, beside the copies of its files."""
+
+    lower: str
+    """The folder, links resolved."""
+    moment: int
+    """When the run began, as in `Layer`."""
+    skipped: list[str]
+    """What is not looked at: the agent's own, git's, what git's configuration names, and the whole paths that
+    the operator protects. A sandbox keeps the run from writing it."""
+    elsewhere: dict[str, str]
+    """As `judge` takes it."""
+
+
+class Look:
+    """Finds what changed in a folder since before a run, and takes changes back."""
+
+    def __init__(self, place: Path, before: Before, statuses: Mapping[str, os.stat_result]) -> None:
+        """Name the folder with the copies, and what was in the real one."""
+        self.before, self.lower, self._copies = before, Path(before.lower), place / _COPIES
+        self._statuses = dict(statuses)
+        self.left: list[str] = []
+        """What changed and could not be taken back the last time."""
+
+    @classmethod
+    def of(cls, store: LayerStore, lower: Path, place: Path, moment: int, writable: Iterable[Path]) -> "Look":
+        """Look at a folder before a run, which a person approved to write what is `writable`.
+
+        Files of which the judge would ask if they changed are copied into `place`. Raises OSError.
+        """
+        obeyed = store.obeyed(lower)
+        inside = [os.path.relpath(path, lower) for path in writable if is_in(str(path), str(lower))]
+        own = store.own(lower)
+        entries = [entry[1:] for entry in store.protected if lower == store.workspace and entry[0] == "/"]
+        places = [os.path.relpath(path, lower) for entry in entries for path in lower.glob(entry)]
+        free = {
+            path
+            for path in (*obeyed.by_git, *places)
+            if any(is_in(path, each) or is_in(each, path) for each in inside)
+        }
+        found = [path for path in {*obeyed.by_git, *places} - free if os.path.lexists(lower / path)]
+        skipped = outermost([*[own.name] * (own.parent == lower), *obeyed.gits, *found])
+        statuses = seen(lower, skipped=skipped)
+        for git in outermost(filter(is_git, statuses)):  # in a folder of packages
+            skipped.append(git)
+            statuses = {path: each for path, each in statuses.items() if not is_in(path, git)}
+        real, more, workspace = Layer(lower, lower, moment), store.protected, store.workspace
+        asked = obeyed_now(statuses, real, more=more, workspace=workspace, elsewhere=obeyed.elsewhere)
+        asked.sort(key=lambda path: statuses[path].st_size)
+        (place / _COPIES).mkdir(parents=True)
+        left = MAX_COPIED
+        with closing(Folders(lower)) as folders:
+            for path in asked[:MAX_COPIES]:
+                left -= statuses[path].st_size
+                with suppress(OSError):  # somebody removes it just now, or it cannot be read
+                    if left >= 0:
+                        (place / _COPIES / path).parent.mkdir(parents=True, exist_ok=True)
+                        above = open_folder_beneath(place / _COPIES, os.path.dirname(path))  # noqa: PTH120
+                        _copy(Change(path, "changed", "file"), folders.entry(path), above)
+        (place / _PATHS).write_bytes(os.fsencode("\0".join(statuses)))
+        return cls(place, Before(str(lower), moment, skipped, obeyed.elsewhere), statuses)
+
+    @classmethod
+    def again(cls, place: Path, before: Before) -> "Look":
+        """Return the look of a run that was cut off, as far as it can be told from the folder now.
+
+        What changed since the run began is told by its change time, which no program can set.
+        """
+        now = seen(Path(before.lower), skipped=before.skipped)
+        copies = seen(place / _COPIES)
+        statuses = {}
+        for path in filter(None, os.fsdecode((place / _PATHS).read_bytes()).split("\0")):
+            copy, status = copies.get(path), now.get(path)
+            if copy and not stat.S_ISDIR(copy.st_mode):
+                status = copy  # it is another inode: so it is compared
+            elif status is None or (not stat.S_ISDIR(status.st_mode) and status.st_ctime_ns >= before.moment):
+                status = os.stat_result((status.st_mode if status else stat.S_IFREG, *[0] * 9))
+            statuses[path] = status
+        return cls(place, before, statuses)
+
+    def changes(self) -> list[Change]:
+        """Return what changed, but for what is as its copy. Raises ScriptError."""
+        skipped = self.before.skipped
+        return changes_since(self.lower, self._statuses, skipped=skipped, original=self._copies, is_real=True)
+
+    def changed(self, path: str) -> int:
+        """Return when a path, or what is left of the way to it, changed (st_ctime_ns)."""
+        try:
+            return os.lstat(self.lower / path).st_ctime_ns
+        except OSError:
+            return self.changed(os.path.dirname(path))  # noqa: PTH120 - paths are text here
+
+    def take_back(self, judged: Iterable[JudgedChange], layer: Layer, applier: Applier) -> list[JudgedChange]:
+        """Copy changes into a layer, and make of the folder what it was; return those that are in the layer.
+
+        What somebody puts there just now is kept by the applier.
+        """
+        taken: list[JudgedChange] = []
+        back: list[Change] = []
+        left: set[str] = set()
+        place = layer.content.parent
+        (place / _BEFORE).mkdir(exist_ok=True)
+        with closing(Folders(self.lower)) as folders, closing(Folders(self._copies)) as copies:
+            for each in judged:
+                change = each.change
+                try:
+                    for path in ("", *above_of(change.path), change.path):  # which the run may have closed
+                        with suppress(FileNotFoundError):
+                            give_rights(*folders.entry(path))
+                    before = self._before(each, copies, place / _BEFORE)
+                    if change.act != "removed" and change.kind != "special" and each.why:
+                        above = make_folder_beneath(layer.content, os.path.dirname(change.path))  # noqa: PTH120
+                        now = _copy(change, folders.entry(change.path), above)
+                        change = now._replace(mode=change.mode)  # without the rights that a look needed
+                except FileNotFoundError:  # somebody removed it meanwhile
+                    continue
+                except (OSError, ScriptError):
+                    left.add(change.path)
+                else:
+                    back.append(before)
+                    taken.append(each._replace(change=change))
+        failed = self._make(back, place / _BEFORE, applier)
+        remove_tree(place / _BEFORE)  # what was put back are links to what is in it
+        self.left = sorted(left | failed)
+        return [each for each in taken if each.change.path not in failed]
+
+    def _before(self, judged: JudgedChange, copies: Folders, content: Path) -> Change:
+        """Return the change that makes a path what it was, and bring what it needs for that into a folder.
+
+        Raises OSError for one without a copy. The copy itself stays, and no file of the folder is the same.
+        """
+        change, why = judged.change, judged.why
+        if change.act == "added":
+            return Change(change.path, "removed", change.kind)
+        act: Act = "changed" if change.act == "changed" else "added"
+        if change.kind == "folder":
+            mode = stat.S_IMODE(self._statuses[change.path].st_mode)
+            return Change(change.path, act, "folder", mode=mode)
+        entry = copies.find(change.path)
+        if entry and entry.status():
+            above = make_folder_beneath(content, os.path.dirname(change.path))  # noqa: PTH120
+            return _copy(Change(change.path, act, "file"), entry, above)
+        if why:
+            raise PermissionError(f"{change.path} has no copy")
+        return Change(change.path, "removed", change.kind)  # Python makes it again
+
+    def _make(self, changes: list[Change], content: Path, applier: Applier) -> set[str]:
+        """Apply changes, one by one where all together cannot be; return the paths that stay as they are."""
+        try:
+            applier.apply(content, 0, changes, label="", over_conflicts=True)
+        except ScriptError:
+            if len(changes) == 1:
+                return {changes[0].path}
+            return {path for each in changes for path in self._make([each], content, applier)}
+        return set()
+
+
+def _copy(change: Change, source: Entry, above: int) -> Change:
+    """Copy what is at a place into an open folder, which is closed; return the change as it is there."""
+    try:
+        status, target = os.lstat(source.name, dir_fd=source.folder), Entry(above, source.name)
+        if target.status() and not stat.S_ISDIR(status.st_mode):  # of an earlier look
+            target.rename(Entry(above, f"{target.name}~{token_hex(4)}"))
+        if stat.S_ISDIR(status.st_mode):
+            with suppress(FileExistsError):
+                os.mkdir(target.name, dir_fd=above)
+        elif stat.S_ISREG(status.st_mode):
+            with opened(source.name, source.folder, status):  # this user may have no rights to it
+                copy_entry(source, target)
+        else:
+            copy_entry(source, target)
+        return _as_it_is(change, target)._replace(mode=stat.S_IMODE(status.st_mode))
+    finally:
+        os.close(above)
+
+
+def _as_it_is(change: Change, place: Entry) -> Change:
+    """Return a change with what is at a place now, whose name it has. Raises OSError, ScriptError."""
+    status = os.lstat(place.name, dir_fd=place.folder)
+    return ChangeList().is_now(change.path, change.act, status, place.folder)

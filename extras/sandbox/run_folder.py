@@ -1,0 +1,124 @@
+"""The folder of one run, locked while it lasts: one that nobody holds is of an agent that was killed.
+
+Where a person decides about changes of the run later, it stays, with a record of it.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Final, NamedTuple
+
+import msgspec
+
+from skills_agent.skills import posix
+from skills_agent.skills.scripts.changes import JudgedChange
+from skills_agent.skills.scripts.runner import ScriptResult
+from skills_agent.skills.text import clean_text, one_line
+from skills_agent.skills.trees import remove_tree
+
+RUN: Final = "run-"
+RECORD: Final = "held.json"
+BEFORE: Final = "before.json"
+"""In the folder of a run that works in the folders themselves: what is known of them before (`after.py`)."""
+MAX_NAMED: Final = 10
+"""Paths in a sentence."""
+
+
+class RunFolder(NamedTuple):
+    """The folder of one run."""
+
+    path: Path
+    lock: int
+    """A descriptor: while it is open, nobody takes the run for one that was cut off."""
+
+
+@contextmanager
+def run_folder(above: Path) -> Iterator[RunFolder]:
+    """Make a folder for the time of a run."""
+    run = new_run(above)
+    try:
+        yield run
+    finally:
+        remove_tree(run.path)
+        os.close(run.lock)
+
+
+@contextmanager
+def alone(above: Path) -> Iterator[None]:
+    """Hold a lock of the folder of all runs, for which others wait."""
+    descriptor = os.open(above / "lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def new_run(above: Path, call: str = "") -> RunFolder:
+    """Make a folder for a run of a call. Raises OSError."""
+    new = Path(mkdtemp(prefix=".", dir=above))
+    lock = locked(new)
+    # From now on, it is locked or cut off.
+    return RunFolder(new.rename(above / f"{RUN}{new.name[1:]}.{call}"), lock)
+
+
+def cut_off(above: Path) -> Iterator[RunFolder]:
+    """Yield the folders of runs that worked in the folders themselves and were cut off.
+
+    Each is removed before the next.
+    """
+    for path in [file.parent for file in above.glob(f"{RUN}*/{BEFORE}")]:
+        with suppress(OSError):  # it goes on
+            run = RunFolder(path, locked(path))
+            try:
+                yield run
+            finally:
+                remove_tree(path)
+                os.close(run.lock)
+
+
+def locked(folder: Path) -> int:
+    """Lock the folder of a run; return the descriptor that holds it. Raises OSError: somebody else does."""
+    descriptor = os.open(folder / "lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    try:
+        posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX | posix.fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def shown(paths: Sequence[str]) -> str:
+    """Return paths for people and the model, the first of them."""
+    named = ", ".join(one_line(clean_text(path).text) for path in paths[:MAX_NAMED])
+    return f"{named} and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else named
+
+
+class Record(NamedTuple):
+    """What is kept of a run that is held."""
+
+    label: str
+    result: ScriptResult
+    moment: int
+    """Of its layers."""
+    judged: dict[str, list[JudgedChange]]
+    """The changes of each layer, by the name of its folder in that of the run."""
+    is_taken: bool = False
+    """Whether they were in the real folder: then they are kept, whatever a person decides."""
+
+
+def write(path: Path, record: Record) -> None:
+    """Write a record; names that are no text are kept (as escapes of JSON)."""
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(msgspec.to_builtins(record)))
+    new.rename(path)
+
+
+def read(path: Path) -> Record | None:
+    """Return a record; None where there is none."""
+    with suppress(FileNotFoundError):
+        return msgspec.convert(json.loads(path.read_text()), Record)
+    return None
