@@ -25,6 +25,7 @@ from shutil import copytree
 from tempfile import mkdtemp
 from threading import Lock
 from typing import Final, NamedTuple, Self
+from weakref import finalize
 
 import msgspec
 
@@ -260,8 +261,15 @@ class WatchedRunner(ControlledRunner):
 
     @cached_property
     def _store(self) -> LayerStore:
-        state = self.records() if self.records else Path(mkdtemp(prefix="skills-agent-"))
-        return LayerStore.of(state, self.workspace or Path.cwd(), self.protected)
+        workspace = self.workspace or Path.cwd()
+        try:
+            if self.records:
+                return LayerStore.of(self.records(), workspace, self.protected)
+        except (OSError, SkillsAgentError) as error:
+            logger.warning("layers end with this process: %s", error)
+        folder = Path(mkdtemp(prefix="skills-agent-"))
+        finalize(self, remove_tree, folder)
+        return LayerStore.of(folder, workspace, self.protected)
 
     @contextmanager
     def _care(self, run: ScriptRun) -> Iterator[Care]:

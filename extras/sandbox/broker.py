@@ -10,6 +10,7 @@ import posix  # `os` would cost two milliseconds
 import select
 import struct
 from fcntl import ioctl
+from posix import _exit as end_at_once
 
 from attributes import PLACES, change, memory, signed  # type: ignore[import-not-found]  # there are no packages
 
@@ -84,7 +85,7 @@ def reap(child: int) -> None:
                 if -code != _signal.SIGKILL:
                     _signal.signal(-code, _signal.SIG_DFL)
                 posix.kill(posix.getpid(), -code)
-            posix._exit(code)  # noqa: SLF001 - that is its name
+            end_at_once(code)
 
 
 def answer_next(listener: int, calls: "Mapping[int, str]", written: "Sequence[bytes]", port: int) -> None:

