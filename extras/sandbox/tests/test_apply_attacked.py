@@ -196,6 +196,7 @@ def test_changes_whose_files_are_gone_are_told(run: Run, is_begun: bool) -> None
     assert shape(run.workspace) == untouched
 
 
+@pytest.mark.slow
 def test_links_that_are_swapped_in_lead_nothing_outside(run: Run) -> None:
     outside = write(run.workspace.parent / "outside", {"f": b"old", "other": b"old"})
     link, end = run.workspace.parent / "link", Event()

@@ -198,7 +198,7 @@ def test_nothing_is_reached_through_a_link_that_comes_meanwhile(over: Overlay) -
     over.run("echo y > d/x; echo y > f")
     with subprocess.Popen([sys.executable, "-c", SWAP, str(over.lower), str(outside)]) as swapping:
         try:
-            for _ in range(3_000):
+            for _ in range(1_000):
                 found = [each for each in over.changes() if each.act != "removed"]
                 assert {"d/x", "f"} <= {each.path for each in found}
                 assert "its mode" not in "".join(diff_of(over.layer, each) for each in found)
@@ -212,7 +212,11 @@ def test_nothing_is_reached_through_a_link_that_comes_meanwhile(over: Overlay) -
     [
         ("import os\nfor _ in range(201): os.mkdir('d'); os.chdir('d')", "200 folders in one another"),
         ("import os\nfor _ in range(40): os.mkdir('d' * 200); os.chdir('d' * 200)", "3,500 bytes"),
-        ("import os\nopen('f', 'w')\nfor n in range(50_001): os.symlink('f', str(n))", "50,000 changes"),
+        pytest.param(
+            "import os\nopen('f', 'w')\nfor n in range(50_001): os.symlink('f', str(n))",
+            "50,000 changes",
+            marks=pytest.mark.slow,
+        ),
         ("for n in range(2): open(f'f{n}', 'w').truncate(n * 5 << 30)", "more than 4 GiB"),
     ],
 )
