@@ -115,10 +115,11 @@ class After(Care):
         os.utime(self._run.lock)
         return self.growth.exceeded(family) if self.growth else None
 
-    def look(self, call: str, last: float = inf) -> list[str]:
+    def look(self, call: str, last: float = inf, who: str = "") -> list[str]:
         """Take back what changed until a moment (ns) and is not allowed; return sentences about it.
 
-        What a person is to be asked about is held under the key of a call, if one is given.
+        What a person is to be asked about is held under the key of a call, if one is given. `who` is said
+        before each sentence.
         """
         with self._alone:
             if self._store.held(call):  # of an earlier look, about which nobody was asked yet
@@ -133,6 +134,7 @@ class After(Care):
                 except (OSError, SkillsAgentError) as error:
                     notices.append(f"What changed in {look.lower} could not be looked at: {error}")
             notices += self._keep(place, judged, call)
+        notices = [f"{who}{notice}" for notice in notices]
         for notice in notices:
             logger.warning("%s", notice)
         return notices
@@ -237,8 +239,7 @@ def look_at_rest(store: LayerStore) -> list[str]:
             notices.append(f"What a script changed that was cut off with the agent is not known: {error}.")
             continue
         after = After(store, run, looks, [*map(Path, state.allowed)], state.label)
-        found = after.look("", os.fstat(run.lock).st_mtime_ns + GRACE_NS)
-        notices += [f"{_CUT_OFF} {notice}" for notice in found]
+        notices += after.look("", os.fstat(run.lock).st_mtime_ns + GRACE_NS, f"{_CUT_OFF} ")
     return notices
 
 

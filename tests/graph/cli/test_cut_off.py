@@ -181,7 +181,7 @@ def test_what_the_script_left_for_other_programs_is_said_at_the_next_start(cut: 
     (cut.cli.workspace / ".envrc").write_text("evil")
     cut.kill()
     started = cut.cli.run("ask", "hello", "--model", "offline")
-    assert "cut off with the agent made .envrc" in started.err
+    assert "cut off with the agent. Taken back: .envrc" in started.err
     again = cut.cli.run("ask", "hello", "--model", "offline")
     assert "cut off with the agent" not in again.err
 
