@@ -82,8 +82,8 @@ def test_what_is_left_in_the_temporary_folder_is_moved_into_the_scratch(
     runner = make_runner()
     body = f'mkdir {folder}/out; echo data > "{folder}/out/a.csv"; : > {folder}/empty; echo {folder}'
     request = request_for(place, body)
-    if runner.preflight(request) == "controlled" and folder == "/tmp":
-        pytest.skip("without a sandbox it is the machine's")
+    if runner.preflight(request) != "bwrap" and folder == "/tmp":
+        pytest.skip("it is the machine's")
     result = runner.run(request)
     (kept,) = result.kept
     assert Path(kept.path).read_text() == "data\n"
@@ -169,7 +169,8 @@ def test_pipes_and_sockets_are_neither_waited_for_nor_kept(make_runner: MakeRunn
         "socket.socket(socket.AF_UNIX).bind('s')\""
     )
     result = make_runner().run(request_for(place, body))
-    assert (result.exit_code, result.kept) == (0, ())
+    assert result.kept == ()
+    assert result.exit_code == 0 or result.level == "landlock"  # which lets it make no socket
     assert make_runner().run(request_for(place, "ls ~")).stdout == "pipe\n"
 
 
