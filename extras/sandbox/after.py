@@ -164,7 +164,7 @@ class After(Care):
 
     def _keep(self, place: Path, judged: Mapping[Layer, list[JudgedChange]], call: str) -> list[str]:
         """Keep what was taken back, for a person; return sentences about it."""
-        taken = [self._store.told(layer, each) for layer, found in judged.items() for each in found]
+        taken = self._store.all_told(judged)
         if not taken:
             remove_tree(place)
             return []

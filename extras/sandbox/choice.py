@@ -92,7 +92,8 @@ class ChosenRunner:
 
     def _runner(self) -> WatchedRunner:
         for each in (self.first, self.second):
-            if each.probe().program or not each.probe().is_certain:
+            tried = each.probe()
+            if tried.program or not tried.is_certain:
                 return each
         return self._unsandboxed or self.first
 

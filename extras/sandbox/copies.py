@@ -23,6 +23,7 @@ from skills_agent.sandbox.layer import FILE, FOLDER, MAX_DEPTH, NO_FOLDER, TOO_L
 from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.overlay import layer_in
 from skills_agent.sandbox.plan import Entry, Folders
+from skills_agent.sandbox.products import above_of
 from skills_agent.sandbox.run_folder import shown
 from skills_agent.sandbox.seen import changes_since, seen
 from skills_agent.sandbox.stage import COPY, set_owner
@@ -271,7 +272,7 @@ def _heaviest(weights: Mapping[str, int], most: float) -> list[str]:
     """Return the folders without which all paths together weigh at most so much."""
     folders = {"": 0}
     for path, weight in weights.items():
-        for above in _above(path):
+        for above in ("", *above_of(path)):
             folders[above] = folders.get(above, 0) + weight
     left: list[str] = []
     while (excess := folders[""] - most) > 0:
@@ -280,17 +281,10 @@ def _heaviest(weights: Mapping[str, int], most: float) -> list[str]:
             raise OverflowError
         one = next((path for weight, path in every if weight >= excess), every[-1][1])
         left.append(one)
-        for above in _above(one):
+        for above in ("", *above_of(one)):
             folders[above] -= folders[one]
         folders = {path: each for path, each in folders.items() if not is_in(path, one)}
     return left
-
-
-def _above(path: str) -> Iterator[str]:
-    """Yield the folders that a path is in, the whole one as an empty path."""
-    while path:
-        path = path.rpartition("/")[0]
-        yield path
 
 
 @lru_cache(maxsize=1)

@@ -216,9 +216,11 @@ def opened(name: str, folder: int, status: os.stat_result) -> Iterator[int]:
     if is_given and is_folder:
         give_rights(folder, name)
     elif is_given:
-        with _descriptor(os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)) as file:
+        file = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)
+        with closed_after(file):
             Path(f"/proc/self/fd/{file}").chmod(stat.S_IMODE(status.st_mode) | needed)
-    with _descriptor(os.open(name, FOLDER if is_folder else FILE, dir_fd=folder)) as descriptor:
+    descriptor = os.open(name, FOLDER if is_folder else FILE, dir_fd=folder)
+    with closed_after(descriptor):
         yield descriptor
 
 
@@ -231,19 +233,18 @@ def _opened_lower(name: str, lower: int | None) -> Iterator[int | None]:
         if error.errno not in NO_FOLDER:
             raise
         descriptor = None
-    try:
+    with closed_after(descriptor):
         yield descriptor
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
 
 
 @contextmanager
-def _descriptor(descriptor: int) -> Iterator[int]:
+def closed_after(descriptor: int | None) -> Iterator[None]:
+    """Close a descriptor, if there is one, when the block ends."""
     try:
-        yield descriptor
+        yield
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def digest_of(file: int) -> str:

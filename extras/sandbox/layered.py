@@ -141,7 +141,7 @@ class Layers(Care):
 
     def finished(self, result: ScriptResult) -> ScriptResult:
         """Return the result with its changes; where a person is asked about some, it is kept with them."""
-        told = [self._store.told(layer, judged) for layer, found in self.judged.items() for judged in found]
+        told = self._store.all_told(self.judged)
         result = replace(result, changes=tuple(told[:MAX_TOLD]), changed=summary(told))
         if self.folder.name.startswith(_HELD):
             by_name = {layer.content.parent.name: found for layer, found in self.judged.items()}
@@ -151,12 +151,8 @@ class Layers(Care):
         return result
 
     def _told(self, decision: Decision) -> list[str]:
-        return [
-            f"{self._store.path(layer, change.path)} ({why})"
-            for layer, found in self.judged.items()
-            for change, decided, why in found
-            if decided == decision and why
-        ]
+        told = self._store.all_told(self.judged)
+        return [f"{change.path} ({why})" for change, decided, why in told if decided == decision and why]
 
 
 def _asked_instead(judged: JudgedChange, why: str) -> JudgedChange:
@@ -237,6 +233,10 @@ class LayerStore:
         """Return a change with its path as people read it."""
         return judged._replace(change=judged.change._replace(path=self.path(layer, judged.change.path)))
 
+    def all_told(self, judged: Mapping[Layer, list[JudgedChange]]) -> list[JudgedChange]:
+        """Return the changes of all layers with their paths as people read them."""
+        return [self.told(layer, each) for layer, found in judged.items() for each in found]
+
     def held_folder(self, call: str) -> Path:
         """Return the folder of the run of a call that is held."""
         return self.folder / f"{_HELD}{call}"
@@ -245,7 +245,7 @@ class LayerStore:
         """Keep what was taken back into layers in a folder: for a call, or for nobody; return where."""
         if not call:
             return self._keep(folder)
-        told = [self.told(layer, each) for layer, found in judged.items() for each in found]
+        told = self.all_told(judged)
         result = ScriptResult(None, "", "", 0.0, None, 0, 0, "", changes=tuple(told[:MAX_TOLD]))
         by_name = {layer.content.parent.name: found for layer, found in judged.items()}
         os.utime(folder)  # what was put back has the time of now, and nobody changed it since

@@ -69,13 +69,7 @@ def why_not_mounted(path: str | None, workspace: Path, folder: Path) -> str:
 def binding(path: str | None, workspace: Path, folder: Path) -> tuple[str, ...]:
     """Return the command for no layers, but for folders of which nothing is executed; arguments as above."""
     for command in _commands(path, workspace, folder):
-        tried = subprocess.run(  # noqa: S603
-            [*command, *mounted([], [folder]), "/bin/sh", "-c", ":"],
-            capture_output=True,
-            timeout=TRIAL_SECONDS,
-            check=False,
-        )
-        if not tried.returncode:
+        if not _tried([*command, *mounted([], [folder]), "/bin/sh", "-c", ":"]).returncode:
             return command
     return ()
 
@@ -93,18 +87,17 @@ def _commands(path: str | None, workspace: Path, changed: Path) -> list[tuple[st
     return [(unshare, *each, "--", "/bin/sh", "-c", _MOUNT, mount) for each in namespaces]
 
 
+def _tried(command: list[str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, capture_output=True, text=True, timeout=TRIAL_SECONDS, check=False)  # noqa: S603
+
+
 def _failure(command: tuple[str, ...], workspace: Path, folder: Path) -> str:
     """Try it; return what it said where that did not work."""
     trial = Path(mkdtemp(prefix="trial-", dir=folder))
     try:
         (layer,) = make_layers(trial, [workspace], 0)
-        tried = subprocess.run(  # noqa: S603
-            [*command, *mounted([layer]), "/bin/sh", "-c", ': >"$0"', layer.view / ".made-in-layer"],
-            capture_output=True,
-            text=True,
-            timeout=TRIAL_SECONDS,
-            check=False,
-        )
+        made = str(layer.view / ".made-in-layer")
+        tried = _tried([*command, *mounted([layer]), "/bin/sh", "-c", ': >"$0"', made])
         if not tried.returncode and (layer.content / ".made-in-layer").is_file():
             return ""
         return (tried.stderr.strip().splitlines() or ["unshare failed"])[-1]

@@ -21,6 +21,7 @@ from skills_agent.sandbox.layer import (
     FOLDER,
     MAX_DEPTH,
     ChangeList,
+    closed_after,
     is_same,
     kind_of,
     not_compared,
@@ -123,11 +124,8 @@ def _opened_before(
     with suppress(OSError):
         if path.count("/") < MAX_DEPTH - 1:
             descriptor = os.open(path.rpartition("/")[2], FOLDER, dir_fd=folder)
-    try:
+    with closed_after(descriptor):
         yield descriptor
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
 
 
 @contextmanager
