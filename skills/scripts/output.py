@@ -25,8 +25,8 @@ class Capture:
     ) -> None:
         """Keep `limit` bytes; `tap` gets all of them as they come; `instead` of words, it has others."""
         self._tap, self._instead = tap, instead
-        words = sorted(instead, key=len, reverse=True)
-        self._word = re.compile(b"|".join(map(re.escape, words))) if instead else None
+        self._words = sorted(instead, key=len, reverse=True)
+        self._word = re.compile(b"|".join(map(re.escape, self._words))) if instead else None
         self._pending = b""
         self._head_limit = limit - limit // 2
         self._tail_limit = limit // 2
@@ -75,8 +75,9 @@ class Capture:
 
     def _begun(self, text: bytes) -> int:
         """Return how many of the last bytes may be the beginning of such a word."""
-        sizes = range(min(len(text), max(map(len, self._instead), default=1) - 1), 0, -1)
-        return next((n for n in sizes if any(word.startswith(text[-n:]) for word in self._instead)), 0)
+        longest = min(len(text), len(self._words[0]) - 1) if self._words else 0
+        sizes = range(longest, 0, -1)
+        return next((n for n in sizes if any(word.startswith(text[-n:]) for word in self._words)), 0)
 
     def _replaced(self, text: bytes, overlap: int) -> bytes:
         """Return what can be given out, and hold back the end, which may be the beginning of a word."""
