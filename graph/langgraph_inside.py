@@ -371,7 +371,8 @@ def server_access() -> tuple[Mapping[str, Any], bool]:
     """
     from langgraph_api import config  # noqa: PLC0415
 
-    return config.CORS_CONFIG or {}, bool(config.LANGGRAPH_AUTH) or config.LANGGRAPH_AUTH_TYPE != "noop"
+    has_users = bool(config.LANGGRAPH_AUTH) or config.LANGGRAPH_AUTH_TYPE != "noop"
+    return config.CORS_CONFIG or {}, has_users
 
 
 def is_development_server() -> bool:
