@@ -1,7 +1,6 @@
 """The form of a question to a person and of its answer."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeVar, cast
 
 from langchain_core.messages import ToolMessage
@@ -89,8 +88,9 @@ def put_question(question: Mapping[str, Any], schema: type[T]) -> T:
     puts the question again, with the reason. Raises UnanswerableError.
     """
     check_answerable(*(request["name"] for request in question["action_requests"]))
-    whole = AfterValidator(partial(_refuse_unseen, question))
-    read = Annotated[schema, BeforeValidator(partial(_read_inbox_answer, question)), whole]  # type: ignore[valid-type]
+    inbox = BeforeValidator(lambda answer: _read_inbox_answer(question, answer))
+    whole = AfterValidator(lambda answer: _refuse_unseen(question, answer))
+    read = Annotated[schema, inbox, whole]  # type: ignore[valid-type]
     try:
         answer: T = interrupt(question, response_schema=cast("type[T]", read))
     except ValidationError as error:
@@ -206,7 +206,8 @@ def answers(kinds: Any, number: int, check: Callable[[list[Any]], list[Any]]) ->
     decisions = Annotated[
         list[Annotated[kinds, Field(discriminator="type")]],
         Field(min_length=number, max_length=number),
-        AfterValidator(check),
+        # Pydantic writes a `partial` out, with all that it carries and that other threads change meanwhile.
+        AfterValidator(lambda given: check(given)),  # noqa: PLW0108
     ]
     return create_model("HITLResponse", __base__=Answer, decisions=(decisions, ...))
 

@@ -1,16 +1,29 @@
 """What a person reads about a call is what runs: attacks on the text of a question."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from skills_agent.nodes.interrupts import Approve, Reject, answers
 from skills_agent.skills.policy.approval_text import MAX_SHOWN
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 from tests.machine import needs_shell
 
 RLO, ZWSP = "\u202e", "\u200b"
+
+
+class NotWritten:
+    def __repr__(self) -> str:
+        raise RuntimeError("dictionary changed size during iteration")
+
+
+def test_a_question_writes_nothing_out_of_what_other_threads_change() -> None:
+    """Pydantic writes a `partial` out for an error that nobody reads; the state changed meanwhile."""
+    check = partial(lambda _, decisions: decisions, NotWritten())
+    assert answers(Approve | Reject, 1, check)(decisions=[{"type": "reject"}]).decisions[0].message == ""
 
 
 def asked(agent: Agent) -> str:
