@@ -29,6 +29,7 @@ from weakref import finalize
 
 import msgspec
 
+from skills_agent.sandbox import held_runs
 from skills_agent.sandbox.before import Before, Look
 from skills_agent.sandbox.growth import Growth
 from skills_agent.sandbox.layer import MAX_DEPTH, Layer
@@ -122,7 +123,7 @@ class After(Care):
         before each sentence.
         """
         with self._alone:
-            if self._store.held(call):  # of an earlier look, about which nobody was asked yet
+            if held_runs.held(self._store, call):  # of an earlier look, about which nobody was asked yet
                 call = ""
             place = Path(mkdtemp(prefix=_LOOK, dir=self._run.path))
             layers = make_layers(place, [look.lower for look in self._looks], 0)
@@ -152,7 +153,7 @@ class After(Care):
             found = [each for each in found if each.change.path not in young]
             if not found:
                 break
-            taken += look.take_back(found, layer, self._store.taker(layer))
+            taken += look.take_back(found, layer, held_runs.taker(self._store, layer))
         deep = [
             each.path for each in changes if each.kind == "folder" and each.path.count("/") >= MAX_DEPTH - 1
         ]
@@ -170,7 +171,7 @@ class After(Care):
             return []
         self._taken += taken
         self._held = call if any(each.decision == "ask" for each in taken) else ""
-        folder = self._store.hold(place, self._held, self._label, judged)
+        folder = held_runs.hold(self._store, place, self._held, self._label, judged)
         told = shown([f"{each.change.path} ({each.why})" for each in taken])
         rest = "" if self._held and self.is_asked else f" It lies in {folder} for a month."
         return [f"Taken back: {told}.{rest}"]
@@ -178,7 +179,7 @@ class After(Care):
     def finished(self, result: ScriptResult) -> ScriptResult:
         """Return the result of the run with what was taken back."""
         result = replace(result, changes=tuple(self._taken[:MAX_TOLD]), changed=summary(self._taken))
-        self._store.finish(self._held, result)
+        held_runs.finish(self._store, self._held, result)
         return result
 
 
@@ -226,9 +227,11 @@ def look_at_rest(store: LayerStore) -> list[str]:
     for run in cut_off(store.folder):
         for place in run.path.glob(f"{_LOOK}*"):  # in the middle of one
             for lower in place.glob("*/lower"):
-                notices += store.taker(layer_in(lower.parent)).recover()
+                notices += held_runs.taker(store, layer_in(lower.parent)).recover()
             if any(path.is_symlink() or not path.is_dir() for path in place.glob("*/upper/**/*")):
-                notices.append(f"{_CUT_OFF} What was taken back lies in {store.hold(place, '', '', {})}.")
+                notices.append(
+                    f"{_CUT_OFF} What was taken back lies in {held_runs.hold(store, place, '', '', {})}."
+                )
         try:
             state = _State.read(run.path / BEFORE)
             looks = {
@@ -304,15 +307,15 @@ class WatchedRunner(ControlledRunner):
 
     def finish_looks(self) -> list[str]:
         """Finish what was cut off with the agent; return what came of it, in sentences."""
-        return [*look_at_rest(self._store), *self._store.recover()]
+        return [*look_at_rest(self._store), *held_runs.recover(self._store)]
 
     def held(self, call: str) -> HeldRun | None:
         """Return the run of a call of which a person has not decided about all changes."""
-        return self._store.held(call)
+        return held_runs.held(self._store, call)
 
     def settle(self, call: str, *, applied: bool) -> ScriptResult:
         """Apply the changes that a person was asked about, or drop them; return the result with that."""
-        result = self._store.settle(call, applied=applied)
+        result = held_runs.settle(self._store, call, applied=applied)
         workspace = self._store.workspace
         with self._lock:
             for _, after in self._live:

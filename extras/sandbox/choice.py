@@ -11,8 +11,9 @@ from skills_agent.sandbox import bwrap, landlock
 from skills_agent.sandbox.after import WatchedRunner
 from skills_agent.sandbox.bwrap import BwrapRunner
 from skills_agent.sandbox.copies import can_clone
+from skills_agent.sandbox.held_runs import CUT_OFF
 from skills_agent.sandbox.landlock_runner import LandlockRunner
-from skills_agent.sandbox.layered import CUT_OFF, LAYERS
+from skills_agent.sandbox.layered import LAYERS
 from skills_agent.sandbox.overlay import why_not_mounted
 from skills_agent.sandbox.settings import SandboxSettings
 from skills_agent.skills.scripts.choice import Isolation, OwnRunner, Wish, plain_isolation

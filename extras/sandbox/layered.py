@@ -1,70 +1,46 @@
-"""The layers of a run: what it writes into in the place of real folders, and what becomes of that afterwards.
+"""The layers of a run: what it writes into in the place of real folders, and what is applied of that.
 
 FOLDER/run-XXXX.KEY/         one run, locked while it lasts; KEY is that of its call
     0/ lower -> a real folder
        upper/ work/          what the run writes (overlayfs); or upper/ alone, a copy that it writes in
        merged/               what it sees, mounted in a namespace of its own
-FOLDER/held-KEY/             the same, where a person decides about some of its changes, or it was cut off
+FOLDER/held-KEY/             the same, where a person decides about some of its changes (`held_runs.py`)
     held.json                its result, and the changes
-FOLDER/kept-XXXX/            what was taken back of a real folder (`after.py`), and nobody took
 """
 
-import logging
 import os
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from secrets import token_hex
 from typing import Final, Self
 
 from skills_agent.sandbox.apply import Applier
 from skills_agent.sandbox.changes import judge
-from skills_agent.sandbox.copies import changes_of_copy, kept_layer, not_copied
-from skills_agent.sandbox.draft import Draft
+from skills_agent.sandbox.copies import changes_of_copy, not_copied
 from skills_agent.sandbox.growth import Growth
-from skills_agent.sandbox.layer import Layer, changes, diff_of, with_lines
+from skills_agent.sandbox.layer import Layer, changes, with_lines
 from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.obeyed import Obeyed, ObeyedFiles
-from skills_agent.sandbox.overlay import layer_in
-from skills_agent.sandbox.run_folder import BEFORE, RECORD, RUN, Record, locked, new_run, read, shown, write
+from skills_agent.sandbox.run_folder import RECORD, Record, new_run, shown, write
 from skills_agent.sandbox.told import summary
 from skills_agent.skills.errors import ScriptError, SkillsAgentError
 from skills_agent.skills.policy.reasons import Decision
 from skills_agent.skills.scripts.changes import Change, JudgedChange
 from skills_agent.skills.scripts.controlled import Care
-from skills_agent.skills.scripts.run_folders import next_tick
-from skills_agent.skills.scripts.runner import (
-    SANDBOXED,
-    AskedChange,
-    HeldRun,
-    ScriptResult,
-    Stop,
-    WrittenFile,
-)
+from skills_agent.skills.scripts.runner import ScriptResult, Stop, WrittenFile
 from skills_agent.skills.text import readable
 from skills_agent.skills.trees import remove_tree
 
-logger = logging.getLogger(__name__)
-
 CONFLICT: Final = "somebody else changed it while the script ran"
 _BESIDE_CONFLICT: Final = "somebody else changed other files that the script changed"
-_CUT_OFF: Final = "the script was cut off"
 MAX_TOLD: Final = 200
 """Changes in a result."""
 MAX_COUNTED: Final = 20
 """Changes of a run whose lines are counted: of more, people read the number of files."""
-HELD_SECONDS: Final = 30 * 24 * 3600
-"""A run that is held longer is dropped: nobody goes on with its thread."""
 LAYERS: Final = "layers"
-CUT_OFF: Final = ("run-*", "applied-*/*.new", "applied-*/*.plan", "applied-*/*.undo")
-"""What is left there by an agent that was killed, or of a run that goes on."""
-_HELD: Final = "held-"
-_KEPT: Final = "kept-"
-_JOURNAL: Final = "journal"
+HELD: Final = "held-"
 
 
 class Layers(Care):
@@ -123,12 +99,12 @@ class Layers(Care):
         try:
             conflicts = applier.apply(layer.content, layer.moment, free, label=self.label, run=call)
         except ScriptError as error:
-            return [_asked_instead(each, str(error)) for each in found]
+            return [asked_instead(each, str(error)) for each in found]
         paths = {conflict.path for conflict in conflicts}
         if not paths:
             return found
         whys = (CONFLICT if each.change.path in paths else _BESIDE_CONFLICT for each in found)
-        return [*map(_asked_instead, found, whys)]
+        return [*map(asked_instead, found, whys)]
 
     def written(self, workdir: Path, moment: int) -> list[WrittenFile]:  # noqa: ARG002 - the layers know
         """Return the files that were applied, in name order."""
@@ -143,7 +119,7 @@ class Layers(Care):
         """Return the result with its changes; where a person is asked about some, it is kept with them."""
         told = self._store.all_told(self.judged)
         result = replace(result, changes=tuple(told[:MAX_TOLD]), changed=summary(told))
-        if self.folder.name.startswith(_HELD):
+        if self.folder.name.startswith(HELD):
             by_name = {layer.content.parent.name: found for layer, found in self.judged.items()}
             moment = next(iter(self.judged)).moment
             write(self.folder / RECORD, Record(self.label, result, moment, by_name))
@@ -155,7 +131,7 @@ class Layers(Care):
         return [f"{change.path} ({why})" for change, decided, why in told if decided == decision and why]
 
 
-def _asked_instead(judged: JudgedChange, why: str) -> JudgedChange:
+def asked_instead(judged: JudgedChange, why: str) -> JudgedChange:
     """Return a change that a person decides about, though it is one that would be applied at once."""
     return judged._replace(decision="ask", why=why) if judged.decision == "allow" else judged
 
@@ -239,27 +215,7 @@ class LayerStore:
 
     def held_folder(self, call: str) -> Path:
         """Return the folder of the run of a call that is held."""
-        return self.folder / f"{_HELD}{call}"
-
-    def hold(self, folder: Path, call: str, label: str, judged: Mapping[Layer, list[JudgedChange]]) -> Path:
-        """Keep what was taken back into layers in a folder: for a call, or for nobody; return where."""
-        if not call:
-            return self._keep(folder)
-        told = self.all_told(judged)
-        result = ScriptResult(None, "", "", 0.0, None, 0, 0, "", changes=tuple(told[:MAX_TOLD]))
-        by_name = {layer.content.parent.name: found for layer, found in judged.items()}
-        os.utime(folder)  # what was put back has the time of now, and nobody changed it since
-        write(folder / RECORD, Record(label, result, next_tick(folder), by_name, is_taken=True))
-        return folder.rename(self.held_folder(call))
-
-    def finish(self, call: str, result: ScriptResult) -> None:
-        """Keep the result of a run with what is held for its call, if something is."""
-        path = self.held_folder(call) / RECORD
-        if call and (record := read(path)):
-            write(path, record._replace(result=result))
-
-    def _keep(self, folder: Path) -> Path:
-        return folder.rename(self.folder / f"{_KEPT}{token_hex(8)}")
+        return self.folder / f"{HELD}{call}"
 
     def own(self, folder: Path) -> Path:
         """Return the agent's own folder for a real one, on the same file system."""
@@ -271,130 +227,3 @@ class LayerStore:
         """Return what applies changes to a real folder."""
         digest = sha256(os.fsencode(folder)).hexdigest()
         return Applier(folder, self.own(folder), self.folder / f"applied-{digest[:16]}")
-
-    def taker(self, layer: Layer) -> Applier:
-        """Return what takes back from a real folder what is in a layer then."""
-        return Applier(layer.lower, self.own(layer.lower), layer.content.parent / _JOURNAL)
-
-    def _discard(self, folder: Path) -> None:
-        """Remove the layers in a folder, and what was taken back with them."""
-        for journal in folder.glob(f"*/{_JOURNAL}"):
-            with suppress(OSError):
-                self.taker(layer_in(journal.parent)).forget()
-        remove_tree(folder)
-
-    def held(self, call: str) -> HeldRun | None:
-        """Return the run of a call of which a person has not decided about all changes."""
-        if call and any(self.folder.glob(f"{RUN}*.{call}")):
-            self.recover()
-        if not call or not (record := read(self.held_folder(call) / RECORD)):
-            return None
-        asked = [
-            AskedChange(self.told(layer, judged), diff_of(layer, judged.change))
-            for layer, found in self._held_layers(call, record)
-            for judged in found
-            if judged.decision == "ask" and judged.why != _CUT_OFF
-        ]
-        return HeldRun(record.result, tuple(asked))
-
-    def settle(self, call: str, *, applied: bool) -> ScriptResult:
-        """Apply the changes that a person was asked about, or drop them; return the result with that.
-
-        Raises ScriptError, also where nothing is held.
-        """
-        folder = self.held_folder(call)
-        if not (record := read(folder / RECORD)):
-            raise ScriptError("No changes are held for this call.")
-        told: list[str] = []
-        changed: list[str] = []
-        for layer, judged in self._held_layers(call, record):
-            found = [each for each in judged if each.decision == "ask"]
-            told += [self.path(layer, each.change.path) for each in found]
-            known = {each.change.path for each in found if each.why == CONFLICT}
-            if applied:
-                new = [each.change for each in found]
-                applier = self.applier(layer.lower)
-                content, moment = layer.content, layer.moment
-                apply = partial(applier.apply, content, moment, new, label=record.label, run=call)
-                conflicts = apply()
-                if conflicts and known.issuperset(path for path, _ in conflicts):
-                    conflicts = apply(over_conflicts=True)
-                changed += [self.path(layer, path) for path, _ in conflicts]
-        text = f"{'Applied' if applied else 'Dropped'}: {shown(told)}."
-        if changed:
-            text = f"Not applied, as {shown(changed)} changed meanwhile: {shown(told)}."
-        decision: Decision = "allow" if applied and not changed else "deny"
-        decided = [
-            self.told(layer, each._replace(decision=decision) if each.decision == "ask" else each)
-            for layer, found in self._held_layers(call, record)
-            for each in found
-        ]
-        if record.is_taken and (changed or not applied):
-            text += f" It lies in {self._keep(folder)} for a month."
-        else:
-            self._discard(folder)
-        return replace(
-            record.result,
-            notices=(*record.result.notices, text),
-            changes=tuple(decided[:MAX_TOLD]),
-            changed=summary(decided),
-        )
-
-    def recover(self) -> list[str]:
-        """Finish what was cut off with the agent; return what came of it, in sentences."""
-        notices = self.applier(self.workspace).recover()
-        for folder in self.folder.iterdir():
-            is_held = folder.name.startswith(_KEPT) or (
-                folder.name.startswith(_HELD) and (folder / RECORD).exists()
-            )
-            if folder.name.startswith((RUN, _HELD, _KEPT)) and not (folder / BEFORE).exists():
-                with suppress(OSError):
-                    notices += self._recovered(folder, is_held=is_held)
-        return notices
-
-    def _recovered(self, folder: Path, *, is_held: bool) -> list[str]:
-        if is_held:
-            if time.time() - folder.stat().st_mtime > HELD_SECONDS:
-                self._discard(folder)
-            return []
-        descriptor = locked(folder)
-        is_run = folder.name.startswith(RUN)
-        try:
-            text = self._kept(folder, folder.name.partition("." if is_run else "-")[2])
-        except SkillsAgentError as error:
-            remove_tree(folder)
-            text = str(error)
-        finally:
-            os.close(descriptor)
-        notices = [f"A script was cut off with the agent. {text}"] if text else []
-        for notice in notices:
-            logger.warning("%s", notice)
-        return notices
-
-    def _kept(self, folder: Path, call: str) -> str:
-        """Hold what a run that was cut off had changed, if its call can go on; return what to tell."""
-        by_name, told, moment = dict[str, list[JudgedChange]](), list[JudgedChange](), 0
-        for lower in sorted(folder.glob("*/lower")):
-            layer = kept_layer(lower.parent)
-            moment = layer.moment
-            found = [_asked_instead(each, _CUT_OFF) for each in self.judged(layer, ())]
-            asked = [each.change for each in found if each.decision == "ask"]
-            with suppress(OSError):  # what cannot be looked at cannot be applied, and is told then
-                paths = {each.path for each in Draft(asked, layer.lower, moment).conflicts}
-                found = [each._replace(why=CONFLICT) if each.change.path in paths else each for each in found]
-            by_name[lower.parent.name] = found
-            told += [self.told(layer, each) for each in found if each.decision == "ask"]
-        changed = summary(each._replace(decision="allow") for each in told)
-        if not call or not changed:
-            remove_tree(folder)
-            return changed and f"What it did in a copy of the workspace is dropped: it {changed}."
-        result = ScriptResult(None, "", "", 0, "cut off", 0, 0, SANDBOXED, changed=changed)
-        write(folder / RECORD, Record("a script that was cut off", result, moment, by_name))
-        if folder != (held := self.held_folder(call)):
-            remove_tree(held)  # of an earlier attempt
-            folder.rename(held)
-        return f"In a copy of the workspace it {changed}. To apply that or not: skills-agent resume"
-
-    def _held_layers(self, call: str, record: Record) -> Iterator[tuple[Layer, list[JudgedChange]]]:
-        for name, judged in record.judged.items():
-            yield layer_in(self.held_folder(call) / name, record.moment), judged

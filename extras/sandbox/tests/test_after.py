@@ -12,7 +12,7 @@ import pytest
 from extras.sandbox.tests.overlay import Overlay, overlay, users
 from extras.sandbox.tests.real_trees import shape
 from extras.sandbox.tests.test_apply_killed import killing
-from skills_agent.sandbox import before
+from skills_agent.sandbox import before, held_runs
 from skills_agent.sandbox.after import After, look_at_rest, looked_after
 from skills_agent.sandbox.choice import pending_looks
 from skills_agent.sandbox.layer import Layer
@@ -58,7 +58,7 @@ class Scene:
 
     def held(self) -> dict[str, str]:
         """Return what a person is asked about, with what they see of it."""
-        held = self.store().held("key")
+        held = held_runs.held(self.store(), "key")
         return {asked.judged.change.path: asked.text for asked in held.asked} if held else {}
 
 
@@ -118,7 +118,7 @@ def test_what_is_not_allowed_is_taken_back_and_held(
             assert {*refused.split()} == {path for path, each in taken.items() if each == "deny"}
         assert all(path in " ".join(after.notices) for path in [*taken][:10])
         if found:
-            told = scene.store().settle("key", applied=True).notices[-1]
+            told = held_runs.settle(scene.store(), "key", applied=True).notices[-1]
             assert told.startswith("Applied"), told
         now = shape(scene.work)
         others = {path for path, each in made.items() if each.content and now.get(path) != each}
@@ -166,7 +166,7 @@ def test_what_somebody_else_changes_meanwhile_is_kept_whatever_is_decided(scene:
         assert scene.held() == {
             ".envrc": "@@ -1 +1 @@\n-mine\n+the person's again\n\\ No newline at end of file\n"
         }
-        told = [scene.store().settle(call, applied=False).notices[-1] for call in ("other", "key")]
+        told = [held_runs.settle(scene.store(), call, applied=False).notices[-1] for call in ("other", "key")]
         for text, content in zip(told, ("the person's", "the person's again"), strict=True):
             folder = text.partition(" lies in ")[2].removesuffix(" for a month.")
             assert (Path(folder) / "0/upper/.envrc").read_text() == content
@@ -221,7 +221,7 @@ def test_nothing_outside_is_reached_by_a_link_that_another_run_swaps(scene: Scen
         layer.content.mkdir(parents=True)
         judged = scene.store().decided(changes, layer, [], {})
         taken = [each for each in judged if each.decision != "allow"]
-        assert found.take_back(taken, layer, scene.store().taker(layer)) == []
+        assert found.take_back(taken, layer, held_runs.taker(scene.store(), layer)) == []
         assert {"deep/er/.envrc", "src/.envrc"} <= {*found.left}
         assert (outside / ".envrc").read_text() == "outside"
         assert [*outside.iterdir()] == [outside / ".envrc"]
@@ -291,7 +291,7 @@ def test_an_agent_that_is_killed_while_it_takes_back_loses_nothing(scene: Scene,
             scene.over.shell("sh", "-c", "mkdir .vscode; echo mine | tee .envrc > .vscode/tasks.json")
             was_killed = killed_in_a_run(scene, number, "echo evil > .envrc; rm -r .vscode; ln -sfn /etc out")
             look_at_rest(scene.store())
-            scene.store().recover()
+            held_runs.recover(scene.store())
             kept = (scene.over.place / "upper/layers").glob("[hk]*/0/upper/.envrc")
             assert (scene.work / ".envrc").read_text() == "mine\n", number
             assert "evil\n" in {place.read_text() for place in kept}, number
