@@ -78,10 +78,10 @@ def declared_needs(fields: Mapping[str, Value]) -> tuple[Need, ...]:
     if not fields.keys() & {"compatibility", "dependencies", "requires", "metadata"}:
         return ()
     needs = [
-        *_of_text(fields.get("compatibility")),
+        *_of_text(fields.get("compatibility"), "compatibility"),
         *_of_dependencies(fields.get("dependencies"), "dependencies"),
         *_of_requires(fields.get("requires"), "requires"),
-        *_of_metadata(fields.get("metadata")),
+        *_of_metadata(fields.get("metadata"), "metadata"),
     ]
     return merged(needs)
 
@@ -109,13 +109,12 @@ def need_of(kind: NeedKind, text: str, said: str) -> Need | None:
     return Need(kind, name, specifier, instead=instead, said=said)
 
 
-def _of_text(value: Value) -> Iterator[Need]:
+def _of_text(value: Value, said: str) -> Iterator[Need]:
     """Take from free text what is surely meant: known programs, variables, servers, the network."""
     text = value[:1000] if isinstance(value, str) else ""
     for clause in _CLAUSE.split(text):
         if not clause or NO_DEMAND.search(clause):
             continue
-        said = "compatibility"
         yield from _programs_in(clause, said)
         yield from (Need("variable", match[0], said=said) for match in _VARIABLE.finditer(clause))
         for match in _SERVER.finditer(clause):
@@ -135,10 +134,9 @@ def _programs_in(clause: str, said: str) -> Iterator[Need]:
         specifier = "".join((match["specifier"] or "").split())
         if match["least"] and (match["plus"] or name.startswith(("python", "node"))):
             specifier = f">={match['least']}"
-        need = need_of("program", SPELLINGS.get(name, name), said)
+        need = need_of("program", f"{SPELLINGS.get(name, name)}{specifier}", said)
         if need is None:
             continue
-        need = Need(need.kind, need.name, specifier, instead=need.instead, said=said)
         if needs and clause[end : match.start()].strip(" ,").lower() in {"or", "/"}:
             last = needs.pop()
             need = Need("program", last.name, instead=(*last.instead, need.name), said=said)
@@ -158,27 +156,19 @@ def _of_dependencies(value: Value, said: str) -> Iterator[Need]:
             continue
         name = match["name"]
         lower = SPELLINGS.get(name.lower(), name.lower())
-        if lower == "python" or (lower in PROGRAMS and lower not in DISTRIBUTIONS):
-            need = need_of("program", text, said)
-        elif match["specifier"] or name in DISTRIBUTIONS or name in DISTRIBUTIONS.values():
-            need = need_of("python", text, said)
-        else:
-            need = None
-        if need:
+        is_program = lower == "python" or (lower in PROGRAMS and lower not in DISTRIBUTIONS)
+        is_meant = is_program or match["specifier"] or name in {*DISTRIBUTIONS, *DISTRIBUTIONS.values()}
+        if is_meant and (need := need_of("program" if is_program else "python", text, said)):
             yield need
 
 
 def _of_requires(value: Value, said: str) -> Iterator[Need]:
-    if not isinstance(value, dict):
-        return
-    for key, names in value.items():
+    for key, names in _mapping(value).items():
         plain = key.lower().replace("-", "_")
         if plain in _ANY:
-            first, *rest = [
-                need.name for text in _texts(names) if (need := need_of("program", text, said))
-            ] or [""]
-            if first:
-                yield Need("program", first, instead=tuple(rest), said=said)
+            programs = [need.name for text in _texts(names) if (need := need_of("program", text, said))]
+            if programs:
+                yield Need("program", programs[0], instead=tuple(programs[1:]), said=said)
         elif kind := _KINDS.get(plain):
             if kind == "python" and isinstance(names, str) and (least := _version_of_python(names)):
                 yield Need("program", "python", least, said=said)
@@ -193,20 +183,13 @@ def _version_of_python(text: str) -> str:
     return plain if need_of("program", f"python{plain}", "") and plain[:1] in "<>=~" else ""
 
 
-def _of_metadata(value: Value) -> Iterator[Need]:
-    if not isinstance(value, dict):
-        return
-    waiting: list[tuple[str, Value, int]] = [("metadata", value, 0)]
-    while waiting:
-        said, inner, depth = waiting.pop()
-        for key, below in _mapping(inner).items():
-            if not isinstance(below, dict) and not (isinstance(below, str) and below[:1] in "{ \n"):
-                continue
-            where = f"{said}.{key}" if _NAMES["config"].fullmatch(key) else said
-            if key == "requires":
-                yield from _of_requires(_mapping(below), where)
-            elif depth < _DEPTH:
-                waiting.append((where, below, depth + 1))
+def _of_metadata(value: Value, said: str, depth: int = _DEPTH) -> Iterator[Need]:
+    for key, below in _mapping(value).items():
+        where = f"{said}.{key}" if _NAMES["config"].fullmatch(key) else said
+        if key == "requires":
+            yield from _of_requires(below, where)
+        elif depth:
+            yield from _of_metadata(below, where, depth - 1)
 
 
 def _mapping(value: Value) -> dict[str, Value]:

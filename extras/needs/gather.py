@@ -24,7 +24,7 @@ from skills_agent.skills.format.frontmatter import parse, split
 from skills_agent.skills.format.rules import FrontmatterError
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError, list_contents
 from skills_agent.skills.scripts.interpreter import KNOWN, candidates_for, names_of
-from skills_agent.skills.skill import Need
+from skills_agent.skills.skill import Need, NeedKind
 
 MAX_FILE: Final = 256 * 1024
 """Bytes of one file that are read."""
@@ -80,10 +80,9 @@ def gather_now(folder: Path, skill_file: str = "SKILL.md", plugin: Path | None =
         *needs_shown(instructions, skill_file),
     ]
     texts = {path: read(path) for path in scripts if Path(path).suffix.lower() in _PROGRAMS}
-    needs += _of_scripts(needs, own, texts)
-    needs += _imported_of_node(needs, texts)
     brought = {match[1] for member in members if (match := _BROUGHT.match(member.path))}
-    return merged(need for need in needs if need.kind != "node" or need.name not in brought)
+    every = _of_scripts(needs, own, texts)
+    return merged(need for need in every if need.kind != "node" or need.name not in brought)
 
 
 def _skill_file(text: str) -> tuple[tuple[Need, ...], str]:
@@ -148,7 +147,7 @@ def _programs_of_scripts(folder: Path, paths: Iterable[str]) -> Iterator[Need]:
 def _of_scripts(needs: Iterable[Need], own: Collection[str], texts: Mapping[str, str]) -> Iterator[Need]:
     """Yield PEP 723 blocks, what scripts install, then what is imported and not named so far.
 
-    What is `own` to the skill is no need.
+    A module that is `own` to the skill is no need.
     """
     imports = {path: imports_of(text) for path, text in texts.items() if path.endswith(".py")}
     modules = {each.module for every in imports.values() for each in every}
@@ -160,26 +159,20 @@ def _of_scripts(needs: Iterable[Need], own: Collection[str], texts: Mapping[str,
     known = {_plain(need.name) for need in named if need.kind == "python"}
     for path, every in imports.items():
         for each in every:
-            distribution = DISTRIBUTIONS.get(each.module, each.module)
-            if each.module not in own and not {_plain(distribution), _plain(each.module)} & known:
-                yield _import_need(each, distribution, path)
+            name = DISTRIBUTIONS.get(each.module, each.module)
+            if each.module not in own and not {_plain(name), _plain(each.module)} & known:
+                yield from _imported("python", name, each, path)
+    of_node = {need.name for need in named if need.kind == "node"}
+    for path in (path for path in texts if path.endswith(_NODE_SCRIPTS)):
+        for each in packages_imported(texts[path]):
+            if each.module not in of_node:
+                yield from _imported("node", each.module, each, path)
 
 
-def _imported_of_node(needs: Iterable[Need], texts: Mapping[str, str]) -> Iterator[Need]:
-    """Yield what scripts for Node import and nothing names so far; a package is imported by its name."""
-    known = {need.name for need in needs if need.kind == "node"}
-    for path, text in texts.items():
-        if path.endswith(_NODE_SCRIPTS):
-            for each in packages_imported(text):
-                if each.module not in known and (need := need_of("node", each.module, f"{path}:{each.line}")):
-                    yield Need(
-                        "node", need.name, module=each.module, optional=each.is_optional, said=need.said
-                    )
-
-
-def _import_need(each: Import, distribution: str, path: str) -> Need:
+def _imported(kind: NeedKind, name: str, each: Import, path: str) -> Iterator[Need]:
     said = f"{path}:{each.line}"
-    return Need("python", distribution, module=each.module, optional=each.is_optional, said=said)
+    if need_of(kind, name, said):
+        yield Need(kind, name, module=each.module, optional=each.is_optional, said=said)
 
 
 def _plain(name: str) -> str:

@@ -6,21 +6,19 @@ from typing import Final
 from skills_agent.skills.skill import Need
 
 _OF_THEIR_MODULE: Final = """
-aeon aiofiles aiohttp altair anndata anthropic anyio arviz arxiv astropy attrs bibtexparser
-black boto3 celery certifi chardet chromadb click colorama cryptography cssselect dash
-datamol datasets deepchem defusedxml duckdb ebooklib fastapi feedparser flask folium fpdf
-fsspec geopandas gget graphviz gspread gymnasium h5py habanero html2text httpx hypothesis
-imageio instructor ipykernel jinja2 joblib jsonschema keyring langchain
-langgraph lifelines lightning litellm llvmlite lxml markdown markdownify markitdown
-matplotlib mcp mistune msgspec mutagen mypy networkx nltk numba numpy onnxruntime openai
-openpyxl opentrons orjson pandas paramiko pdf2image pdfplumber pikepdf playwright
-plotly polars praw psutil psycopg pyarrow pydantic pydeseq2 pydicom pydub pygments
-pylatexenc pymc pymongo pymoo pypdf PyPDF2 pyperclip pytest pytz qrcode rapidfuzz rasterio
-redis regex reportlab requests rich ruff scanpy scapy scholarly scipy scvelo seaborn
-selenium shap shapely simpy spacy sqlalchemy sqlmodel statsmodels streamlit stripe supabase
-sympy tabulate tenacity textstat tiktoken timesfm torch torchvision tqdm trafilatura
-transformers tweepy typer unidecode urllib3 uvicorn weasyprint websockets
-xlrd xlsxwriter xmltodict yfinance
+aeon aiofiles aiohttp altair anndata anthropic anyio arviz arxiv astropy attrs bibtexparser black boto3
+cairosvg celery certifi chardet chromadb click colorama cryptography cssselect dash datamol datasets
+deepchem defusedxml duckdb ebooklib fastapi feedparser flask folium fpdf fsspec geopandas gget graphviz
+gspread gymnasium h5py habanero html2text httpx hypothesis imageio instructor ipykernel jinja2 joblib
+jsonschema keyring langchain langgraph lifelines lightning litellm llvmlite lxml markdown markdownify
+markitdown matplotlib mcp mistune msgspec mutagen mypy networkx nltk numba numpy onnxruntime openai openpyxl
+opentrons orjson pandas paramiko pdf2image pdfplumber pikepdf playwright plotly polars praw psutil psycopg
+pyarrow pydantic pydeseq2 pydicom pydub pygments pylatexenc pymc pymongo pymoo pymupdf pypandoc pypdf PyPDF2
+pyperclip pytesseract pytest pytz qrcode rapidfuzz rasterio rdkit redis regex reportlab requests rich ruff
+scanpy scapy scholarly scipy scvelo seaborn selenium shap shapely simpy spacy sqlalchemy sqlmodel
+statsmodels streamlit stripe supabase sympy tabulate tenacity textstat tiktoken timesfm toml torch
+torchvision tqdm trafilatura transformers tweepy typer unidecode urllib3 uvicorn weasyprint websockets xlrd
+xlsxwriter xmltodict yfinance
 """
 """Distributions that have the name of the module that they bring."""
 
@@ -30,7 +28,6 @@ DISTRIBUTIONS: Final[Mapping[str, str]] = {
     "OpenSSL": "pyopenssl",
     "PIL": "pillow",
     "bs4": "beautifulsoup4",
-    "cairosvg": "cairosvg",
     "cv2": "opencv-python-headless",
     "dateutil": "python-dateutil",
     "discord": "discord.py",
@@ -51,10 +48,6 @@ DISTRIBUTIONS: Final[Mapping[str, str]] = {
     "nacl": "pynacl",
     "pptx": "python-pptx",
     "psycopg2": "psycopg2-binary",
-    "pymupdf": "pymupdf",
-    "pypandoc": "pypandoc",
-    "pytesseract": "pytesseract",
-    "rdkit": "rdkit",
     "ruamel": "ruamel.yaml",
     "serial": "pyserial",
     "skimage": "scikit-image",
@@ -62,15 +55,11 @@ DISTRIBUTIONS: Final[Mapping[str, str]] = {
     "slack_sdk": "slack-sdk",
     "slugify": "python-slugify",
     "telegram": "python-telegram-bot",
-    "toml": "toml",
     "win32com": "pywin32",
     "yaml": "pyyaml",
     "youtube_transcript_api": "youtube-transcript-api",
     "zmq": "pyzmq",
-    **{
-        name: name
-        for name in _OF_THEIR_MODULE.split()
-    },
+    **{name: name for name in _OF_THEIR_MODULE.split()},
     "pdfminer": "pdfminer.six",
     "websocket": "websocket-client",
     "imageio_ffmpeg": "imageio-ffmpeg",
@@ -94,77 +83,61 @@ NODE_PACKAGES: Final = frozenset(_OF_NODE.split())
 """Node packages that are what their name says. Of others that a script imports, nobody said that it means the
 package of that name in a registry: that may be anybody's."""
 
+_OF_THEIR_PROGRAM: Final = """
+cmake curl ffmpeg gh git glab inkscape jq libreoffice make pandoc qpdf ruby shellcheck sox tmux tree
+unzip wget yq yt-dlp zip
+"""
 PROGRAMS: Final[Mapping[str, tuple[str, str]]] = {
+    **{name: (name, name) for name in _OF_THEIR_PROGRAM.split()},
     "aws": ("awscli", "awscli"),
     "az": ("", "azure-cli"),
-    "bun": ("", "oven-sh/bun/bun"),
+    "bun": ("npm:bun", "oven-sh/bun/bun"),
     "cargo": ("cargo", "rust"),
-    "cmake": ("cmake", "cmake"),
     "convert": ("imagemagick", "imagemagick"),
-    "curl": ("curl", "curl"),
     "deno": ("", "deno"),
     "docker": ("docker.io", "docker"),
     "dot": ("graphviz", "graphviz"),
     "exiftool": ("libimage-exiftool-perl", "exiftool"),
     "fd": ("fd-find", "fd"),
-    "ffmpeg": ("ffmpeg", "ffmpeg"),
     "ffprobe": ("ffmpeg", "ffmpeg"),
     "gcloud": ("", "google-cloud-sdk"),
-    "gh": ("gh", "gh"),
-    "git": ("git", "git"),
-    "glab": ("glab", "glab"),
     "go": ("golang-go", "go"),
     "gs": ("ghostscript", "ghostscript"),
     "helm": ("", "helm"),
-    "inkscape": ("inkscape", "inkscape"),
     "java": ("default-jre", "openjdk"),
-    "jq": ("jq", "jq"),
     "kubectl": ("", "kubernetes-cli"),
     "latexmk": ("latexmk", "mactex"),
-    "libreoffice": ("libreoffice", "libreoffice"),
     "magick": ("imagemagick", "imagemagick"),
-    "make": ("make", "make"),
     "mutool": ("mupdf-tools", "mupdf-tools"),
     "mysql": ("default-mysql-client", "mysql-client"),
     "node": ("nodejs", "node"),
     "npm": ("npm", "node"),
     "npx": ("npm", "node"),
-    "pandoc": ("pandoc", "pandoc"),
     "pdflatex": ("texlive-latex-base", "mactex"),
     "pdfimages": ("poppler-utils", "poppler"),
     "pdftoppm": ("poppler-utils", "poppler"),
     "pdftotext": ("poppler-utils", "poppler"),
     "php": ("php-cli", "php"),
-    "pnpm": ("", "pnpm"),
+    "pnpm": ("npm:pnpm", "pnpm"),
     "poetry": ("python3-poetry", "poetry"),
     "psql": ("postgresql-client", "libpq"),
     "pwsh": ("", "powershell"),
-    "qpdf": ("qpdf", "qpdf"),
     "redis-cli": ("redis-tools", "redis"),
     "rg": ("ripgrep", "ripgrep"),
     "rsvg-convert": ("librsvg2-bin", "librsvg"),
-    "ruby": ("ruby", "ruby"),
     "rustc": ("rustc", "rust"),
-    "shellcheck": ("shellcheck", "shellcheck"),
     "soffice": ("libreoffice", "libreoffice"),
-    "sox": ("sox", "sox"),
     "sqlite3": ("sqlite3", "sqlite"),
     "swift": ("", "swift"),
     "terraform": ("", "terraform"),
     "tesseract": ("tesseract-ocr", "tesseract"),
-    "tmux": ("tmux", "tmux"),
-    "tree": ("tree", "tree"),
-    "uv": ("", "uv"),
-    "uvx": ("", "uv"),
-    "wget": ("wget", "wget"),
+    "uv": ("pip:uv", "uv"),
+    "uvx": ("pip:uv", "uv"),
     "xelatex": ("texlive-xetex", "mactex"),
     "yarn": ("yarnpkg", "yarn"),
-    "yq": ("yq", "yq"),
-    "yt-dlp": ("yt-dlp", "yt-dlp"),
-    "zip": ("zip", "zip"),
-    "unzip": ("unzip", "unzip"),
 }  # fmt: skip
-"""Packages of Debian and of Homebrew, by the program that they bring; empty: it has none."""
+"""Packages of Debian (`pip:` or `npm:`: of these, for it has none) and of Homebrew, by the program that they
+bring; empty: nothing brings it."""
 
 
 def is_known(need: Need) -> bool:
@@ -172,14 +145,10 @@ def is_known(need: Need) -> bool:
     return need.name in (NODE_PACKAGES if need.kind == "node" else _DISTRIBUTIONS)
 
 
-FROM_PYPI: Final = frozenset({"uv", "uvx", "poetry", "yt-dlp"})
-"""Programs that are Python packages of that name (`uvx` is of uv), where no other package brings them."""
-FROM_NPM: Final = frozenset({"pnpm", "yarn", "bun"})
-
 SPELLINGS: Final[Mapping[str, str]] = {
     "node.js": "node", "nodejs": "node", "python3": "python", "libre office": "libreoffice",
     "imagemagick": "convert", "ghostscript": "gs", "poppler": "pdftotext", "poppler-utils": "pdftotext",
-    "graphviz": "dot", "ripgrep": "rg", "github cli": "gh", "aws cli": "aws", "docker": "docker",
+    "graphviz": "dot", "ripgrep": "rg", "github cli": "gh", "aws cli": "aws",
     "powershell": "pwsh", "postgresql client": "psql",
 }  # fmt: skip
 """How people write the names of programs, in lower case."""

@@ -16,7 +16,7 @@ from skills_agent.needs.failures import diagnosed
 from skills_agent.needs.imports import certain_sources, imports_of
 from skills_agent.needs.installation import Installation, prepare
 from skills_agent.needs.kept_environments import kept_environments
-from skills_agent.needs.known_names import DISTRIBUTIONS, FROM_NPM, FROM_PYPI, PROGRAMS, is_known
+from skills_agent.needs.known_names import DISTRIBUTIONS, PROGRAMS, is_known
 from skills_agent.needs.machine_state import (
     install_command,
     own_module,
@@ -195,17 +195,18 @@ class ThisMachine(Machine):
 
     def _installers(self, programs: Sequence[str]) -> Iterator[str]:
         """Yield one command for each way of installing that these programs need on this machine."""
-        column = 1 if sys.platform == "darwin" or not self._has_program("apt-get") else 0
-        start = [["sudo", "apt-get", "install"], ["brew", "install"]][column]
-        packages = {name: PROGRAMS[name][column] for name in programs if name in PROGRAMS}
-        if system := sorted(filter(None, set(packages.values()))):
-            yield shlex.join([*start, *system])
-        rest = [name for name in programs if not packages.get(name)]
-        if pypi := sorted({"uv" if name == "uvx" else name for name in rest if name in FROM_PYPI}):
-            yield shlex.join(["pip", "install", *pypi])
-        if npm := sorted(name for name in rest if name in FROM_NPM):
-            yield shlex.join(["npm", "install", "-g", *npm])
-        if others := [name for name in rest if name not in FROM_PYPI | FROM_NPM]:
+        is_apt = sys.platform != "darwin" and self._has_program("apt-get")
+        commands = {
+            "": ["sudo", "apt-get", "install"] if is_apt else ["brew", "install"],
+            "pip": ["pip", "install"],
+            "npm": ["npm", "install", "-g"],
+        }
+        packages = {name: PROGRAMS.get(name, ("", ""))[0 if is_apt else 1] for name in programs}
+        for tool, command in commands.items():
+            pairs = (package.rpartition(":") for package in packages.values() if package)
+            if names := sorted({name for installer, _, name in pairs if installer == tool}):
+                yield shlex.join([*command, *names])
+        if others := [name for name, package in packages.items() if not package]:
             yield f"install {' and '.join(others)} as its makers say"
 
     def _has_program(self, name: str) -> bool:

@@ -7,7 +7,7 @@ not: where packages come from is the person's to say.
 import re
 import tomllib
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from skills_agent.needs.declared import need_of
 from skills_agent.skills.scripts.interpreter import inline_dependencies
@@ -34,8 +34,13 @@ def project_needs(text: str, file: str) -> Iterator[Need]:
         project = tomllib.loads(text).get("project")
     except (tomllib.TOMLDecodeError, RecursionError):
         return
-    if isinstance(project, dict):
-        yield from _from_table(project, file)
+    table = project if isinstance(project, dict) else {}
+    dependencies, least = table.get("dependencies"), table.get("requires-python")
+    for each in dependencies[:_MAX_LINES] if isinstance(dependencies, list) else ():
+        if isinstance(each, str) and (need := requirement(each, file)):
+            yield need
+    if isinstance(least, str) and (python := need_of("program", f"python{least}", file)):
+        yield python
 
 
 def script_needs(text: str, file: str) -> Iterator[Need]:
@@ -62,13 +67,3 @@ def requirement(text: str, said: str) -> Need | None:
     extras = tuple(sorted(extra for extra in parsed.extras if need_of("python", extra, said)))
     marker = str(parsed.marker or "")
     return Need("python", plain.name, str(parsed.specifier), extras=extras, marker=marker, said=said)
-
-
-def _from_table(project: dict[str, Any], file: str) -> Iterator[Need]:
-    dependencies = project.get("dependencies")
-    for each in dependencies[:_MAX_LINES] if isinstance(dependencies, list) else ():
-        if isinstance(each, str) and (need := requirement(each, file)):
-            yield need
-    least = project.get("requires-python")
-    if isinstance(least, str) and (python := need_of("program", f"python{least}", file)):
-        yield python

@@ -2,22 +2,24 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
 
 import click
 from msgspec import structs
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json, print_section, table
+from skills_agent.graph.private_files import make_private_folder
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.graph.user_folders import user_state_folder
+from skills_agent.needs.environments import Environments, node_requirement, requirement_text
+from skills_agent.needs.installation import prepare
+from skills_agent.needs.machine import ThisMachine, machine_here
+from skills_agent.needs.machine_state import NOUNS
+from skills_agent.needs.node_files import node_package
+from skills_agent.needs.packages import PackageKind
+from skills_agent.needs.python_files import requirement
+from skills_agent.skills.skill import Need, SkillMetadata
 from skills_agent.skills.text import count
-
-if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick
-    from skills_agent.needs.environments import Environments
-    from skills_agent.needs.machine import ThisMachine
-    from skills_agent.needs.packages import PackageKind
-    from skills_agent.skills.skill import Need, SkillMetadata
 
 WAITS_FOR_APPROVAL = 3
 
@@ -57,14 +59,12 @@ def needs(
     With --install, its packages of Python and Node are resolved to versions and hashes, shown, and installed
     if you approve: outside of the agent's own environment, for scripts of skills with exactly these needs.
     """
-    from skills_agent.needs.machine import machine_here
-
     settings = Settings.load(workspace)
     registry = registry_of(settings, skills_dirs)
     metadata = registry.refresh().find(name)
     needed, machine = registry.needs(metadata.ref), machine_here(settings)
     if install:
-        _make_state_folder(settings)
+        make_private_folder(user_state_folder(settings))
         _install(metadata, needed, machine.environments, more, yes=yes)
         return
     if more or yes:
@@ -72,9 +72,7 @@ def needs(
     _show(metadata, needed, machine, as_json=as_json)
 
 
-def _show(skill: "SkillMetadata", needed: "Sequence[Need]", machine: "ThisMachine", *, as_json: bool) -> None:
-    from skills_agent.needs.machine_state import NOUNS
-
+def _show(skill: SkillMetadata, needed: Sequence[Need], machine: ThisMachine, *, as_json: bool) -> None:
     missing = machine.missing(needed, skill.ref, trusted=skill.trusted)
     remedies = machine.remedies(missing, skill.ref)
     absent = {each.need: each for each in missing}
@@ -100,17 +98,14 @@ def _show(skill: "SkillMetadata", needed: "Sequence[Need]", machine: "ThisMachin
 
 
 def _install(
-    skill: "SkillMetadata",
-    needed: "Sequence[Need]",
-    environments: "Environments",
+    skill: SkillMetadata,
+    needed: Sequence[Need],
+    environments: Environments,
     more: Sequence[str],
     *,
     yes: bool,
 ) -> None:
-    from skills_agent.needs.installation import prepare
-
-    added = _added(skill, needed, more)
-    prepared = prepare(environments, needed, more=added)
+    prepared = prepare(environments, needed, more=_added(skill, needed, more))
     if not more and prepared.guesses:
         echo("Left out, for nobody says which package brings it; a package of that name may be anybody's:")
         table([(f"  import {guess.module}", guess.said) for guess in prepared.guesses])
@@ -125,7 +120,9 @@ def _install(
     table([(f"  {each.name}", each.version, each.digest, each.note) for each in prepared.listed])
     if not yes:
         if not is_terminal():
-            _refuse(skill.name)
+            command = f"skills needs {skill.name} --install --yes"
+            echo(f"\nNothing was installed: nobody is there to approve the list ({command}).")
+            raise click.exceptions.Exit(WAITS_FOR_APPROVAL)
         if not click.confirm(f"\nInstall these for scripts of {skill.name}?"):
             raise click.ClickException("Nothing was installed.")
     places = prepared.carry_out(environments, needed, skill.ref)
@@ -134,17 +131,11 @@ def _install(
     echo(f"\nInstalled {number}. Scripts of {skill.name} run with them from now on: {where}")
 
 
-def _added(
-    skill: "SkillMetadata", needed: "Sequence[Need]", more: Sequence[str]
-) -> "dict[PackageKind, list[str]]":
+def _added(skill: SkillMetadata, needed: Sequence[Need], more: Sequence[str]) -> dict[PackageKind, list[str]]:
     """Return the requirements that a person adds, by kind.
 
     An approval holds for needs of a kind. Without one, it would be for all skills that have none.
     """
-    from skills_agent.needs.environments import node_requirement, requirement_text
-    from skills_agent.needs.node_files import node_package
-    from skills_agent.needs.python_files import requirement
-
     added: dict[PackageKind, list[str]] = {}
     for text in more:
         is_node = text.startswith("npm:")
@@ -157,16 +148,3 @@ def _added(
             raise click.UsageError(f"no file of {skill.name} shows that it needs a package of {noun}.")
         added.setdefault(kind, []).append(node_requirement(need) if is_node else requirement_text(need))
     return added
-
-
-def _refuse(name: str) -> NoReturn:
-    echo(
-        f"\nNothing was installed: nobody is there to approve the list (skills needs {name} --install --yes)."
-    )
-    raise click.exceptions.Exit(WAITS_FOR_APPROVAL)
-
-
-def _make_state_folder(settings: Settings) -> None:
-    from skills_agent.graph.private_files import make_private_folder
-
-    make_private_folder(user_state_folder(settings))
