@@ -17,7 +17,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 endif
 
-.PHONY: help demo check format figures docs test test-all cover crash soak without walls newest example wheel image clean
+.PHONY: help demo check format figures docs test test-all cover crash soak without walls newest example wheel image container clean
 
 help:
 	@echo "make demo      answer a real question about a real file, without a key or a network"
@@ -37,6 +37,7 @@ help:
 	@echo "make example   make examples/skills-repo anew of the bundled skills, signed by a key that is thrown away"
 	@echo "make wheel     build the wheel and try it in a clean environment"
 	@echo "make image     install as the generated Dockerfile does, and load the graph"
+	@echo "make container run the hostile scripts in a default Docker container"
 
 # Three stages of one environment: the product, with what the quick tests need, with everything.
 $(VENV)/.product: pyproject.toml constraints.txt
@@ -116,6 +117,9 @@ wheel: $(VENV)/.dev
 
 image: $(VENV)/.dev
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh .ci/image
+
+container: $(VENV)/.test
+	sh .ci/container
 
 clean:
 	rm -rf $(VENV) .typing build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

@@ -4,6 +4,7 @@ Each tries one thing and prints OPEN when it succeeded. docs/sandbox.md lists th
 """
 
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -28,8 +29,7 @@ import pytest
 
 from extras.sandbox.tests import agent_program
 from extras.sandbox.tests.overlay import without_overlays
-from skills_agent.sandbox import landlock
-from skills_agent.sandbox.bwrap import probe
+from skills_agent.sandbox import bwrap, landlock
 from tests.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.slow
@@ -70,7 +70,8 @@ class Agent:
 
     def __init__(self, user: int, code: Path, *, undumpable: bool = True, level: str = "") -> None:
         other = user != os.geteuid()
-        place = [*NO_NAMESPACES, *(("--cap-add", "ALL") if not user else ())] if level == "landlock" else []
+        has_namespaces = level == "landlock" and bwrap.probe(PATH).program
+        place = [*NO_NAMESPACES, *(("--cap-add", "ALL") if not user else ())] if has_namespaces else []
         python = "/usr/bin/python3" if other else sys.executable
         self.process: subprocess.Popen[str] = subprocess.Popen(  # type: ignore[call-overload]  # the user only sometimes
             [*place, python, "-B", agent_program.__file__, *(["undumpable"] if undumpable else [])],
@@ -156,8 +157,8 @@ class Host:
         **limits: int,
     ) -> dict[str, Any]:
         """Return what an agent is told to run: the script, and a command of git that somebody approved."""
-        if self.level != "controlled" and probe(PATH).program is None:
-            pytest.skip(probe(PATH).reason)
+        if self.level == "bwrap" and bwrap.probe(PATH).program is None:
+            pytest.skip(bwrap.probe(PATH).reason)
         if self.level == "landlock" and landlock.probe().program is None:
             pytest.skip(landlock.probe().reason)
         path = without_overlays(self.place / "home") if self.view == "copy" else self.path
@@ -443,11 +444,11 @@ def listeners(host: Host) -> Iterator[dict[str, object]]:
 
 
 def keep_in_session_keyring(name: str) -> None:
-    """Add a key that every process of this session can read."""
+    """Add a key that every process of this session can read; in a container nobody has any."""
     add_key = {"x86_64": 248, "aarch64": 217}.get(os.uname().machine)
-    call = ctypes.CDLL(None).syscall
-    if add_key:
-        assert call(add_key, b"user", name.encode(), b"secret", 6, -3) > 0
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    if add_key and call(add_key, b"user", name.encode(), b"secret", 6, -3) < 0:
+        assert ctypes.get_errno() == errno.EPERM
 
 
 def echo(heard: socket.socket) -> None:

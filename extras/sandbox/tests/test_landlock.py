@@ -30,7 +30,7 @@ PLACES: Final = {
 }
 VERSIONS: Final = [version for version in (1, 2, 3, 4, 5) if version < landlock_version()]
 REFUSED: Final = {
-    *("EACCES", "EPERM", "EXDEV", "EBADF", "ENOSYS", "ENOTSUP", "ENETUNREACH", "EAFNOSUPPORT"),
+    *("EACCES", "EPERM", "EXDEV", "EBADF", "ENOSYS", "ENOTSUP", "ENETUNREACH", "EAFNOSUPPORT", "EROFS"),
 }
 WITH_A_VICTIM: Final = 'sleep 60 & "$@" $! && kill $! && echo alive'
 """A process of the same user, which the confined program did not start."""
