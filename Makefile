@@ -17,7 +17,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 endif
 
-.PHONY: help demo check format figures docs test test-all cover crash soak without walls newest example wheel image container clean
+.PHONY: help demo check types lint format figures docs test test-all cover crash soak without walls newest example wheel image container clean
 
 help:
 	@echo "make demo      answer a real question about a real file, without a key or a network"
@@ -61,12 +61,16 @@ $(VENV)/.dev: $(VENV)/.test
 demo: $(VENV)/.product
 	$(BIN)/skills-agent ask "Which region sold the most in skills/bundled/csv-report/assets/sample-orders.csv, and what is the total amount?" --yes run
 
-check: $(VENV)/.dev
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
+check: lint types
+
+types: $(VENV)/.dev
 	$(BIN)/mypy $(addprefix -p skills_agent.,graph nodes skills state $(EXTRAS))
 	$(BIN)/mypy conftest.py tests extras/*/tests benchmarks docs scripts examples/skills-repo/publish.py
 	@for scripts in skills/bundled/*/scripts; do $(BIN)/mypy $$scripts/*.py || exit 1; done
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
 	$(BIN)/python -m pytest -q --no-header tests/graph/test_picture.py tests/test_circles.py
