@@ -1,6 +1,9 @@
-"""What runs the scripts of skills on this machine. Imports no LangGraph."""
+"""This machine, for skills: what runs their scripts here, and what holds their needs against it.
 
-from collections.abc import Callable
+Imports no LangGraph.
+"""
+
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -8,10 +11,12 @@ from skills_agent.graph.hooks import first
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.shared_folders import shared_folders
 from skills_agent.graph.user_folders import make_state_folder, process_environment
+from skills_agent.skills.machine import Machine, Needs
 from skills_agent.skills.policy.command_lines import NO_READER
 from skills_agent.skills.scripts.choice import OwnRunner, Sandbox
 from skills_agent.skills.scripts.environment import ScriptLimits
 from skills_agent.skills.scripts.runner import CONFINED, ScriptRunner
+from skills_agent.skills.skill import Need
 
 
 def sandbox_here() -> Sandbox:
@@ -70,3 +75,22 @@ def make_runner(
         shared=shared_folders(settings),
         limits=ScriptLimits(memory=settings.script_memory),
     )
+
+
+def machine_of(
+    settings: Settings, unreachable: Callable[[], Mapping[str, str]] = dict, *, is_elsewhere: bool = False
+) -> Machine:
+    """Return what needs of skills are held against.
+
+    `unreachable` says which MCP servers cannot be reached, and why; `is_elsewhere`: a host's runner runs
+    scripts on what is not known here.
+    """
+    needs = first("needs")
+    machine: Machine = needs.machine(settings, unreachable, is_elsewhere=is_elsewhere) if needs else Machine()
+    return machine
+
+
+def gather_now(folder: Path, skill_file: str) -> tuple[Need, ...]:
+    """Return what the skill in a folder needs as it is now; nothing where nobody reads it."""
+    needs: Needs | None = first("needs")
+    return needs.gather_now(folder, skill_file) if needs else ()

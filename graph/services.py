@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from threading import RLock
+from typing import Any, Final, Self, TypedDict, TypeVar, Unpack, overload
 
 from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import Runtime
+from typing_extensions import override
 
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.audit.recorder import Audit
@@ -15,10 +17,8 @@ from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.hooks import first, hook
 from skills_agent.graph.kept_folders import KeptFolders
 from skills_agent.graph.langgraph_inside import is_coroutine, skip_answers, state_now
-from skills_agent.graph.machine import make_runner, shell_of
-from skills_agent.graph.made_once import once
+from skills_agent.graph.machine import machine_of, make_runner, shell_of
 from skills_agent.graph.models.provider import default_model, make_models, model_name
-from skills_agent.graph.needs import machine_of
 from skills_agent.graph.serialisation import keyed, stored_size
 from skills_agent.graph.settings import Settings, SettingsError, make_registry, refuse_missing_workspace
 from skills_agent.graph.start_up import protected_entries
@@ -62,6 +62,27 @@ from skills_agent.skills.sources import Source
 from skills_agent.state.context import Context, caller_of
 from skills_agent.state.transcript import LOAD_SKILL
 
+Made = TypeVar("Made")
+
+_LOCK: Final = RLock()
+"""One for all: services ask each other, and nodes run in several threads."""
+
+
+class once(cached_property[Made]):  # noqa: N801 - used like `property`
+    """A method that is called once for its object, whichever thread asks first; then its value is there.
+
+    `cached_property` alone calls it once for each thread that asks before the value is there.
+    """
+
+    @overload
+    def __get__(self, instance: None, owner: type[object] | None = None) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type[object] | None = None) -> Made: ...
+    @override
+    def __get__(self, instance: object, owner: type[object] | None = None) -> Self | Made:
+        with _LOCK:
+            return super().__get__(instance, owner)
+
 
 class HostParts(TypedDict, total=False):
     """What a host may bring, each by its name: `build_graph` says what each is."""
@@ -104,7 +125,7 @@ class Services:
         self.form = form
         self.yes = yes
         self.trust = TrustList(trust_file or trust_file_of(settings))
-        self.kept = KeptFolders(settings, homes)
+        self._homes = homes
         self.model = None if isinstance(model, str) else model
         self.closed = closed_places(settings)
         self.system_prompt = system_prompt_of(settings, parts.get("system_prompt"))
@@ -204,9 +225,10 @@ class Services:
         """The tools that models are offered."""
         settings = self.settings
         own = build_tools(self, [tool for extra in self.of_extras for tool in extra.tools])
-        of_host = brought(self.parts.get("tools"))
+        given = self.parts.get("tools")
+        of_host, of_provider = ([], {}) if given is None else brought(given)
         places = Places(str(settings.workspace), closed=tuple(map(str, self.closed)))
-        offered = ToolTable(own, of_host, settings.tool_timeout, places, self.lines)
+        offered = ToolTable(own, of_host, of_provider, settings.tool_timeout, places, self.lines)
         form = self.form
         if form and (taken := form.tools.keys() & {*offered, *offered.provider, LOAD_SKILL}):
             raise SettingsError(f"A tool is named {min(taken)} as the form of `response_format`: rename one.")
@@ -268,7 +290,7 @@ class Services:
     @once
     def machine(self) -> Machine:
         """What needs of skills are held against."""
-        faults = self.servers.faults if self.servers else dict
+        faults = self.servers.faults if self.settings.mcp_servers and self.servers else dict
         return machine_of(self.settings, faults, is_elsewhere=self.parts.get("runner") is not None)
 
     @once
@@ -280,6 +302,11 @@ class Services:
     def files(self) -> Workspace:
         """The files of the workspace."""
         return Workspace(self.settings.workspace, self.closed)
+
+    @once
+    def kept(self) -> KeptFolders:
+        """What is kept for scripts."""
+        return KeptFolders(self.settings, self._homes)
 
     @once
     def changes(self) -> Changes:

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.graph.needs import machine_of
+from skills_agent.graph.machine import machine_of
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.needs.instructions import shell_lines
 from skills_agent.shell.shell import take_apart

@@ -27,8 +27,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from skills_agent.graph import build_graph
+from skills_agent.graph.machine import machine_of
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.graph.needs import machine_of
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.needs.machine_state import sentence
 

@@ -14,20 +14,19 @@ same way. (openat2 with RESOLVE_BENEATH is as safe, and no faster in a discovery
 
 import errno
 import os
+import shlex
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import Final
 
 from skills_agent.skills.errors import SkillsAgentError
-from skills_agent.skills.posix import flags
+from skills_agent.skills.posix import FILE, FILE_OR_LINK, FOLDER, FOLDER_OR_LINK
 
-_FOLDER: Final = flags("O_RDONLY", "O_DIRECTORY", "O_CLOEXEC")
-_INNER_FOLDER: Final = _FOLDER | flags("O_NOFOLLOW")
-_PASSED: Final = _INNER_FOLDER | getattr(os, "O_PATH", 0)
+_PASSED: Final = FOLDER | getattr(os, "O_PATH", 0)
 """For a folder on the way, which is neither listed nor read."""
-_FILE: Final = flags("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC")
 _LINK_REFUSED: Final = frozenset({errno.ELOOP, errno.ENOTDIR})
 """What O_NOFOLLOW answers for a link: ELOOP on a file, ENOTDIR together with O_DIRECTORY."""
 _NO_SYNC: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS})
@@ -87,11 +86,11 @@ def open_folder_beneath(root: Path, relative: str) -> int:
 
     Raises OutsideRootError for the text of the path, or what the operating system says.
     """
-    return _open_at(os.fspath(root), parts_of(relative), _FOLDER)
+    return _open_at(os.fspath(root), parts_of(relative), FOLDER_OR_LINK)
 
 
 @contextmanager
-def opened_folder(folder: str | os.PathLike[str], how: int = _INNER_FOLDER) -> Iterator[int]:
+def opened_folder(folder: str | os.PathLike[str], how: int = FOLDER) -> Iterator[int]:
     """Yield the descriptor of a folder, by default of one that is no link. Raises OSError."""
     descriptor = os.open(folder, how)
     try:
@@ -106,7 +105,7 @@ def held_open(folder: Path) -> Iterator[Path]:
 
     Where the system names open folders by no path (macOS), it is the folder's own.
     """
-    with opened_folder(folder, _FOLDER) as descriptor:
+    with opened_folder(folder, FOLDER_OR_LINK) as descriptor:
         held = f"/proc/self/fd/{descriptor}"
         yield Path(held) if os.path.isdir(held) else folder  # noqa: PTH112 - a text
 
@@ -117,13 +116,13 @@ def make_folder_beneath(root: Path, relative: str, mode: int = 0o777) -> int:
     `mode` is that of the last part. What was made is on the disk when it is returned.
     """
     *folders, last = parts_of(relative) or (".",)
-    descriptor = os.open(root, _FOLDER)
+    descriptor = os.open(root, FOLDER_OR_LINK)
     for name in (*folders, last):
         try:
             with suppress(FileExistsError):
                 os.mkdir(name, mode if name is last else 0o777, dir_fd=descriptor)
                 sync_folder(descriptor)
-            inner = os.open(name, _INNER_FOLDER, dir_fd=descriptor)
+            inner = os.open(name, FOLDER, dir_fd=descriptor)
         finally:
             os.close(descriptor)
         descriptor = inner
@@ -197,11 +196,11 @@ def _open(root: Path, relative: str, *, follow: bool) -> int:
         raise ConfinedError(relative)
     try:
         try:
-            return _open_at(os.fspath(root), parts, _FILE)
+            return _open_at(os.fspath(root), parts, FILE)
         except OSError as error:
             if error.errno not in _LINK_REFUSED or not follow:
                 raise
-        return _open_at(*_resolve(root, parts), _FILE)
+        return _open_at(*_resolve(root, parts), FILE)
     except OSError as error:
         if error.errno in {errno.ENXIO, errno.ENODEV}:  # a socket, or a device without a driver
             raise ConfinedError(relative) from error
@@ -231,3 +230,22 @@ def _resolve(root: Path, parts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     if not real.startswith(inside):
         raise OutsideRootError("/".join(parts))
     return real_root, Path(real.removeprefix(inside)).parts
+
+
+def read_own_file(path: Path, limit: int = -1, *, secret: bool = False, or_root: bool = False) -> bytes:
+    """Read the first `limit` bytes (-1: all) of a file that nobody but this user can write.
+
+    With `secret`, nobody else can read it, either; with `or_root` it may be root's. Raises OSError, whose
+    `strerror` says what is wrong and, where others have a right too many, how to repair it.
+    """
+    refused, rights, use = (0o077, "rwx", "read or write") if secret else (0o022, "w", "write")
+    with FileIO(os.open(path, FILE_OR_LINK)) as file:
+        facts = os.fstat(file.fileno())
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        if facts.st_uid not in ({os.geteuid(), 0} if or_root else {os.geteuid()}):
+            raise PermissionError(errno.EPERM, "it belongs to another user")
+        if facts.st_mode & refused:
+            command = shlex.join(["chmod", f"go-{rights}", str(path)])
+            raise PermissionError(errno.EPERM, f"other users can {use} it; to change that: {command}")
+        return file.read(limit) or b""

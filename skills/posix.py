@@ -5,7 +5,7 @@ So a program for several systems can import it, and choose its agent later.
 
 import os
 
-__all__ = ["MISSING", "fcntl", "flags", "pwd"]
+__all__ = ["FILE", "FILE_OR_LINK", "FOLDER", "FOLDER_OR_LINK", "MISSING", "NEW_FILE", "fcntl", "pwd"]
 
 MISSING = ""
 """The first module that this system lacks; empty where all are here."""
@@ -16,10 +16,12 @@ try:
 except ModuleNotFoundError as error:
     MISSING = error.name or ""
 
+FOLDER_OR_LINK = FOLDER = FILE_OR_LINK = FILE = NEW_FILE = 0
+"""Flags of `os.open`: a link is followed only where the name says so, a FIFO is not waited for."""
 
-def flags(*names: str) -> int:
-    """Return what `os.open` calls these flags, together; a system that is no POSIX system lacks some."""
-    together = 0
-    for name in names:
-        together |= getattr(os, name, 0) if MISSING else getattr(os, name)
-    return together
+if not MISSING:
+    FOLDER_OR_LINK = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    FOLDER = FOLDER_OR_LINK | os.O_NOFOLLOW
+    FILE_OR_LINK = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    FILE = FILE_OR_LINK | os.O_NOFOLLOW
+    NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -10,12 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import Final
 
 from skills_agent.skills.confined import opened_folder
-from skills_agent.skills.posix import flags
-
-_FOLDER: Final = os.O_RDONLY | flags("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC")
+from skills_agent.skills.posix import FOLDER
 
 
 def walk(
@@ -56,7 +53,7 @@ def give_rights(above: int, name: str) -> None:
     if not hasattr(os, "O_PATH"):
         os.chmod(name, mode, dir_fd=above, follow_symlinks=False)  # Linux cannot
         return
-    folder = os.open(name, os.O_PATH | _FOLDER, dir_fd=above)
+    folder = os.open(name, os.O_PATH | FOLDER, dir_fd=above)
     try:
         Path(f"/proc/self/fd/{folder}").chmod(mode)
     finally:
@@ -65,7 +62,7 @@ def give_rights(above: int, name: str) -> None:
 
 def open_up(folder: str) -> None:
     """Give this user the rights to a folder; a link is left as it is. Raises OSError."""
-    with opened_folder(os.path.dirname(folder), getattr(os, "O_PATH", 0) | _FOLDER) as above:  # noqa: PTH120
+    with opened_folder(os.path.dirname(folder), getattr(os, "O_PATH", 0) | FOLDER) as above:  # noqa: PTH120
         give_rights(above, os.path.basename(folder))  # noqa: PTH119
 
 
@@ -93,7 +90,7 @@ def _empty(top: int) -> None:
             if _is_unlinked(name, top):
                 continue
             give_rights(top, name)
-            folder = os.open(name, _FOLDER, dir_fd=top)
+            folder = os.open(name, FOLDER, dir_fd=top)
             try:
                 for inner in os.listdir(folder):  # noqa: PTH208 - by its descriptor
                     if not _is_unlinked(inner, folder):

@@ -88,6 +88,8 @@ class Environments(PackageTools):
 
     def of(self, needs: Iterable[Need], kind: PackageKind) -> Path | None:
         """Return the environment that a person approved for exactly these needs; None without one."""
+        if not (needs := _of_kind(needs, kind)):
+            return None
         try:
             record = json.loads(self.record_of(needs, kind).read_bytes())
             place = self.folder / str(record["environment"])

@@ -75,12 +75,13 @@ class ThisMachine(Machine):
         """
         if not needs:
             return []
-        places = self._folders(self.environments.of(needs, "python"))
-        modules = self._module_folders(self.environments.of(needs, "node"))
         request = ScriptRequest(skill.name, None, (), None, Path(), source=skill.source, trusted=trusted)
         granted = secrets_of(self.secrets, request, self.environment)
+        kinds = {need.kind for need in needs}
+        folders = self._folders(self.environments.of(needs, "python")) if "python" in kinds else ()
+        modules = self._module_folders(self.environments.of(needs, "node")) if "node" in kinds else []
         given = {*inherited_variables(self.environment), *granted, *OWN_VARIABLES}
-        return [each for need in needs for each in self._of(need, places, modules, given)]
+        return [each for need in needs for each in self._of(need, folders, modules, given)]
 
     def _of(
         self, need: Need, folders: Sequence[str], modules: Sequence[Path], given: Collection[str]
@@ -146,11 +147,13 @@ class ThisMachine(Machine):
         return "" if chosen in {None, OWN_PYTHON} else str(chosen)
 
     def _absent(self, request: ScriptRequest, root: Path, sources: Mapping[Path, str]) -> list[str]:
-        folders = site_folders(request.python) if request.python else self._folders(request.packages)
         # What is beside the script is a module to it.
         beside = {place.parent.name if place.stem == "__init__" else place.stem for place in sources}
         certain = (each for text in sources.values() for each in imports_of(text) if each.is_certain)
         imports = [each.module for each in certain if each.module not in beside]
+        if not imports:
+            return []
+        folders = site_folders(request.python) if request.python else self._folders(request.packages)
         absent = [name for name in dict.fromkeys(imports) if not PathFinder.find_spec(name, list(folders))]
         if any("sys.path" in text for text in sources.values()):  # it looks for modules elsewhere
             absent = [each for each in absent if each in DISTRIBUTIONS]

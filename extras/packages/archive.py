@@ -22,7 +22,7 @@ from skills_agent.packages.entries import ArchiveEntry, Kind, refused_entry, wri
 from skills_agent.packages.errors import PackageError, not_offered
 from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.packages.staging import stage
-from skills_agent.skills.posix import flags
+from skills_agent.skills.posix import FILE_OR_LINK
 from skills_agent.skills.text import cut
 from skills_agent.skills.trees import remove_tree
 from skills_agent.skills.visible import visible_line
@@ -34,7 +34,6 @@ _IN_DIRECTORY: Final = b"PK\x01\x02"
 """What each entry in the directory of a zip begins with."""
 _PER_ENTRY: Final = 4 * tarfile.BLOCKSIZE
 """Bytes of headers and padding that an entry of a tar may have, on average."""
-_READ: Final = flags("O_RDONLY", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY")
 _METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 """Others are unpacked whole in memory, however much that is."""
 _FORMS: Final = frozenset({0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK})
@@ -76,7 +75,7 @@ def _private_copy(file: Path, wanted: Selection) -> Iterator[IO[bytes]]:
     """Copy an archive to a file without a name: nobody else writes what is read."""
     package, limits = wanted.address.text, wanted.limits
     with (
-        open(os.open(file, _READ), "rb", buffering=0) as source,  # noqa: PTH123 - a descriptor
+        open(os.open(file, FILE_OR_LINK), "rb", buffering=0) as source,  # noqa: PTH123 - a descriptor
         tempfile.TemporaryFile(dir=wanted.into) as copy,
     ):
         if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):

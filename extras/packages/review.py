@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from skills_agent.graph.needs import gather_now
+from skills_agent.graph.machine import gather_now
 from skills_agent.packages.difference import FileDifference, differences
 from skills_agent.packages.installation import Change
 from skills_agent.packages.scan import ScanFinding, near_name, scan

@@ -24,7 +24,7 @@ from skills_agent.graph.user_folders import process_environment, user_config_fol
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.manifest import MANIFEST_FILE, read_manifest, statement
 from skills_agent.packages.settings import PackageSettings
-from skills_agent.skills.policy.trust import read_own_file
+from skills_agent.skills.confined import read_own_file
 from skills_agent.skills.scripts.programs import find_program
 from skills_agent.skills.visible import visible_line
 

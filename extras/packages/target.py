@@ -36,14 +36,13 @@ from skills_agent.packages.swap import exchange
 from skills_agent.skills import posix
 from skills_agent.skills.confined import opened_folder
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError, list_contents, read_digest
-from skills_agent.skills.posix import flags
+from skills_agent.skills.posix import FOLDER
 from skills_agent.skills.sources.walk import INSTALLING
 from skills_agent.skills.trees import remove_tree
 
 _DRAFT: Final = "draft-"
 _NEW: Final = "new"
 _OLD: Final = "old-"
-_FOLDER: Final = flags("O_RDONLY", "O_DIRECTORY", "O_CLOEXEC", "O_NOFOLLOW")
 
 
 class Target:
@@ -99,7 +98,7 @@ class Target:
         """
         with self.exclusive():
             draft = Path(tempfile.mkdtemp(prefix=_DRAFT, dir=self._make_work()))
-            descriptor = os.open(draft, _FOLDER)
+            descriptor = os.open(draft, FOLDER)
             posix.fcntl.flock(descriptor, posix.fcntl.LOCK_EX)
         try:
             yield draft

@@ -28,12 +28,12 @@ import msgspec
 
 from skills_agent.graph.private_files import make_private_folder, open_private
 from skills_agent.sandbox.draft import Conflict, Draft, changed_since
-from skills_agent.sandbox.layer import FILE
 from skills_agent.sandbox.plan import BEFORE, FORMAT, NEW, Plan, carry_out
 from skills_agent.sandbox.stage import stage, sync_file_system
 from skills_agent.skills import posix
 from skills_agent.skills.confined import make_folder_beneath, opened_folder, parts_of, sync_folder
 from skills_agent.skills.errors import DetailedError, ScriptError
+from skills_agent.skills.posix import FILE
 from skills_agent.skills.scripts.changes import Change
 from skills_agent.skills.trees import remove_tree
 

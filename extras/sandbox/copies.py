@@ -19,18 +19,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from skills_agent.sandbox.layer import FILE, FOLDER, MAX_DEPTH, NO_FOLDER, TOO_LARGE, Layer
+from skills_agent.sandbox.layer import MAX_DEPTH, NO_FOLDER, TOO_LARGE, Layer
 from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.overlay import layer_in
 from skills_agent.sandbox.plan import Entry, Folders
 from skills_agent.sandbox.products import above_of
 from skills_agent.sandbox.run_folder import shown
 from skills_agent.sandbox.seen import changes_since, seen
-from skills_agent.sandbox.stage import COPY, set_owner
+from skills_agent.sandbox.stage import set_owner
 from skills_agent.skills import posix
 from skills_agent.skills.confined import is_in, opened_folder
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.policy.protected import GIT
+from skills_agent.skills.posix import FILE, FOLDER, NEW_FILE
 from skills_agent.skills.scripts.changes import Change
 from skills_agent.skills.scripts.environment import is_root
 from skills_agent.skills.scripts.run_folders import next_tick
@@ -212,7 +213,7 @@ def _copy_file(source: Entry, target: Entry, status: os.stat_result) -> None:
     try:
         if (clone := _fclonefileat()) and not clone(reading, target.folder, os.fsencode(target.name), 0):
             return
-        writing = os.open(target.name, COPY, 0o600, dir_fd=target.folder)
+        writing = os.open(target.name, NEW_FILE, 0o600, dir_fd=target.folder)
         try:
             _copy_bytes(reading, writing, status.st_size or _PIECE)  # some file systems say 0
             _make_alike(writing, status)
@@ -244,7 +245,7 @@ def _make_place(target: Entry, link: Path | None, *, is_folder: bool) -> None:
     elif is_folder:
         os.mkdir(target.name, 0o500, dir_fd=target.folder)
     else:
-        os.close(os.open(target.name, COPY, 0, dir_fd=target.folder))
+        os.close(os.open(target.name, NEW_FILE, 0, dir_fd=target.folder))
 
 
 def _too_large(tree: Mapping[str, os.stat_result], most: float) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Final
 
 from skills_agent.skills.confined import opened_folder, read_beneath
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.posix import flags
+from skills_agent.skills.posix import FILE, FOLDER
 from skills_agent.skills.scripts.changes import MAX_CHANGES, Act, Change, Kind
 from skills_agent.skills.text_diff import diff, lines_of, text_of
 from skills_agent.skills.trees import give_rights
@@ -35,8 +35,6 @@ MAX_COMPARED: Final = 1_000_000
 TOO_LARGE: Final = "it is too large"
 """Why something is no part of a copy."""
 _OPAQUE: Final = "user.overlay.opaque"
-FOLDER: Final = flags("O_RDONLY", "O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC")
-FILE: Final = flags("O_RDONLY", "O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC")
 NO_FOLDER: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """What is said of a path on whose way something is no folder."""
 _PIECE: Final = 1 << 16

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Final
 
 from skills_agent.sandbox.layer import (
-    FOLDER,
     MAX_DEPTH,
     ChangeList,
     closed_after,
@@ -30,6 +29,7 @@ from skills_agent.sandbox.layer import (
 )
 from skills_agent.sandbox.plan import Folders
 from skills_agent.skills.confined import opened_folder
+from skills_agent.skills.posix import FOLDER
 from skills_agent.skills.scripts.changes import Act, Change
 
 _TELLING: Final = ("st_mode", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")

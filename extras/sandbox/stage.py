@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from skills_agent.sandbox.draft import BITS, Draft, is_as
-from skills_agent.sandbox.layer import FILE
 from skills_agent.sandbox.plan import Entry, Folders
 from skills_agent.skills.confined import ConfinedError, opened_folder, sync_folder
-from skills_agent.skills.posix import flags
+from skills_agent.skills.posix import FILE, NEW_FILE
 from skills_agent.skills.scripts.changes import Change
 
 _MANY: Final = 16
 """Of so many files, all that waits for the disk is written at once: each fsync of its own takes 1 ms."""
-COPY: Final = flags("O_WRONLY", "O_CREAT", "O_EXCL", "O_NOFOLLOW", "O_CLOEXEC")
 
 
 def stage(draft: Draft, content: Path, new: Path) -> None:
@@ -76,7 +74,7 @@ def copy_entry(source: Entry, target: Entry) -> None:
         return
     with (
         os.fdopen(os.open(source.name, FILE, dir_fd=source.folder), "rb") as reading,
-        os.fdopen(os.open(target.name, COPY, 0o600, dir_fd=target.folder), "wb") as writing,
+        os.fdopen(os.open(target.name, NEW_FILE, 0o600, dir_fd=target.folder), "wb") as writing,
     ):
         shutil.copyfileobj(reading, writing)
         writing.flush()

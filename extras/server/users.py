@@ -14,7 +14,7 @@ from langgraph_sdk import Auth
 
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.server.settings import ServerSettings
-from skills_agent.skills.policy.trust import read_own_file
+from skills_agent.skills.confined import read_own_file
 
 if TYPE_CHECKING:
     import jwt

@@ -134,7 +134,7 @@ def _lacking(settings: Settings, catalog: Catalog, unreachable: dict[str, str]) 
 
     Of skills in folders, as they are now.
     """
-    from skills_agent.graph.needs import gather_now, machine_of
+    from skills_agent.graph.machine import gather_now, machine_of
 
     machine = machine_of(settings, lambda: unreachable)
     lacking = {}

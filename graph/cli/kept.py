@@ -59,7 +59,7 @@ def remove_kept(settings: Settings, wanted: str, *, yes: bool) -> list[str]:
 
 def _kept(settings: Settings) -> list[KeptFolder]:
     from skills_agent.graph.kept_folders import homes_of
-    from skills_agent.graph.needs import machine_of
+    from skills_agent.graph.machine import machine_of
     from skills_agent.graph.settings import open_snapshots
     from skills_agent.graph.threads.references import is_needed
 

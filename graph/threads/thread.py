@@ -26,11 +26,10 @@ from skills_agent.graph.langgraph_inside import (
 )
 from skills_agent.graph.serialisation import strict
 from skills_agent.graph.threads.backends import ThreadServices
-from skills_agent.graph.threads.fenced_journal import FencedJournal
-from skills_agent.graph.threads.locks import LockTable, Release, ThreadKey
+from skills_agent.graph.threads.locks import HeldLock, LockTable, Release, ThreadKey
 from skills_agent.graph.threads.references import address_of
 from skills_agent.nodes.cancellation import Cancellation
-from skills_agent.nodes.effects import Invocation, Journal, Witness
+from skills_agent.nodes.effects import Invocation, Journal, JournalEntry, Witness
 
 ThreadStatus = Literal["done", "waiting", "unfinished"]
 """`unfinished`: cut off in the middle, by a crash, Ctrl-C or SIGTERM."""
@@ -122,6 +121,43 @@ class Thread:
             serializer=strict(JsonPlusSerializer(), self.services.allowed_types, f"Thread {self.key.thread}"),
             cancellation=cancellation,
         )
+
+
+class FencedJournal:
+    """The journal of one invocation: it writes nothing once the lock is lost. Raises LostLockError.
+
+    A start is written only while the lock is held for sure; what ended also where it is lost and nobody else
+    has taken it.
+    """
+
+    def __init__(self, journal: Journal, lock: HeldLock) -> None:
+        self._journal = journal
+        self._lock = lock
+
+    def get(self, thread: str, call_id: str) -> JournalEntry | None:
+        """Return the entry of a call."""
+        return self._journal.get(thread, call_id)
+
+    def alike(self, thread: str, digest: str) -> list[JournalEntry]:
+        """Return the entries of a thread with this effect, the oldest start first."""
+        return self._journal.alike(thread, digest)
+
+    def unsettled(self, thread: str) -> list[JournalEntry]:
+        """Return the entries of a thread that are done and not settled."""
+        return self._journal.unsettled(thread)
+
+    def put(self, entry: JournalEntry, *, replacing: str | None = None) -> None:
+        """Write an entry, in one step with the check where lock and journal are in one database."""
+        begins, lock, journal = entry.status == "started", self._lock, self._journal
+        put_into = getattr(lock, "put_into", None)
+        if put_into is not None and put_into(journal, entry, replacing=replacing, begins=begins):
+            return
+        lock.check(begins=begins)
+        journal.put(entry, replacing=replacing)
+
+    def forget(self, thread: str) -> None:
+        """Remove the entries of a thread that is deleted."""
+        self._journal.forget(thread)
 
 
 @contextmanager

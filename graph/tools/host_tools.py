@@ -13,31 +13,20 @@ from skills_agent.graph.settings import SettingsError
 HostTool: TypeAlias = BaseTool | Callable[..., Any] | Mapping[str, Any]
 
 
-def brought(tools: Sequence[HostTool] | None) -> list[BaseTool | dict[str, Any]]:
-    """Return a host's tools, those that the provider runs as dicts. Raises SettingsError for what is none."""
-    if tools is None:  # as LangChain's `create_agent` takes it
-        tools = ()
+def brought(tools: Sequence[HostTool]) -> tuple[list[BaseTool], dict[str, dict[str, Any]]]:
+    """Return a host's tools, and by name those that the provider runs. Raises SettingsError."""
     if isinstance(tools, Mapping | str | BaseTool) or not isinstance(tools, Iterable):
         raise SettingsError("`tools` takes a list of tools: put this one in brackets, `tools=[...]`.")
-    return [_tool_of(tool) for tool in tools]
-
-
-def provider_tools(tools: Iterable[BaseTool | dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the tools that the provider runs, by name. Raises SettingsError for two of one name."""
-    named: dict[str, dict[str, Any]] = {}
+    of_provider: dict[str, dict[str, Any]] = {}
+    host: list[BaseTool] = []
     for tool in tools:
-        if isinstance(tool, dict):
-            name = _provider_name(tool)
-            if name in named:
-                raise SettingsError(f"Two of the provider's tools are named {name}.")
-            named[name] = tool
-    return named
-
-
-def _tool_of(tool: HostTool) -> BaseTool | dict[str, Any]:
-    if isinstance(tool, Mapping):
-        return dict(tool)
-    return _with_sync_path(tool if isinstance(tool, BaseTool) else _made_of(tool))
+        if not isinstance(tool, Mapping):
+            host.append(_with_sync_path(tool if isinstance(tool, BaseTool) else _made_of(tool)))
+        elif (name := _provider_name(tool)) in of_provider:
+            raise SettingsError(f"Two of the provider's tools are named {name}.")
+        else:
+            of_provider[name] = dict(tool)
+    return host, of_provider
 
 
 def _made_of(function: Any) -> BaseTool:

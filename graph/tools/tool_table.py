@@ -1,7 +1,7 @@
 """The tools that models are offered: the agent's own, the host's, and later those of MCP servers."""
 
 from collections import UserDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from langchain_core.tools import BaseTool
@@ -9,7 +9,6 @@ from typing_extensions import override
 
 from skills_agent.graph.settings import SettingsError
 from skills_agent.graph.tools.declare import spec_of
-from skills_agent.graph.tools.host_tools import provider_tools
 from skills_agent.skills.policy.command_lines import CommandLines
 from skills_agent.skills.policy.patterns import Grammar, Places
 from skills_agent.skills.policy.tool_spec import ToolSpec
@@ -27,15 +26,15 @@ class ToolTable(UserDict[str, BaseTool]):
     def __init__(
         self,
         own: Sequence[BaseTool],
-        brought: Sequence[BaseTool | dict[str, Any]],
+        host: Sequence[BaseTool],
+        provider: Mapping[str, dict[str, Any]],
         timeout: float | None,
         places: Places,
         lines: CommandLines,
     ) -> None:
         """`timeout` is the seconds of a host's tool that says nothing else. Raises SettingsError."""
-        host = [tool for tool in brought if isinstance(tool, BaseTool)]
         super().__init__(_by_name([*own, *host]))
-        self.provider = provider_tools(brought)
+        self.provider = provider
         """Run by the model's provider, by name: models are offered them, and no call of them arrives here."""
         specs = {name: ToolSpec(name=name) for name in self.provider}
         self.grammar = Grammar({**specs, **{tool.name: spec_of(tool) for tool in host}}, places, lines)

@@ -19,11 +19,9 @@ from skills_agent.skills.confined import (
     open_folder_beneath,
     sync_folder,
 )
-from skills_agent.skills.posix import flags
+from skills_agent.skills.posix import NEW_FILE
 from skills_agent.skills.text import one_line, readable
 from skills_agent.skills.trees import walk
-
-_NEW_FILE = flags("O_WRONLY", "O_CREAT", "O_EXCL", "O_NOFOLLOW", "O_CLOEXEC")
 
 OWN_FOLDER = ".agent"
 SKILLS_FOLDER = "skills"
@@ -166,7 +164,7 @@ class Workspace:
 def _replace(folder: int, name: str, content: bytes) -> bool:
     mode = _mode_of(name, folder)
     draft = f".{name[:100]}.{secrets.token_hex(4)}.draft"
-    with os.fdopen(os.open(draft, _NEW_FILE, 0o666, dir_fd=folder), "wb") as file:
+    with os.fdopen(os.open(draft, NEW_FILE, 0o666, dir_fd=folder), "wb") as file:
         try:
             file.write(content)
             file.flush()

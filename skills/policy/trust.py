@@ -1,18 +1,14 @@
 """Which skills' folders and files of settings the person of this machine vouches for: docs/policy.md."""
 
-import errno
 import hashlib
 import json
 import os
-import shlex
-import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from io import FileIO
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skills_agent.skills.confined import read_beneath
+from skills_agent.skills.confined import read_beneath, read_own_file
 from skills_agent.skills.errors import DetailedError, SkillError
 from skills_agent.skills.library.contents import ContentLimits, SnapshotError, measure
 from skills_agent.skills.sources.directory import DirectorySource, project_source
@@ -144,22 +140,3 @@ class TrustList:
             draft.replace(self.file)
         except OSError as error:
             raise TrustFileError(self.file, error.strerror or str(error)) from error
-
-
-def read_own_file(path: Path, limit: int = -1, *, secret: bool = False, or_root: bool = False) -> bytes:
-    """Read the first `limit` bytes (-1: all) of a file that nobody but this user can write.
-
-    With `secret`, nobody else can read it, either; with `or_root` it may be root's. Raises OSError, whose
-    `strerror` says what is wrong and, where others have a right too many, how to repair it.
-    """
-    refused, rights, use = (0o077, "rwx", "read or write") if secret else (0o022, "w", "write")
-    with FileIO(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
-        facts = os.fstat(file.fileno())
-        if not stat.S_ISREG(facts.st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        if facts.st_uid not in ({os.geteuid(), 0} if or_root else {os.geteuid()}):
-            raise PermissionError(errno.EPERM, "it belongs to another user")
-        if facts.st_mode & refused:
-            command = shlex.join(["chmod", f"go-{rights}", str(path)])
-            raise PermissionError(errno.EPERM, f"other users can {use} it; to change that: {command}")
-        return file.read(limit) or b""

@@ -15,8 +15,7 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 
 from skills_agent.skills.search.match import Match, SearchText
-from skills_agent.skills.search.mentions import attributed
-from skills_agent.skills.search.naming import Names, Naming, named_first
+from skills_agent.skills.search.naming import Names, Naming, attributed, named_first
 from skills_agent.skills.search.tables import TextTables
 from skills_agent.skills.search.tokens import Query, read_query, script_by_word, scripts_of, spaced
 

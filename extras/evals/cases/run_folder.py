@@ -145,7 +145,7 @@ def _read(file: Path) -> bytes:
 
 def _opened(file: Path, how: int) -> int:
     """Open a file of a run, which is no link: it would be written where that leads. Raises OSError."""
-    return os.open(file, how | posix.flags("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK"), 0o600)
+    return os.open(file, how | posix.FILE, 0o600)
 
 
 def _error(run: str, reason: str) -> EvalError:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extras.needs.tests.wheels import make_wheel
-from skills_agent.graph.needs import machine_of
+from skills_agent.graph.machine import machine_of
 from skills_agent.needs.environments import Environments
 from skills_agent.needs.kept_environments import kept_environments
 from skills_agent.needs.machine import ThisMachine

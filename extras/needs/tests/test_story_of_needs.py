@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from extras.needs.tests.wheels import make_wheel, offline
-from skills_agent.graph.needs import machine_of
+from skills_agent.graph.machine import machine_of
 from skills_agent.needs.environments import wanted
 from skills_agent.needs.gather import gather
 from skills_agent.needs.machine import ThisMachine

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_agent.skills.search.match import SearchText
-from skills_agent.skills.search.mentions import attributed
+from skills_agent.skills.search.naming import attributed
 
 OTHERS = {f"other-{number}": "Does it." for number in range(9)}
 LISTS = f"Does more. Unlike {', '.join(OTHERS)}."
