@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,12 +11,20 @@ import click
 
 from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.kept import list_kept, remove_kept
-from skills_agent.graph.cli.printing import echo, line_of, print_json, print_section, table, value_text
+from skills_agent.graph.cli.printing import (
+    confirm,
+    echo,
+    line_of,
+    print_json,
+    print_section,
+    table,
+    value_text,
+)
 from skills_agent.graph.settings import Settings, SettingsError, registry_of, shown_settings
 from skills_agent.graph.user_folders import process_environment, state_folder, trust_file_of
 from skills_agent.skills.library.catalog import Catalog, in_place_text
 from skills_agent.skills.library.contents import ContentLimits
+from skills_agent.skills.machine import KeptFolder
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
 from skills_agent.skills.text import count
 
@@ -28,6 +38,12 @@ _ISOLATION: Final = {
     "bwrap": "run in a sandbox (bubblewrap)",
     "landlock": "run in a sandbox (Landlock)",
 }
+
+UNUSED: Final = "unused"
+_SHOWN: Final = 12
+"""Digits of a digest."""
+_JUST_NOW: Final = 3600
+"""Seconds: a thread may have loaded a snapshot that is younger, and not have been stored yet."""
 
 
 @click.command(epilog=options.examples("doctor", "doctor --remove unused", "doctor --remove 'home/notes@*'"))
@@ -48,7 +64,7 @@ def doctor(
     """Show where skills are from and which are not used, what works here, all settings, and what is kept."""
     settings = Settings.load(workspace)
     if remove:
-        removed = remove_kept(settings, remove, yes=yes)
+        removed = _remove_kept(settings, remove, yes=yes)
         print_json({"removed": removed}) if as_json else echo(f"Removed {count(len(removed), 'thing')}.")
     else:
         _check(settings, skills_dirs, as_json=as_json)
@@ -83,7 +99,7 @@ def _look(settings: Settings, registry: "Registry") -> dict[str, Any]:
         "shell": {"offered": not no_shell, "reason": no_shell},
         "open_threads": _open_threads(settings),
         "state_folder": str(state_folder(settings)),
-        "kept": list_kept(settings),
+        "kept": _list_kept(settings),
         "settings": shown_settings(settings, Redaction().value),
     }
 
@@ -181,6 +197,63 @@ def _open_threads(settings: Settings) -> dict[str, str]:
             return {each.thread: each.status for each in threads.list() if each.status != "done"}
     except SkillsAgentError as error:
         return {"": f"threads cannot be read: {error}"}
+
+
+def _list_kept(settings: Settings) -> list[dict[str, Any]]:
+    """Return what is kept: its `name` and `bytes`, whether it is `used`, a `note`, and its `folder`."""
+    from skills_agent.skills.scripts.run_folders import weigh
+
+    return [
+        {
+            "name": each.name,
+            "bytes": weigh(each.folder).bytes,
+            "used": each.is_used,
+            "note": ", ".join(filter(None, ["" if each.is_used else UNUSED, each.note])),
+            "folder": str(each.folder),
+        }
+        for each in _kept(settings)
+    ]
+
+
+def _remove_kept(settings: Settings, wanted: str, *, yes: bool) -> list[str]:
+    """Remove what a pattern of names, or "unused", says, and return the names.
+
+    Raises UsageError for a name that nothing has, ClickException where nobody says yes.
+    """
+    chosen = [
+        each
+        for each in _kept(settings)
+        if (not each.is_used if wanted == UNUSED else fnmatchcase(each.name, wanted))
+    ]
+    names = [each.name for each in chosen]
+    if wanted != UNUSED and not chosen:
+        raise click.UsageError(f"nothing that is kept is named {wanted!r}.")
+    if chosen:
+        confirm(f"Remove {count(len(chosen), 'thing')} ({', '.join(names)})?", yes=yes)
+    for each in chosen:
+        try:
+            each.remove()
+        except OSError as error:
+            raise click.ClickException(f"Cannot remove {each.folder}: {error.strerror}.") from error
+    return names
+
+
+def _kept(settings: Settings) -> list[KeptFolder]:
+    from skills_agent.graph.kept_folders import homes_of
+    from skills_agent.graph.machine import machine_of
+    from skills_agent.graph.settings import open_snapshots
+    from skills_agent.graph.threads.references import is_needed
+
+    kept = [*machine_of(settings).kept(), *homes_of(settings)]
+    store = open_snapshots(settings)
+    for snapshot in store.cached():
+        digest, remove = snapshot.digest, partial(store.remove, snapshot.digest)
+        is_used = snapshot.age < _JUST_NOW or any(
+            is_needed(digest, address) for address in snapshot.addresses
+        )
+        name, folder = f"snapshot/{digest[:_SHOWN]}", store.folder / digest
+        kept.append(KeptFolder(name, folder, snapshot.skill, is_used, remove))
+    return sorted(kept, key=lambda each: each.name)
 
 
 def untrusted_in_place(settings: Settings, catalog: Catalog) -> dict[str, str]:

@@ -2,17 +2,22 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
 from skills_agent.skills.errors import SkillUnreadableError
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
-from skills_agent.skills.format.reading import ReadMetadata, SkillPath, read_metadata
+from skills_agent.skills.format.reading import ReadMetadata, SkillPath, read_instructions, read_metadata
 from skills_agent.skills.format.rules import Finding, diagnostic, one_note
 from skills_agent.skills.library.index import Readings, SkillIndex, SkillReading, Strictness
-from skills_agent.skills.skill import Diagnostic, SkillRef
+from skills_agent.skills.search.match import INSTRUCTION_CHARACTERS, SearchText
+from skills_agent.skills.skill import Diagnostic, SkillMetadata, SkillRef
 from skills_agent.skills.sources.protocol import Scan, SkillEntry, Source
+
+UNTRUSTED_FACTOR: Final = 0.9
+"""Where scores are close, a skill that the operator vouches for comes before one of a stranger."""
+_SEARCHED_BYTES: Final = HEAD_BYTES + 4 * INSTRUCTION_CHARACTERS
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +72,15 @@ class Discovery:
             if source.label == ref.source and ref.path in readings:
                 return SourceSkill(source, readings[ref.path].entry)
         return None
+
+    def search_text(self, skill: SkillMetadata) -> SearchText:
+        """Return the texts by which a skill is found; its instructions are read when they are asked for."""
+        text = SearchText(skill.name, skill.described, factor=1.0 if skill.trusted else UNTRUSTED_FACTOR)
+        owned = self.find(skill.ref)
+        if owned is None:  # gone since the catalog was made
+            return text
+        key = f"{skill.source} {skill.path} {owned.entry.stamp} {owned.entry.settled}"
+        return text._replace(instructions=lambda: _instructions(owned), key=key)
 
     def _compose(self, scans: Sequence[Scan]) -> None:
         every: list[SkillReading] = []
@@ -148,3 +162,10 @@ def cause_of(error: OSError) -> str:
 
 def _is_named_like_its_folder(reading: SkillReading) -> bool:
     return reading.metadata is not None and reading.metadata.name == reading.entry.folder
+
+
+def _instructions(owned: SourceSkill) -> str:
+    try:
+        return read_instructions(read_head(owned.source, owned.entry.path, _SEARCHED_BYTES))
+    except SkillUnreadableError:
+        return ""

@@ -71,7 +71,7 @@ class Registry:
         # By the digest of its snapshot, which is held against its files at each load.
         self._read = lru_cache(_SKILLS_KEPT)(self._read_whole)
         self._lock = Lock()
-        self._latest = Catalog(())
+        self._latest: Catalog | None = None
         self._recent: dict[str, Catalog] = {}
 
     def with_source(self, source: Source) -> "Registry":
@@ -100,7 +100,7 @@ class Registry:
         """Return the catalog of what is there now: the same object when nothing has changed."""
         with self._lock:
             seen = self._discovery
-            if not seen.scan():
+            if not seen.scan() and self._latest:
                 return self._latest
             labels = [source.label for source in self.sources]
             self._latest = catalog = Catalog(seen.readings, seen.passed_over, labels, self._index_of)
@@ -226,7 +226,7 @@ class Registry:
 
     def hidden_by(self, ref: SkillRef) -> tuple[str, ...]:
         """Return the weaker sources that have a skill of this name, too, in the last catalog."""
-        return self._latest.hidden_by(ref.name, ref.source)
+        return self._latest.hidden_by(ref.name, ref.source) if self._latest else ()
 
     def _take(self, ref: SkillRef) -> "Snapshot":
         source, entry = self._owner(ref)
@@ -272,9 +272,12 @@ class Registry:
 
     def _index_of(self, skills: Iterable[SkillMetadata]) -> "SearchIndex | FusedIndex":
         """Return an index of skills; no instructions are read before it is searched."""
-        from skills_agent.skills.library.searching import make_index  # noqa: PLC0415
+        from skills_agent.skills.search.vectors import FusedIndex  # noqa: PLC0415
+        from skills_agent.skills.search.words import SearchIndex  # noqa: PLC0415
 
-        return make_index(skills, self._discovery, self._tables, self._vectors)
+        texts = [self._discovery.search_text(skill) for skill in skills]
+        words = SearchIndex(texts, self._tables)
+        return FusedIndex(words, texts, self._vectors) if self._vectors else words
 
     @cached_property
     def _tables(self) -> "TextTables":

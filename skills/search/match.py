@@ -1,7 +1,10 @@
 """What is searched, and what a search finds."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+INSTRUCTION_CHARACTERS: Final = 64_000
+"""Of one skill that are indexed."""
 
 
 class SearchText(NamedTuple):

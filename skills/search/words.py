@@ -14,7 +14,7 @@ from functools import partial
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 
-from skills_agent.skills.search.match import Match, SearchText
+from skills_agent.skills.search.match import INSTRUCTION_CHARACTERS, Match, SearchText
 from skills_agent.skills.search.naming import Names, Naming, attributed, named_first
 from skills_agent.skills.search.tables import TextTables
 from skills_agent.skills.search.tokens import Query, read_query, script_by_word, scripts_of, spaced
@@ -30,8 +30,6 @@ _MATCHES: Final[Mapping[Field, str]] = {
 }
 _IN_SENTENCES: Final[tuple[Field, ...]] = ("description", "instructions")
 """Where neighbouring words say more than each of them: a name is hardly more than a pair."""
-INSTRUCTION_CHARACTERS: Final = 64_000
-"""Of one skill that are indexed."""
 _LEAST_BEGINNING: Final = 5
 """Letters of a word that may be the beginning of another one. At four, requests find skills by chance."""
 _LEAST_IDF: Final = 1e-6

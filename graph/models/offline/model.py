@@ -1,7 +1,9 @@
-"""What the offline model does next."""
+"""What the offline model does next, and what it says: every answer ends with what it is."""
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
+from itertools import dropwhile
 from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -9,15 +11,26 @@ from langchain_core.messages.tool import tool_call
 from typing_extensions import override
 
 from skills_agent.graph.models.local import LocalChatModel, fingerprint
-from skills_agent.graph.models.offline.answers import answer, tell_no_skill_fits, tell_not_loaded, tell_run
-from skills_agent.graph.models.offline.message import MessageToken, query_of, read_message
-from skills_agent.graph.models.offline.usage import Usage, fill, find_usages
+from skills_agent.graph.models.offline.usage import (
+    MessageToken,
+    Usage,
+    fill,
+    find_usages,
+    query_of,
+    read_message,
+)
 from skills_agent.nodes.model_call import ModelCall
 from skills_agent.nodes.prompt import ShownSkills, instructions_of
+from skills_agent.skills.library.listing import CatalogListing
 from skills_agent.skills.search.words import search_texts
+from skills_agent.skills.text import one_line
 from skills_agent.state.records import LoadedSkill, active_skills
-from skills_agent.state.transcript import edited_args, is_synthetic
+from skills_agent.state.transcript import edited_args, is_synthetic, outcome_of
 
+_NOTE = "(Offline model: not a language model, but fixed rules that chose the skill and what to run.)"
+_MAX_LINES = 80
+_MAX_SKILLS = 20
+_MAX_TEXT = 200
 _SCRIPTS = (".py", ".sh", ".bash", ".js", ".mjs", ".rb", ".pl", ".ts")
 
 
@@ -54,7 +67,7 @@ def _next(transcript: Sequence[BaseMessage], shown: ShownSkills | None, tools: f
     """Return the answer, or the tool to call. It never calls for the same thing twice."""
     text, results = _turn(transcript)
     if runs := [result for result in results if result[1].name == "run_script"]:
-        return tell_run(*runs[-1])
+        return _tell_run(*runs[-1])
     ledger = active_skills(shown.ledger) if shown else {}
     first, _, rest = text.strip().partition(" ")
     # `/name` at the start of a message, which activates a skill, is no part of the task.
@@ -66,11 +79,11 @@ def _next(transcript: Sequence[BaseMessage], shown: ShownSkills | None, tools: f
     if loaded and name not in loaded:
         name = loaded[0]
     if shown is None or name is None:
-        return tell_no_skill_fits(shown and shown.catalog.listing)
+        return _tell_no_skill_fits(shown and shown.catalog.listing)
     if name in ledger:
         return _use(ledger[name], message, shown, tools)
     if loads or "load_skill" not in tools:
-        return tell_not_loaded(
+        return _tell_not_loaded(
             name, loads[-1][1].text if loads else "no tool to load skills is offered here."
         )
     return "load_skill", {"name": name}
@@ -108,14 +121,14 @@ def _use(
     scripts = [file["path"] for file in files if file["type"] == "script" or file["path"].endswith(_SCRIPTS)]
     usage = _choose(find_usages(instructions, scripts), query_of(message))
     if usage is None:
-        return answer(f"The skill {name} shows no command to run; its instructions are:", instructions)
+        return _answer(f"The skill {name} shows no command to run; its instructions are:", instructions)
     args, missing = fill(usage, message)
     if missing:
         places = " and ".join(f"`{place}`" for place in missing)
-        return answer(f"Please ask again and name {places}: the skill {name} would run `{usage.command}`.")
+        return _answer(f"Please ask again and name {places}: the skill {name} would run `{usage.command}`.")
     if "run_script" not in tools:
         lead = f"No script can be run here. The skill {name} would answer this by running:"
-        return answer(lead, shlex.join([usage.script, *args]))
+        return _answer(lead, shlex.join([usage.script, *args]))
     return "run_script", {"skill": name, "path": usage.script, "args": args}
 
 
@@ -130,3 +143,49 @@ def _choose(usages: Sequence[Usage], query: str) -> Usage | None:
     script = ranked[0][0] if ranked else next(iter(contexts), None)
     own = [usage for usage in usages if usage.script == script]
     return min(own, key=lambda usage: (not usage.parts, not usage.is_synopsis), default=None)
+
+
+def _answer(lead: str, quoted: str = "") -> str:
+    """Return a sentence and the text that it is about, cut at whole lines, with the note at the end."""
+    return "\n\n".join([lead, *([_fence(quoted)] if quoted else []), _NOTE])
+
+
+def _tell_run(args: Mapping[str, Any], result: ToolMessage) -> str:
+    """Answer from what a script printed, or from why it did not run."""
+    passed = shlex.join(map(str, args.get("args") or ()))
+    script = f"`{args.get('path')}` of the skill {args.get('skill')}"
+    arguments = f" with `{passed}`" if passed else ""
+    outcome = outcome_of(result)
+    if result.status == "error" and not outcome:
+        return _answer(
+            f"{script} was not run{arguments}. The reason given: {one_line(result.text, _MAX_TEXT)}"
+        )
+    # Notes of the agent stand before what came of it.
+    ended, *lines = [*dropwhile(lambda line: line.startswith("["), result.text.split("\n"))] or [""]
+    report = "\n".join(lines).removeprefix("stdout:\n") or "(nothing)"
+    if outcome.get("exit_code") != 0:
+        return _answer(f"{script} did not succeed{arguments}: {ended}.", report)
+    return _answer(f"{script} was run{arguments}. Its output:", report)
+
+
+def _tell_no_skill_fits(listing: CatalogListing | None) -> str:
+    """Answer that no skill fits, and list what there is."""
+    if listing is None or not listing.lines:
+        return _answer("There are no skills here, and without one the offline model can do nothing.")
+    skills = [line.skill for line in listing.lines[:_MAX_SKILLS]]
+    lines = [f"- {skill.name}: {one_line(skill.description, _MAX_TEXT)}" for skill in skills]
+    more = [f"- and {listing.total - len(lines)} more"] if listing.total > len(lines) else []
+    return _answer("\n".join(["No skill fits this request. These are available:\n", *lines, *more]))
+
+
+def _tell_not_loaded(name: str, reason: str) -> str:
+    """Answer that the skill which fits, or which the user named, could not be loaded."""
+    return _answer(f"The skill {name} could not be loaded: {one_line(reason, _MAX_TEXT)}")
+
+
+def _fence(text: str) -> str:
+    lines = text.strip("\n").splitlines()
+    shown = "\n".join(lines[:_MAX_LINES])
+    more = f"\n\n[{len(lines) - _MAX_LINES} more lines]" if len(lines) > _MAX_LINES else ""
+    ticks = "`" * (max((len(run) for run in re.findall(r"`{3,}", shown)), default=2) + 1)
+    return f"{ticks}\n{shown}\n{ticks}{more}"

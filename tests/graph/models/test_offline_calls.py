@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.graph.models.offline.message import read_message
-from skills_agent.graph.models.offline.usage import Filled, fill, find_usages
+from skills_agent.graph.models.offline.usage import Filled, fill, find_usages, read_message
 
 LATENCY = "`latency.py LOGFILE [--route ROUTE] [--top N] [--json]`"
 
