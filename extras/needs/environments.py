@@ -25,7 +25,7 @@ from skills_agent.needs.packages import (
     RESOLVE_SECONDS,
     PackageKind,
     PackageTools,
-    Resolved,
+    environment_of,
     platform_of,
 )
 from skills_agent.skills import posix
@@ -98,41 +98,39 @@ class Environments(PackageTools):
         return place if place.parent == self.folder and (place / COMPLETE).is_file() else None
 
     def resolve(
-        self,
-        requirements: Sequence[str],
-        kind: PackageKind,
-        *,
-        seconds: float = RESOLVE_SECONDS,
-    ) -> Resolved:
+        self, requirements: Sequence[str], kind: PackageKind, *, seconds: float = RESOLVE_SECONDS
+    ) -> str:
         """Return the list that meets these requirements. Raises InstallError."""
-        return Resolved(kind, _MAKERS[kind].resolve(self, requirements, seconds=seconds))
+        text: str = _MAKERS[kind].resolve(self, requirements, seconds=seconds)
+        return text
 
-    def install(self, resolved: Resolved) -> Path:
-        """Return the environment with exactly these packages; it is made if it is not there.
+    def install(self, kind: PackageKind, text: str) -> Path:
+        """Return the environment with exactly the packages of a list; it is made if it is not there.
 
         One that was cut off while it was made is made anew. Raises InstallError.
         """
-        place = self.folder / resolved.digest
+        place = self.folder / environment_of(kind, text)
         with self.alone():
             if (place / COMPLETE).is_file():
                 return place
             remove_tree(place)
-            _MAKERS[resolved.kind].install(self, resolved.text, place)
+            _MAKERS[kind].install(self, text, place)
             (place / COMPLETE).touch()
         return place
 
-    def approve(self, needs: Iterable[Need], resolved: Resolved, skill: SkillRef | None = None) -> None:
-        """Keep a person's word that scripts with these needs may run with these packages.
+    def approve(
+        self, needs: Sequence[Need], kind: PackageKind, text: str, skill: SkillRef | None = None
+    ) -> None:
+        """Keep a person's word that scripts with these needs may run with the packages of a list.
 
         `skill` is the one that was asked about.
         """
-        needs = tuple(needs)
-        record = self.record_of(needs, resolved.kind)
+        record = self.record_of(needs, kind)
         record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = record.with_suffix(f".{os.getpid()}")
         content = {
-            "environment": resolved.digest,
-            "needs": sorted(each.text for each in _of_kind(needs, resolved.kind)),
+            "environment": environment_of(kind, text),
+            "needs": sorted(each.text for each in _of_kind(needs, kind)),
             "learned": [structs.asdict(need) for need in needs if need.said == LEARNED],
             "skills": [{"name": skill.name, "path": skill.path}] if skill else [],
         }

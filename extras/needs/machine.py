@@ -221,14 +221,15 @@ class ThisMachine(Machine):
     def prepare(self, needs: Sequence[Need], kinds: Collection[str]) -> Prepared:
         chosen = [kind for kind in KINDS if kind in kinds]
         prepared = prepare(self.environments, needs, kinds=chosen, seconds=SECONDS)
-        if sum(map(len, prepared.record.values())) > MAX_LIST:
+        if sum(map(len, prepared.lists.values())) > MAX_LIST:
             raise InstallError("resolved", "the list is too long for a question: a command installs it.")
-        return Prepared(prepared.record, len(prepared.listed), prepared.notes)
+        lists = {str(kind): text for kind, text in prepared.lists.items()}
+        return Prepared(lists, len(prepared.packages), prepared.notes)
 
     def listed(self, install: Mapping[str, str]) -> list[str]:
         return [
             f"{each.name} {each.version}  {each.digest}" + (f"  ({each.note})" if each.note else "")
-            for each in Installation.of_record(install).listed
+            for each in Installation.of_record(install).packages
         ]
 
     def install(self, install: Mapping[str, str], needs: Sequence[Need], skill: SkillRef) -> None:

@@ -56,23 +56,17 @@ class Package(NamedTuple):
         return first[: sign + _SHOWN_OF_HASH] + others
 
 
-@dataclass(frozen=True)
-class Resolved:
-    """A list of packages with everything that they need, as it is installed."""
+def listed(kind: PackageKind, text: str) -> tuple[Package, ...]:
+    """Return the packages of a list that are installed on this machine, by name.
 
-    kind: PackageKind
-    text: str
-    """A file of requirements with hashes, or a package-lock.json: this, and nothing else, is installed."""
+    It is a file of requirements with hashes, or a package-lock.json: this, and nothing else, is installed.
+    """
+    return tuple(sorted((_of_lock if kind == "node" else pinned_in)(text)))
 
-    @property
-    def packages(self) -> tuple[Package, ...]:
-        """Return what is installed on this machine, by name."""
-        return tuple(sorted((_of_lock if self.kind == "node" else pinned_in)(self.text)))
 
-    @property
-    def digest(self) -> str:
-        """Return what names its environment on this machine."""
-        return hashlib.sha256(f"{platform_of(self.kind)}\n{self.text}".encode()).hexdigest()
+def environment_of(kind: PackageKind, text: str) -> str:
+    """Return what names the environment of a list on this machine."""
+    return hashlib.sha256(f"{platform_of(kind)}\n{text}".encode()).hexdigest()
 
 
 def platform_of(kind: PackageKind) -> str:

@@ -113,11 +113,11 @@ def _install(
         echo(f"If you know the package, add it: --with {prefix}PACKAGE\n")
     for note in prepared.notes:
         echo(note)
-    if not prepared.resolved:
+    if not prepared.lists:
         echo(f"{skill.name} names no package of Python or Node.")
         return
     echo(f"Asked for: {', '.join(prepared.requirements)}\n")
-    table([(f"  {each.name}", each.version, each.digest, each.note) for each in prepared.listed])
+    table([(f"  {each.name}", each.version, each.digest, each.note) for each in prepared.packages])
     if not yes:
         if not is_terminal():
             command = f"skills needs {skill.name} --install --yes"
@@ -126,7 +126,7 @@ def _install(
         if not click.confirm(f"\nInstall these for scripts of {skill.name}?"):
             raise click.ClickException("Nothing was installed.")
     places = prepared.carry_out(environments, needed, skill.ref)
-    number = count(len(prepared.listed), "package")
+    number = count(len(prepared.packages), "package")
     where = ", ".join(map(str, places))
     echo(f"\nInstalled {number}. Scripts of {skill.name} run with them from now on: {where}")
 

@@ -10,7 +10,7 @@ import pytest
 from extras.needs.tests.wheels import make_source, make_wheel, offline
 from skills_agent.needs import python_packages
 from skills_agent.needs.environments import Environments, wanted
-from skills_agent.needs.packages import InstallError
+from skills_agent.needs.packages import InstallError, listed
 from skills_agent.needs.python_packages import packages_in
 from skills_agent.skills.skill import Need
 
@@ -37,14 +37,14 @@ def environments(
 @pytest.mark.slow
 def test_what_is_approved_is_what_is_installed(environments: Environments) -> None:
     resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
-    assert [(each.name, each.version, len(each.hashes)) for each in resolved.packages] == [
+    assert [(each.name, each.version, len(each.hashes)) for each in listed("python", resolved)] == [
         ("inner", "2.5", 1),
         ("outer", "1.0", 1),
     ]
     assert environments.of(NEEDS, "python") is None
-    place = environments.install(resolved)
+    place = environments.install("python", resolved)
     assert environments.of(NEEDS, "python") is None  # nobody has approved it for these needs
-    environments.approve(NEEDS, resolved)
+    environments.approve(NEEDS, "python", resolved)
     assert environments.of(NEEDS, "python") == place
     program = "import outer, inner; print(outer.VERSION, inner.VERSION)"
     command = [str(place / "bin" / "python"), "-I", "-c", program]
@@ -54,8 +54,8 @@ def test_what_is_approved_is_what_is_installed(environments: Environments) -> No
 @pytest.mark.slow
 def test_other_needs_are_asked_about_anew(environments: Environments) -> None:
     resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
-    environments.install(resolved)
-    environments.approve(NEEDS, resolved)
+    environments.install("python", resolved)
+    environments.approve(NEEDS, "python", resolved)
     changed = (Need("python", "outer", ">=2"), Need("python", "outer", ">=1", said="elsewhere"))
     assert environments.of([changed[0]], "python") is None
     assert environments.of([*NEEDS, Need("python", "more")], "python") is None
@@ -64,18 +64,18 @@ def test_other_needs_are_asked_about_anew(environments: Environments) -> None:
 
 def test_an_environment_that_is_not_whole_does_not_count(environments: Environments) -> None:
     resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
-    place = environments.install(resolved)
-    environments.approve(NEEDS, resolved)
+    place = environments.install("python", resolved)
+    environments.approve(NEEDS, "python", resolved)
     (place / "complete").unlink()
     assert environments.of(NEEDS, "python") is None
     (packages_in(place) / "left_over.py").touch()
-    assert environments.install(resolved) == place
+    assert environments.install("python", resolved) == place
     assert not (packages_in(place) / "left_over.py").exists()
 
 
 def test_an_approval_leads_nowhere_else(environments: Environments, tmp_path: Path) -> None:
     resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
-    environments.approve(NEEDS, resolved)
+    environments.approve(NEEDS, "python", resolved)
     (record,) = (environments.folder / "approved").iterdir()
     (tmp_path / "evil").mkdir()
     (tmp_path / "evil" / "complete").touch()
@@ -87,8 +87,8 @@ def test_another_file_of_the_same_version_is_refused(environments: Environments,
     resolved = environments.resolve(wanted(NEEDS, "python").requirements, "python")
     make_wheel(index, "inner", "2.5", evil_py="")
     with pytest.raises(InstallError, match="not installed"):
-        environments.install(resolved)
-    environments.approve(NEEDS, resolved)
+        environments.install("python", resolved)
+    environments.approve(NEEDS, "python", resolved)
     assert environments.of(NEEDS, "python") is None
 
 
@@ -102,7 +102,7 @@ def test_no_code_of_a_package_runs_while_it_is_installed(environments: Environme
         sitecustomize_py="1/0",
     )
     resolved = environments.resolve(["starter"], "python")
-    place = environments.install(resolved)
+    place = environments.install("python", resolved)
     assert not ran.exists()
     # It would have run: a Python of the environment does run it.
     subprocess.run([str(place / "bin" / "python"), "-c", ""], capture_output=True, check=False)

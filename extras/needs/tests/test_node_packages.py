@@ -14,7 +14,7 @@ from skills_agent.needs.environments import Environments
 from skills_agent.needs.gather import gather
 from skills_agent.needs.installation import Installation, prepare
 from skills_agent.needs.node_files import canonical_lock
-from skills_agent.needs.packages import InstallError, Resolved
+from skills_agent.needs.packages import InstallError, listed
 
 pytestmark = needs_npm
 HASH = f"sha512-{'A' * 86}=="
@@ -65,13 +65,13 @@ def test_what_is_approved_is_what_is_installed(environments: Environments, tmp_p
     folder = skill(tmp_path / "s", {"dependencies": {"outer": "^1.0.0"}})
     needs = gather.__wrapped__(folder)
     installation = prepare(environments, needs)
-    assert [(each.name, each.version) for each in installation.listed] == [
+    assert [(each.name, each.version) for each in installation.packages] == [
         ("inner", "2.5.0"),
         ("outer", "1.0.0"),
     ]
-    assert all(each.digest.startswith("sha512-") for each in installation.listed)
+    assert all(each.digest.startswith("sha512-") for each in installation.packages)
     assert environments.of(needs, "node") is None
-    (place,) = Installation.of_record(installation.record).carry_out(environments, needs)
+    (place,) = Installation(installation.lists).carry_out(environments, needs)
     assert environments.of(needs, "node") == place
     assert modules(place) == ["inner", "outer"]
     done = subprocess.run(
@@ -87,7 +87,7 @@ def test_no_script_runs(environments: Environments, registry: Registry, tmp_path
     registry.add("starter", scripts=scripts)
     folder = skill(tmp_path / "s", {"dependencies": {"starter": "*"}, "scripts": scripts})
     installation = prepared(environments, folder)
-    assert [each.note for each in installation.listed] == ["its install script is not run"]
+    assert [each.note for each in installation.packages] == ["its install script is not run"]
     installation.carry_out(environments, gather.__wrapped__(folder))
     assert not list(tmp_path.glob("ran*"))
 
@@ -106,7 +106,7 @@ def test_a_skill_says_nothing_about_the_registry(
         installation = prepared(environments, folder)
         prepared(environments, folder).carry_out(environments, gather.__wrapped__(folder))
         assert other.requests == []
-    assert [each.version for each in installation.listed] == ["2.5.0", "1.0.0"]
+    assert [each.version for each in installation.packages] == ["2.5.0", "1.0.0"]
     assert registry.requests
 
 
@@ -132,7 +132,7 @@ def test_what_comes_from_an_address_is_left_out(
     registry.add("far")
     folder = skill(tmp_path / "s", {"dependencies": {"far": address, "outer": "1"}})
     installation = prepared(environments, folder)
-    assert [each.name for each in installation.listed] == ["inner", "outer"]
+    assert [each.name for each in installation.packages] == ["inner", "outer"]
     (note,) = installation.notes
     assert address in note
     assert not any("far" in each for each in registry.requests)
@@ -210,8 +210,7 @@ def test_parts_for_other_systems_are_not_listed() -> None:
         "node_modules/not-there": {"version": "1.0.0", "integrity": "sha512-a", "cpu": ["!nec"]},
         "node_modules/called": {"version": "1.0.0", "integrity": "sha512-a", "name": "other"},
     }
-    listed = Resolved("node", lock(entries)).packages
-    assert [(each.name, each.note) for each in listed] == [
+    assert [(each.name, each.note) for each in listed("node", lock(entries))] == [
         ("here", ""),
         ("not-there", ""),
         ("other", "as called"),

@@ -72,8 +72,8 @@ def test_a_script_runs_with_the_packages_that_a_person_approved(
     environments = replace(own, environment=offline(tmp_path / "index"))
     needs = gather(skills_dir / "packed")
     resolved = environments.resolve(wanted(needs, "python").requirements, "python")
-    place = environments.install(resolved)
-    environments.approve(needs, resolved)
+    place = environments.install("python", resolved)
+    environments.approve(needs, "python", resolved)
     agent.say("Again.")
     agent.answer({"type": "approve"})
     result = agent.tool_messages("run_script")[-1]
@@ -124,8 +124,9 @@ def test_a_command_line_of_a_skill_finds_its_packages(
     assert own
     environments = replace(own, environment=offline(tmp_path / "index"))
     needs = gather(skills_dir / "packed")
-    environments.install(resolved := environments.resolve(wanted(needs, "python").requirements, "python"))
-    environments.approve(needs, resolved)
+    resolved = environments.resolve(wanted(needs, "python").requirements, "python")
+    environments.install("python", resolved)
+    environments.approve(needs, "python", resolved)
     agent.say("Again.")
     agent.answer({"type": "approve"})
     assert "1.0" in agent.tool_messages("run_command")[-1].text
