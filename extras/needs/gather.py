@@ -44,6 +44,8 @@ _NOT_RUN: Final = frozenset(
 _BROUGHT: Final = re.compile(r"(?:scripts/)?node_modules/((?:@[^/]+/)?[^/]+)/")
 """A Node package among the files of a skill."""
 _NODE_SCRIPTS: Final = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts")
+_LISTS: Final = {"package.json": package_needs, "pyproject.toml": project_needs}
+"""What reads a file that lists needs, by its name; others are files of requirements."""
 _PROGRAMS: Final = frozenset({".py", *KNOWN})
 """Extensions of scripts that are read."""
 
@@ -71,10 +73,10 @@ def gather_now(folder: Path, skill_file: str = "SKILL.md", plugin: Path | None =
         member.path for member in members if member.kind != "link" and "node_modules/" not in member.path
     ]
     read = _reader(folder)
-    declared, instructions = _skill_file(read(skill_file))
+    instructions = read(skill_file)  # whole: lines are counted in the file
     scripts = [path for path in paths if _NOT_RUN.isdisjoint(path.lower().split("/")[:-1])][:MAX_FILES]
     needs = [
-        *declared,
+        *_declared(instructions),
         *_said_in_files(paths, read),
         *_programs_of_scripts(folder, scripts),
         *needs_shown(instructions, skill_file),
@@ -85,13 +87,12 @@ def gather_now(folder: Path, skill_file: str = "SKILL.md", plugin: Path | None =
     return merged(need for need in every if need.kind != "node" or need.name not in brought)
 
 
-def _skill_file(text: str) -> tuple[tuple[Need, ...], str]:
-    """Return what the frontmatter says, and the whole text: lines are counted in the file."""
+def _declared(text: str) -> tuple[Need, ...]:
     try:
         parts = split(text.encode())
-        return declared_needs(parse(parts.frontmatter, parts.first_line).fields), text
+        return declared_needs(parse(parts.frontmatter, parts.first_line).fields)
     except FrontmatterError:
-        return (), text
+        return ()
 
 
 def _reader(folder: Path) -> Read:
@@ -110,20 +111,15 @@ def _reader(folder: Path) -> Read:
 
 
 def _said_in_files(paths: Iterable[str], read: Read) -> Iterator[Need]:
-    for path in islice((path for path in paths if _is_said_in(path)), MAX_FILES):
-        name = path.rpartition("/")[2]
-        if name == "package.json":
-            yield from package_needs(read(path), path)
-        elif name == "pyproject.toml":
-            yield from project_needs(read(path), path)
-        else:
-            yield from requirements_in(read(path), path)
+    for path in islice(filter(_is_said_in, paths), MAX_FILES):
+        needs_of = _LISTS.get(path.rpartition("/")[2], requirements_in)
+        yield from needs_of(read(path), path)
 
 
 def _is_said_in(path: str) -> bool:
     """Return whether a file is read for requirements: at the top, in `scripts/`, or in `requirements/`."""
     folder, _, name = path.rpartition("/")
-    if name in {"package.json", "pyproject.toml"}:
+    if name in _LISTS:
         return folder in {"", "scripts"}
     is_list = name.endswith(".txt") and (name.startswith("requirements") or folder.endswith("requirements"))
     return is_list and folder in {"", "scripts", "requirements", "scripts/requirements"} and "dev" not in name
