@@ -8,7 +8,6 @@ import sqlite3
 import stat
 import time
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Final, Literal
 
@@ -34,7 +33,6 @@ def is_full(error: Exception) -> bool:
     return code == sqlite3.SQLITE_FULL or getattr(error, "errno", 0) in {errno.ENOSPC, errno.EDQUOT}
 
 
-@lru_cache(maxsize=256)  # each event of a thread's record asks
 def folder_name(thread: str) -> str:
     """Return a name for a thread's folder; a client chooses the thread's id, so it may be any text.
 

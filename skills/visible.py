@@ -143,7 +143,6 @@ def _is_out_of_place(match: re.Match[str]) -> bool:
     return not is_on_one or (len(before) == MAX_MARKS and all(map(_is_on_a_letter, before)))
 
 
-@lru_cache(maxsize=4096)
 def _is_on_a_letter(character: str) -> bool:
     return unicodedata.category(character) in {"Mn", "Me"}
 

@@ -86,14 +86,14 @@ def declared_needs(fields: Mapping[str, Value]) -> tuple[Need, ...]:
     return merged(needs)
 
 
-def merged(needs: Iterable[Need], limit: int = MAX_NEEDS) -> tuple[Need, ...]:
-    """Return each need once: what has a specifier before what has none, and at most `limit`."""
+def merged(needs: Iterable[Need]) -> tuple[Need, ...]:
+    """Return each need once: what has a specifier before what has none, and at most `MAX_NEEDS`."""
     kept: dict[tuple[str, str], Need] = {}
     for need in needs:
         key = need.kind, need.name.lower().replace("_", "-") if need.kind == "python" else need.name
         if key not in kept or (need.specifier and not kept[key].specifier):
             kept[key] = need
-    return tuple(islice(kept.values(), limit))
+    return tuple(islice(kept.values(), MAX_NEEDS))
 
 
 def need_of(kind: NeedKind, text: str, said: str) -> Need | None:

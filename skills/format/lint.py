@@ -75,19 +75,14 @@ class LintReport(NamedTuple):
         return sum(finding.severity == severity for finding in self.findings)
 
 
-def lint(
-    path: Path,
-    strictness: Strictness = Strictness(),  # noqa: B008 - an immutable value
-    *,
-    spec: bool = False,
-) -> LintReport:
+def lint(path: Path, *, spec: bool = False) -> LintReport:
     """Check a skill's folder (or its SKILL.md), or every skill in a folder of skills.
 
     Fields that are not of the specification and have an effect here are notes; errors with `spec`.
     """
     folder = path.parent if path.name.upper() == SKILL_FILE.upper() and path.is_file() else path
     source = DirectorySource(folder, _LABEL, required=True)
-    discovery = Discovery([source], strictness._replace(each_note=True), None)
+    discovery = Discovery([source], Strictness(each_note=True), None)
     discovery.scan()
     seen = discovery.readings
     # Only a catalog compares them all: two skills of one name, and names that look alike.

@@ -6,7 +6,7 @@ A skill is read from a snapshot of its folder: the one that a thread has loaded,
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -33,8 +33,6 @@ if TYPE_CHECKING:  # what only a load or a search needs is imported by it: `skil
     from skills_agent.skills.search.words import SearchIndex
 
 _CATALOGS_KEPT: Final = 8
-_SKILLS_KEPT: Final = 16
-"""A skill is read to admit it, and again to load it."""
 
 
 logger = logging.getLogger(__name__)
@@ -68,8 +66,6 @@ class Registry:
         self._discovery = Discovery(self.sources, self._strictness, skill_index)
         self._tables_file = skill_index.tables_file(self.sources) if skill_index else None
         self._vectors = vectors
-        # By the digest of its snapshot, which is held against its files at each load.
-        self._read = lru_cache(_SKILLS_KEPT)(self._read_whole)
         self._lock = Lock()
         self._latest: Catalog | None = None
         self._recent: dict[str, Catalog] = {}
@@ -123,16 +119,12 @@ class Registry:
         """
         snapshot, place = self.snapshot(ref), self.place(ref)
         plugin = snapshot.plugin_at(place) or self.plugin_in_place(ref)
-        return self._read(snapshot, ref, self._skill_path(ref), place, plugin)
-
-    def _read_whole(
-        self, snapshot: "Snapshot", ref: SkillRef, at: SkillPath, place: Path, plugin: Path | None
-    ) -> Skill:
         try:
             raw = read_beneath(snapshot.folder, file_name(ref), self._strictness.max_skill_bytes + 1)
         except OSError as error:
             raise SkillUnreadableError(ref.path, cause_of(error)) from error
-        return replace(_parse(raw, ref.name, at, self._strictness, place, plugin), digest=snapshot.digest)
+        skill = _parse(raw, ref.name, self._skill_path(ref), self._strictness, place, plugin)
+        return replace(skill, digest=snapshot.digest)
 
     def digest(self, ref: SkillRef) -> str:
         """Return the digest of a skill as it is now, also where it was not copied. Raises as `load` does."""
