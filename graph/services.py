@@ -36,7 +36,7 @@ from skills_agent.graph.tools.of_extras import ExtraTools
 from skills_agent.graph.tools.tool_table import ToolTable
 from skills_agent.graph.tools.workspace import Workspace
 from skills_agent.graph.user_folders import closed_places, process_environment, trust_file_of
-from skills_agent.graph.vouchers import Voucher, signer, vouchers_of
+from skills_agent.graph.vouchers import signer, vouchers_of
 from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.effects import Journal
@@ -239,15 +239,14 @@ class Services:
     @once
     def acting(self) -> Acting:
         """What the links of a tool call work with."""
-        offered, types = self.offered, self.threads.allowed_types
         return Acting(
-            tools=tool_node(offered, self.threads.invocations),
+            tools=tool_node(self.offered, self.threads.invocations),
             is_coroutine=is_coroutine,
             policy=self.policy,
             limits=self.settings,
             running=self.threads.invocations,
-            host_tools=offered.limits,
-            stored_size=partial(stored_size, allowed=types),
+            host_tools=self.offered.limits,
+            stored_size=partial(stored_size, allowed=self.threads.allowed_types),
             observer=self.audit,
             state_now=state_now,
             held=lambda key: self.runner.held(key) if isinstance(self.runner, OwnRunner) else None,
@@ -326,14 +325,9 @@ class Services:
         """The tools of installed extras."""
         return [made for make in hook("tools") if (made := make(self))]
 
-    @once
-    def vouchers(self) -> Sequence[Voucher]:
-        """Whose signatures count."""
-        return vouchers_of(self.settings)
-
     def vouch_for(self, folder: Path, name: str, digest: str) -> str:
         """Return who signed this version of a skill, and may do so today; empty for nobody."""
-        return signer(self.vouchers, folder, name, digest)
+        return signer(vouchers_of(self.settings), folder, name, digest)
 
     @once
     def servers(self) -> ToolServers | None:
