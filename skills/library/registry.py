@@ -28,9 +28,8 @@ if TYPE_CHECKING:  # what only a load or a search needs is imported by it: `skil
     from skills_agent.skills.library.snapshot import Snapshot, SnapshotPath
     from skills_agent.skills.library.snapshots import SnapshotStore
     from skills_agent.skills.machine import Needs
-    from skills_agent.skills.search.tables import TextTables
     from skills_agent.skills.search.vectors import FusedIndex, Vectors
-    from skills_agent.skills.search.words import SearchIndex
+    from skills_agent.skills.search.words import SearchIndex, TextTables
 
 _CATALOGS_KEPT: Final = 8
 
@@ -273,7 +272,7 @@ class Registry:
 
     @cached_property
     def _tables(self) -> "TextTables":
-        from skills_agent.skills.search.tables import TextTables  # noqa: PLC0415
+        from skills_agent.skills.search.words import TextTables  # noqa: PLC0415
 
         return TextTables(self._tables_file)
 

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.search.match import SearchText
-from skills_agent.skills.search.tables import TextTables
 from skills_agent.skills.search.tokens import read_query
-from skills_agent.skills.search.words import SearchIndex, search_texts
+from skills_agent.skills.search.words import SearchIndex, TextTables, search_texts
 from skills_agent.skills.sources import MemorySource
 from tests.examples import trying
 
