@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, get_args
 from msgspec import structs
 
 from skills_agent.needs import node_packages, python_packages
-from skills_agent.needs.known_names import DISTRIBUTIONS, NODE_PACKAGES
+from skills_agent.needs.known_names import is_known
 from skills_agent.needs.node_files import is_version
 from skills_agent.needs.packages import (
     RESOLVE_SECONDS,
@@ -52,28 +52,18 @@ class WantedEnvironment(NamedTuple):
 def wanted(needs: Iterable[Need], kind: PackageKind, more: Iterable[str] = ()) -> WantedEnvironment:
     """Return what an environment for these needs has to hold; `more` are requirements that a person adds.
 
-    What is optional is one of these.
+    What is optional is one of these. A module that the agent's own Python has is brought by the distribution
+    that it has it from.
     """
     own = [need for need in _of_kind(needs, kind) if not need.optional]
-    return _wanted_of_node(own, more) if kind == "node" else _wanted_of_python(own, more)
-
-
-def _wanted_of_python(needs: Sequence[Need], more: Iterable[str]) -> WantedEnvironment:
-    """A module that the agent's own Python has is brought by the distribution that it has it from."""
-    named = [need for need in needs if not need.module or need.module in DISTRIBUTIONS]
-    rest = [need for need in needs if need not in named]
-    installed = packages_distributions() if rest else {}
-    here = {name for need in rest for name in installed.get(need.module, ())[:1]}
-    guesses = tuple(need for need in rest if need.module not in installed)
-    return WantedEnvironment(tuple(sorted({*more, *map(requirement_text, named), *here})), guesses)
-
-
-def _wanted_of_node(needs: Sequence[Need], more: Iterable[str]) -> WantedEnvironment:
-    elsewhere = tuple(need for need in needs if need.address)
-    guesses = tuple(need for need in needs if need.module and need.name not in NODE_PACKAGES)
-    named = [need for need in needs if need not in (*elsewhere, *guesses)]
-    texts = {need.name: node_requirement(need) for need in named}
-    texts |= {text.rpartition("@")[0]: text for text in more}
+    elsewhere = tuple(need for need in own if need.address)
+    unknown = [need for need in own if need.module and not is_known(need)]
+    here = packages_distributions() if unknown and kind == "python" else {}
+    named = [need for need in own if need not in (*elsewhere, *unknown)]
+    texts = {need.name: requirement_of(need) for need in named}
+    texts |= {name: name for need in unknown for name in here.get(need.module, ())[:1]}
+    texts |= {text.rpartition("@")[0] or text: text for text in more}  # for Node, in place of the skill's own
+    guesses = tuple(need for need in unknown if need.module not in here)
     return WantedEnvironment(tuple(sorted(texts.values())), guesses, elsewhere)
 
 
@@ -157,18 +147,18 @@ def _of_kind(needs: Iterable[Need], kind: PackageKind) -> list[Need]:
 
 
 def _line_of(need: Need) -> str:
-    text = requirement_text(need) if need.kind == "python" else node_requirement(need)
-    return f"{text} {need.module}" + (f" {need.address}" if need.address else "") + " ?" * need.optional
+    address = f" {need.address}" if need.address else ""
+    return f"{requirement_of(need)} {need.module}{address}" + " ?" * need.optional
 
 
-def node_requirement(need: Need) -> str:
-    """Return a need of a Node package as npm takes it: `sharp@^0.33`."""
-    specifier = need.specifier.replace("==", "=").replace(",", " ")
-    return f"{need.name}@{specifier if specifier and is_version(specifier) else 'latest'}"
+def requirement_of(need: Need) -> str:
+    """Return a need in the form of PEP 508, of a Node package as npm takes it: `sharp@^0.33`.
 
-
-def requirement_text(need: Need) -> str:
-    """Return a need of a Python package in the form of PEP 508; a version that is of npm is left out."""
+    A version that is of the other one is left out.
+    """
+    if need.kind == "node":
+        version = need.specifier.replace("==", "=").replace(",", " ")
+        return f"{need.name}@{version if version and is_version(version) else 'latest'}"
     extras = f"[{','.join(need.extras)}]" if need.extras else ""
     specifier = need.specifier if need.specifier[:1] != "^" else ""
     return f"{need.name}{extras}{specifier}" + (f"; {need.marker}" if need.marker else "")

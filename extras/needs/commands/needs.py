@@ -11,7 +11,7 @@ from skills_agent.graph.cli.printing import echo, is_terminal, print_json, print
 from skills_agent.graph.private_files import make_private_folder
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.graph.user_folders import user_state_folder
-from skills_agent.needs.environments import Environments, node_requirement, requirement_text
+from skills_agent.needs.environments import Environments, requirement_of
 from skills_agent.needs.installation import prepare
 from skills_agent.needs.machine import ThisMachine, machine_here
 from skills_agent.needs.machine_state import NOUNS
@@ -146,5 +146,5 @@ def _added(skill: SkillMetadata, needed: Sequence[Need], more: Sequence[str]) ->
         if not any(each.kind == kind for each in needed):
             noun = "Node" if is_node else "Python"
             raise click.UsageError(f"no file of {skill.name} shows that it needs a package of {noun}.")
-        added.setdefault(kind, []).append(node_requirement(need) if is_node else requirement_text(need))
+        added.setdefault(kind, []).append(requirement_of(need))
     return added
