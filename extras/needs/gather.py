@@ -53,12 +53,15 @@ Read = Callable[[str], str]
 
 
 @lru_cache(maxsize=512)
-def gather(folder: Path, skill_file: str = "SKILL.md", plugin: Path | None = None) -> tuple[Need, ...]:
+def gather(
+    folder: Path, skill_file: str = "SKILL.md", plugin: Path | None = None, learned: tuple[Need, ...] = ()
+) -> tuple[Need, ...]:
     """Return what the skill in a snapshot's folder needs, what is said most plainly first; bounded.
 
-    What lies in its `plugin` is its own, too. Kept for the process: a snapshot never changes.
+    What its failed runs taught (`learned`) comes before that. What lies in its `plugin` is its own, too. Kept
+    for the process: a snapshot never changes.
     """
-    return gather_now(folder, skill_file, plugin)
+    return merged([*learned, *gather_now(folder, skill_file, plugin)])
 
 
 def gather_now(folder: Path, skill_file: str = "SKILL.md", plugin: Path | None = None) -> tuple[Need, ...]:
