@@ -8,7 +8,7 @@ import logging
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, aclosing, closing, contextmanager
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, cast
 from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
@@ -32,7 +32,6 @@ from skills_agent.graph.threads.errors import ThreadError
 from skills_agent.graph.threads.inputs import Supersteps, believed_updates, check_updates, read_input
 from skills_agent.graph.threads.left_running import END_SECONDS
 from skills_agent.graph.threads.received import answered, asked_attempts, current, needs_state, receive
-from skills_agent.graph.threads.stream_parts import parts_of, values_parts
 from skills_agent.graph.threads.thread import (
     Thread,
     ThreadStatus,
@@ -105,7 +104,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
             state = super().get_state(whole) if thread and needs_state(input, thread) else None
             received = receive(input, state, thread, whole)
             if received.values is not None:
-                yield from values_parts(self, received.values, options)
+                yield from _values_parts(self, received.values, options)
                 return
             stream = super().stream(received.input, self._marked(config, run, thread), **options)
             try:
@@ -141,7 +140,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                 state = await super().aget_state(whole) if needs else None
                 received = await cancellation.in_thread(receive, input, state, thread, whole)
                 if received.values is not None:
-                    for part in values_parts(self, received.values, options):
+                    for part in _values_parts(self, received.values, options):
                         yield part
                     return
                 stream = super().astream(received.input, self._marked(config, run, thread), **options)
@@ -284,7 +283,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
             for keeper in keepers:
                 keeper.leave(run)
         records = (record for keeper in keepers for record in keeper.end(run, END_SECONDS))
-        return [part for record in records for part in parts_of(self, "custom", record, options)]
+        return [part for record in records for part in _parts_of(self, "custom", record, options)]
 
     def _finish_update(
         self, thread: Thread, before: StateSnapshot, after: StateSnapshot, supersteps: Supersteps
@@ -340,3 +339,30 @@ def _marked(config: RunnableConfig | None, run: str = "") -> RunnableConfig:
     """Return the config of what writes a thread: an invocation, or an update of the state."""
     whole = config or RunnableConfig()
     return {**whole, "configurable": {**whole.get("configurable", {}), INVOCATION_KEY: run}}
+
+
+def _values_parts(graph: CompiledAgent, values: Mapping[str, Any], options: Mapping[str, Any]) -> list[Any]:
+    """Return what is yielded of a state where nothing runs."""
+    keys = options.get("output_keys") or graph.stream_channels_asis
+    chosen = (
+        values.get(keys) if isinstance(keys, str) else {key: values[key] for key in keys if key in values}
+    )
+    return _parts_of(graph, "values", chosen, options)
+
+
+def _parts_of(
+    graph: CompiledAgent, mode: Literal["values", "custom"], content: object, options: Mapping[str, Any]
+) -> list[Any]:
+    """Return what is yielded of something that no step of the graph tells, as the options of a stream ask.
+
+    The forms are LangGraph's documented ones: by mode, with subgraphs, version 2.
+    """
+    modes = options.get("stream_mode") or graph.stream_mode
+    if mode not in ([modes] if isinstance(modes, str) else modes):
+        return []
+    if options.get("version") == "v2":
+        more = {"interrupts": ()} if mode == "values" else {}
+        return [{"type": mode, "ns": (), "data": content, **more}]
+    head: tuple[Any, ...] = ((),) if options.get("subgraphs") else ()
+    head = (*head, mode) if isinstance(modes, list) else head
+    return [(*head, content) if head else content]
