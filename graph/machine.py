@@ -1,22 +1,34 @@
-"""This machine, for skills: what runs their scripts here, and what holds their needs against it.
+"""This machine, for skills: what runs their scripts, and holds their needs against what is here.
 
 Imports no LangGraph.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Final
 
 from skills_agent.graph.hooks import first
-from skills_agent.graph.settings import Settings
-from skills_agent.graph.shared_folders import shared_folders
-from skills_agent.graph.user_folders import make_state_folder, process_environment
+from skills_agent.graph.settings import Settings, SettingsError
+from skills_agent.graph.user_folders import (
+    cache_folder,
+    make_state_folder,
+    process_environment,
+    user_config_folder,
+    user_state_folder,
+)
 from skills_agent.skills.machine import Machine, Needs
 from skills_agent.skills.policy.command_lines import NO_READER
+from skills_agent.skills.policy.secret_paths import is_wide
 from skills_agent.skills.scripts.choice import OwnRunner, Sandbox
 from skills_agent.skills.scripts.environment import ScriptLimits
 from skills_agent.skills.scripts.runner import CONFINED, ScriptRunner
+from skills_agent.skills.scripts.shared_folders import SharedFolder
 from skills_agent.skills.skill import Need
+from skills_agent.skills.sources.directory import STANDARD_FOLDERS
+
+_WRITABLE: Final = "rw:"
 
 
 def sandbox_here() -> Sandbox:
@@ -94,3 +106,37 @@ def gather_now(folder: Path, skill_file: str) -> tuple[Need, ...]:
     """Return what the skill in a folder needs as it is now; nothing where nobody reads it."""
     needs: Needs | None = first("needs")
     return needs.gather_now(folder, skill_file) if needs else ()
+
+
+def shared_folders(settings: Settings) -> dict[str, tuple[SharedFolder, ...]]:
+    """Return the folders of each skill that the setting `script_folders` names. Raises SettingsError."""
+    return {
+        skill: tuple(_shared(text, settings) for text in texts)
+        for skill, texts in settings.script_folders.items()
+    }
+
+
+def _shared(text: str, settings: Settings) -> SharedFolder:
+    place = Path(text.removeprefix(_WRITABLE))
+    if place.parts[:1] == ("~",):
+        place = settings.home.joinpath(*place.parts[1:])
+    if not place.is_absolute() or ".." in place.parts:
+        raise SettingsError(f"Setting script_folders: {text!r} must be an absolute path, or begin with ~/.")
+    real = Path(os.path.realpath(place))
+    if is_wide(real, settings.home):
+        raise SettingsError(
+            f"Setting script_folders: {text!r} is a home folder, or holds one. Share a folder in it: in the "
+            "rest are secrets, and settings that other programs obey."
+        )
+    if any(real.is_relative_to(each) or each.is_relative_to(real) for each in _believed(settings)):
+        raise SettingsError(f"Setting script_folders: in {text!r} is what the agent itself believes or runs.")
+    is_in_home = place.is_relative_to(settings.home)
+    in_home = PurePosixPath(place.relative_to(settings.home)) if is_in_home else None
+    return SharedFolder(real, text.startswith(_WRITABLE), in_home)
+
+
+def _believed(settings: Settings) -> list[Path]:
+    """Return the folders of the agent and of skills, and the workspace, which has rules of its own."""
+    own = [cache_folder(settings), user_state_folder(settings), user_config_folder(settings)]
+    skills = [*settings.skills_dirs, *(settings.home / name for name in STANDARD_FOLDERS)]
+    return [Path(os.path.realpath(folder)) for folder in (*own, *skills, settings.workspace)]

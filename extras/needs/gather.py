@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from skills_agent.needs.declared import declared_needs, merged, need_of
-from skills_agent.needs.imports import Import, imports_of
+from skills_agent.needs.imports import Import, imports_of, packages_imported
 from skills_agent.needs.instructions import needs_shown, packages_installed
 from skills_agent.needs.known_names import DISTRIBUTIONS
 from skills_agent.needs.node_files import package_needs
-from skills_agent.needs.node_imports import packages_imported
 from skills_agent.needs.python_files import project_needs, requirements_in, script_needs
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import ScriptError

@@ -1,4 +1,4 @@
-"""Which modules a Python script imports, read from its text line by line.
+"""Which modules a script of Python, or of Node, imports, read from its text.
 
 Not with `ast`: Python warns that its compiler can crash the interpreter on text that is made for it, and this
 reads files of strangers in the agent's own process. What this cannot read is no import to it.
@@ -17,12 +17,29 @@ _OPAQUE: Final = re.compile(
 )
 """Strings and comments. Each alternative always ends, so a text is read once."""
 _IMPORT: Final = re.compile(
-    r"(?P<indent>[ \t]*)(?:import[ \t]+(?P<names>[\w., \t]+)|from[ \t]+(?P<module>\w+)[\w.]*[ \t]+import\b)"
+    r"[ \t]*(?:import[ \t]+(?P<names>[\w., \t]+)|from[ \t]+(?P<module>\w+)[\w.]*[ \t]+import\b)"
 )
 _EXITS: Final = re.compile(r"\b(?:exit|raise)\b")
 _CAUGHT: Final = re.compile(
     r"[ \t]*except\b(?:[^:\n]*\b(?:ImportError|ModuleNotFoundError|Exception)\b)?[^:\n]*:"
 )
+_NODE_COMMENT: Final = re.compile(r"(?<![:\w'\"])//[^\n]*|/\*(?s:.*?)(?:\*/|\Z)")
+_NODE_IMPORT: Final = re.compile(
+    r"""\bimport\s+type\b[^'"`;]{0,400}['"][^'"\n]{0,200}['"]"""
+    r"""|(?<![\w$.#])(?:from|import|import\s{0,9}\(|require\s{0,9}\()\s{0,9}(['"])(?P<name>[^'"\n\\]{1,200})\1"""
+)
+_IN_NODE_TRY: Final = re.compile(r"\btry\s*\{[^}]*\Z")
+_NODE_PACKAGE: Final = re.compile(
+    r"((?:@[a-z0-9~][a-z0-9._~-]{0,59}/)?[a-zA-Z0-9_~][\w.~-]{0,98})(?:/.*)?", re.ASCII
+)
+_OF_NODE: Final = """
+assert async_hooks buffer child_process cluster console constants crypto dgram diagnostics_channel
+dns domain events fs http http2 https inspector module net os path perf_hooks process punycode
+querystring readline repl stream string_decoder sys timers tls trace_events tty url util v8 vm wasi
+worker_threads zlib
+"""
+BUILTIN: Final = frozenset(_OF_NODE.split())
+"""Modules of Node itself."""
 MAX_LINES: Final = 20_000
 MAX_MODULES: Final = 50
 MAX_BYTES: Final = 256 * 1024
@@ -139,3 +156,21 @@ def module_beside(folder: Path, module: str) -> Path | None:
     """Return the file of a module in a folder; None where there is none."""
     files = (folder / f"{module}.py", folder / module / "__init__.py")
     return next((file for file in files if file.is_file()), None)
+
+
+def packages_imported(source: str) -> list[Import]:
+    """Return the packages that a script for Node imports, each once; those for types alone are left out.
+
+    What is found is a guess: a person is told of it, and only a package that is what its name says is
+    installed.
+    """
+    plain = _NODE_COMMENT.sub(_blank, source)
+    kept: dict[str, Import] = {}
+    line, counted = 1, 0
+    for match in _NODE_IMPORT.finditer(plain):
+        line, counted = line + plain.count("\n", counted, match.start()), match.start()
+        package = _NODE_PACKAGE.fullmatch(match["name"] or "")
+        if package and package[1] not in BUILTIN:
+            is_optional = bool(_IN_NODE_TRY.search(plain[max(0, match.start() - 400) : match.start()]))
+            kept.setdefault(package[1], Import(package[1], line, is_certain=False, is_optional=is_optional))
+    return list(kept.values())

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_agent.needs.node_imports import packages_imported
+from skills_agent.needs.imports import packages_imported
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from skills_agent.graph.machine import shared_folders
 from skills_agent.graph.settings import Settings, SettingsError
-from skills_agent.graph.shared_folders import shared_folders
 from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 from tests.machine import needs_bwrap
