@@ -81,16 +81,19 @@ class AskedAttempt(NamedTuple):
         return entry is None or (entry.is_unknown and entry.attempt == self.attempt)
 
 
-def put_question(question: Mapping[str, Any], schema: type[T]) -> T:
+def put_question(
+    question: Mapping[str, Any], schema: type[T], take: Callable[[T], T] = lambda answer: answer
+) -> T:
     """Interrupt the graph, and return the answer when it goes on; Agent Inbox's form of it is read, too.
 
+    `take` gets an answer before it is saved, and may refuse it.
     Raises AnswerRefusedError for an answer of another shape, which is not saved: whoever records the node
     puts the question again, with the reason. Raises UnanswerableError.
     """
     check_answerable(*(request["name"] for request in question["action_requests"]))
     inbox = BeforeValidator(lambda answer: _read_inbox_answer(question, answer))
     whole = AfterValidator(lambda answer: _refuse_unseen(question, answer))
-    read = Annotated[schema, inbox, whole]  # type: ignore[valid-type]
+    read = Annotated[schema, inbox, whole, AfterValidator(take)]  # type: ignore[valid-type]
     try:
         answer: T = interrupt(question, response_schema=cast("type[T]", read))
     except ValidationError as error:
@@ -100,7 +103,8 @@ def put_question(question: Mapping[str, Any], schema: type[T]) -> T:
         if place in {"answer", "decisions"} and not fault["msg"].startswith("Value error"):
             text = _wanted(question)
         schema_of_answer = TypeAdapter(schema).json_schema()
-        raise AnswerRefusedError(text, _with_reason(question, text), schema_of_answer) from error
+        reason = f"Your answer was not understood: {text}."
+        raise AnswerRefusedError(text, _with_reason(question, text, reason), schema_of_answer) from error
     return answer
 
 
@@ -159,11 +163,10 @@ def _wanted(question: Mapping[str, Any]) -> str:
     return f'an answer is {{"decisions": [{{"type": "{first}"}}]}}, with {decisions}'
 
 
-def _with_reason(question: Mapping[str, Any], fault: str) -> dict[str, Any]:
+def _with_reason(question: Mapping[str, Any], fault: str, reason: str) -> dict[str, Any]:
     """Return a question that says first why the answer to it was not taken."""
     first, *others = question["action_requests"]
-    reason = escape_markdown(f"Your answer was not understood: {fault}.")
-    first = {**first, "description": f"{reason}\n\n{first['description']}"}
+    first = {**first, "description": f"{escape_markdown(reason)}\n\n{first['description']}"}
     return {**question, "action_requests": [first, *others], REFUSED: fault}
 
 
@@ -212,10 +215,15 @@ def answers(kinds: Any, number: int, check: Callable[[list[Any]], list[Any]]) ->
     return create_model("HITLResponse", __base__=Answer, decisions=(decisions, ...))
 
 
-def ask_alone(request: dict[str, Any], holds_for: str) -> Any:
+def ask_alone(
+    request: dict[str, Any],
+    holds_for: str,
+    carry_out: Callable[[Any], object] = lambda _: None,
+) -> Any:
     """Ask about one thing, whose approval grants nothing more; return the decision: Approve or Reject.
 
-    `holds_for` says what an approval holds for, to a client that wants more. Raises as `put_question` does.
+    `holds_for` says what an approval holds for, to a client that wants more. `carry_out` does what a person
+    decided, before that is saved; it may raise what `asked_anew` returns. Raises as `put_question` does.
     """
 
     def check(decisions: list[Any]) -> list[Any]:
@@ -223,8 +231,19 @@ def ask_alone(request: dict[str, Any], holds_for: str) -> Any:
             raise ValueError(f"an approval of {holds_for}: leave out grant")
         return decisions
 
+    def take(answer: Any) -> Any:
+        carry_out(answer.decisions[0])
+        return answer
+
     question = make_question([request], fixed=[request["name"]])
-    return put_question(question, answers(Approve | Reject, 1, check)).decisions[0]
+    return put_question(question, answers(Approve | Reject, 1, check), take).decisions[0]
+
+
+def asked_anew(request: dict[str, Any], fault: str) -> AnswerRefusedError:
+    """Return the error that asks about one thing again, as what a person decided about it was not done."""
+    question = make_question([request], fixed=[request["name"]])
+    schema = answers(Approve | Reject, 1, list).model_json_schema()
+    return AnswerRefusedError(fault, _with_reason(question, fault, f"That was not done. {fault}"), schema)
 
 
 def answer_unknown(call_id: str, entry: JournalEntry, decision: str) -> ToolMessage:

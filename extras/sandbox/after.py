@@ -313,9 +313,9 @@ class WatchedRunner(ControlledRunner):
         """Return the run of a call of which a person has not decided about all changes."""
         return held_runs.held(self._store, call)
 
-    def settle(self, call: str, *, applied: bool) -> ScriptResult:
+    def settle(self, call: str, *, applied: bool, by: str, why: str = "") -> ScriptResult:
         """Apply the changes that a person was asked about, or drop them; return the result with that."""
-        result = held_runs.settle(self._store, call, applied=applied)
+        result = held_runs.settle(self._store, call, applied=applied, by=by, why=why)
         workspace = self._store.workspace
         with self._lock:
             for _, after in self._live:

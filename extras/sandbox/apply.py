@@ -35,6 +35,7 @@ from skills_agent.skills.confined import make_folder_beneath, opened_folder, par
 from skills_agent.skills.errors import DetailedError, ScriptError
 from skills_agent.skills.posix import FILE
 from skills_agent.skills.scripts.changes import Change
+from skills_agent.skills.scripts.run_folders import weigh
 from skills_agent.skills.trees import remove_tree
 
 logger = logging.getLogger(__name__)
@@ -42,6 +43,8 @@ logger = logging.getLogger(__name__)
 UNDO: Final = "undo"
 KEPT: Final = 5
 """Runs that can be taken back, the last one first: each keeps what it replaced and removed on the disk."""
+MAX_KEPT: Final = 1 << 30
+"""Bytes that they keep, all of them together."""
 
 
 class ApplyError(DetailedError, ScriptError):
@@ -72,6 +75,8 @@ class Applier:
         `own` may be in `folder`. `journal` is for this folder alone. Both are made when they are needed.
         """
         self._folder, self._own, self._journal = folder.resolve(), own, journal
+        self.notices: list[str] = []
+        """Sentences about what was applied."""
 
     def apply(
         self,
@@ -102,9 +107,15 @@ class Applier:
             plan = Plan(FORMAT, *what, draft.steps, draft.before, draft.after)
             if failure := self._finish(self._write(plan, draft, content), plan):
                 raise failure
-            for name in self._names("done", "undone", "damaged")[:-KEPT]:
-                self._remove(name)
+            self._make_room()
             return []
+
+    def has_applied(self, changes: Sequence[Change], run: str) -> bool:
+        """Return whether these changes of a run are applied: a killed agent may not have noted that."""
+        with self._alone():
+            self._recover()
+            plans = map(self._read, self._names("done"))
+            return any(plan and (plan.run, plan.changes) == (run, [*changes]) for plan in plans)
 
     def recover(self) -> list[str]:
         """End what the agent had begun when it was killed: all of it, or nothing.
@@ -211,6 +222,19 @@ class Applier:
                 self._remove(name)
                 raise
         return self._become(name, "plan")
+
+    def _make_room(self) -> None:
+        """Keep for `undo` what the last runs replaced, as far as there is room for it."""
+        names, room = self._names("done", "undone", "damaged")[::-1], MAX_KEPT
+        for number, name in enumerate(names):
+            room -= weigh(self._place(name)).bytes
+            if number >= KEPT or (room < 0 and number):
+                self._remove(name)
+            elif room < 0:  # its plan stays: else `undo` would take back the run before it
+                remove_tree(self._place(name))
+                self.notices.append(
+                    f"`undo` cannot take it back: it replaced more than {MAX_KEPT >> 20} MiB."
+                )
 
     def _recover(self) -> list[str]:
         for name in self._names("new"):

@@ -111,8 +111,8 @@ class ChosenRunner:
     def held(self, call: str) -> HeldRun | None:
         return self.first.held(call)
 
-    def settle(self, call: str, *, applied: bool) -> ScriptResult:
-        return self._runner().settle(call, applied=applied)
+    def settle(self, call: str, *, applied: bool, by: str, why: str = "") -> ScriptResult:
+        return self._runner().settle(call, applied=applied, by=by, why=why)
 
     def look(self, command: str, call: str) -> list[str]:
         return self._runner().look(command, call)

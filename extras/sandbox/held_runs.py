@@ -19,13 +19,21 @@ from skills_agent.sandbox.apply import Applier
 from skills_agent.sandbox.copies import kept_layer
 from skills_agent.sandbox.draft import Draft
 from skills_agent.sandbox.layer import Layer, diff_of
-from skills_agent.sandbox.layered import CONFLICT, HELD, MAX_TOLD, LayerStore, asked_instead
+from skills_agent.sandbox.layered import (
+    CONFLICT,
+    HELD,
+    MAX_TOLD,
+    LayerStore,
+    asked_instead,
+    related,
+    with_conflicts,
+)
 from skills_agent.sandbox.overlay import layer_in
 from skills_agent.sandbox.run_folder import BEFORE, RECORD, RUN, Record, locked, read, shown, write
 from skills_agent.sandbox.told import summary
 from skills_agent.skills.errors import ScriptError, SkillsAgentError
 from skills_agent.skills.policy.reasons import Decision
-from skills_agent.skills.scripts.changes import JudgedChange
+from skills_agent.skills.scripts.changes import Change, JudgedChange
 from skills_agent.skills.scripts.run_folders import next_tick
 from skills_agent.skills.scripts.runner import SANDBOXED, AskedChange, HeldRun, ScriptResult
 from skills_agent.skills.trees import remove_tree
@@ -46,7 +54,7 @@ def hold(
 ) -> Path:
     """Keep what was taken back into layers in a folder: for a call, or for nobody; return where."""
     if not call:
-        return _keep(store, folder)
+        return folder.rename(store.folder / f"{_KEPT}{token_hex(8)}")
     told = store.all_told(judged)
     result = ScriptResult(None, "", "", 0.0, None, 0, 0, "", changes=tuple(told[:MAX_TOLD]))
     by_name = {layer.content.parent.name: found for layer, found in judged.items()}
@@ -55,10 +63,16 @@ def hold(
     return folder.rename(store.held_folder(call))
 
 
+def waiting(store: LayerStore) -> list[Record]:
+    """Return the runs that wait for a person."""
+    records = map(read, store.folder.glob(f"{HELD}*/{RECORD}"))
+    return [record for record in records if record and not record.is_settled]
+
+
 def finish(store: LayerStore, call: str, result: ScriptResult) -> None:
     """Keep the result of a run with what is held for its call, if something is."""
     path = store.held_folder(call) / RECORD
-    if call and (record := read(path)):
+    if call and (record := read(path)) and not record.is_settled:
         write(path, record._replace(result=result))
 
 
@@ -68,62 +82,61 @@ def taker(store: LayerStore, layer: Layer) -> Applier:
 
 
 def held(store: LayerStore, call: str) -> HeldRun | None:
-    """Return the run of a call of which a person has not decided about all changes."""
+    """Return the run of a call of which a person has not decided about all changes, or has decided since."""
     if call and any(store.folder.glob(f"{RUN}*.{call}")):
         recover(store)
     if not call or not (record := read(store.held_folder(call) / RECORD)):
         return None
+    left = [*_left(store, call, record)]
+    if not left and not record.is_settled:  # the agent was killed when all was applied
+        return HeldRun(settle(store, call, applied=True, by="approval"), (), is_settled=True)
     asked = [
         AskedChange(store.told(layer, judged), diff_of(layer, judged.change))
-        for layer, found in _held_layers(store, call, record)
+        for layer, found in left
         for judged in found
         if judged.decision == "ask" and judged.why != _WAS_CUT_OFF
     ]
-    return HeldRun(record.result, tuple(asked))
+    return HeldRun(record.result, tuple(asked), record.is_taken, record.is_settled)
 
 
-def settle(store: LayerStore, call: str, *, applied: bool) -> ScriptResult:
+def settle(store: LayerStore, call: str, *, applied: bool, by: str, why: str = "") -> ScriptResult:
     """Apply the changes that a person was asked about, or drop them; return the result with that.
 
-    Raises ScriptError, also where nothing is held.
+    `by` is who decides (`ScriptResult.settled_by`), `why` a sentence for the model. Again, it returns the
+    same. Raises ScriptError where nothing is held; also, as OSError, where changes cannot be applied: then
+    they are held as before, and what is in the way is asked about as such.
     """
     folder = store.held_folder(call)
     if not (record := read(folder / RECORD)):
         raise ScriptError("No changes are held for this call.")
-    told: list[str] = []
-    changed: list[str] = []
-    for layer, judged in _held_layers(store, call, record):
-        found = [each for each in judged if each.decision == "ask"]
-        told += [store.path(layer, each.change.path) for each in found]
-        known = {each.change.path for each in found if each.why == CONFLICT}
-        if applied:
-            new = [each.change for each in found]
-            applier = store.applier(layer.lower)
-            content, moment = layer.content, layer.moment
-            apply = partial(applier.apply, content, moment, new, label=record.label, run=call)
-            conflicts = apply()
-            if conflicts and known.issuperset(path for path, _ in conflicts):
-                conflicts = apply(over_conflicts=True)
-            changed += [store.path(layer, path) for path, _ in conflicts]
-    text = f"{'Applied' if applied else 'Dropped'}: {shown(told)}."
-    if changed:
-        text = f"Not applied, as {shown(changed)} changed meanwhile: {shown(told)}."
-    decision: Decision = "allow" if applied and not changed else "deny"
-    decided = [
-        store.told(layer, each._replace(decision=decision) if each.decision == "ask" else each)
-        for layer, found in _held_layers(store, call, record)
-        for each in found
-    ]
-    if record.is_taken and (changed or not applied):
-        text += f" It lies in {_keep(store, folder)} for a month."
-    else:
-        _discard(store, folder)
-    return replace(
+    if record.is_settled:
+        return record.result
+    left = [*_left(store, call, record)]
+    notices = _applied(store, call, record, left) if applied else []
+    told, decided = dict[str, list[str]](), list[JudgedChange]()
+    for each in _held_layers(store, call, record):
+        act: tuple[str, Decision] = (
+            ("Applied", "allow") if applied or each not in left else ("Dropped", "deny")
+        )
+        for judged in (store.told(each[0], change) for change in each[1]):
+            is_asked = judged.decision == "ask"
+            decided.append(judged._replace(decision=act[1]) if is_asked else judged)
+            if is_asked:
+                told.setdefault(act[0], []).append(judged.change.path)
+    notices += [f"{act}: {shown(paths)}." for act, paths in told.items()]
+    is_kept = record.is_taken and not applied
+    notices += [f"It lies in {folder} for a month."] if is_kept else []
+    result = replace(
         record.result,
-        notices=(*record.result.notices, text),
+        notices=(*record.result.notices, *notices, *filter(None, [why])),
         changes=tuple(decided[:MAX_TOLD]),
         changed=summary(decided),
+        settled_by=by,
     )
+    write(folder / RECORD, record._replace(result=result, judged={}, is_settled=True))
+    if not is_kept:
+        _discard_layers(store, folder)
+    return result
 
 
 def recover(store: LayerStore) -> list[str]:
@@ -139,23 +152,61 @@ def recover(store: LayerStore) -> list[str]:
     return notices
 
 
-def _keep(store: LayerStore, folder: Path) -> Path:
-    return folder.rename(store.folder / f"{_KEPT}{token_hex(8)}")
+def _asked(judged: list[JudgedChange]) -> list[Change]:
+    return [each.change for each in judged if each.decision == "ask"]
 
 
-def _discard(store: LayerStore, folder: Path) -> None:
+def _left(store: LayerStore, call: str, record: Record) -> Iterator[tuple[Layer, list[JudgedChange]]]:
+    """Yield the layers of which something is asked about that is not applied."""
+    for layer, judged in _held_layers(store, call, record):
+        if (asked := _asked(judged)) and not store.applier(layer.lower).has_applied(asked, call):
+            yield layer, judged
+
+
+def _applied(
+    store: LayerStore, call: str, record: Record, left: list[tuple[Layer, list[JudgedChange]]]
+) -> list[str]:
+    """Apply what is asked about in some layers; return sentences about it. Raises as `settle` does."""
+    notices: list[str] = []
+    for layer, judged in left:
+        known = {each.change.path for each in judged if each.why == CONFLICT}
+        applier = store.applier(layer.lower)
+        apply = partial(
+            applier.apply, layer.content, layer.moment, _asked(judged), label=record.label, run=call
+        )
+        conflicts = {path for path, _ in apply()}
+        if conflicts and related(conflicts, known) == conflicts:
+            conflicts = {path for path, _ in apply(over_conflicts=True)}
+        if conflicts:
+            judged[:] = with_conflicts(judged, conflicts)
+            write(store.held_folder(call) / RECORD, record)
+            paths = shown([store.path(layer, path) for path in sorted(conflicts)])
+            raise ScriptError(f"{paths} changed meanwhile. Approved again, the changes go over that.")
+        notices += applier.notices
+    return notices
+
+
+def _discard_layers(store: LayerStore, folder: Path) -> None:
     """Remove the layers in a folder, and what was taken back with them."""
-    for journal in folder.glob(f"*/{_JOURNAL}"):
-        with suppress(OSError):
-            taker(store, layer_in(journal.parent)).forget()
-    remove_tree(folder)
+    for place in folder.glob("*/"):
+        if (place / _JOURNAL).exists():
+            with suppress(OSError):
+                taker(store, layer_in(place)).forget()
+        remove_tree(place)
 
 
 def _recovered(store: LayerStore, folder: Path, *, is_held: bool) -> list[str]:
     if is_held:
-        if time.time() - folder.stat().st_mtime > HELD_SECONDS:
-            _discard(store, folder)
-        return []
+        if time.time() - folder.stat().st_mtime < HELD_SECONDS:
+            return []
+        record = read(folder / RECORD)
+        _discard_layers(store, folder)
+        remove_tree(folder)
+        if not record or record.is_settled:
+            return []
+        text = f"Nobody decided for 30 days about what {record.label} changed, and it is dropped."
+        logger.warning("%s", text)
+        return [text]
     descriptor = locked(folder)
     is_run = folder.name.startswith(RUN)
     try:
@@ -178,10 +229,9 @@ def _kept(store: LayerStore, folder: Path, call: str) -> str:
         layer = kept_layer(lower.parent)
         moment = layer.moment
         found = [asked_instead(each, _WAS_CUT_OFF) for each in store.judged(layer, ())]
-        asked = [each.change for each in found if each.decision == "ask"]
         with suppress(OSError):  # what cannot be looked at cannot be applied, and is told then
-            paths = {each.path for each in Draft(asked, layer.lower, moment).conflicts}
-            found = [each._replace(why=CONFLICT) if each.change.path in paths else each for each in found]
+            paths = {path for path, _ in Draft(_asked(found), layer.lower, moment).conflicts}
+            found = with_conflicts(found, paths)
         by_name[lower.parent.name] = found
         told += [store.told(layer, each) for each in found if each.decision == "ask"]
     changed = summary(each._replace(decision="allow") for each in told)

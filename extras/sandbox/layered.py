@@ -9,7 +9,7 @@ FOLDER/held-KEY/             the same, where a person decides about some of its 
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -23,6 +23,7 @@ from skills_agent.sandbox.growth import Growth
 from skills_agent.sandbox.layer import Layer, changes, with_lines
 from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.obeyed import Obeyed, ObeyedFiles
+from skills_agent.sandbox.products import above_of
 from skills_agent.sandbox.run_folder import RECORD, Record, new_run, shown, write
 from skills_agent.sandbox.told import summary
 from skills_agent.skills.errors import ScriptError, SkillsAgentError
@@ -33,7 +34,7 @@ from skills_agent.skills.scripts.runner import ScriptResult, Stop, WrittenFile
 from skills_agent.skills.text import readable
 from skills_agent.skills.trees import remove_tree
 
-CONFLICT: Final = "somebody else changed it while the script ran"
+CONFLICT: Final = "somebody else changed it meanwhile"
 _BESIDE_CONFLICT: Final = "somebody else changed other files that the script changed"
 MAX_TOLD: Final = 200
 """Changes in a result."""
@@ -100,11 +101,11 @@ class Layers(Care):
             conflicts = applier.apply(layer.content, layer.moment, free, label=self.label, run=call)
         except ScriptError as error:
             return [asked_instead(each, str(error)) for each in found]
-        paths = {conflict.path for conflict in conflicts}
-        if not paths:
+        self.notices += applier.notices
+        if not conflicts:
             return found
-        whys = (CONFLICT if each.change.path in paths else _BESIDE_CONFLICT for each in found)
-        return [*map(asked_instead, found, whys)]
+        asked = [asked_instead(each, _BESIDE_CONFLICT) for each in found]
+        return with_conflicts(asked, {path for path, _ in conflicts})
 
     def written(self, workdir: Path, moment: int) -> list[WrittenFile]:  # noqa: ARG002 - the layers know
         """Return the files that were applied, in name order."""
@@ -129,6 +130,22 @@ class Layers(Care):
     def _told(self, decision: Decision) -> list[str]:
         told = self._store.all_told(self.judged)
         return [f"{change.path} ({why})" for change, decided, why in told if decided == decision and why]
+
+
+def related(paths: Iterable[str], others: Collection[str]) -> set[str]:
+    """Return those of some paths that are among others, above one of them, or in one."""
+    ours = {*others}
+    above = {each for path in ours for each in (path, *above_of(path))}
+    return {path for path in paths if path in above or not ours.isdisjoint(above_of(path))}
+
+
+def with_conflicts(judged: list[JudgedChange], paths: Collection[str]) -> list[JudgedChange]:
+    """Return changes of which those that are asked about say where somebody else changed these paths."""
+    changed = related([each.change.path for each in judged], paths)
+    return [
+        each._replace(why=CONFLICT) if each.decision == "ask" and each.change.path in changed else each
+        for each in judged
+    ]
 
 
 def asked_instead(judged: JudgedChange, why: str) -> JudgedChange:

@@ -108,6 +108,8 @@ class Record(NamedTuple):
     """The changes of each layer, by the name of its folder in that of the run."""
     is_taken: bool = False
     """Whether they were in the real folder: then they are kept, whatever a person decides."""
+    is_settled: bool = False
+    """Somebody has decided: the result says what, and stays for a call whose agent was killed then."""
 
 
 def write(path: Path, record: Record) -> None:

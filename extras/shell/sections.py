@@ -162,7 +162,7 @@ class Sections:
     def _is_held(self, entry: JournalEntry | None) -> bool:
         runner = self.equipment.runner
         held = runner.held(entry.digest) if entry and isinstance(runner, OwnRunner) else None
-        return held is not None and held.result.stopped != "cut off"
+        return held is not None and not held.is_cut_off
 
     def _place(self) -> None:
         """Make the next question the one of its number, also where answers before it are not asked for."""

@@ -154,7 +154,7 @@ class Programs:
         try:
             if running.is_resumed and not held:
                 raise ScriptError("It ran before, and does not run again: what it changed is held no more.")
-            if held is None or (held.result.stopped == "cut off" and not running.is_resumed):
+            if held is None or (held.is_cut_off and not running.is_resumed):
                 result = runner.run(replace(request, stop=stop, on_output=live.add))
                 held = own.held(request.call) if own else None
         finally:

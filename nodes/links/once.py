@@ -33,7 +33,7 @@ def once(attempt: Attempt, rest: Rest) -> Steps[Any]:
             produced = yield from rest(attempt)
         # The tool itself asks a person: it runs again from its first line.
         except (GraphBubbleUp, AnswerRefusedError):
-            invocation.journal.put(replace(entry, status="paused"))
+            invocation.journal.put(replace(entry.done(attempt.notes), status="paused"))
             raise
         if _is_awaited(attempt, entry, invocation):
             invocation.journal.put(entry.done(produced))
@@ -47,6 +47,7 @@ def _started(attempt: Attempt, invocation: Invocation) -> JournalEntry:
         entry = JournalEntry.of(attempt.id, attempt.name, digest, invocation, attempt.checkpoint)
     elif entry.status == "paused":
         attempt.is_resumed = True
+        attempt.notes += invocation.produced(entry) or []
         attempt.at.skip_answers(entry.answers)
         entry = entry.again(invocation, attempt.checkpoint)
     return replace(entry, key=entry.key or attempt.new_key())

@@ -38,12 +38,13 @@ class OwnRunner(ScriptRunner, Protocol):
         """
 
     def held(self, call: str) -> HeldRun | None:
-        """Return the run of a call, by its key, if a person has not decided about all its changes."""
+        """Return the run of a call, by its key, of whose changes a person decides, or has decided."""
 
-    def settle(self, call: str, *, applied: bool) -> ScriptResult:
+    def settle(self, call: str, *, applied: bool, by: str, why: str = "") -> ScriptResult:
         """Apply the changes that a person was asked about, or drop them; return the result with that.
 
-        Raises ScriptError, also where nothing is held.
+        `by` is who decides (`ScriptResult.settled_by`), `why` a sentence for the model. Raises ScriptError
+        where nothing is held; also, as OSError, where they cannot be applied: then they are still held.
         """
 
 

@@ -149,7 +149,7 @@ class ControlledRunner:
         """Return the run of a call of which a person has not decided about all changes."""
         return None
 
-    def settle(self, call: str, *, applied: bool) -> ScriptResult:  # noqa: ARG002
+    def settle(self, call: str, *, applied: bool, by: str, why: str = "") -> ScriptResult:  # noqa: ARG002
         """Apply the changes that a person was asked about, or drop them. Raises ScriptError."""
         raise ScriptError("No changes are held for this call.")
 

@@ -219,6 +219,15 @@ class HeldRun(NamedTuple):
     result: ScriptResult
     asked: tuple[AskedChange, ...]
     """Those that a person has to see. Of one that was cut off, all others wait for their word, too."""
+    is_taken: bool = False
+    """They were taken back from the folder itself."""
+    is_settled: bool = False
+    """Somebody decided, and the result says what: the agent was killed before it noted that."""
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Return whether it did not end by itself, and nobody decided what becomes of its changes."""
+        return self.result.stopped == "cut off" and not self.is_settled
 
 
 class ScriptRunner(Protocol):

@@ -118,7 +118,7 @@ def test_what_is_not_allowed_is_taken_back_and_held(
             assert {*refused.split()} == {path for path, each in taken.items() if each == "deny"}
         assert all(path in " ".join(after.notices) for path in [*taken][:10])
         if found:
-            told = held_runs.settle(scene.store(), "key", applied=True).notices[-1]
+            told = held_runs.settle(scene.store(), "key", applied=True, by="").notices[-1]
             assert told.startswith("Applied"), told
         now = shape(scene.work)
         others = {path for path, each in made.items() if each.content and now.get(path) != each}
@@ -166,7 +166,10 @@ def test_what_somebody_else_changes_meanwhile_is_kept_whatever_is_decided(scene:
         assert scene.held() == {
             ".envrc": "@@ -1 +1 @@\n-mine\n+the person's again\n\\ No newline at end of file\n"
         }
-        told = [held_runs.settle(scene.store(), call, applied=False).notices[-1] for call in ("other", "key")]
+        told = [
+            held_runs.settle(scene.store(), call, applied=False, by="").notices[-1]
+            for call in ("other", "key")
+        ]
         for text, content in zip(told, ("the person's", "the person's again"), strict=True):
             folder = text.partition(" lies in ")[2].removesuffix(" for a month.")
             assert (Path(folder) / "0/upper/.envrc").read_text() == content

@@ -89,12 +89,17 @@ def test_rejected_changes_are_dropped_and_the_model_reads_why(asked: Agent, work
 
 
 @BOTH_VIEWS
-def test_an_approval_does_not_reach_over_what_changed_since(asked: Agent, workspace: Path) -> None:
+def test_an_approval_reaches_over_what_changed_since_only_if_it_was_asked_for(
+    asked: Agent, workspace: Path
+) -> None:
     (workspace / "tool.sh").write_text("the person's")
     asked.answer({"type": "approve"})
     assert (workspace / "tool.sh").read_text() == "the person's"
     assert not (workspace / ".env").exists()
-    assert "Not applied" in told(asked)
+    assert asked.question.startswith("That was not done. tool.sh changed meanwhile.")
+    assert f"tool.sh` ({CONFLICT})" in asked.question
+    assert asked.answer({"type": "approve"})["answer"] == "done"
+    assert (workspace / "tool.sh").read_text() == "#!/bin/sh\necho hi\n"
 
 
 def test_an_approval_of_changes_grants_nothing_more(asked: Agent, workspace: Path) -> None:
