@@ -30,7 +30,7 @@ from skills_agent.graph.tool_servers import ToolServers, make_servers
 from skills_agent.graph.tools import build_tools
 from skills_agent.graph.tools.change import Changes, changes_in
 from skills_agent.graph.tools.equipment import workdir_of_caller
-from skills_agent.graph.tools.host_tools import HostTool, brought
+from skills_agent.graph.tools.host_tools import HostTool, HostTools, brought
 from skills_agent.graph.tools.node import tool_node
 from skills_agent.graph.tools.of_extras import ExtraTools
 from skills_agent.graph.tools.tool_table import ToolTable
@@ -226,9 +226,9 @@ class Services:
         settings = self.settings
         own = build_tools(self, [tool for extra in self.of_extras for tool in extra.tools])
         given = self.parts.get("tools")
-        of_host, of_provider = ([], {}) if given is None else brought(given)
+        of_host = HostTools() if given is None else brought(given)
         places = Places(str(settings.workspace), closed=tuple(map(str, self.closed)))
-        offered = ToolTable(own, of_host, of_provider, settings.tool_timeout, places, self.lines)
+        offered = ToolTable(own, of_host, settings.tool_timeout, places, self.lines)
         form = self.form
         if form and (taken := form.tools.keys() & {*offered, *offered.provider, LOAD_SKILL}):
             raise SettingsError(f"A tool is named {min(taken)} as the form of `response_format`: rename one.")

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.tools import tool as tool_of
@@ -13,20 +13,28 @@ from skills_agent.graph.settings import SettingsError
 HostTool: TypeAlias = BaseTool | Callable[..., Any] | Mapping[str, Any]
 
 
-def brought(tools: Sequence[HostTool]) -> tuple[list[BaseTool], dict[str, dict[str, Any]]]:
-    """Return a host's tools, and by name those that the provider runs. Raises SettingsError."""
+class HostTools(NamedTuple):
+    """What a host brings as tools."""
+
+    tools: Sequence[BaseTool] = ()
+    of_provider: Mapping[str, dict[str, Any]] = {}
+    """Those that the model's provider runs, by name."""
+
+
+def brought(tools: Sequence[HostTool]) -> HostTools:
+    """Return a host's tools. Raises SettingsError."""
     if isinstance(tools, Mapping | str | BaseTool) or not isinstance(tools, Iterable):
         raise SettingsError("`tools` takes a list of tools: put this one in brackets, `tools=[...]`.")
     of_provider: dict[str, dict[str, Any]] = {}
-    host: list[BaseTool] = []
+    of_host: list[BaseTool] = []
     for tool in tools:
         if not isinstance(tool, Mapping):
-            host.append(_with_sync_path(tool if isinstance(tool, BaseTool) else _made_of(tool)))
+            of_host.append(_with_sync_path(tool if isinstance(tool, BaseTool) else _made_of(tool)))
         elif (name := _provider_name(tool)) in of_provider:
             raise SettingsError(f"Two of the provider's tools are named {name}.")
         else:
             of_provider[name] = dict(tool)
-    return host, of_provider
+    return HostTools(of_host, of_provider)
 
 
 def _made_of(function: Any) -> BaseTool:

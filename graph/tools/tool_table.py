@@ -1,7 +1,7 @@
 """The tools that models are offered: the agent's own, the host's, and later those of MCP servers."""
 
 from collections import UserDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from langchain_core.tools import BaseTool
@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from skills_agent.graph.settings import SettingsError
 from skills_agent.graph.tools.declare import spec_of
+from skills_agent.graph.tools.host_tools import HostTools
 from skills_agent.skills.policy.command_lines import CommandLines
 from skills_agent.skills.policy.patterns import Grammar, Places
 from skills_agent.skills.policy.tool_spec import ToolSpec
@@ -26,19 +27,18 @@ class ToolTable(UserDict[str, BaseTool]):
     def __init__(
         self,
         own: Sequence[BaseTool],
-        host: Sequence[BaseTool],
-        provider: Mapping[str, dict[str, Any]],
+        host: HostTools,
         timeout: float | None,
         places: Places,
         lines: CommandLines,
     ) -> None:
         """`timeout` is the seconds of a host's tool that says nothing else. Raises SettingsError."""
-        super().__init__(_by_name([*own, *host]))
-        self.provider = provider
+        super().__init__(_by_name([*own, *host.tools]))
+        self.provider = host.of_provider
         """Run by the model's provider, by name: models are offered them, and no call of them arrives here."""
         specs = {name: ToolSpec(name=name) for name in self.provider}
-        self.grammar = Grammar({**specs, **{tool.name: spec_of(tool) for tool in host}}, places, lines)
-        self.limits = {tool.name: _time_limit(tool, timeout) for tool in host}
+        self.grammar = Grammar({**specs, **{tool.name: spec_of(tool) for tool in host.tools}}, places, lines)
+        self.limits = {tool.name: _time_limit(tool, timeout) for tool in host.tools}
         """Seconds of each tool that is not the agent's own; None: it has no limit, or one of its own."""
         if both := self.provider.keys() & self.limits.keys():
             raise SettingsError(f"A tool and one of the provider's are both named {min(both)}.")
