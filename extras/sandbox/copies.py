@@ -203,7 +203,10 @@ def _bring(path: str, status: os.stat_result, source: Entry, target: Entry) -> s
     elif stat.S_ISREG(mode):
         _copy_file(source, target, status)
     else:
-        os.mknod(target.name, mode, dir_fd=target.folder)  # another one: nobody is at its other end
+        try:
+            os.mknod(target.name, mode, dir_fd=target.folder)  # another one: nobody is at its other end
+        except NotImplementedError:  # macOS before 13
+            return "it is a pipe"
     return ""
 
 

@@ -200,7 +200,7 @@ def is_same(change: Change, before: os.stat_result, lower: int | None) -> bool:
 
 def _is_opaque(folder: int) -> bool:
     """Return whether what the real folder holds beside is removed."""
-    with suppress(OSError):
+    with suppress(AttributeError, OSError):  # macOS has no overlays
         return os.getxattr(folder, _OPAQUE) == b"y"
     return False
 
@@ -213,6 +213,8 @@ def opened(name: str, folder: int, status: os.stat_result) -> Iterator[int]:
     is_given = status.st_mode & needed != needed and status.st_uid == os.geteuid() != 0
     if is_given and is_folder:
         give_rights(folder, name)
+    elif is_given and not hasattr(os, "O_PATH"):  # macOS, where this follows no link; Linux has no such call
+        os.chmod(name, stat.S_IMODE(status.st_mode) | needed, dir_fd=folder, follow_symlinks=False)
     elif is_given:
         file = os.open(name, os.O_PATH | os.O_NOFOLLOW, dir_fd=folder)
         with closed_after(file):

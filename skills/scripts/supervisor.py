@@ -24,11 +24,9 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 KEYCTL, KEYCTL_JOIN_SESSION_KEYRING = {"x86_64": 250, "aarch64": 219}, 1
 """The C library has no function for this call, only its number."""
 SIGKILL, SIGTERM = _signal.SIGKILL, _signal.SIGTERM
-IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
 LOOKOUT_MS = 50
 REST = 10
 """So many times as long as a look took, nothing is looked at: it costs a tenth of a processor at most."""
-BLOCK_BYTES = 512
 
 
 class Suppressed:
@@ -47,9 +45,7 @@ class Suppressed:
 def main(arguments: list[str]) -> None:
     """Run the program, watch it, and report."""
     control, status, parent, term_from, memory, processes = map(int, arguments[:6])
-    limits = [
-        (name, int(value)) for name, _, value in (pair.partition("=") for pair in arguments[6].split(","))
-    ]
+    limits = [pair.split("=") for pair in arguments[6].split(",")]
     for descriptor in (control, status):
         os.set_inheritable(descriptor, False)
     prctl(PR_SET_CHILD_SUBREAPER)
@@ -65,7 +61,7 @@ def main(arguments: list[str]) -> None:
     report(status, outcome or f"exit {code}")
 
 
-def start(command: list[str], limits: list[tuple[str, int]], status: int) -> int:
+def start(command: list[str], limits: list[list[str]], status: int) -> int:
     """Start the program in a session of its own, and return its number.
 
     It reports itself: it could kill this process before that had come to it.
@@ -77,10 +73,10 @@ def start(command: list[str], limits: list[tuple[str, int]], status: int) -> int
             os.setsid()
             report(status, f"started {os.getpid()}")
             prctl(PR_SET_PDEATHSIG, SIGKILL)
-            for number in IGNORED_BY_PYTHON:
+            for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # which Python ignores
                 _signal.signal(number, _signal.SIG_DFL)
             for name, value in limits:
-                limit(getattr(resource, f"RLIMIT_{name}"), value)
+                limit(getattr(resource, f"RLIMIT_{name}"), int(value))
             os.execve(command[0], command, os.environ)  # noqa: S606 - the purpose
         except OSError as error:
             errno = error.errno or 1
@@ -117,11 +113,9 @@ def watch(child: int, control: int, parent: int, term_from: int, held: "MemoryUs
         if control in ready:
             if not os.read(control, 16):
                 return ""
-            for pid in family(os.getpid())[term_from:]:
+            for pid in [-child] if sys.platform == "darwin" else family(os.getpid())[term_from:]:
                 kill(pid, SIGTERM)
-        # It is not reaped yet, so that the number of its process group is not given again.
-        ended = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if ended or os.getppid() != parent:
+        if has_ended(child) or os.getppid() != parent:
             return ""
         pids = family(os.getpid())
         bury(pids, child)
@@ -133,25 +127,34 @@ def watch(child: int, control: int, parent: int, term_from: int, held: "MemoryUs
         pause = max(LOOKOUT_MS, int(1000 * REST * (time.monotonic() - begun)))
 
 
+def has_ended(child: int) -> bool:
+    """Return whether the child ended; it is not reaped, so that nobody gets the number of its group."""
+    if sys.platform != "darwin" or hasattr(os, "waitid"):  # which Python has on macOS since 3.13
+        return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    with Suppressed(ProcessLookupError):  # as for every process that has ended
+        event = select.kevent(child, select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT)
+        return bool(select.kqueue().control([event], 1, 0))
+    return True
+
+
 def end_all(child: int) -> int:
     """Kill until nothing is left, new forks too, and return the child's exit code (negative: a signal)."""
     with Suppressed(OSError):
         os.killpg(child, SIGKILL)
+        while sys.platform == "darwin":  # where no list has the new forks, nor is the dead child one of them
+            os.killpg(child, SIGKILL)
+            time.sleep(0.001)
     code = 0
-    rest = select.poll()
     while True:
         for pid in family(os.getpid()):
             kill(pid, SIGKILL)
         try:
-            while True:
-                pid, state = os.waitpid(-1, os.WNOHANG)
-                if not pid:
-                    break
-                if pid == child:
-                    code = os.waitstatus_to_exitcode(state)
+            while (reaped := os.waitpid(-1, os.WNOHANG))[0]:
+                if reaped[0] == child:
+                    code = os.waitstatus_to_exitcode(reaped[1])
         except ChildProcessError:
             return code
-        rest.poll(1)
+        time.sleep(0.001)
 
 
 def family(ancestor: int) -> list[int]:
@@ -199,7 +202,7 @@ class MemoryUse:
                 with Suppressed(OSError):
                     status = os.stat(f"/proc/{pid}/fd/{name}")  # noqa: PTH116
                     if status.st_dev in self._devices:
-                        yield (status.st_dev, status.st_ino), status.st_blocks * BLOCK_BYTES
+                        yield (status.st_dev, status.st_ino), 512 * status.st_blocks
 
     def segments(self) -> "Iterator[tuple[int, int]]":
         """Yield the segments of System V that a process of the run made, and the bytes of each.
@@ -227,8 +230,7 @@ def numbers(path: str, *names: bytes) -> tuple[int, int]:
     """Return two numbers of a file of the kernel, which says them in kilobytes, in bytes."""
     lines = [line.split() for line in read(path).splitlines()]
     found = {line[0]: 1024 * int(line[1]) for line in lines if line and line[0] in names}
-    first, second = (found.get(name, 0) for name in names)
-    return first, second
+    return found.get(names[0], 0), found.get(names[1], 0)
 
 
 def read(path: str) -> bytes:

@@ -23,6 +23,7 @@ MEBIBYTE = 1 << 20
 HOLDS = {
     "own memory": "kept = bytearray(os.urandom(SIZE))",
     "memory that children share": "kept = bytearray(os.urandom(SIZE)); os.fork(); os.fork()",
+    "shared memory": "kept = mmap.mmap(-1, SIZE); kept.write(bytes(SIZE)); os.fork()",
     "a memory file": "kept = os.memfd_create(''); os.write(kept, bytes(SIZE))",
     "a memory file of many": "kept = os.memfd_create(''); os.write(kept, bytes(SIZE)); os.fork(); os.fork()",
     "a memory file that is mapped": "kept = os.memfd_create(''); os.write(kept, bytes(SIZE)); "
