@@ -19,7 +19,7 @@ from pathlib import Path
 
 from skills_agent.sandbox.after import WatchedRunner
 from skills_agent.sandbox.bwrap import BwrapRunner
-from skills_agent.sandbox.landlock_runner import LandlockRunner
+from skills_agent.sandbox.landlock import LandlockRunner
 from skills_agent.skills.scripts.runner import ScriptRequest
 
 PROGRAM = (sys.executable, "-I", "-S", "-c", "pass")

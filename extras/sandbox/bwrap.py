@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -19,7 +19,7 @@ from skills_agent.sandbox import mounts
 from skills_agent.sandbox.after import After
 from skills_agent.sandbox.closed_network import NO_RETRIES
 from skills_agent.sandbox.layered import Layers
-from skills_agent.sandbox.layered_runner import LayeredRunner, Probe
+from skills_agent.sandbox.layered_runner import LayeredRunner, Probe, probed, run_trial
 from skills_agent.sandbox.mounts import INSIDE, INSIDE_MODULES, OWN_FOLDER, SYSTEM
 from skills_agent.sandbox.overlay import NOT_MOUNTED, binding, mounted, mounting
 from skills_agent.skills.errors import ScriptError
@@ -35,18 +35,9 @@ from skills_agent.skills.scripts.supervised import ProgramStart
 SIGNAL_OFFSET: Final = 128
 
 
-PROBE_SECONDS: Final = 30
-"""How long the sandbox may take to start a program that does nothing: a starved machine is slow."""
-
-
 def probe(path: str | None = None, workspace: Path | None = None) -> Probe:
     """Run the sandbox, because containers and AppArmor may refuse it; arguments as in `find_program`."""
-    try:
-        return _tried(path, workspace)
-    except subprocess.TimeoutExpired:
-        return Probe(None, f"bubblewrap did not start within {PROBE_SECONDS} seconds", is_certain=False)
-    except OSError as error:
-        return Probe(None, f"bubblewrap cannot be run: {error}", is_certain=False)
+    return probed("bubblewrap", partial(_tried, path, workspace))
 
 
 @lru_cache(maxsize=8)
@@ -62,21 +53,14 @@ def _tried(path: str | None, workspace: Path | None) -> Probe:
     shown = mounts.read_only(mounts.programs((limiter,), workspace))
     command = [program, *base.options, *shown, limiter, "--nproc=8", "true"]
     try:
-        trial = subprocess.run(  # noqa: S603
-            command,
-            capture_output=True,
-            text=True,
-            timeout=PROBE_SECONDS,
-            check=False,
-            pass_fds=base.descriptors,
-        )
+        trial = run_trial(command, pass_fds=base.descriptors)
     finally:
         for descriptor in base.descriptors:
             os.close(descriptor)
     if trial.returncode:
         cause = (trial.stderr.strip().splitlines() or [f"exit code {trial.returncode}"])[-1]
         return Probe(None, f"bubblewrap does not work here: {cause.removeprefix('bwrap: ')}")
-    return Probe(program, "works")
+    return Probe(program, f"{program} works")
 
 
 @dataclass(kw_only=True, eq=False)
@@ -84,12 +68,10 @@ class BwrapRunner(LayeredRunner):
     """Runs each script in a sandbox of its own."""
 
     level: ClassVar[str] = SANDBOXED
+    probe_here = staticmethod(probe)
     mounts: ClassVar[bool] = True
     temporary_inside: ClassVar[Path | None] = INSIDE
     modules_inside: ClassVar[Path | None] = INSIDE_MODULES
-
-    def probe(self) -> Probe:
-        return probe(self.environment.get("PATH"), self.workspace)
 
     def _mounting(self) -> tuple[str, ...]:
         with suppress(OSError, subprocess.TimeoutExpired):

@@ -1,31 +1,35 @@
 """The sandbox, as the core asks for it: the names are those of `Sandbox`."""
 
-from collections.abc import Collection, Mapping
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from subprocess import TimeoutExpired
 from typing import Any
 
-from skills_agent.sandbox import bwrap, landlock
 from skills_agent.sandbox.after import WatchedRunner
 from skills_agent.sandbox.bwrap import BwrapRunner
 from skills_agent.sandbox.copies import can_clone
 from skills_agent.sandbox.held_runs import CUT_OFF
-from skills_agent.sandbox.landlock_runner import LandlockRunner
+from skills_agent.sandbox.landlock import LandlockRunner
 from skills_agent.sandbox.layered import LAYERS
+from skills_agent.sandbox.layered_runner import LayeredRunner
 from skills_agent.sandbox.overlay import why_not_mounted
 from skills_agent.sandbox.settings import SandboxSettings
 from skills_agent.skills.scripts.choice import Isolation, OwnRunner, Wish, plain_isolation
 from skills_agent.skills.scripts.controlled import NOT_CHOSEN
 from skills_agent.skills.scripts.environment import AS_ROOT_IN_SANDBOX, is_root
-from skills_agent.skills.scripts.runner import (
-    LANDLOCKED,
-    SANDBOXED,
-    HeldRun,
-    ScriptRequest,
-    ScriptResult,
-)
+from skills_agent.skills.scripts.runner import HeldRun, ScriptRequest, ScriptResult
+
+
+def sandboxes(platform: str = sys.platform) -> tuple[type[LayeredRunner], ...]:
+    """Return the sandboxes of a system, the best first."""
+    if platform == "darwin":
+        from skills_agent.sandbox.seatbelt import SeatbeltRunner  # noqa: PLC0415 - of use on macOS alone
+
+        return (SeatbeltRunner,)
+    return (BwrapRunner, LandlockRunner)
 
 
 def runner(
@@ -36,7 +40,7 @@ def runner(
     if wish == "off":
         return plain
     control |= {"network": SandboxSettings.of(extras).network, "closed": closed}
-    return ChosenRunner(BwrapRunner(**control), LandlockRunner(**control), plain if wish == "auto" else None)
+    return ChosenRunner([kind(**control) for kind in sandboxes()], plain if wish == "auto" else None)
 
 
 def isolation(
@@ -46,17 +50,18 @@ def isolation(
     if wish == "off":
         return plain_isolation(NOT_CHOSEN)
     note = f". {AS_ROOT_IN_SANDBOX}" if is_root() else ""
-    first = bwrap.probe(path, workspace)
-    if first.program:
-        view = _view(path, workspace, state, mounts=True)
-        return Isolation(SANDBOXED, f"{first.program} works{view}{note}")
-    second = landlock.probe()
-    reason = f"{first.reason}; {second.reason}"
-    if first.is_certain and second.program:
-        return Isolation(LANDLOCKED, f"{reason}{_view(path, workspace, state, mounts=False)}{note}")
-    if wish == "require" or not (first.is_certain and second.is_certain):
-        return Isolation(None, reason)
-    return plain_isolation(reason)
+    reasons: list[str] = []
+    is_certain = True
+    for kind in sandboxes():
+        tried = kind.probe_here(path, workspace)
+        reasons.append(tried.reason)
+        is_certain = is_certain and tried.is_certain
+        if is_certain and tried.program:
+            view = _view(path, workspace, state, mounts=kind.mounts)
+            return Isolation(kind.level, f"{'; '.join(reasons)}{view}{note}")
+    if wish == "require" or not is_certain:
+        return Isolation(None, "; ".join(reasons))
+    return plain_isolation("; ".join(reasons))
 
 
 def _view(path: str | None, workspace: Path | None, state: Path | None, *, mounts: bool) -> str:
@@ -65,7 +70,7 @@ def _view(path: str | None, workspace: Path | None, state: Path | None, *, mount
         return ""
     folder = next(each for each in (state, *state.parents) if each.is_dir())
     try:
-        why = why_not_mounted(path, workspace, folder) if mounts else "Landlock has no mounts"
+        why = why_not_mounted(path, workspace, folder) if mounts else "this sandbox has no mounts"
         if not why:
             return "; runs write into layers (overlayfs)"
         kind = "clones" if can_clone(folder, workspace) else "copies"
@@ -86,17 +91,17 @@ class ChosenRunner:
     Where that cannot be found out, that sandbox is asked, and refuses.
     """
 
-    first: BwrapRunner
-    second: LandlockRunner
+    sandboxes: Sequence[LayeredRunner]
+    """The best first."""
     plain: WatchedRunner | None
     """None: nothing runs without a sandbox."""
 
     def _runner(self) -> WatchedRunner:
-        for each in (self.first, self.second):
+        for each in self.sandboxes:
             tried = each.probe()
             if tried.program or not tried.is_certain:
                 return each
-        return self._unsandboxed or self.first
+        return self._unsandboxed or self.sandboxes[0]
 
     @cached_property
     def _unsandboxed(self) -> WatchedRunner | None:
@@ -109,7 +114,7 @@ class ChosenRunner:
         return self._runner().run(request)
 
     def held(self, call: str) -> HeldRun | None:
-        return self.first.held(call)
+        return self.sandboxes[0].held(call)
 
     def settle(self, call: str, *, applied: bool, by: str, why: str = "") -> ScriptResult:
         return self._runner().settle(call, applied=applied, by=by, why=why)
@@ -119,7 +124,7 @@ class ChosenRunner:
 
     def why_not(self) -> str:
         """Return why no sandbox works here; empty where one does."""
-        reasons = [self.first.why_not(), self.second.why_not()]
+        reasons = [each.why_not() for each in self.sandboxes]
         return "; ".join(reasons) if all(reasons) else ""
 
     def finish_looks(self) -> list[str]:

@@ -12,8 +12,10 @@ MAX_REASON: Final = 200
 NO_RETRIES: Final[Mapping[str, str]] = {
     "PIP_RETRIES": "1",
     "npm_config_fetch_retries": "0",
+    "no_proxy": "*",
 }
-"""For programs that try again for a minute what cannot work. Without one, pip does not say why it failed."""
+"""For programs that try again for a minute what cannot work. Without one, pip does not say why it failed. And
+Python on macOS fails where it cannot ask for proxies."""
 _HOST: Final = r"[\"'‘`]?(?:\w+://)?(?P<host>[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}\.)+[A-Za-z0-9-]{2,63})"
 _NAMED: Final = (
     r"could not resolve (?:host: |hostname |proxy: )?HOST",  # curl, git, ssh, apt

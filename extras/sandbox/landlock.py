@@ -8,22 +8,20 @@ Source: Documentation/userspace-api/landlock.rst and seccomp_filter.rst of the k
 
 import ctypes
 import os
-import subprocess
 import sys
-import tempfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
-from typing import Final, Literal
+from typing import ClassVar, Final
 
 from skills_agent.sandbox import confined, seccomp
-from skills_agent.sandbox.bwrap import PROBE_SECONDS
-from skills_agent.sandbox.layered_runner import Probe
+from skills_agent.sandbox.confined_runner import ConfinedRunner, Network, try_confined
+from skills_agent.sandbox.layered_runner import Probe, probed
 from skills_agent.sandbox.mounts import ETC, ETC_OF_NETWORK, SYSTEM
 from skills_agent.skills.scripts.supervised import PYTHON
 
-Network = Literal["closed", "proxy", "open"]
-"""`proxy`: to the port of this machine that the variable https_proxy of the launcher names."""
 _START: Final = "import sys; sys.path.append({!r}); import confined; confined.main(sys.argv[1:])"
 CONFINED: Final = (PYTHON, "-I", "-S", "-X", "utf8", "-c", _START.format(os.path.dirname(__file__)))  # noqa: PTH120
 """The command of confined.py, before its arguments; imported, it is not compiled for every script."""
@@ -52,25 +50,26 @@ WEAKER: Final = (
     "programs see which files exist, and other processes' command lines; they have no /tmp but $TMPDIR, no "
     "shared memory (multiprocessing of Python), no servers of their own, and do not run in the background"
 )
-_TRIAL: Final = (
-    "exec 2>&-; read word < secret && exit 10; true > secret && exit 11; chmod 644 secret && exit 12; "
-    "true > given/file && chmod 755 given/file && test -x given/file"
-)
+MAX_ENTRIES: Final = 5_000
+"""Of a folder in which something is closed: each of the others has a rule of its own."""
 
 
 def launcher(
     read: Iterable[Path],
     write: Iterable[Path],
     *,
+    closed: Collection[Path] = (),
     network: Network = "closed",
     programs: Iterable[Path] | None = None,
+    mark: str = "",  # noqa: ARG001 - its supervisor finds all processes
     version: int | None = None,
 ) -> list[str]:
     """Return what is put before a command, whose program is a path, to confine it; it opens no descriptor.
 
-    `read`: files and folders to read, `write`: also to change; nothing else is open to it but /proc and a few
-    devices. `programs`: what of that may be executed; None: all. A path that is not there gives no right, and
-    a link stands for what it leads to. `version` is that of Landlock, if not the kernel's own.
+    `read`: files and folders to read, but for what is `closed` of them; `write`: also to change. Nothing else
+    is open to it but the system's, /proc and a few devices. `programs`: what of that may be executed; None:
+    all. A path that is not there gives no right, and a link stands for what it leads to. `version` is that of
+    Landlock, if not the kernel's own.
     Raises OSError where the kernel or the machine has no such sandbox.
     """
     version = landlock_version() if version is None else version
@@ -88,7 +87,8 @@ def launcher(
     readable = READ if programs is None else READ & ~EXECUTE
     rules = [
         *(f"{READ_FILE | WRITE_FILE}:{path}" for path in DEVICES),
-        *(f"{readable}:{path}" for path in ("/proc", *read)),
+        *(f"{readable}:{path}" for path in ("/proc", *system_paths())),
+        *(f"{readable}:{each}" for path in read for each in _around(path, closed)),
         *(f"{readable | CHANGE}:{path}" for path in write),
         *(f"{READ}:{path}" for path in programs or ()),
     ]
@@ -117,14 +117,9 @@ def system_paths() -> list[Path]:
     return [*map(Path, SYSTEM), Path("/nix/store"), *(Path("/etc", name) for name in names)]
 
 
-def probe() -> Probe:
+def probe(*_: object) -> Probe:
     """Confine a program that tries what it must not: containers may refuse Landlock or the filter."""
-    try:
-        return _tried(landlock_version())
-    except subprocess.TimeoutExpired:
-        return Probe(None, f"Landlock did not start within {PROBE_SECONDS} seconds", is_certain=False)
-    except OSError as error:
-        return Probe(None, f"Landlock cannot be used: {error}", is_certain=False)
+    return probed("Landlock", lambda: _tried(landlock_version()))
 
 
 @lru_cache(maxsize=2)
@@ -132,15 +127,31 @@ def _tried(version: int) -> Probe:
     """Return what a trial shows; one that raises OSError or TimeoutExpired shows nothing, and is not kept."""
     if not version:
         return Probe(None, "Landlock is not there, or not allowed (Linux from 5.13 has it)")
-    with tempfile.TemporaryDirectory() as folder:
-        given, secret = Path(folder, "given"), Path(folder, "secret")
-        given.mkdir()
-        secret.write_text("secret\n")
-        command = [*launcher(system_paths(), [given]), "/bin/sh", "-c", _TRIAL]
-        trial = subprocess.run(  # noqa: S603
-            command, cwd=folder, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
-        )
+    trial = try_confined(lambda given: launcher([], [given]))
     if trial.returncode:
         cause = trial.stderr.strip().removeprefix("landlock: ") or f"exit code {trial.returncode}"
         return Probe(None, f"Landlock does not work here: {cause}")
     return Probe(PYTHON, f"Landlock {version} works, and is weaker: {WEAKER}")
+
+
+@dataclass(kw_only=True, eq=False)
+class LandlockRunner(ConfinedRunner):
+    """Runs each script confined by Landlock and a filter of system calls."""
+
+    level: ClassVar[str] = "landlock"
+    probe_here = staticmethod(probe)
+    launcher = staticmethod(launcher)
+
+
+def _around(folder: Path, closed: Collection[Path]) -> Iterator[Path]:
+    """Yield what is in a folder but for what is closed: itself, where nothing is.
+
+    Landlock can close nothing in an open folder. What a link leads to is open where that itself is.
+    """
+    if folder not in closed and not any(folder in path.parents for path in closed):
+        yield folder
+    elif folder not in closed:
+        with os.scandir(folder) as entries:
+            for entry in islice(entries, MAX_ENTRIES):
+                if not entry.is_symlink():
+                    yield from _around(folder / entry.name, closed)

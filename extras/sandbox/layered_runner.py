@@ -1,10 +1,11 @@
 """The runner whose runs write into layers: what a person decides about them later is kept with the layers."""
 
-from collections.abc import Collection, Iterator
+import subprocess
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from skills_agent.sandbox.after import WatchedRunner
 from skills_agent.sandbox.closed_network import closed_network_text, open_network_text
@@ -21,6 +22,9 @@ from skills_agent.skills.scripts.run_folders import DiskUse
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult
 from skills_agent.skills.scripts.shared_folders import shared_with
 
+PROBE_SECONDS: Final = 30
+"""How long a sandbox may take to start a program that does nothing: a starved machine is slow."""
+
 
 class Probe(NamedTuple):
     """Whether a sandbox works here."""
@@ -30,6 +34,31 @@ class Probe(NamedTuple):
     reason: str
     is_certain: bool = True
     """False where it could not be tried to the end: that is no "no", and the next probe tries again."""
+
+
+def probed(name: str, trial: Callable[[], Probe]) -> Probe:
+    """Return what a trial of a sandbox shows; one that raises OSError or TimeoutExpired shows nothing."""
+    try:
+        return trial()
+    except subprocess.TimeoutExpired:
+        return Probe(None, f"{name} did not start within {PROBE_SECONDS} seconds", is_certain=False)
+    except OSError as error:
+        return Probe(None, f"{name} cannot be run: {error}", is_certain=False)
+
+
+def run_trial(
+    command: Sequence[str], folder: Path | None = None, pass_fds: Sequence[int] = ()
+) -> "subprocess.CompletedProcess[str]":
+    """Run a program to its end to see whether it works. Raises OSError and TimeoutExpired."""
+    return subprocess.run(  # noqa: S603
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PROBE_SECONDS,
+        check=False,
+        pass_fds=pass_fds,
+    )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -89,6 +118,11 @@ class LayeredRunner(WatchedRunner):
 
     def probe(self) -> Probe:
         """Return whether the sandbox works for this runner. May run it, once a process."""
+        return self.probe_here(self.environment.get("PATH"), self.workspace)
+
+    @staticmethod
+    def probe_here(path: str | None, workspace: Path | None, /) -> Probe:
+        """Return whether the sandbox works on this machine; arguments as in `find_program`."""
         raise NotImplementedError
 
     def _program(self) -> str:

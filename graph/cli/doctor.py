@@ -37,6 +37,7 @@ _ISOLATION: Final = {
     "controlled": "run WITHOUT a sandbox, with all rights of this user",
     "bwrap": "run in a sandbox (bubblewrap)",
     "landlock": "run in a sandbox (Landlock)",
+    "seatbelt": "run in a sandbox (Seatbelt)",
 }
 
 UNUSED: Final = "unused"

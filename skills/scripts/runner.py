@@ -27,9 +27,8 @@ CONTROLLED: Final = "controlled"
 """The isolation of a program that no sandbox holds."""
 SANDBOXED: Final = "bwrap"
 """That of one in a sandbox of its own, without network."""
-LANDLOCKED: Final = "landlock"
-"""That of one which Landlock confines, without network, on a machine without such sandboxes."""
-CONFINED: Final = (SANDBOXED, LANDLOCKED)
+CONFINED: Final = (SANDBOXED, "landlock", "seatbelt")
+"""With those of one which the kernel of Linux or macOS confines, in no place of its own."""
 
 NODE_MODULES: Final = "node_modules"
 """The folder where Node looks for packages: beside a script, and in each folder above it."""
@@ -162,7 +161,7 @@ class ScriptResult:
     stderr_cut: int
     level: str
     """The isolation that was really used: `controlled`, `bwrap`, `bwrap with network`,
-    `bwrap, network: api.github.com`, the same of `landlock`, `external`."""
+    `bwrap, network: api.github.com`, the same of `landlock` and `seatbelt`, `external`."""
     written: tuple[WrittenFile, ...] = ()
     """Files that changed in the working directory during the run, up to a limit."""
     written_more: int = 0

@@ -17,8 +17,7 @@ from typing import Any
 from skills_agent.graph.start_up import own_entries
 from skills_agent.sandbox.after import WatchedRunner
 from skills_agent.sandbox.bwrap import BwrapRunner
-from skills_agent.sandbox.choice import ChosenRunner
-from skills_agent.sandbox.landlock_runner import LandlockRunner
+from skills_agent.sandbox.choice import ChosenRunner, sandboxes
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.environment import ScriptLimits, make_undumpable
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
@@ -58,11 +57,12 @@ def run(asked: dict[str, Any]) -> ScriptResult:
         "records": lambda: Path(asked["records"]),
     }
     sandboxed = {**control, "network": asked["network"]}
-    first = (OnFolders if asked["view"] == "folder" else BwrapRunner)(**sandboxed)
+    kinds = sandboxes()
+    first = (OnFolders if asked["view"] == "folder" else kinds[0])(**sandboxed)
     plain = WatchedRunner(**control)
-    found = ChosenRunner(first, LandlockRunner(**sandboxed), plain)
-    runners: dict[str, ScriptRunner] = {"controlled": plain, "bwrap": first, "landlock": found}
-    runner = runners[asked["level"]]
+    found = ChosenRunner([first, *(kind(**sandboxed) for kind in kinds[1:])], plain)
+    runners: dict[str, ScriptRunner] = {"controlled": plain, "bwrap": first}
+    runner = runners.get(asked["level"], found)
     args = tuple(str(os.getpid()) if each == "AGENT" else each for each in asked["args"])
     writable = tuple(workspace / each for each in asked["writable"])
     script, workdir = Path(asked["script"]), Path(asked["workdir"])

@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from skills_agent.sandbox.landlock import Network, landlock_version, launcher, probe, system_paths
+from skills_agent.sandbox.confined_runner import Network
+from skills_agent.sandbox.landlock import landlock_version, launcher, system_paths
 
 pytestmark = pytest.mark.skipif(not landlock_version(), reason="no Landlock in this kernel")
 
@@ -91,7 +92,7 @@ def place(name: str) -> list[str]:
 
 
 def confining(given: Path, *, network: Network = "closed", version: int | None = None) -> list[str]:
-    read = [*system_paths(), Path(sys.base_prefix), Path(sys.prefix), given.parent / "readable"]
+    read = [Path(sys.base_prefix), Path(sys.prefix), given.parent / "readable"]
     return launcher(read, [given], network=network, version=version)
 
 
@@ -174,32 +175,23 @@ def test_with_the_network_nothing_else_is_open(
 
 
 CONNECTIONS: Final = """
-import asyncio, socket, sys, threading
-server = ("127.0.0.1", int(sys.argv[1]))
+import socket, sys, threading
 def connect():
-    with socket.create_connection(server) as connection:
+    with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as connection:
         print(connection.recv(9).decode())
-async def connect_later():
-    reader, _ = await asyncio.open_connection(*server)
-    print((await reader.read(9)).decode())
-connect()
 thread = threading.Thread(target=connect); thread.start(); thread.join()
-asyncio.run(connect_later())
 """
 
 
-def test_every_kind_of_connection_leads_to_the_proxy(
-    folders: Folders, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_thread_connects_to_the_proxy(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{port}")
         command = [*confining(folders.given, network="proxy"), PYTHON, "-I", "-c", CONNECTIONS, str(port)]
         with subprocess.Popen(command, cwd=folders.given, stdout=subprocess.PIPE, text=True) as process:
-            for _ in range(3):
-                with server.accept()[0] as connection:
-                    connection.sendall(b"reached")
-            assert process.communicate()[0] == 3 * "reached\n"
+            with server.accept()[0] as connection:
+                connection.sendall(b"reached")
+            assert process.communicate()[0] == "reached\n"
 
 
 WORK: Final = r"""
@@ -316,7 +308,7 @@ def test_single_files_are_given_and_what_is_missing_gives_nothing(folders: Folde
     read, written = folders.outside / "read", folders.outside / "written"
     for path in (read, written):
         path.write_text("text\n")
-    command = launcher([*system_paths(), read, Path("/missing")], [written])
+    command = launcher([read, Path("/missing")], [written])
     line = 'cat "$0"; echo x >> "$1"; chmod 600 "$1"; cat secret; chmod 600 "$0"'
     done = run([*command, SH, "-c", f"cd {folders.outside}; {line}", str(read), str(written)], folders)
     assert done.stdout == "text\n"
@@ -334,13 +326,3 @@ def test_names_that_are_no_text_are_given(folders: Folders) -> None:
 @pytest.mark.parametrize("name", ["ssl/private", "pki/tls/private", "shadow", "gitconfig", "pip.conf"])
 def test_nobody_reads_what_the_system_keeps_to_itself(name: str) -> None:
     assert not any(Path("/etc", name).is_relative_to(path) for path in system_paths())
-
-
-def test_a_machine_without_landlock_is_told(folders: Folders) -> None:
-    with pytest.raises(OSError, match="no Landlock"):
-        launcher([], [folders.given], version=0)
-
-
-def test_the_probe_names_the_version() -> None:
-    assert probe().program
-    assert f"Landlock {landlock_version()}" in probe().reason

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from skills_agent.sandbox import landlock
-from skills_agent.sandbox.landlock_runner import LandlockRunner
+from skills_agent.sandbox.landlock import LandlockRunner
 from skills_agent.sandbox.translated import MAX_TEXT, translate_tree, translation
 from skills_agent.skills.scripts.runner import ScriptRequest
 

@@ -1,26 +1,26 @@
-"""Run scripts confined by Landlock, where bubblewrap gets no namespaces: docs/sandbox.md.
+"""Run scripts that see the paths of this machine, where there are no mounts of their own: docs/sandbox.md.
 
-A program sees the paths of this machine, and works in copies of the folders that it may write in. So paths
-are translated: in its command and its environment, and back in what it prints and what it leaves in a copy.
+A program works in copies of the folders that it may write in. So paths are translated: in its command and its
+environment, and back in what it prints and what it leaves in a copy.
 """
 
 import os
 import re
 import stat
+import subprocess
+import tempfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
-from typing import ClassVar, Final, cast
+from typing import Final, Literal, cast
 
-from skills_agent.sandbox import forwarder, landlock, mounts
+from skills_agent.sandbox import forwarder, mounts
 from skills_agent.sandbox.closed_network import NO_RETRIES
-from skills_agent.sandbox.landlock import Network
 from skills_agent.sandbox.layer import Layer
 from skills_agent.sandbox.layered import Layers
-from skills_agent.sandbox.layered_runner import LayeredRunner, Probe
+from skills_agent.sandbox.layered_runner import LayeredRunner, run_trial
 from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.translated import translate_file, translate_tree, translation
 from skills_agent.skills.errors import ScriptError
@@ -29,44 +29,81 @@ from skills_agent.skills.scripts.controlled import Care, ScriptRun
 from skills_agent.skills.scripts.environment import is_granted
 from skills_agent.skills.scripts.interpreter import OWN_PYTHON
 from skills_agent.skills.scripts.programs import absolute_entries, shim_targets
-from skills_agent.skills.scripts.runner import LANDLOCKED, NODE_MODULES, ScriptRequest
+from skills_agent.skills.scripts.runner import NODE_MODULES, ScriptRequest
 from skills_agent.skills.scripts.supervised import ProgramStart
 
-MAX_ENTRIES: Final = 5_000
-"""Of a folder in which something is closed: each of the others has a rule of its own."""
-LIBRARIES: Final = tuple(
-    Path(top, name) for top in ("/", "/usr") for name in ("lib", "lib32", "lib64", "libx32", "libexec")
-)
+Network = Literal["closed", "proxy", "open"]
+"""`proxy`: to the port of this machine that the variable https_proxy of the launcher names."""
 NAMES_PATHS: Final = re.compile(
     r"(^|/)(activate[^/]*|CMakeCache\.txt|link\.txt|Makefile[^/]*|[^/]*\.(pth|cmake|make|ninja))$"
 )
 """Files that tools write absolute paths into, and obey, beside executable ones."""
+NOT_STARTED: Final = (1, 65, 71, 127)
+SAID_BY: Final = ("landlock: ", "sandbox-exec: ")
+"""What sandboxes end with that did not start a program, and how they begin to say why."""
+LIBRARIES: Final = tuple(
+    Path(top, name) for top in ("/", "/usr") for name in ("lib", "lib32", "lib64", "libx32", "libexec")
+)
 FORWARDING: Final = (OWN_PYTHON, "-I", "-S", forwarder.__file__)
 NO_BACKGROUND: Final = (
-    "Not run: a command in the background works in the workspace itself, and Landlock cannot keep it from "
-    "what other programs obey there. Run it in the foreground, with a timeout."
+    "Not run: a command in the background works in the workspace itself, and the sandbox of this machine "
+    "cannot keep it from what other programs obey there. Run it in the foreground, with a timeout."
+)
+_TRIAL: Final = (
+    "exec 2>&-; read word < secret && exit 10; true > secret && exit 11; chmod 644 secret && exit 12; "
+    "true > given/file && chmod 755 given/file && test -x given/file || exit 13; "
 )
 
 
-@dataclass(kw_only=True, eq=False)
-class LandlockRunner(LayeredRunner):
-    """Runs each script confined by Landlock and a filter of system calls."""
+def try_confined(launcher: Callable[[Path], list[str]], more: str = "") -> "subprocess.CompletedProcess[str]":
+    """Have a program try what it must not, and `more`: containers may refuse what a sandbox needs.
 
-    level: ClassVar[str] = LANDLOCKED
+    `launcher` returns what is put before a command that may write in a folder. Raises as `run_trial` does.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        given, secret = Path(folder, "given"), Path(folder, "secret")
+        given.mkdir()
+        secret.write_text("secret\n")
+        return run_trial([*launcher(given), "/bin/sh", "-c", _TRIAL + more], Path(folder))
+
+
+@dataclass(kw_only=True, eq=False)
+class ConfinedRunner(LayeredRunner):
+    """Runs each script confined by the kernel, which lets it read and write what it is given.
+
+    A sandbox builds on it, by the function that returns what is put before a command to confine it.
+    """
+
+    @staticmethod
+    def launcher(
+        read: Collection[Path],
+        write: Collection[Path],
+        *,
+        closed: Collection[Path],
+        network: Network,
+        programs: Collection[Path] | None,
+        mark: str,
+    ) -> list[str]:
+        """Return it: for what may be read but for what is `closed` of that, and what may be written, too.
+
+        `programs`: what may be executed; None for all that may be read. `mark`: of this run alone.
+        """
+        raise NotImplementedError
 
     def preflight(self, request: ScriptRequest) -> str:
         if request.in_background:
             raise ScriptError(NO_BACKGROUND)
         return super().preflight(request)
 
-    def probe(self) -> Probe:
-        return landlock.probe()
-
     @contextmanager
     def _care(self, run: ScriptRun) -> Iterator[Layers]:
         with super()._care(run) as care:
             layers = cast("Layers", care)  # for nothing runs in the background
-            layers.shown = {os.fsencode(copy): os.fsencode(real) for real, copy in layers.folders.items()}
+            layers.shown = {
+                os.fsencode(name): os.fsencode(real)
+                for real, copy in layers.folders.items()
+                for name in (copy.resolve(), copy)  # the longer first: it may end as the other
+            }
             since = time.time_ns() - 50_000_000  # the clock of files may be as late as that
             for real, layer in layers.layers.items() if not run.request.is_alone else ():  # git keeps all
                 _translate_starts(real.resolve(), layer)
@@ -84,26 +121,35 @@ class LandlockRunner(LayeredRunner):
         workspace, node = self.workspace.resolve(), request.node_packages
         closed = {workspace / OWN_FOLDER, *(each.resolve() for each in self.closed)}
         read = [
-            *landlock.system_paths(),
+            workspace,
             *mounts.programs(inner.command[:1], self.workspace, installed),
             *(each.path for each in run.shared),
             *filter(None, (run.folder, request.packages, node and node / NODE_MODULES)),
         ]
         git = (path for path in request.writable if request.is_alone and path.name == GIT)
         write = [*folders.values(), places.temporary, places.copy, *places.kept, *git]
-        alone = [Path(inner.command[0]), *LIBRARIES] if request.is_alone else None
         # Longer ones count first: what lies there is meant where it is. /tmp is everybody's, and closed.
-        same = {str(path): str(path) for path in (*read, *write, *closed, places.temporary.parent)}
+        places_named = map(str, (*mounts.SYSTEM, *read, *write, *closed, places.temporary.parent))
+        same = {path: path for path in places_named}
         inside = {str(name): str(copy) for real, copy in folders.items() for name in (real, real.resolve())}
         translated = translation({**same, "/tmp": str(places.temporary), **inside})  # noqa: S108
+        alone = Path(inner.command[0])
+        launcher = self.launcher(
+            read,
+            write,
+            closed=closed,
+            network=reach,
+            programs=[alone, *LIBRARIES, alone.resolve().parent.parent / "libexec"]
+            if request.is_alone
+            else None,
+            mark=mark_of(run),
+        )
         return replace(
             inner,
             workdir=Path(translated(str(inner.workdir.absolute()))),
             command=[
                 *((*FORWARDING, str(request.proxy / forwarder.SOCKET)) if request.proxy else ()),
-                *landlock.launcher(
-                    [*read, *_around(workspace, closed)], write, network=reach, programs=alone
-                ),
+                *launcher,
                 *map(translated, inner.command),
             ],
             environment={
@@ -116,9 +162,14 @@ class LandlockRunner(LayeredRunner):
         )
 
     def _exit_code(self, code: int, request: ScriptRequest, stderr: str) -> int:
-        if code in {1, 127} and stderr.startswith("landlock: "):
+        if code in NOT_STARTED and stderr.startswith(SAID_BY):
             raise ScriptError(f"Cannot start {request.title}: the sandbox failed ({stderr.strip()}).")
         return code
+
+
+def mark_of(run: ScriptRun) -> str:
+    """Return what no other run has."""
+    return run.places.temporary.parent.name
 
 
 def _translate_starts(real: Path, layer: Layer) -> None:
@@ -128,17 +179,3 @@ def _translate_starts(real: Path, layer: Layer) -> None:
         if (status.st_mode & 0o111 and stat.S_ISREG(status.st_mode)) or NAMES_PATHS.search(path):
             with suppress(OSError):
                 translate_file(layer.view / path, lambda old: os.fsencode(translated(os.fsdecode(old))))
-
-
-def _around(folder: Path, closed: Collection[Path]) -> Iterator[Path]:
-    """Yield what is in a folder but for what is closed: itself, where nothing is.
-
-    Landlock can close nothing in an open folder. What a link leads to is open where that itself is.
-    """
-    if folder not in closed and not any(folder in path.parents for path in closed):
-        yield folder
-    elif folder not in closed:
-        with os.scandir(folder) as entries:
-            for entry in islice(entries, MAX_ENTRIES):
-                if not entry.is_symlink():
-                    yield from _around(folder / entry.name, closed)
