@@ -148,7 +148,7 @@ class ModelRequests:
 
     def __post_init__(self) -> None:
         self._refused: dict[str, frozenset[str]] = {}
-        self._bound: dict[tuple[str, ...], tuple[Runnable[LanguageModelInput, AIMessage], int]] = {}
+        self._bound: dict[tuple[Any, ...], tuple[Runnable[LanguageModelInput, AIMessage], int, Any]] = {}
         # Every model call of a thread shows the same; a thousand lines take milliseconds.
         self.shown_catalog = lru_cache(_MAX_CACHED)(self._show)
         self._tokens_of = lru_cache(_MAX_CACHED)(lambda names: _tokens_of(self._told(names)))
@@ -298,27 +298,28 @@ class ModelRequests:
     def _bind(
         self, chosen: ChosenModel, names: tuple[str, ...], load_skill: dict[str, Any] | None
     ) -> tuple[Runnable[LanguageModelInput, AIMessage], int]:
-        key = (chosen.name, str(load_skill), *names)
+        beside = self.form.bound if self.form else {}
+        told = self._told(names, is_lean=not beside)
+        key = (chosen.name, str(load_skill), *map(id, told))  # a server may list another tool of that name
         bound = self._bound.get(key)
         if bound is None:
             if len(self._bound) >= _MAX_CACHED:
                 self._bound.clear()
-            is_strict = bool(self.form and self.form.bound)
-            if load_skill and is_strict:
+            if load_skill and beside:
                 load_skill = strict_schema(load_skill)
             # First, as the last tool is to carry a breakpoint.
             first = [*(self.form.tools.values() if self.form else ()), *([load_skill] if load_skill else [])]
-            tools = [*first, *self._told(names, is_lean=not is_strict)]
+            tools = [*first, *told]
             tokens = _tokens_of(tools)
             if chosen.breakpoints and tools:
                 tools = with_tool_breakpoint(tools)
-            model, beside = chosen.chat, self.form.bound if self.form else {}
+            model = chosen.chat
             if tools:
                 model = changed_inside(model, lambda chat: with_tools(chat, tools, **beside))
             elif beside:
                 model = changed_inside(model, lambda chat: chat.bind(**beside))
-            bound = self._bound[key] = model, tokens
-        return bound
+            bound = self._bound[key] = model, tokens, told  # which keeps its ids from being used again
+        return bound[:2]
 
     def _told(self, names: Sequence[str], *, is_lean: bool = True) -> list[BaseTool | dict[str, Any]]:
         """Return tools as models are told of them: our own with the schemas that small models read best."""
