@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from skills_agent.skills.errors import SkillError
 from skills_agent.skills.policy.risk import Risk
 from skills_agent.skills.text import clean_lines, clean_text, cut
 from skills_agent.skills.visible import visible_line
@@ -56,10 +57,6 @@ class ToolDefinition:
     risk: Risk
 
 
-class _UnfitError(ValueError):
-    """A tool that cannot be offered: its text says why."""
-
-
 def check_tools(
     server: str, offers: Iterable[Mapping[str, Any]], *, trust_hints: bool = False
 ) -> tuple[list[ToolDefinition], list[str]]:
@@ -76,10 +73,10 @@ def check_tools(
             tool = _check(server, offer, trust_hints=trust_hints)
             size = len(tool.description) + len(json.dumps(tool.schema))
             if tool.name in tools:
-                raise _UnfitError("there is another tool of that name before it")  # noqa: TRY301
+                raise SkillError("there is another tool of that name before it")  # noqa: TRY301
             if len(tools) == MAX_TOOLS or size > room:
-                raise _UnfitError("the server has more tools than a prompt can hold")  # noqa: TRY301
-        except _UnfitError as error:
+                raise SkillError("the server has more tools than a prompt can hold")  # noqa: TRY301
+        except SkillError as error:
             faults.append(f"{visible_line(cut(str(offer['name']), MAX_SHOWN))}: {error}")
             continue
         room -= size
@@ -104,9 +101,9 @@ def tool_name(server: str, tool: str) -> str:
 def _check(server: str, offer: Mapping[str, Any], *, trust_hints: bool) -> ToolDefinition:
     name, schema = offer["name"], offer.get("inputSchema")
     if not name or len(name) > MAX_TEXT:
-        raise _UnfitError("its name is empty or too long")
+        raise SkillError("its name is empty or too long")
     if not isinstance(schema, dict):
-        raise _UnfitError("its schema is no object")
+        raise SkillError("its schema is no object")
     description = offer.get("description") or offer.get("title") or ""
     return ToolDefinition(
         name=tool_name(server, name),
@@ -126,7 +123,7 @@ def _risk(hints: Mapping[str, Any], *, trust_hints: bool) -> Risk:
 
 def _check_schema(schema: dict[str, Any]) -> dict[str, Any]:
     if schema.get("type", "object") != "object":
-        raise _UnfitError("its arguments are no object")
+        raise SkillError("its arguments are no object")
     plain = _Inlined(schema).result()
     top = {name: value for name, value in plain.items() if name not in _NOT_AT_TOP}
     top |= {"type": "object", "properties": plain.get("properties", {})}
@@ -141,7 +138,7 @@ def _check_is_schema(schema: dict[str, Any]) -> None:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         place = "/".join(map(str, error.absolute_path))
-        raise _UnfitError(f"its schema is not valid at /{visible_line(cut(place, MAX_SHOWN))}") from error
+        raise SkillError(f"its schema is not valid at /{visible_line(cut(place, MAX_SHOWN))}") from error
 
 
 class _Inlined:
@@ -157,7 +154,7 @@ class _Inlined:
     def result(self) -> dict[str, Any]:
         schema = self._schema(self._root, 0, ())
         if not isinstance(schema, dict):
-            raise _UnfitError("its schema is no object")
+            raise SkillError("its schema is no object")
         return schema
 
     def _schema(self, value: Any, depth: int, through: tuple[str, ...]) -> Any:
@@ -181,7 +178,7 @@ class _Inlined:
             return self._value(value, depth)
         if name == "properties" and isinstance(value, dict):
             if odd := [key for key in value if not _PROPERTY.fullmatch(key)]:
-                raise _UnfitError(
+                raise SkillError(
                     f"the name of an argument is not plain: {visible_line(cut(odd[0], MAX_SHOWN))}"
                 )
             self._spend(sum(map(len, value)), depth)
@@ -189,10 +186,10 @@ class _Inlined:
         return self._schema(value, depth, through)
 
     def _value(self, value: Any, depth: int) -> Any:
-        """Return a value as it is. Raises _UnfitError where a text of it has to be cleaned."""
+        """Return a value as it is. Raises SkillError where a text of it has to be cleaned."""
         self._spend(len(value) if isinstance(value, str) else 2, depth)
         if isinstance(value, str) and clean_text(value).removed:
-            raise _UnfitError("a value in its schema has characters that cannot be seen")
+            raise SkillError("a value in its schema has characters that cannot be seen")
         if isinstance(value, dict):
             return {self._value(key, depth + 1): self._value(each, depth + 1) for key, each in value.items()}
         return [self._value(each, depth + 1) for each in value] if isinstance(value, list) else value
@@ -208,20 +205,20 @@ class _Inlined:
     def _target(self, reference: str) -> Any:
         value: Any = self._root
         if reference != "#" and not reference.startswith("#/"):
-            raise _UnfitError("its schema refers to another document")
+            raise SkillError("its schema refers to another document")
         for part in reference.split("/")[1:]:
             key = part.replace("~1", "/").replace("~0", "~")
             if not isinstance(value, dict) or key not in value:
-                raise _UnfitError("its schema refers to what is not there")
+                raise SkillError("its schema refers to what is not there")
             value = value[key]
         return value
 
     def _spend(self, size: int, depth: int) -> None:
         if depth > MAX_DEPTH:
-            raise _UnfitError(f"its schema is more than {MAX_DEPTH} levels deep")
+            raise SkillError(f"its schema is more than {MAX_DEPTH} levels deep")
         self._room -= size
         if self._room < 0:
-            raise _UnfitError(f"its schema is larger than {MAX_SCHEMA:,} characters")
+            raise SkillError(f"its schema is larger than {MAX_SCHEMA:,} characters")
 
 
 def _plain(text: str, limit: int) -> str:

@@ -100,10 +100,12 @@ class McpSource:
         return self._skill_file(self._listed(path))[:limit]
 
     def fetch(self, path: str) -> Iterator[SkillFile]:
+        from skills_agent.mcp.requests import read_files  # noqa: PLC0415 - it imports the SDK
+
         entry = self._listed(path)
         yield SkillFile(SKILL_FILE, self._skill_file(entry))
         own = {relative: file for relative, file in entry.files.items() if _is_own(entry, relative)}
-        others: dict[str, bytes] = self._fetched(entry, lambda client: _requests().read_files(client, own))
+        others = self._fetched(entry, lambda client: read_files(client, own))
         yield from starmap(SkillFile, others.items())
 
     def root(self, path: str) -> Path | None:
@@ -126,10 +128,12 @@ class McpSource:
         return listed
 
     def _skill_file(self, entry: McpEntry) -> bytes:
+        from skills_agent.mcp.requests import read_skill_file  # noqa: PLC0415 - it imports the SDK
+
         stamp = _stamp_of(entry)
         if (known := self._read.get(stamp)) is not None:
             return known
-        content: bytes = self._fetched(entry, lambda client: _requests().read_skill_file(client, entry))
+        content = self._fetched(entry, lambda client: read_skill_file(client, entry))
         if len(content) + sum(map(len, list(self._read.values()))) <= _MAX_KEPT_BYTES:
             self._read[stamp] = content
         return content
@@ -148,9 +152,11 @@ class McpSource:
 
     def _why_other(self, entry: McpEntry, error: McpEntryError) -> str:
         """Say why a skill is refused; the server is asked whether it has changed it, and for its list."""
+        from skills_agent.mcp.requests import get_skill  # noqa: PLC0415 - it imports the SDK
+
         self._due = 0.0
         try:
-            asked = self._ask(lambda client: _requests().get_skill(client, entry.uri))
+            asked = self._ask(lambda client: get_skill(client, entry.uri))
             now: McpEntry | None = _result(asked, self._wait_seconds)
         except (SkillsAgentError, TimeoutError):
             now = None
@@ -159,7 +165,9 @@ class McpSource:
         return f"{self._name} sends something else than it lists ({_phrase(error)})"
 
     def _ask_for_list(self, now: float) -> Scan:
-        pending = self._pending = self._pending or self._ask(lambda client: _requests().list_skills(client))
+        from skills_agent.mcp.requests import list_skills  # noqa: PLC0415 - it imports the SDK
+
+        pending = self._pending = self._pending or self._ask(list_skills)
         try:
             listed = _result(pending, self._patience)
         except TimeoutError:
@@ -240,13 +248,6 @@ def _is_own(entry: McpEntry, path: str) -> bool:
     return not any(
         "/".join([*folders[:end], SKILL_FILE]) in entry.files for end in range(1, len(folders) + 1)
     )
-
-
-def _requests() -> Any:
-    """Return what asks a server: it imports the SDK, and nobody has connected without it."""
-    from skills_agent.mcp import requests  # noqa: PLC0415
-
-    return requests
 
 
 def _result(future: "Future[Result]", seconds: float) -> Result:
