@@ -61,7 +61,7 @@ class ServerSetting(Protocol):
     """The program; empty for a server at an address."""
     args: Sequence[str]
     data: Sequence[str]
-    """Those of `args` that it starts nothing from."""
+    """Those of `args`, and values of `env`, that it starts nothing from."""
     cwd: Any
     """The folder that it works in; None for the usual one."""
     url: str

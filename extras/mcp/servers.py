@@ -27,7 +27,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The program, by its name (looked for in PATH, not in the workspace) or its absolute path."""
     args: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
-    """Those of `args` that name data of the workspace, and nothing that is started or loaded."""
+    """Those of `args`, and values of `env`, that name data of the workspace: nothing is started or loaded."""
     env: dict[str, str] = {}
     """Its variables beside `INHERITED`. `${NAME}` stands for a variable of the agent."""
     cwd: Path | None = None

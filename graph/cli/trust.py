@@ -40,7 +40,7 @@ def trust(*, folder: Path | None, listing: bool, revoke: bool, workspace: Path |
     settings = Settings.load_own(workspace)  # a workspace's own settings have no say in it
     trusted = TrustList(trust_file_of(settings))
     if listing:
-        _list(trusted, as_json=as_json)
+        _list(trusted, settings, as_json=as_json)
     elif revoke:
         _revoke(trusted, folder or settings.workspace)
     else:
@@ -71,12 +71,12 @@ def _add(trusted: TrustList, settings: Settings, folder: Path | None) -> None:
         echo(f"  {name} = {value_text(value)}")
 
 
-def _list(trusted: TrustList, *, as_json: bool) -> None:
+def _list(trusted: TrustList, settings: Settings, *, as_json: bool) -> None:
     pins = first("pins")
-    is_same = {
-        each: trusted.is_unchanged(each) or (pins and pins.is_unchanged(each)) for each in trusted.paths()
-    }
-    states = {path: "unchanged" if same else "changed" for path, same in is_same.items()}
+    states = dict.fromkeys(trusted.paths(), "unchanged")
+    for each in states:
+        if not (trusted.is_unchanged(each) or (pins and not pins.change_of(settings, each))):
+            states[each] = "changed"
     if as_json:
         print_json([{**each._asdict(), "state": state} for each, state in states.items()])
         return

@@ -67,6 +67,13 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def has_another(servers: McpServers, offered: OfferedBy) -> bool:
+    """Have the server bring a tool, and tell whether it is offered."""
+    text_of(servers, "change")  # again: what it says before it is listened to is lost
+    servers.connect()
+    return "mcp__notes__brought" in {each.name for each in offered["notes"]}
+
+
 @pytest.mark.slow
 def test_a_program_gets_its_variables_and_works_at_home(tmp_path: Path) -> None:
     (tmp_path / "work/bin").mkdir(parents=True)
@@ -123,6 +130,7 @@ def test_a_server_over_http_is_found_again_after_it_was_restarted(tmp_path: Path
     ):
         assert text_of(servers, "echo", text="hello") == "hello"
         assert "mcp__notes__echo" in {tool.name for tool in offered["notes"]}
+        until(lambda: has_another(servers, offered))
         process.kill()
         process.wait()
         with pytest.raises(McpServerError, match="notes"):
@@ -287,13 +295,6 @@ def test_what_a_server_is_given_is_shown_to_nobody(tmp_path: Path) -> None:
     assert "plain-secret" not in f"{shown}{settings!r}{settings.mcp_servers!r}"
 
 
-def has_another(servers: McpServers, offered: OfferedBy) -> bool:
-    """Have the server bring a tool, and tell whether it is offered."""
-    text_of(servers, "change")  # again: what it says before it is listened to is lost
-    servers.connect()
-    return "mcp__notes__brought" in {each.name for each in offered["notes"]}
-
-
 @pytest.mark.slow
 def test_tools_are_listed_again_where_they_may_be_new_and_at_no_other_time(tmp_path: Path) -> None:
     with connected({"notes": {**command("notes"), **PATIENT}}, tmp_path) as (servers, offered):
@@ -305,13 +306,4 @@ def test_tools_are_listed_again_where_they_may_be_new_and_at_no_other_time(tmp_p
         text_of(servers, "echo", text="started again")
         servers.connect()
         assert [each.name for each in offered["notes"]] == [each.name for each in first]
-        until(lambda: has_another(servers, offered))
-
-
-@pytest.mark.slow
-def test_a_server_at_an_address_says_that_its_tools_changed(tmp_path: Path) -> None:
-    with (
-        running_http() as (url, _),
-        connected({"notes": {"url": url, **PATIENT}}, tmp_path) as (servers, offered),
-    ):
         until(lambda: has_another(servers, offered))

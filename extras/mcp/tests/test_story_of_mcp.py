@@ -67,13 +67,6 @@ def test_a_server_that_does_not_answer_is_said_to_the_model(
     assert agent.say("go on")["answer"] == "two"
 
 
-def test_a_tool_of_a_server_that_nobody_configured_is_said_to_be_missing(make_agent: MakeAgent) -> None:
-    agent = make_agent([calls(call("mcp__github__search", q="x")), "done"])
-    agent.say("go")
-    text = agent.tool_messages("mcp__github__search")[0].text
-    assert "No MCP server github is configured here." in text
-
-
 @pytest.mark.slow
 def test_a_host_keeps_its_tool_of_a_servers_name(make_agent: MakeAgent) -> None:
     @tool("mcp__notes__echo")
