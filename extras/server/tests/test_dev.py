@@ -59,7 +59,7 @@ def test_the_server_of_a_clone_starts_from_nothing_in_it(clone: CommandLine) -> 
     assert not {"", ".", "bin"} & {*searched}
     assert str(clone.workspace) not in " ".join(searched)
     (line,) = [each for each in done.errors.splitlines() if "Not read" in each]
-    assert ("(skills-agent trust)" in line, ".env is not trusted" in line) == (True, True)
+    assert ("(skills-agent trust)" in line, " is not trusted" in line) == (True, True)
     assert dev(clone, "--config", str(clone.workspace / "langgraph.json"))[0].code == 2
 
 
