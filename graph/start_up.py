@@ -5,12 +5,7 @@ sandbox. What lies in the workspace is protected; and `langgraph dev` does not s
 for there every Python file could be imported.
 """
 
-import os
-import sys
 from collections.abc import Iterable, Iterator
-from functools import cache
-from glob import escape
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +15,7 @@ from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.started import named_in, started_by_server
 from skills_agent.graph.user_folders import cache_folder, process_environment, user_state_folder
 from skills_agent.skills.policy.secret_paths import obeyed_in_homes
+from skills_agent.skills.scripts.own_files import own_entries
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import DirectorySource
 
@@ -62,32 +58,3 @@ def refuse_start_in_workspace(settings: Settings) -> None:
         "script leaves there (.env, .langgraph_api, Python files) runs at its start, some of it before this "
         "was noticed. Start it in a folder of its own (docs/server.md): skills-agent dev"
     )
-
-
-def own_entries(
-    workspace: Path, path: str, folders: Iterable[Path], extras: Iterable[str] = ()
-) -> tuple[str, ...]:
-    """Return entries for what the agent itself runs and reads of a workspace.
-
-    That is its code and that of the packages of `extras` (an editable install), its Python, the folders of
-    `path` (as in PATH) with the environments they belong to, and `folders`.
-    """
-    places = [*folders, *_code(tuple(extras)), Path(sys.prefix), Path(sys.base_prefix)]
-    for text in path.split(os.pathsep):
-        place = Path(os.path.abspath(text))
-        is_environment = os.path.exists(place.parent / "pyvenv.cfg") or place.parent.name == "node_modules"
-        places.append(place.parent if is_environment else place)
-    root = os.path.realpath(workspace)
-    insides = (os.path.relpath(os.path.realpath(place), root) for place in places)
-    return tuple(
-        dict.fromkeys(f"/{escape(inside)}" for inside in insides if inside.split("/")[0] not in {".", ".."})
-    )
-
-
-@cache
-def _code(extras: tuple[str, ...]) -> tuple[Path, ...]:
-    """Return the folders of the code: where it is found, and where links there lead."""
-    own = (f"skills_agent.{name}" for name in ("graph", "nodes", "skills", "state"))
-    specs = [spec for spec in map(find_spec, (*own, *extras)) if spec]
-    found = [Path(location) for spec in specs for location in spec.submodule_search_locations or ()]
-    return (*found, *(Path(os.path.realpath(spec.origin)).parent for spec in specs if spec.origin))

@@ -14,12 +14,12 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from skills_agent.graph.start_up import own_entries
 from skills_agent.sandbox.after import WatchedRunner
 from skills_agent.sandbox.bwrap import BwrapRunner
 from skills_agent.sandbox.choice import ChosenRunner, sandboxes
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.environment import ScriptLimits, make_undumpable
+from skills_agent.skills.scripts.own_files import own_entries
 from skills_agent.skills.scripts.runner import ScriptRequest, ScriptResult, ScriptRunner
 
 SHELL = ("bash", "--noprofile", "--norc", "-c")

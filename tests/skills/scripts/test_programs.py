@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from skills_agent.graph.machine import sandbox_here
-from skills_agent.graph.start_up import own_entries
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.choice import Wish
 from skills_agent.skills.scripts.controlled import ControlledRunner
+from skills_agent.skills.scripts.own_files import own_entries
 from skills_agent.skills.scripts.programs import (
     find_program,
     global_modules,
