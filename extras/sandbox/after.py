@@ -24,18 +24,19 @@ from pathlib import Path
 from shutil import copytree
 from tempfile import mkdtemp
 from threading import Lock
-from typing import Final, NamedTuple, Self
+from typing import Final
 from weakref import finalize
 
 import msgspec
 
 from skills_agent.sandbox import held_runs
-from skills_agent.sandbox.before import Before, Look
+from skills_agent.sandbox.before import Look
 from skills_agent.sandbox.growth import Growth
 from skills_agent.sandbox.layer import MAX_DEPTH, Layer
 from skills_agent.sandbox.layered import MAX_TOLD, LayerStore
 from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.overlay import layer_in, make_layers
+from skills_agent.sandbox.real_folder import Before
 from skills_agent.sandbox.run_folder import BEFORE, RUN, RunFolder, alone, cut_off, run_folder, shown
 from skills_agent.sandbox.told import summary
 from skills_agent.skills.errors import SkillsAgentError
@@ -53,6 +54,7 @@ MAX_LOOKS: Final = 3
 GRACE_NS: Final = 2_000_000_000
 """How much later than it was there last a run may have written."""
 _LOOK: Final = "look-"
+_TOO_MUCH: Final = "{} holds too much to be looked at whole after the run. Not looked at: {}."
 _LEFT: Final = "Look at {}: it changed, and could not be taken back."
 _DEEP: Final = "What is in {} was not looked at: it lies too deep."
 _YOUNG: Final = (
@@ -61,20 +63,12 @@ _YOUNG: Final = (
 _CUT_OFF: Final = "A script was cut off with the agent."
 
 
-class _State(NamedTuple):
-    """What outlives the agent of a run."""
-
-    folders: list[Before]
-    allowed: list[str]
-    label: str
-
-    @classmethod
-    def read(cls, file: Path) -> Self:
-        """Return what a file has. Raises OSError and ValueError."""
-        try:
-            return msgspec.convert(json.loads(file.read_text()), cls)
-        except RecursionError as error:
-            raise ValueError(str(error)) from error
+def _read(file: Path) -> list[Before]:
+    """Return what is known of the folders of a run. Raises OSError and ValueError."""
+    try:
+        return msgspec.convert(json.loads(file.read_text()), list[Before])
+    except RecursionError as error:
+        raise ValueError(str(error)) from error
 
 
 class After(Care):
@@ -105,6 +99,9 @@ class After(Care):
         self.allowed = {*allowed}
         self._store, self._run, self._looks, self._label = store, run, [*looks.values()], label
         self._alone = Lock()
+        for look in self._looks:
+            if look.before.left_out:
+                self.notices.append(_TOO_MUCH.format(look.lower, shown(look.before.left_out)))
         self._taken: list[JudgedChange] = []
         self._held = ""
 
@@ -144,7 +141,7 @@ class After(Care):
         taken: list[JudgedChange] = []
         young: set[str] = set()
         look.left.clear()
-        real = Layer(look.lower, look.lower, look.before.moment)
+        real = Layer(look.lower, look.lower, 0)
         for _ in range(MAX_LOOKS):
             changes = look.changes()
             judged = self._store.decided(changes, real, self.allowed, look.before.elsewhere)
@@ -184,9 +181,7 @@ class After(Care):
 
 
 @contextmanager
-def looked_after(
-    store: LayerStore, folders: list[Path], moment: int, request: ScriptRequest
-) -> Iterator[After]:
+def looked_after(store: LayerStore, folders: list[Path], request: ScriptRequest) -> Iterator[After]:
     """Look at folders before a run, and after it however it ends. Raises OSError."""
     # git alone writes a `.git`, and not what runs it.
     writable = [path for path in request.writable if request.is_alone or GIT not in path.parts]
@@ -196,10 +191,10 @@ def looked_after(
             looks = {}
             for number, folder in enumerate(folders):
                 place, real = run.path / str(number), folder.resolve()
-                beside = _look_beside(store, real, place)
-                looks[folder] = beside or Look.of(store, real, place, moment, writable)
-            state = _State([look.before for look in looks.values()], [*map(str, writable)], label)
-            (run.path / BEFORE).write_text(json.dumps(state))
+                looks[folder] = _look_beside(store, real, place) or Look.of(
+                    store, real, place, label, writable
+                )
+            (run.path / BEFORE).write_text(json.dumps([look.before for look in looks.values()]))
         after = After(store, run, looks, writable, label)
         try:
             yield after
@@ -212,10 +207,10 @@ def _look_beside(store: LayerStore, lower: Path, place: Path) -> Look | None:
     """Return the look before another run, if one is under way: what that one did is not how it was."""
     for file in store.folder.glob(f"{RUN}*/{BEFORE}"):
         try:
-            for number, each in enumerate(_State.read(file).folders):
+            for number, each in enumerate(_read(file)):
                 if each.lower == str(lower):
                     copytree(file.parent / str(number), place, symlinks=True)
-                    return Look.again(place, each)
+                    return Look(place, each)
         except (OSError, ValueError):  # it ends just now
             remove_tree(place)
     return None
@@ -233,15 +228,14 @@ def look_at_rest(store: LayerStore) -> list[str]:
                     f"{_CUT_OFF} What was taken back lies in {held_runs.hold(store, place, '', '', {})}."
                 )
         try:
-            state = _State.read(run.path / BEFORE)
-            looks = {
-                Path(each.lower): Look.again(run.path / str(at), each)
-                for at, each in enumerate(state.folders)
-            }
+            known = _read(run.path / BEFORE)
         except (OSError, ValueError) as error:
             notices.append(f"What a script changed that was cut off with the agent is not known: {error}.")
             continue
-        after = After(store, run, looks, [*map(Path, state.allowed)], state.label)
+        looks = {Path(each.lower): Look(run.path / str(at), each) for at, each in enumerate(known)}
+        after = After(
+            store, run, looks, [Path(path) for each in known for path in each.allowed], known[0].label
+        )
         notices += after.look("", os.fstat(run.lock).st_mtime_ns + GRACE_NS, f"{_CUT_OFF} ")
     return notices
 
@@ -282,7 +276,7 @@ class WatchedRunner(ControlledRunner):
         folders = [*dict.fromkeys([*self._written_folders(request), *run.shared_to_write])]
         most = DiskUse(self.limits.written_bytes, self.limits.written_files)
         written = [request.workdir, *run.shared_to_write, places.temporary, *places.kept]
-        with looked_after(self._store, folders, places.moment, request) as after:
+        with looked_after(self._store, folders, request) as after:
             after.growth = Growth(written, places.moment, most)
             mine = request.call, after
             with self._lock:

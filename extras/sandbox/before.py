@@ -2,20 +2,19 @@
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import Final, NamedTuple
+from typing import Final
 
 from skills_agent.sandbox.apply import Applier
-from skills_agent.sandbox.changes import obeyed_now
+from skills_agent.sandbox.changes import Judge
 from skills_agent.sandbox.layer import ChangeList, Layer, opened
 from skills_agent.sandbox.layered import LayerStore
-from skills_agent.sandbox.obeyed import is_git
 from skills_agent.sandbox.plan import Entry, Folders
 from skills_agent.sandbox.products import above_of
-from skills_agent.sandbox.seen import changes_since, seen
+from skills_agent.sandbox.real_folder import Before, changes_since, look_before
 from skills_agent.sandbox.stage import copy_entry
 from skills_agent.skills.confined import is_in, make_folder_beneath, open_folder_beneath, outermost
 from skills_agent.skills.errors import ScriptError
@@ -27,35 +26,19 @@ MAX_COPIED: Final = 256 << 20
 """Bytes; the small files first. What has no copy stays where it changes, and is told."""
 _COPIES: Final = "copies"
 _BEFORE: Final = "before"
-_PATHS: Final = "paths"
-
-
-class Before(NamedTuple):
-    """What is known of a real folder from before a run, beside the copies of its files."""
-
-    lower: str
-    """The folder, links resolved."""
-    moment: int
-    """When the run began, as in `Layer`."""
-    skipped: list[str]
-    """What is not looked at: the agent's own, git's, what git's configuration names, and the whole paths that
-    the operator protects. A sandbox keeps the run from writing it."""
-    elsewhere: dict[str, str]
-    """As `judge` takes it."""
 
 
 class Look:
     """Finds what changed in a folder since before a run, and takes changes back."""
 
-    def __init__(self, place: Path, before: Before, statuses: Mapping[str, os.stat_result]) -> None:
-        """Name the folder with the copies, and what was in the real one."""
+    def __init__(self, place: Path, before: Before) -> None:
+        """Name the folder with the copies, and what is known of the real one."""
         self.before, self.lower, self._copies = before, Path(before.lower), place / _COPIES
-        self._statuses = dict(statuses)
         self.left: list[str] = []
         """What changed and could not be taken back the last time."""
 
     @classmethod
-    def of(cls, store: LayerStore, lower: Path, place: Path, moment: int, writable: Iterable[Path]) -> "Look":
+    def of(cls, store: LayerStore, lower: Path, place: Path, label: str, writable: Sequence[Path]) -> "Look":
         """Look at a folder before a run, which a person approved to write what is `writable`.
 
         Files of which the judge would ask if they changed are copied into `place`. Raises OSError.
@@ -65,55 +48,41 @@ class Look:
         own = store.own(lower)
         entries = [entry[1:] for entry in store.protected if lower == store.workspace and entry[0] == "/"]
         places = [os.path.relpath(path, lower) for entry in entries for path in lower.glob(entry)]
-        free = {
+        found = [
             path
             for path in (*obeyed.by_git, *places)
-            if any(is_in(path, each) or is_in(each, path) for each in inside)
-        }
-        found = [path for path in {*obeyed.by_git, *places} - free if os.path.lexists(lower / path)]
-        skipped = outermost([*[own.name] * (own.parent == lower), *obeyed.gits, *found])
-        statuses = seen(lower, skipped=skipped)
-        for git in outermost(filter(is_git, statuses)):  # in a folder of packages
-            skipped.append(git)
-            statuses = {path: each for path, each in statuses.items() if not is_in(path, git)}
-        real, more, workspace = Layer(lower, lower, moment), store.protected, store.workspace
-        asked = obeyed_now(statuses, real, more=more, workspace=workspace, elsewhere=obeyed.elsewhere)
-        asked.sort(key=lambda path: statuses[path].st_size)
-        (place / _COPIES).mkdir(parents=True)
+            if os.path.lexists(lower / path)
+            and not any(is_in(path, each) or is_in(each, path) for each in inside)
+        ]
+        skipped = outermost({*[own.name] * (own.parent == lower), *obeyed.gits, *found})
+        before = Before(str(lower), label, [*map(str, writable)], obeyed.elsewhere, skipped, {}, [])
+        judge = Judge((), Layer(lower, lower, 0), store.protected, store.workspace, obeyed.elsewhere)
+        look_before(before, judge)
+        look = cls(place, before)
+        look._copy_asked(judge)
+        return look
+
+    def _copy_asked(self, judge: Judge) -> None:
+        """Copy what the judge asks about, the small files first."""
+        asked = [
+            (seen.size, path)
+            for path, seen in self.before.paths.items()
+            if seen and judge.asks(path, seen.mode)
+        ]
+        self._copies.mkdir(parents=True)
         left = MAX_COPIED
-        with closing(Folders(lower)) as folders:
-            for path in asked[:MAX_COPIES]:
-                left -= statuses[path].st_size
+        with closing(Folders(self.lower)) as folders:
+            for size, path in sorted(asked)[:MAX_COPIES]:
+                left -= size
                 with suppress(OSError):  # somebody removes it just now, or it cannot be read
                     if left >= 0:
-                        (place / _COPIES / path).parent.mkdir(parents=True, exist_ok=True)
-                        above = open_folder_beneath(place / _COPIES, os.path.dirname(path))  # noqa: PTH120
+                        (self._copies / path).parent.mkdir(parents=True, exist_ok=True)
+                        above = open_folder_beneath(self._copies, os.path.dirname(path))  # noqa: PTH120
                         _copy(Change(path, "changed", "file"), folders.entry(path), above)
-        (place / _PATHS).write_bytes(os.fsencode("\0".join(statuses)))
-        return cls(place, Before(str(lower), moment, skipped, obeyed.elsewhere), statuses)
-
-    @classmethod
-    def again(cls, place: Path, before: Before) -> "Look":
-        """Return the look of a run that was cut off, as far as it can be told from the folder now.
-
-        What changed since the run began is told by its change time, which no program can set.
-        """
-        now = seen(Path(before.lower), skipped=before.skipped)
-        copies = seen(place / _COPIES)
-        statuses = {}
-        for path in filter(None, os.fsdecode((place / _PATHS).read_bytes()).split("\0")):
-            copy, status = copies.get(path), now.get(path)
-            if copy and not stat.S_ISDIR(copy.st_mode):
-                status = copy  # it is another inode: so it is compared
-            elif status is None or (not stat.S_ISDIR(status.st_mode) and status.st_ctime_ns >= before.moment):
-                status = os.stat_result((status.st_mode if status else stat.S_IFREG, *[0] * 9))
-            statuses[path] = status
-        return cls(place, before, statuses)
 
     def changes(self) -> list[Change]:
-        """Return what changed, but for what is as its copy. Raises ScriptError."""
-        skipped = self.before.skipped
-        return changes_since(self.lower, self._statuses, skipped=skipped, original=self._copies, is_real=True)
+        """Return what changed, but for what is as its copy. Raises OSError and ScriptError."""
+        return changes_since(self.before, self._copies)
 
     def changed(self, path: str) -> int:
         """Return when a path, or what is left of the way to it, changed (st_ctime_ns)."""
@@ -166,8 +135,8 @@ class Look:
             return Change(change.path, "removed", change.kind)
         act: Act = "changed" if change.act == "changed" else "added"
         if change.kind == "folder":
-            mode = stat.S_IMODE(self._statuses[change.path].st_mode)
-            return Change(change.path, act, "folder", mode=mode)
+            seen = self.before.paths[change.path]
+            return Change(change.path, act, "folder", mode=stat.S_IMODE(seen.mode) if seen else 0)
         entry = copies.find(change.path)
         if entry and entry.status():
             above = make_folder_beneath(content, os.path.dirname(change.path))  # noqa: PTH120
@@ -201,12 +170,8 @@ def _copy(change: Change, source: Entry, above: int) -> Change:
                 copy_entry(source, target)
         else:
             copy_entry(source, target)
-        return _as_it_is(change, target)._replace(mode=stat.S_IMODE(status.st_mode))
+        is_now = os.lstat(target.name, dir_fd=above)
+        copied = ChangeList().is_now(change.path, change.act, is_now, above)
+        return copied._replace(mode=stat.S_IMODE(status.st_mode))
     finally:
         os.close(above)
-
-
-def _as_it_is(change: Change, place: Entry) -> Change:
-    """Return a change with what is at a place now, whose name it has. Raises OSError, ScriptError."""
-    status = os.lstat(place.name, dir_fd=place.folder)
-    return ChangeList().is_now(change.path, change.act, status, place.folder)

@@ -9,7 +9,7 @@ allow  all else. Code that a person runs, such as src/app.py, is among it: they 
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -56,7 +56,7 @@ def judge(
         return []
     if elsewhere is None:
         elsewhere = ObeyedFiles(layer.lower, more).look().elsewhere
-    own = _Judge(changes, layer, more, workspace, elsewhere)
+    own = Judge(changes, layer, more, workspace, elsewhere)
     inside = [os.path.relpath(path, layer.lower) for path in allowed if is_in(str(path), str(layer.lower))]
     return _together([own.decide(each, inside) for each in changes])
 
@@ -74,30 +74,6 @@ def _together(decided: Collection[JudgedChange]) -> list[JudgedChange]:
     return found
 
 
-def obeyed_now(
-    statuses: Mapping[str, os.stat_result],
-    layer: Layer,
-    *,
-    more: Collection[str] = (),
-    workspace: Path | None = None,
-    elsewhere: Mapping[str, str],
-) -> list[str]:
-    """Return the files and links of which `judge` would ask a person, or refuse them, if they changed.
-
-    `statuses` has what is in the folder by its paths. No text is looked into that is no program: which one
-    becomes one, nobody knows before.
-    """
-    own = _Judge((), layer, more, workspace, elsewhere)
-    found = []
-    for path, status in statuses.items():
-        kind = kind_of(status)
-        if kind in {"file", "executable", "link"}:
-            change = Change(path, "changed", kind, mode=stat.S_IMODE(status.st_mode))
-            if own.obeyed(change, is_read=kind != "file"):
-                found.append(path)
-    return found
-
-
 @lru_cache(maxsize=4096)
 def _entry_of(name: str) -> str | None:
     """Return what protects a name by itself."""
@@ -105,13 +81,16 @@ def _entry_of(name: str) -> str | None:
 
 
 @lru_cache(maxsize=4096)
-def _may_be_protected(name: str, more: tuple[str, ...]) -> bool:
-    """Return whether a name is protected in some folder."""
+def _may_be_obeyed(name: str, more: tuple[str, ...]) -> bool:
+    """Return whether a name is obeyed in some folder."""
     last_names = tuple(entry.rpartition("/")[2] for entry in more)
-    return is_protected_name(name, (*more, *last_names))
+    is_special = name.casefold() in REPOSITORY or name[name.rfind(".") :] in LOADED_FIRST
+    return is_special or is_protected_name(name, (*more, *last_names))
 
 
-class _Judge:
+class Judge:
+    """Decides about changes of a folder, and says what it would ask about."""
+
     def __init__(
         self,
         changes: Collection[Change],
@@ -120,6 +99,7 @@ class _Judge:
         workspace: Path | None,
         elsewhere: Mapping[str, str],
     ) -> None:
+        """Take what `judge` does."""
         self._layer = layer
         self._root = os.fspath(layer.lower)
         self._more = tuple(more)
@@ -128,17 +108,42 @@ class _Judge:
         self._after = FolderAfter(layer.lower, changes, workspace)
         self._products = Products(layer.lower, changes)
         self._elsewhere = dict(elsewhere)
-        self._protected_folders = {"": False}
-        self._by_place: tuple[Callable[[Change], str], ...] = (
-            *(self._by_name, self._by_pointer, self._by_git, self._in_place_of_source),
-        )
-        self._by_kind: tuple[Callable[[Change], str], ...] = (
-            *(self._by_what_is_in_it, self._as_marker, self._as_program, self._as_link),
-        )
+        self._obeyed_folders: dict[str, bool] = {}
+        self._packages: dict[str, bool] = {}
         self._repositories: dict[str, bool] = {}
         for link in (each for each in changes if each.kind == "link" and each.act != "removed"):
             if self._protected(link.path):
                 self._elsewhere |= dict.fromkeys(self._after.ends_inside(link), link.path)
+
+    def asks(self, path: str, mode: int) -> bool:
+        """Return whether a person would be asked about a file or link that is there, if it changed.
+
+        No text is looked into that is no program: which one becomes one, nobody knows before.
+        """
+        kind = kind_of(mode)
+        is_plain = kind == "file"
+        if kind in {"folder", "special"} or self.is_free(path) or (is_plain and not self._may_ask(path)):
+            return False
+        change = Change(path, "changed", kind, mode=stat.S_IMODE(mode))
+        return bool(self.obeyed(change, is_read=not is_plain))
+
+    def is_free(self, path: str) -> bool:
+        """Return whether a file is one of packages, about which it does not ask whatever is in it."""
+        folder = path.rpartition("/")[0]
+        if folder not in self._packages:
+            is_cache = CACHE in folder.casefold().split("/")
+            self._packages[folder] = self._products.is_others(folder) and not is_cache
+        return self._packages[folder] and not self._may_ask(path)
+
+    def _may_ask(self, path: str) -> bool:
+        """Return whether it may ask about a plain file for its place. It costs little."""
+        folder, _, name = path.rpartition("/")
+        if folder not in self._obeyed_folders:
+            parts = f"{self._prefix}{folder}".split("/")
+            self._obeyed_folders[folder] = any(_may_be_obeyed(part, self._more) for part in parts) or any(
+                is_in(folder, each) or os.path.dirname(each) == folder for each in self._elsewhere
+            )
+        return self._obeyed_folders[folder] or _may_be_obeyed(name, self._more)
 
     def decide(self, change: Change, allowed: Collection[str]) -> JudgedChange:
         """Decide about one change."""
@@ -197,17 +202,14 @@ class _Judge:
         products of tools, which the next build or installation makes again (`Products`). Without `is_read`,
         only its place counts.
         """
-        for rule in self._by_place if not is_read else self._by_place + self._by_kind:
-            if why := rule(change):
-                return why
-        return ""
+        rules = [self._by_name, self._by_pointer, self._by_git, self._in_place_of_source]
+        if is_read:
+            rules += [self._by_what_is_in_it, self._as_marker, self._as_program, self._as_link]
+        return next(filter(None, (rule(change) for rule in rules)), "")
 
     def _protected(self, path: str) -> str:
         """Return what protects a path: in a folder of packages, nobody's name but git's and the agent's."""
-        folder, _, name = path.rpartition("/")
-        if folder not in self._protected_folders:
-            self._protected_folders[folder] = bool(protected_by(f"{self._prefix}{folder}", self._more))
-        if not self._protected_folders[folder] and not _may_be_protected(name, self._more):
+        if not self._may_ask(path):
             return ""
         packages = self._products.packages(path)
         entry = protected_by(f"{self._prefix}{path}", self._more) or ""

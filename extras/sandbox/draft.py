@@ -165,7 +165,7 @@ def changed_since(folder: Path, plan: Plan) -> Iterator[Conflict]:
 def is_as(change: Change, entry: Entry, *, with_mode: bool = True) -> bool:
     """Return whether a path is as a change has it."""
     status = entry.status()
-    if status is None or {change.kind, kind_of(status)} not in _ALIKE:
+    if status is None or {change.kind, kind_of(status.st_mode)} not in _ALIKE:
         return False
     mode = stat.S_IMODE(status.st_mode)
     if with_mode and (mode ^ change.mode) & BITS:

@@ -31,6 +31,11 @@ class FolderAfter:
         self._links: dict[str, str] = {}
         self._steps_left = MAX_STEPS_OF_ALL
 
+    @property
+    def links(self) -> list[str]:
+        """Return the links of the folder that were met on a way."""
+        return [os.path.relpath(each, self._root) for each in self._links if is_in(each, self._root)]
+
     def has(self, path: str) -> bool:
         """Return whether something is at a path, in any letter case, if some changes are applied, or all."""
         return path.casefold() in self._folded or os.path.lexists(f"{self._root}/{path}")

@@ -92,7 +92,7 @@ class ChangeList:
 
     def is_now(self, path: str, act: Act, status: os.stat_result, folder: int) -> Change:
         """Return what is at a path now, the last part of it in an open folder. Raises OSError."""
-        kind, name = kind_of(status), path.rpartition("/")[2]
+        kind, name = kind_of(status.st_mode), path.rpartition("/")[2]
         change = Change(path, act, kind, mode=stat.S_IMODE(status.st_mode))
         if kind == "link":
             return change._replace(target=os.readlink(name, dir_fd=folder))
@@ -108,7 +108,7 @@ class ChangeList:
         """Add what was removed, if something was: else somebody else removed it, too."""
         if before:
             size = before.st_size if stat.S_ISREG(before.st_mode) else 0
-            self.add(Change(path, "removed", kind_of(before), size))
+            self.add(Change(path, "removed", kind_of(before.st_mode), size))
 
     def add(self, change: Change) -> None:
         """Add a change."""
@@ -161,11 +161,11 @@ def not_compared(folder: Path, error: OSError) -> ScriptError:
     return ScriptError(f"What the run wrote cannot be compared with {folder} ({error}).")
 
 
-def kind_of(status: os.stat_result) -> Kind:
-    """Return what a path is."""
-    if stat.S_ISREG(status.st_mode):
-        return "executable" if status.st_mode & _EXECUTES else "file"
-    return "folder" if stat.S_ISDIR(status.st_mode) else "link" if stat.S_ISLNK(status.st_mode) else "special"
+def kind_of(mode: int) -> Kind:
+    """Return what a path is, by its `st_mode`."""
+    if stat.S_ISREG(mode):
+        return "executable" if mode & _EXECUTES else "file"
+    return "folder" if stat.S_ISDIR(mode) else "link" if stat.S_ISLNK(mode) else "special"
 
 
 def _status(name: str, folder: int | None) -> os.stat_result | None:

@@ -12,8 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from skills_agent.sandbox.folder_after import FolderAfter
 from skills_agent.skills.confined import is_in
 from skills_agent.skills.policy.protected import is_protected_name, protected_by
+from skills_agent.skills.scripts.changes import Change
 
 SKIPPED: Final = frozenset({"node_modules", "__pycache__", "site-packages", ".tox", ".nox", ".mypy_cache"})
 """Folders of other people's packages, or of what can be made again."""
@@ -26,8 +28,6 @@ MAX_CONFIGS: Final = 30
 """Files of configuration that one repository leads to."""
 _GIT_FOLDER: Final = ("HEAD", "config", "config.worktree", "commondir", "hooks", "info")
 """What git obeys of a repository without a work tree; it takes any folder with HEAD and objects for one."""
-_MAX_LINKS: Final = 40
-"""Links on the way to one place: the kernel follows no more."""
 _ENTRY: Final = re.compile(r"^\s*(?:\[[^\]]*\]\s*)*([A-Za-z][\w-]*)\s*=\s*(.*)$")
 _IN_VALUE: Final = re.compile(r"""[^\s"';|&<>()`$!=,#]+""")
 _INCLUDES: Final = frozenset({"path"})
@@ -122,27 +122,10 @@ class ObeyedFiles:
 
     def _lead(self, path: str, pointer: str, found: dict[str, str]) -> None:
         """Add a path, the links on its way, and where they lead, if that is in the folder."""
-        for each in filter(None, (path, *self._links_from(path), self._inside(path))):
+        way = FolderAfter(Path(self.root), ())
+        ends = way.ends_inside(Change(path, "added", "link", target=f"/{self.root}/{path}"))
+        for each in (path, *ends, *way.links):
             found.setdefault(each, pointer)
-
-    def _links_from(self, path: str) -> list[str]:
-        """Return the links in the folder that a path leads over, itself included."""
-        links: list[str] = []
-        here, rest = "", path.split("/")
-        while rest and len(links) < _MAX_LINKS:
-            step = os.path.normpath(os.path.join(here, rest.pop(0)))
-            if step.startswith(".."):
-                break
-            try:
-                target = os.readlink(os.path.join(self.root, step))
-            except OSError:
-                here = step
-                continue
-            links.append(step)
-            if os.path.isabs(target):
-                here, target = "", os.path.relpath(target, self.root)
-            rest = [*target.split("/"), *rest]
-        return links
 
     def _named_by(self, git: str) -> Iterator[str]:
         """Yield what a `.git` names in the folder: a worktree's repository, hooks, programs and so on."""

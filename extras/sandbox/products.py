@@ -41,6 +41,7 @@ class Products:
         gone = {each.path for each in changes if each.act == "removed"}
         self._new = {each.path for each in changes if each.act == "added"} - gone
         self._marked: dict[str, bool] = {}
+        self._tracked: dict[str, bool] = {}
         self._indexes: dict[str, tuple[str, bytes | None]] = {}
 
     def packages(self, path: str) -> str:
@@ -52,7 +53,12 @@ class Products:
     def is_in_own(self, path: str) -> bool:
         """Return whether a path is in a folder that a tool made for itself, and git does not track it."""
         own = self.packages(path) or next((each for each in above_of(path) if self._is_marked(each)), "")
-        return bool(own) and not (self.tracks(f"{own}/") and self.tracks(path))
+        return bool(own) and not (self._is_tracked(own) and self.tracks(path))
+
+    def is_others(self, folder: str) -> bool:
+        """Return whether a folder is of packages, or in one, and git tracks nothing there."""
+        own = self.packages(f"{folder}/.")
+        return bool(own) and not self._is_tracked(own)
 
     def has(self, change: Change, start: bytes) -> bool:
         """Return whether an executable file is a product; `start` is how it begins."""
@@ -84,6 +90,12 @@ class Products:
             return None
         inside = os.fsencode(f"{self._root}/{path}"[len(top.rstrip("/")) + 1 :])
         return index == b"?" or (inside if path.endswith("/") else inside + b"\0") in index
+
+    def _is_tracked(self, folder: str) -> bool:
+        """Return whether git tracks anything in a folder; once, for that reads through the index."""
+        if folder not in self._tracked:
+            self._tracked[folder] = bool(self.tracks(f"{folder}/"))
+        return self._tracked[folder]
 
     def _is_marked(self, folder: str) -> bool:
         if folder not in self._marked:

@@ -4,14 +4,14 @@
     ...                                   # a run
     changes_since(folder, before)         # records as `layer.changes` returns them
 
-It is a copy, or a real folder. What changes in the tick of the file system's clock in which it was seen may
+It is a copy. What changes in the tick of the file system's clock in which it was seen may
 look as before: a run begins in a later tick.
 """
 
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -22,7 +22,6 @@ from skills_agent.sandbox.layer import (
     ChangeList,
     closed_after,
     is_same,
-    kind_of,
     not_compared,
     opened,
     too_much,
@@ -30,7 +29,7 @@ from skills_agent.sandbox.layer import (
 from skills_agent.sandbox.plan import Folders
 from skills_agent.skills.confined import opened_folder
 from skills_agent.skills.posix import FOLDER
-from skills_agent.skills.scripts.changes import Act, Change
+from skills_agent.skills.scripts.changes import Change
 
 _TELLING: Final = ("st_mode", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 _Opens = Callable[[str, int, os.stat_result], AbstractContextManager[int | None]]
@@ -55,34 +54,27 @@ def changes_since(
     *,
     skipped: Collection[str] = (),
     original: Path,
-    is_real: bool = False,
 ) -> list[Change]:
     """Return what is another thing than when it was `seen`, as `layer.changes` does, with its limits.
 
     `original`: what the folder is a copy of. A file that was touched, with the bytes and bits that it has
     there, is no change. This user gets the rights that a run took away.
 
-    Where the folder `is_real`, and `original` has copies of some of its files, there are no limits, for a run
-    must not get out of the look by making too much. Files without a copy are not read (no digest), and count
-    as changed where they were touched; each path that was removed is a change; what lies deeper than
-    `MAX_DEPTH`, or cannot be listed, is left out.
-
     Raises ScriptError for more of a copy than can be looked at, and for what cannot be read.
     """
-    found = ChangeList(is_bounded=not is_real)
+    found = ChangeList()
     now: dict[str, os.stat_result] = {}
-    opens = partial(_opened_after, is_real=is_real)
     try:
         with opened_folder(folder) as top:
-            _add(now, "", top, frozenset(skipped), opens)
+            _add(now, "", top, frozenset(skipped), _opened_after)
         for path in before.keys() - now.keys():
             above = now.get(path.rpartition("/")[0])
-            if is_real or "/" not in path or (above and stat.S_ISDIR(above.st_mode)):
+            if "/" not in path or (above and stat.S_ISDIR(above.st_mode)):
                 found.remove(path, before[path])
         with closing(Folders(folder)) as folders, closing(Folders(original)) as originals:
             for path, status in now.items():
                 if _is_touched(was := before.get(path), status):
-                    _compare(found, path, was, status, folders, originals, is_real=is_real)
+                    _compare(found, path, was, status, folders, originals)
     except OSError as error:
         raise not_compared(original, error) from error
     # Of one path, what was removed stays before what came there.
@@ -129,16 +121,10 @@ def _opened_before(
 
 
 @contextmanager
-def _opened_after(path: str, folder: int, status: os.stat_result, *, is_real: bool) -> Iterator[int | None]:
-    descriptor = None
-    with ExitStack() as stack:
-        try:
-            descriptor = stack.enter_context(opened(path.rpartition("/")[2], folder, status))
-        except OSError:
-            if not is_real:
-                raise
-        is_deepest = descriptor is not None and path.count("/") >= MAX_DEPTH - 1
-        if is_deepest and not is_real and os.listdir(descriptor):  # noqa: PTH208 - by its descriptor
+def _opened_after(path: str, folder: int, status: os.stat_result) -> Iterator[int | None]:
+    with opened(path.rpartition("/")[2], folder, status) as descriptor:
+        is_deepest = path.count("/") >= MAX_DEPTH - 1
+        if is_deepest and os.listdir(descriptor):  # noqa: PTH208 - by its descriptor
             raise too_much(f"more than {MAX_DEPTH} folders in one another")
         yield None if is_deepest else descriptor
 
@@ -159,24 +145,12 @@ def _compare(
     now: os.stat_result,
     folders: Folders,
     originals: Folders,
-    *,
-    is_real: bool,
 ) -> None:
     """Add a change, if it is one. Raises OSError for what cannot be read."""
     if before and stat.S_IFMT(before.st_mode) != stat.S_IFMT(now.st_mode):
         found.remove(path, before)
         before = None
-    act: Act = "changed" if before else "added"
-    change = Change(path, act, kind_of(now), now.st_size, mode=stat.S_IMODE(now.st_mode))
+    change = found.is_now(path, "changed" if before else "added", now, folders.entry(path).folder)
     beside = originals.find(path) if before else None
-    is_copied = before and before.st_size == now.st_size and beside and beside.status()
-    try:
-        if not is_real or is_copied or stat.S_ISLNK(now.st_mode):
-            change = found.is_now(path, act, now, folders.entry(path).folder)
-    except OSError as error:
-        if not is_real:
-            raise
-        if isinstance(error, FileNotFoundError):  # somebody removes it just now
-            return
     if not (before and beside and is_same(change, before, beside.folder)):
         found.add(change)

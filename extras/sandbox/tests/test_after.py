@@ -12,7 +12,7 @@ import pytest
 from extras.sandbox.tests.overlay import Overlay, overlay, users
 from extras.sandbox.tests.real_trees import shape
 from extras.sandbox.tests.test_apply_killed import killing
-from skills_agent.sandbox import before, held_runs
+from skills_agent.sandbox import before, held_runs, real_folder
 from skills_agent.sandbox.after import After, look_at_rest, looked_after
 from skills_agent.sandbox.choice import pending_looks
 from skills_agent.sandbox.layer import Layer
@@ -28,6 +28,9 @@ for each in .envrc .npmrc .vscode/tasks.json .github/workflows/old.yml src/app.p
 printf '#!/bin/sh\necho mine\n' > run.sh; chmod 755 run.sh
 ln .npmrc other; ln -s real one; ln -s one .idea; ln -s src/envrc .zshenv; ln -s links/gh .husky
 ln -s src way; ln -s /etc mine
+mkdir -p node_modules/a/__pycache__ node_modules/.bin closed
+for each in a/x.js a/kept.md a/__pycache__/m.pyc; do echo mine > node_modules/$each; done
+ln -s ../a/x.js node_modules/.bin/x; echo mine > closed/.envrc; chmod 0 closed
 """
 RESULT = ScriptResult(0, "", "", 0.0, None, 0, 0, "controlled")
 
@@ -50,8 +53,8 @@ class Scene:
         """Run a script in the folder, and look at what it did when the block ends."""
         paths = tuple(self.work / each for each in writable)
         request = ScriptRequest("", None, ("x.sh",), None, self.work, writable=paths, call=call)
-        moment = next_tick(self.over.place / "upper")
-        with looked_after(self.store(), [self.work], moment, request) as after:
+        with looked_after(self.store(), [self.work], request) as after:
+            next_tick(self.over.place / "upper")
             done = self.over.shell("sh", "-euc", script)
             assert done.returncode == 0, done.stderr
             yield after
@@ -92,6 +95,9 @@ TAKEN: list[tuple[str, str, str]] = [
     ("echo evil > kept.txt", "kept.txt", ""),
     ("mkdir n; cd n; git init -q .; git init -q --bare b", "?", ""),
     ("mkdir -p node_modules/a; cd node_modules/a; git init -q .", "?", ""),
+    ("cd node_modules/a; echo '#!' | tee x.js y kept.md; chmod 755 x.js", "node_modules/a/kept.md", ""),
+    ("cd node_modules; echo x > a/__pycache__/m.pyc; ln -s /etc a/o", "", "node_modules/a/o"),
+    ("cd node_modules; mv a b; mkdir -p a/c; ln -s / a/c/out; mkfifo p; rm b/x.js", "?", ""),
     ("echo evil > other", "", ".npmrc"),
     ("ln -s /etc out; ln -s ../.. src/up; ln -s out/x a; ln -s mine/x b; mkfifo p", "", "a b out p src/up"),
     ("chmod 4755 src/app.py || true; touch sticky; chmod 1777 sticky", "", "?"),
@@ -196,13 +202,35 @@ def test_what_cannot_be_taken_back_is_told(scene: Scene, monkeypatch: pytest.Mon
     monkeypatch.setattr(before, "MAX_COPIED", 10)
 
     def look() -> None:
+        evil = "echo evil > run.sh; printf '#!/bin/sh' > notes"
         deep = "import os\nfor _ in range(210): os.mkdir('d'); os.chdir('d')\nos.mkdir('.git')"
-        with scene.run(f"echo evil > run.sh; printf '#!/bin/sh' > notes; python3 -c \"{deep}\"") as after:
+        with scene.run(f'{evil}; python3 -c "{deep}"') as after:
             pass
         left, unseen = after.notices
         assert "notes, run.sh: it changed, and could not be taken back" in left
         assert "not looked at" in unseen
         assert (scene.work / "notes").read_text() == "#!/bin/sh"
+
+    scene.over.call(look)
+
+
+def test_what_is_nearest_to_the_top_of_a_large_folder_is_looked_at(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(real_folder, "MAX_ENTRIES", 500)
+    scene.over.before(
+        "for a in 1 2 3 4 5 6 7 8 9; do for b in 1 2 3 4 5 6 7 8 9; do mkdir -p big/$a/$b; cd big/$a/$b;"
+        "touch .envrc 1 2 3 4 5 6 7 8 9 0; cd ../../..; done; done"
+    )
+
+    def look() -> None:
+        paths = [".envrc", "deep/er/.envrc", "big/.zshrc", "new/a/b/c/.envrc"]
+        with scene.run(f"mkdir -p new/a/b/c; echo evil | tee {' '.join(paths)} big/*/*/.envrc") as after:
+            pass
+        told, _ = after.notices
+        assert "Not looked at: big/" in told
+        assert scene.held().keys() >= {*paths}
+        assert {each.read_text() for each in scene.work.glob("big/*/*/.envrc")} == {"", "evil\n"}
 
     scene.over.call(look)
 
@@ -213,7 +241,7 @@ def test_nothing_outside_is_reached_by_a_link_that_another_run_swaps(scene: Scen
         outside.mkdir()
         (outside / ".envrc").write_text("outside")
         place = scene.over.place / "upper/copies"
-        found = before.Look.of(scene.store(), scene.work, place, 0, ())
+        found = before.Look.of(scene.store(), scene.work, place, "", ())
         (scene.work / "deep/er/.envrc").write_text("evil")
         (scene.work / "src/.envrc").write_text("evil")
         changes = found.changes()

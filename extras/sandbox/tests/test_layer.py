@@ -11,7 +11,6 @@ import pytest
 
 from extras.sandbox.tests.overlay import Overlay, overlay, users
 from skills_agent.sandbox.layer import Layer, changes, diff_of, start_of
-from skills_agent.sandbox.seen import changes_since, seen
 from skills_agent.skills.errors import ScriptError
 from skills_agent.skills.scripts.changes import Change
 
@@ -116,21 +115,6 @@ def test_bits_are_told_as_the_script_left_them_though_this_user_gets_the_rights(
         found = over.changes()
         assert [each.mode for each in found] == [0, 0]
         assert start_of(over.layer, found[1], 9) == b"z\n"
-
-    over.call(look)
-
-
-def test_a_real_folder_is_looked_at(over: Overlay) -> None:
-    over.before(BEFORE)
-    before = seen(over.lower, skipped=["empty"])
-    over.before("touch a; mkdir empty/z dark; rm b; echo z > dark/z; chmod 0 dark/z dark; mv x y")
-
-    def look() -> None:
-        found = changes_since(
-            over.lower, before, skipped=["empty"], original=over.place / "work", is_real=True
-        )
-        names = ["~ a", "- b", "+ dark", "+ dark/z", "- x", "+ y"]
-        assert [f"{SIGNS[each.act]} {each.path}" for each in found] == names
 
     over.call(look)
 
