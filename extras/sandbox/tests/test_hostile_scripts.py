@@ -558,6 +558,13 @@ DAEMON = (
 )
 
 
+def test_a_workspace_without_the_agents_folder_does_not_let_a_script_make_it(sandboxed: Host) -> None:
+    shutil.rmtree(sandboxed.work / ".agent")
+    body = 'mkdir -p .agent && echo "{}" >.agent/config.json; ls -A .agent; echo OPEN'
+    sandboxed.run(body)
+    assert not (sandboxed.work / ".agent/config.json").exists()
+
+
 LEFT = {
     "child": HOLD + SLEEP.format(more=""),
     "orphan-of-another-session": HOLD + SLEEP.format(more=", start_new_session=True"),
@@ -603,6 +610,11 @@ FORKS = (
     "    time.sleep(600)\n"
     "except OSError as error: print('refused at', made)"
 )
+FILE = (
+    "import os; file = open(os.environ['TMPDIR'] + '/big', 'wb')\n"
+    "for _ in range(300): file.write(bytes(1 << 20))\n"
+    "print('OPEN')"
+)
 FILES_IN_MEMORY = """
 import os, time
 kept = []
@@ -612,9 +624,34 @@ for n in range(15):
     time.sleep(0.1)
 print("OPEN")
 """
+SEGMENTS = """
+import ctypes, time
+c = ctypes.CDLL(None)
+c.shmat.restype = ctypes.c_void_p
+for n in range(15):
+    place = c.shmat(c.shmget(0, ctypes.c_size_t(100 << 20), 0o1600), None, 0)
+    ctypes.memset(place, 1, 100 << 20)
+    c.shmdt(ctypes.c_void_p(place))
+    time.sleep(0.1)
+print("OPEN")
+"""
+SHARED = """
+import mmap, os, time
+kept = []
+for n in range(15):
+    kept.append(mmap.mmap(-1, 100 << 20))
+    kept[-1].write(bytes(100 << 20))
+    if os.fork() == 0: kept.clear(); time.sleep(600)
+    time.sleep(0.1)
+print("OPEN")
+"""
 # What every runner bounds, its contract has: memory of one process and of all, a file, what is printed.
 USES = {
     "memory-files": (FILES_IN_MEMORY, {"memory": 256 << 20}),
+    "memory-segments": (SEGMENTS, {"memory": 256 << 20}),
+    "memory-shared": (SHARED, {"memory": 256 << 20}),
+    "big-file-in-tmp": (FILE, {"file_size": 64 << 20}),
+    "endless-errors": ("yes OPE >&2", {}),
 }
 
 
@@ -698,6 +735,7 @@ WRITERS = {
     "many-files": "n=0; while :; do n=$((n+1)); : >file$n; done",
     "many-folders": "import os\nfor n in range(1 << 20): os.mkdir(str(n))",
     "deep-folders": "import os\nwhile True: os.mkdir('deep' * 30); os.chdir('deep' * 30)",
+    "many-links": "import os\nfor n in range(1 << 20): os.symlink('nowhere', str(n))",
 }
 
 
@@ -716,7 +754,7 @@ def test_what_a_script_adds_to_the_disk_is_bounded(leveled: Host, writer: str) -
     (leveled.work / "own.txt").write_text("of the person")
     # One limit alone: folders take room, too, and to a script that hides something, all that was written
     # meanwhile is put down, also by others.
-    limit = "files" if writer.endswith(("files", "folders")) else "bytes"
+    limit = "files" if writer.endswith(("files", "folders", "links")) else "bytes"
     limits = {"written_bytes": LIMIT, "written_files": 1 << 30, "file_size": 1 << 30, "processes": 2_000}
     if limit == "files":
         limits |= {"written_bytes": 1 << 30, "written_files": 2_000}
@@ -762,6 +800,11 @@ def test_a_script_dies_with_its_supervisor_also_when_the_agent_hears_nothing(hos
         until(host.is_lock_free)
         agent.process.send_signal(signal.SIGCONT)
         assert agent.answer()["exit_code"] == -9
+
+
+def test_a_script_that_kills_its_supervisor_is_told_from_one_that_ends(host: Host) -> None:
+    result = host.run("kill -9 $PPID; sleep 600", timeout=PATIENCE)
+    assert (result["exit_code"], result["stopped"]) == (-9, None)
 
 
 def test_the_docs_say_what_plain_control_closes() -> None:

@@ -106,10 +106,13 @@ def is_safe(host: Host) -> bool:
     [
         TAKE_ITS_PLACE,
         "plant .git",
+        "rm -rf .git; mkdir .git; plant .git",
         "cd deep/nested; " + TAKE_ITS_PLACE,
         "mv deep d; cp -r d deep; plant deep/nested/.git",
         "cd deep; mv nested n; mkdir nested; cp -r n/.git nested/.git; plant nested/.git",
+        "mkdir new; cp -r .git new/.git; plant new/.git",
         "mkdir -p a/b/c; cp -r .git a/b/c/; plant a/b/c/.git; chmod 311 a/b/c a/b a",
+        "mkdir -p a; cp -r .git a/.git; plant a/.git; chmod 500 a a/.git",
         "mkdir -p node_modules/a; cp -r .git node_modules/a/.git; plant node_modules/a/.git",
         "plant node_modules/old/.git; mkdir lib; mv node_modules/old lib; plant lib/old/.git",
         "cp -r .git store; plant store; echo 'gitdir: ../store' > src/.git",
@@ -154,6 +157,14 @@ def test_a_worktree_keeps_its_pointer_and_its_repository(sandboxed: Host) -> Non
     assert "Read-only" in result["stderr"]
     assert is_safe(sandboxed)
     assert "On branch" in git(sandboxed, "status")
+
+
+def test_hooks_that_the_configuration_names_are_read_only(repository: Host) -> None:
+    git(repository, "config", "core.hooksPath", "tools/hooks")
+    (repository.work / "tools/hooks").mkdir(parents=True)
+    result = repository.run("echo x > tools/hooks/pre-commit; mv tools t")
+    assert "Read-only" in result["stderr"]
+    assert not list((repository.work / "tools/hooks").iterdir())
 
 
 def test_programs_and_more_configuration_that_git_is_told_of_are_read_only(repository: Host) -> None:
