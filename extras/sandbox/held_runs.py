@@ -46,6 +46,7 @@ CUT_OFF: Final = ("run-*", "applied-*/*.new", "applied-*/*.plan", "applied-*/*.u
 """What is left there by an agent that was killed, or of a run that goes on."""
 _WAS_CUT_OFF: Final = "the script was cut off"
 _KEPT: Final = "kept-"
+_SAID: Final[dict[Decision, str]] = {"allow": "Applied", "deny": "Dropped"}
 _JOURNAL: Final = "journal"
 
 
@@ -115,14 +116,13 @@ def settle(store: LayerStore, call: str, *, applied: bool, by: str, why: str = "
     notices = _applied(store, call, record, left) if applied else []
     told, decided = dict[str, list[str]](), list[JudgedChange]()
     for each in _held_layers(store, call, record):
-        act: tuple[str, Decision] = (
-            ("Applied", "allow") if applied or each not in left else ("Dropped", "deny")
-        )
+        decision: Decision = "allow" if applied or each not in left else "deny"
         for judged in (store.told(each[0], change) for change in each[1]):
-            is_asked = judged.decision == "ask"
-            decided.append(judged._replace(decision=act[1]) if is_asked else judged)
-            if is_asked:
-                told.setdefault(act[0], []).append(judged.change.path)
+            if judged.decision != "ask":
+                decided.append(judged)
+                continue
+            decided.append(judged._replace(decision=decision))
+            told.setdefault(_SAID[decision], []).append(judged.change.path)
     notices += [f"{act}: {shown(paths)}." for act, paths in told.items()]
     is_kept = record.is_taken and not applied
     notices += [f"It lies in {folder} for a month."] if is_kept else []
