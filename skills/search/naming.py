@@ -18,7 +18,7 @@ from skills_agent.skills.search.tokens import MAX_CHARACTERS, read_query, spaced
 _WORD: Final = r"[^\W_]+"
 _JOINED: Final = r"[\s_-]+"
 """What may stand between the words of a name that is written as words."""
-_WRITTEN: Final = r"(?a)(?<![\w.:@/-])[/$]?(\w++(?:[-.:]\w++)++)(?![/-])"
+_WRITTEN: Final = r"(?a)(?<![\w.:@/-])[/$]?(\w+(?:[-.:]\w+)+)(?![\w/-]|[.:]\w)"
 """A name of several words as it is spelled, no path and no file; in ASCII, which Chinese may surround without
 a blank."""
 _CLOSE: Final = 0.5
@@ -30,7 +30,7 @@ _FOLLOWED: Final = r"[/_-]|[.:]\w"
 _MOST_WORDS: Final = 12
 """Of a name that is looked for as words."""
 _SENTENCE_END: Final = r"(?<=[.!?;])\s+|(?<=[。！？；])|\n+"
-_NAME: Final = r"""(?a)(?<!\w)[`/"'$]\w++(?:[-.:]\w++)*+|(?<!\w)\w++(?:[-.:]\w++)++"""
+_NAME: Final = r"""(?a)(?<!\w)[`/"'$]\w+(?:[-.:]\w+)*|(?<!\w)\w+(?:[-.:]\w+)+"""
 """In ASCII, which Chinese may surround without a blank. A name of one word is a name only after a sign that
 says so: a skill may be called `review`."""
 _MOST_NAMED: Final = 8
