@@ -106,7 +106,8 @@ def _reported(text: str) -> list[Package]:
     packages = []
     for each in report["install"]:
         metadata, archive = each["metadata"], each["download_info"].get("archive_info", {})
-        digest = archive.get("hashes", {}).get("sha256")
+        kind, _, value = archive.get("hash", "").partition("=")  # of pip before 23.1
+        digest = archive.get("hashes", {kind: value}).get("sha256")
         hashes = (f"sha256:{digest}",) if digest else ()
         packages.append(Package(metadata["name"], metadata["version"], hashes))
     return packages
