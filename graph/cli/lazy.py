@@ -20,27 +20,6 @@ _OF_PARTS: Final[Mapping[str, str]] = {
     **{f"skills {name}": "packages" for name in _PACKAGES},
 }
 """Which part brings a command: said where the part is not installed."""
-JOINED: Final[Mapping[str, str]] = {
-    "cache": "doctor",
-    "grants": "threads show THREAD",
-    "runs list": "runs",
-    "runs show": "runs RUN",
-    "runs verify": "runs --verify",
-    "skills doctor": "doctor",
-    "skills environments": "doctor",
-    "skills home": "doctor",
-    "skills outdated": "skills update --check",
-    "skills rollback": "skills update NAME --rollback",
-    "skills sign": "skills pack DIR --sign",
-    "skills stats": "skills list --stats",
-    "skills sync": "skills install --locked",
-    "studio": "dev",
-    "threads prune": "threads delete --older-than AGE",
-    "trust add": "trust DIR",
-    "trust list": "trust --list",
-    "trust revoke": "trust DIR --revoke",
-}
-"""Commands that joined another one, and how they are typed now."""
 
 
 class LazyGroup(click.Group):
@@ -83,9 +62,6 @@ class LazyGroup(click.Group):
 
         Click looks only among those that are imported.
         """
-        for typed in (" ".join(args[:2]), args[0]):
-            if instead := JOINED.get(typed):
-                raise click.UsageError(f"'{typed}' is typed so now: skills-agent {instead}", ctx)
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from skills_agent.graph.cli.lazy import JOINED
 from skills_agent.graph.cli.main import cli as command
 from skills_agent.graph.hooks import extras
 from tests.graph.cli.command_line import CommandLine
@@ -60,8 +59,6 @@ ONLY_FOR_A_LOAD = ("skills_agent.skills.library.snapshots", "skills_agent.source
                 ("skills update x --version 4f", "--rollback"),
             )
         ),
-        (["skills", "rollback", "x"], 2, "skills update NAME --rollback"),
-        (["runs", "show", "t.1"], 2, "skills-agent runs RUN"),
         (["runs", "t.1", "--verify"], 2, "without RUN"),
         (["skills", "new", "Not_A_Name"], 2, "lowercase letters and digits"),
         (["skills", "show", "nothing"], 1, "Known skills"),
@@ -71,7 +68,6 @@ ONLY_FOR_A_LOAD = ("skills_agent.skills.library.snapshots", "skills_agent.source
         (["threads", "delete", "--older-than", "999999w"], 2, "1h to 99999w"),
         (["threads", "delete", "nobody", "--yes"], 1, "'nobody'"),
         (["trust", "--revoke"], 1, "trust --list"),
-        (["trust", "list"], 2, "trust --list"),
         (["trust", ".", "--list"], 2, "alone"),
         (["trust", "nowhere"], 2, "nowhere"),
     ],
@@ -249,12 +245,3 @@ def test_a_command_of_a_part_that_is_not_installed_says_so(
     for words, name in brought.items():
         done = cli.run(*words.split())
         assert (done.code, f"comes with the part {name}" in done.err) == (1, True), done
-
-
-def test_an_old_name_of_a_command_says_how_it_is_typed_now(cli: CommandLine) -> None:
-    for words, instead in JOINED.items():
-        done = cli.run(*words.split())
-        assert (done.code, f"skills-agent {instead}" in done.err) == (2, True), done
-        now = [word for word in instead.split() if word.islower() and word[0] != "-"]
-        done = cli.run(*now, "-h")
-        assert done.code == 0 or "comes with the part" in done.err
