@@ -114,13 +114,15 @@ a client."""
 
 
 def saver_in(
-    graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig
+    graph: CompiledStateGraph[Any, Any, Any, Any] | None, config: RunnableConfig
 ) -> BaseCheckpointSaver[Any] | None:
     """Return the checkpointer of an invocation: the graph's own, or that of the graph around it.
 
     The attribute `checkpointer` is the graph's own alone; the lock and the journal go by the other one, too.
+    Without a graph: that of the task which the config is of.
     """
-    return graph._resolve_checkpointer(config)  # noqa: SLF001
+    around = config["configurable"].get(CONFIG_KEY_CHECKPOINTER)
+    return graph._resolve_checkpointer(config) if graph else around or None  # noqa: SLF001
 
 
 def is_kept(graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig) -> bool:
@@ -128,17 +130,19 @@ def is_kept(graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfi
 
     Only its config tells a graph with `checkpointer=False` that the graph around it has a saver.
     """
-    return saver_in(graph, config) is not None or bool(config["configurable"].get(CONFIG_KEY_CHECKPOINTER))
+    return (saver_in(graph, config) or saver_in(None, config)) is not None
 
 
-def store_in(graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig) -> BaseStore | None:
+def store_in(
+    graph: CompiledStateGraph[Any, Any, Any, Any] | None, config: RunnableConfig
+) -> BaseStore | None:
     """Return the store of an invocation: the graph's own, or that of the graph around it.
 
     `get_store` finds none where a node passes its config on by hand, as to a thread: the journal, which is in
     the store, would be another one then, and an effect would run twice.
     """
-    parent = config["configurable"].get(CONFIG_KEY_RUNTIME)
-    return parent.store if parent else graph.store
+    at: Any = config["configurable"].get(CONFIG_KEY_RUNTIME) or graph
+    return cast("BaseStore | None", at and at.store)
 
 
 def is_served(configurable: Mapping[str, Any]) -> bool:

@@ -102,6 +102,9 @@ class HostParts(TypedDict, total=False):
 class Services:
     """What the nodes and the tools work with."""
 
+    runs_scripts = True
+    """Whether scripts may run on this machine: then no other process of this user may read this one."""
+
     def __init__(
         self,
         settings: Settings,
@@ -129,7 +132,7 @@ class Services:
         self.model = None if isinstance(model, str) else model
         self.closed = closed_places(settings)
         self.system_prompt = system_prompt_of(settings, parts.get("system_prompt"))
-        if parts.get("runner") is None:
+        if self.runs_scripts and parts.get("runner") is None:
             make_undumpable()
         self.why_no_shell = shell_of(settings, parts.get("runner"))
         self.left_running = list[Keeper]()

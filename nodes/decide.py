@@ -54,7 +54,7 @@ def decide(
     context = Context.of(runtime.context)
     narrowed = context.narrow(limits)
     skills = requests.shown_skills(state, runtime)
-    hidden = policy.hidden(context) | _useless_tools(state, skills, policy)
+    hidden = policy.hidden(context) | useless_tools(state, skills, policy)
     permission = partial(policy.permission, state)
     counts = counts_of_turn(state)
     note = prompt.step_note(messages, counts, narrowed, permission) or prompt.found_text(messages, skills)
@@ -109,7 +109,7 @@ def _is_in_journal(invocation: Invocation | None, call_id: str) -> bool:
     return invocation is not None and invocation.journal.get(invocation.thread, call_id) is not None
 
 
-def _useless_tools(state: AgentState, skills: ShownSkills | None, policy: Policy) -> frozenset[str]:
+def useless_tools(state: AgentState, skills: ShownSkills | None, policy: Policy) -> frozenset[str]:
     """Return the tools that this thread has no use for yet. One that it had a use for stays.
 
     A small model calls what it is offered: with run_script and read_resource there from the start, a real one

@@ -64,9 +64,15 @@ class Thread:
 
     @classmethod
     def of(
-        cls, graph: CompiledStateGraph[Any, Any, Any, Any], config: RunnableConfig, services: ThreadServices
+        cls,
+        graph: CompiledStateGraph[Any, Any, Any, Any] | None,
+        config: RunnableConfig,
+        services: ThreadServices,
     ) -> "Thread | None":
-        """Return the thread of a graph that a whole config names; None where none is kept."""
+        """Return the thread of a graph that a whole config names; None where none is kept.
+
+        Without a graph: the thread that the task of the config is of.
+        """
         configurable = config["configurable"]
         saver, thread = saver_in(graph, config), configurable.get("thread_id")
         if saver is None or thread is None:

@@ -1,0 +1,162 @@
+"""A tool call of another agent, as the links of our own graph see it, and its way through them."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial, reduce
+from typing import Any, Final, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.config import get_config
+from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+from typing_extensions import override
+
+from skills_agent.graph.langgraph_inside import asked_again, is_coroutine, skip_answers
+from skills_agent.graph.serialisation import stored_size
+from skills_agent.graph.threads.thread import Thread
+from skills_agent.nodes.cancellation import Cancellation
+from skills_agent.nodes.effects import Invocation, tool_messages
+from skills_agent.nodes.invocations import Invocations
+from skills_agent.nodes.judge import Judge
+from skills_agent.nodes.links.attempt import Acting, Attempt, Link, NotRun, Rest
+from skills_agent.nodes.two_paths import Steps, Waiting
+from skills_agent.parts.shared import PartServices, Unrecorded, own_state
+from skills_agent.skills.policy.verdict import AnswerRefusedError
+from skills_agent.skills.scripts.choice import OwnRunner
+from skills_agent.state.call_attempt import RUNNING_CALL, CallAttempt, RunningCall
+from skills_agent.state.context import Context
+from skills_agent.state.records import VerdictRecord
+from skills_agent.state.schema import CallRequest
+
+_ELSEWHERE: Final = ToolNode([])
+"""Stands for what runs the tools: the handler of a middleware does."""
+
+
+class OneCall(Invocations):
+    """The invocations as one hook sees them: that of its thread."""
+
+    def __init__(self, invocation: Invocation | None) -> None:
+        super().__init__()
+        self._invocation = invocation
+
+    @override
+    def current(self) -> Invocation | None:
+        return self._invocation
+
+
+def thread_here(services: PartServices) -> Thread | None:
+    """Return the thread that the calling hook runs for; None where no checkpointer keeps it."""
+    config = get_config()
+    # The namespace of a task is that of its graph, and the name of the task.
+    namespace = str(config["configurable"].get("checkpoint_ns") or "").rpartition("|")[0]
+    own = {**config["configurable"], "checkpoint_ns": namespace}
+    return Thread.of(None, RunnableConfig(configurable=own), services.threads)
+
+
+def invocation_here(services: PartServices) -> Invocation | None:
+    """Return what the calling hook knows of its thread and its journal; None where none is kept."""
+    thread = thread_here(services)
+    return thread.invocation("", Cancellation()) if thread else None
+
+
+def attempt_at(request: ToolCallRequest, services: PartServices, invocation: Invocation | None) -> Attempt:
+    """Return the attempt at a call; where no part of the agent judges calls, it is allowed."""
+    call, state, runtime = request.tool_call, own_state(request.state), request.runtime
+    runner = services.runner if services.runs_scripts else None
+    acting = Acting(
+        tools=_ELSEWHERE,
+        is_coroutine=is_coroutine,
+        policy=services.policy,
+        limits=services.settings,
+        running=OneCall(invocation),
+        host_tools=(),
+        stored_size=partial(stored_size, allowed=services.threads.allowed_types),
+        observer=Unrecorded(),
+        state_now=lambda: state,
+        held=lambda key: runner.held(key) if isinstance(runner, OwnRunner) else None,
+        skip_answers=skip_answers,
+    )
+    judge = Judge.of(services.policy, state, cast("Runtime[Context]", runtime))  # it has what is read of one
+    call_id, verdicts = call["id"] or "", state.get("verdicts") or {}
+    if call_id not in verdicts:
+        digest = judge.digest(judge.call(call["name"], call["args"]))
+        state["verdicts"] = {**verdicts, call_id: _allowed(call["name"], call["args"], digest)}
+    info = runtime.execution_info
+    approved = CallRequest(call=call, approved=state["verdicts"][call_id].get("digest", ""))
+    return Attempt(acting, approved, state, judge, info.checkpoint_id if info else "")
+
+
+def _allowed(tool: str, args: dict[str, Any], digest: str) -> VerdictRecord:
+    return VerdictRecord(tool=tool, args=args, decision="allow", reason="", by="policy", digest=digest)
+
+
+def handed_on(request: ToolCallRequest) -> Steps[Any]:
+    """Have the handler of the middleware run a call; return what it returned."""
+    return (yield Waiting(_ELSEWHERE, request))
+
+
+def steps_of(attempt: Attempt, links: Sequence[Link], request: ToolCallRequest) -> Steps[Any]:
+    """Take a call through links; yield the request that is to be run, and return what becomes of it.
+
+    A person's answer that does not fit is asked for again, under the same question.
+    """
+    chain: Rest = reduce(lambda rest, link: partial(link, rest=rest), reversed(links), partial(_run, request))
+    try:
+        produced = yield from chain(attempt)
+    except NotRun as refused:
+        return next(iter(refused.messages), None)
+    except AnswerRefusedError as error:
+        raise asked_again(error.question, error.answer_schema) from error
+    parts = produced if isinstance(produced, list) else [produced]
+    results = [
+        each for part in parts for each in ([part] if isinstance(part, Command) else tool_messages(part))
+    ]
+    return results[0] if len(results) == 1 else results
+
+
+def _run(request: ToolCallRequest, attempt: Attempt) -> Steps[Any]:
+    entry, name = attempt.entry, attempt.name
+    named = CallAttempt(entry.key, entry.attempt) if entry else CallAttempt(attempt.new_key(), 1)
+    running = RunningCall(named, entry and entry.attempt_key, [], attempt.is_resumed)
+    config = request.runtime.config
+    configurable = {**config.get("configurable", {}), RUNNING_CALL: running}
+    runtime = replace(request.runtime, config=RunnableConfig(**{**config, "configurable": configurable}))
+    is_other = name != request.tool_call["name"]  # by a person's edit
+    tool = attempt.at.policy.tools.get(name) if is_other else request.tool
+    result = yield from handed_on(replace(request, tool_call=attempt.call, tool=tool, runtime=runtime))
+    parts = result if isinstance(result, list) else [result]
+    return [each if isinstance(each, Command) else {"messages": [each]} for each in parts]
+
+
+def driven(steps: Steps[Any], handler: Callable[[ToolCallRequest], Any]) -> Any:
+    """Take the steps of a call to their end; `handler` runs it."""
+    step = _next(steps, None)
+    while isinstance(step, Waiting):
+        try:
+            reply = handler(step.input)
+        except Exception as error:  # noqa: BLE001 - raised again in the steps
+            reply = error
+        step = _next(steps, reply)
+    return step
+
+
+async def awaited(steps: Steps[Any], handler: Callable[[ToolCallRequest], Awaitable[Any]]) -> Any:
+    """Do as `driven` does on an event loop: the steps work with files, and are taken in a thread."""
+    cancellation = Cancellation()
+    step = await cancellation.in_thread(_next, steps, None)
+    while isinstance(step, Waiting):
+        try:
+            reply = await handler(step.input)
+        except Exception as error:  # noqa: BLE001 - raised again in the steps
+            reply = error
+        step = await cancellation.in_thread(_next, steps, reply)
+    return step
+
+
+def _next(steps: Steps[Any], reply: Any) -> Any:
+    try:
+        return steps.throw(reply) if isinstance(reply, Exception) else steps.send(reply)
+    except StopIteration as end:
+        return end.value

@@ -1,0 +1,103 @@
+"""Gate: a verdict for every tool call, and a person's word where policy asks for it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, ClassVar, Final
+
+from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+from typing_extensions import override
+
+from skills_agent.graph.langgraph_inside import asked_again
+from skills_agent.nodes.approve import approve
+from skills_agent.nodes.gate import gate
+from skills_agent.nodes.invocations import Invocations
+from skills_agent.nodes.links.attempt import Link
+from skills_agent.nodes.links.judged import judged
+from skills_agent.nodes.links.on_record import on_record
+from skills_agent.nodes.two_paths import Steps
+from skills_agent.parts.calls import attempt_at, awaited, driven, steps_of, thread_here
+from skills_agent.parts.shared import Part, PartState, applied, joined, own_state
+from skills_agent.skills.policy.verdict import AnswerRefusedError, Approver, UnanswerableError
+from skills_agent.state.budget import Limits
+from skills_agent.state.context import Context
+from skills_agent.state.transcript import LOAD_SKILL
+
+LINKS: Final[tuple[Link, ...]] = (on_record, judged)
+_UNLIMITED: Final = Limits(max_tool_calls=10**9, max_script_runs=10**9)
+"""LangChain's own middleware counts calls."""
+
+
+class Gate(Part):
+    """Verdicts of policy, loaded skills and the caller; questions as one interrupt in the HITL schema.
+
+    A verdict holds for the digest of what was judged, and the call is judged again right before it runs.
+    """
+
+    kind: ClassVar[str] = "gate"
+
+    def __init__(self, *, approvers: Sequence[Approver] = (), **settings: Any) -> None:
+        """Take `approvers`, and settings of policy by their names, as `require_approval_for`."""
+        super().__init__({**settings, **({"approvers": tuple(approvers)} if approvers else {})})
+
+    @override
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ExtendedModelResponse[Any]:
+        shown, update = self._shown(request)
+        return ExtendedModelResponse(handler(shown), Command(update=update))
+
+    @override
+    async def awrap_model_call(
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+    ) -> ExtendedModelResponse[Any]:
+        shown, update = self._shown(request)
+        return ExtendedModelResponse(await handler(shown), Command(update=update))
+
+    def _shown(self, request: ModelRequest[Any]) -> tuple[ModelRequest[Any], dict[str, Any]]:
+        """Leave out the tools that no call of this request could use; note what the others may do."""
+        services = self.services(request.state)
+        services.know(request.tools)
+        hidden = services.policy.hidden(Context.of(request.runtime.context))
+        tools = [tool for tool in request.tools if getattr(tool, "name", None) not in hidden]
+        return request.override(tools=tools), {"skills_agent_risks": services.risks()}
+
+    @override
+    def after_model(self, state: PartState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Judge the calls of the model's message; ask a person, once for all of them, where policy asks."""
+        services = self.services(state)
+        services.know_by_name(state.get("skills_agent_risks") or {})
+        policy, now = services.policy, own_state(state)
+        update = gate(now, runtime, policy=policy, limits=_UNLIMITED, running=Invocations())
+        asked = [each["tool"] for each in update["verdicts"].values() if each["decision"] == "ask"]
+        if not asked:
+            return dict(update)
+        if thread_here(services) is None:
+            raise UnanswerableError(", ".join(dict.fromkeys(asked)))
+        try:
+            said = approve(applied(now, update), runtime, policy=policy)
+        except AnswerRefusedError as error:
+            raise asked_again(error.question, error.answer_schema) from error
+        return dict(joined(update, said))
+
+    @override
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
+        if request.tool_call["name"] == LOAD_SKILL:  # which `Skills` answers
+            return handler(request)
+        return driven(self._steps(request), handler)
+
+    @override
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
+    ) -> Any:
+        if request.tool_call["name"] == LOAD_SKILL:
+            return await handler(request)
+        return await awaited(self._steps(request), handler)
+
+    def _steps(self, request: ToolCallRequest) -> Steps[Any]:
+        services = self.services(request.state)
+        services.know(request.runtime.tools or ())
+        return steps_of(attempt_at(request, services, None), LINKS, request)
