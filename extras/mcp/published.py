@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from skills_agent.mcp.entries import MAX_BYTES, MAX_FILES, McpEntry, McpFile, uri_of
+from skills_agent.mcp.entries import MAX_BYTES, MAX_FILES, McpEntry, McpFile, read_entry, uri_of
 from skills_agent.mcp.json_fields import json_fields
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.errors import SkillError
@@ -74,11 +74,7 @@ def _entry(name: str, folder: Path) -> McpEntry:
     fields = json_fields(read_beneath(folder, "SKILL.md", MAX_BYTES))
     if fault := _fault(name, fields):
         raise SkillError(f"{fault}, by the specification: clients refuse a whole list for one that is not")
-    if len(files) > MAX_FILES or sum(file.size for file in files.values()) > MAX_BYTES:
-        raise SkillError(
-            f"it has more than {MAX_FILES} files, or {MAX_BYTES:,} bytes, which MCP does not take"
-        )
-    return McpEntry(uri_of(name), fields, files)
+    return read_entry(McpEntry(uri_of(name), fields, files).as_json())  # as a client does
 
 
 def _fault(name: str, fields: Mapping[str, Any]) -> str:

@@ -363,12 +363,13 @@ def test_what_clients_would_refuse_is_not_published_and_said_once(
     write_skill(folder, "notes", "Takes notes.\nlicense: MIT\nmetadata: {version: '1'}")
     for name, head in UNLISTED.items():
         write_skill(folder, name, head)
+    (write_skill(folder, "windows", "Has paths.") / "a\\b.md").touch()
     registry = registry_of(Settings(workspace=cli.workspace, home=cli.home, bundled_skills=False), ())
     publisher = Publisher(registry)
     assert [each.entry.name for each in publisher.skills().values()] == ["notes"]
     publisher.skills()
     said = [line for line in caplog.messages if "is not published" in line]
-    assert sorted(line.split()[1] for line in said) == sorted(UNLISTED)
+    assert sorted(line.split()[1] for line in said) == sorted([*UNLISTED, "windows"])
 
 
 @pytest.mark.slow
