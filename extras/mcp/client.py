@@ -121,18 +121,17 @@ class McpServers:
         return self._loop.submit(self._connections[server].call(tool, arguments, seconds))
 
     def ask(self, server: str, work: "Callable[[Any], Coroutine[Any, Any, Any]]") -> "Future[Any]":
-        """Do something with the SDK's client of a server that changes nothing there; raises as `work` does.
+        """Do something with the SDK's client of a server that changes nothing there.
 
-        The future raises McpServerError, too: at once where the first connection has been waited for already.
+        The future raises McpServerError, and as `work` does. Where the first connection has been waited for
+        already, that is raised at once.
         """
         connection, now = self._connections[server], time.monotonic()
         connection.wanted = connection.wanted or now
         is_late = now - connection.wanted >= self._servers[server].connect_timeout
         if is_late and not connection.was_open:
-            self._loop.submit(connection.client()).add_done_callback(_look_away)
-            late: Future[Any] = Future()
-            late.set_exception(McpServerError(server, self._silence(server).partition(": ")[2]))
-            return late
+            self._loop.submit(connection.client())  # the next look at the server says what became of it
+            raise McpServerError(server, self._silence(server).partition(": ")[2])
         return self._loop.submit(connection.ask(work))
 
     def sources(self) -> list[McpSource]:
@@ -235,12 +234,6 @@ class _LoopThread:
         # Python may collect its owner in any thread, and the loop's own cannot wait for itself.
         if current_thread() is not self._thread:
             wait([ending], CLOSE_SECONDS)
-
-
-def _look_away(attempt: "Future[Any]") -> None:
-    """Take what became of an attempt: the next look at the server says it."""
-    if not attempt.cancelled():
-        attempt.exception()
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

@@ -62,8 +62,8 @@ def check_tools(
 ) -> tuple[list[ToolDefinition], list[str]]:
     """Return the tools of a server that can be offered, in its order, and why the others cannot.
 
-    `offers` are its tools as MCP's JSON has them: nothing of them is checked yet. Of two of one name, the
-    first counts.
+    `offers` are its tools as MCP's JSON has them. Each is a tool by MCP's own schema (connection.py), and
+    nothing else of it is checked yet. Of two of one name, the first counts.
     """
     tools: dict[str, ToolDefinition] = {}
     faults: list[str] = []
@@ -77,7 +77,7 @@ def check_tools(
             if len(tools) == MAX_TOOLS or size > room:
                 raise SkillError("the server has more tools than a prompt can hold")  # noqa: TRY301
         except SkillError as error:
-            faults.append(f"{visible_line(cut(str(offer['name']), MAX_SHOWN))}: {error}")
+            faults.append(f"{visible_line(cut(offer['name'], MAX_SHOWN))}: {error}")
             continue
         room -= size
         tools[tool.name] = tool
@@ -99,17 +99,15 @@ def tool_name(server: str, tool: str) -> str:
 
 
 def _check(server: str, offer: Mapping[str, Any], *, trust_hints: bool) -> ToolDefinition:
-    name, schema = offer["name"], offer.get("inputSchema")
+    name = offer["name"]
     if not name or len(name) > MAX_TEXT:
         raise SkillError("its name is empty or too long")
-    if not isinstance(schema, dict):
-        raise SkillError("its schema is no object")
     description = offer.get("description") or offer.get("title") or ""
     return ToolDefinition(
         name=tool_name(server, name),
         tool=name,
         description=f"[MCP server {server}] {_plain(description, MAX_DESCRIPTION)}",
-        schema=_check_schema(schema),
+        schema=_check_schema(offer["inputSchema"]),
         risk=_risk(offer.get("annotations") or {}, trust_hints=trust_hints),
     )
 
@@ -122,8 +120,6 @@ def _risk(hints: Mapping[str, Any], *, trust_hints: bool) -> Risk:
 
 
 def _check_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    if schema.get("type", "object") != "object":
-        raise SkillError("its arguments are no object")
     plain = _Inlined(schema).result()
     top = {name: value for name, value in plain.items() if name not in _NOT_AT_TOP}
     top |= {"type": "object", "properties": plain.get("properties", {})}

@@ -20,7 +20,7 @@ MASK: Final = "***"
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One server: a program that speaks MCP on its streams, or an address that speaks it over HTTP."""
 
     command: str = ""
@@ -63,15 +63,8 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def shown(self) -> dict[str, Any]:
         """Return the fields that were set; of variables and headers, the names."""
         fields: dict[str, Any] = msgspec.to_builtins(self, enc_hook=str)  # a Path
-        usual: dict[str, Any] = msgspec.to_builtins(
-            McpServer(command=self.command) if self.command else McpServer(url=self.url)
-        )
-        place = {"command": self.command} if self.command else {"url": self.url}
-        changed = {name: value for name, value in fields.items() if value != usual[name]}
-        masked: dict[str, Any] = {
-            name: dict.fromkeys(changed[name], MASK) for name in ("env", "headers") if name in changed
-        }
-        return {**place, **changed, **masked}
+        masked = {name: dict.fromkeys(fields[name], MASK) for name in ("env", "headers") if name in fields}
+        return fields | masked
 
     def variables(self) -> set[str]:
         """Return the names of the agent's variables that it is given."""

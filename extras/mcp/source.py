@@ -9,12 +9,10 @@ does not answer hides nothing for a day, and keeps nobody waiting twice.
 
 import errno
 import hashlib
-import os
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from itertools import starmap
-from operator import attrgetter
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -25,6 +23,7 @@ from skills_agent.mcp.entries import McpEntry, McpEntryError
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.skill import MCP_LABEL, Diagnostic
+from skills_agent.skills.sources.fetched import missing
 from skills_agent.skills.sources.plugin import Plugin
 from skills_agent.skills.sources.protocol import Scan, SkillEntry, SkillFile
 from skills_agent.skills.sources.walk import OWN_FOLDERS, SKILL_FILE
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 Work = Callable[["Client"], Coroutine[Any, Any, Result]]
 Ask = Callable[[Work[Any]], "Future[Any]"]
-"""Does something with the client of a server that is connected; the future raises SkillsAgentError."""
+"""Does something with the client of a server; raises SkillsAgentError, or its future does."""
 
 SHORTEST_TTL: Final = 5.0
 LONGEST_TTL: Final = 3600.0
@@ -124,7 +123,7 @@ class McpSource:
             self.scan()
         listed = self._skills.get(path)
         if listed is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            raise missing(path)
         return listed
 
     def _skill_file(self, entry: McpEntry) -> bytes:
@@ -141,7 +140,7 @@ class McpSource:
     def _fetched(self, entry: McpEntry, work: Work[Result]) -> Result:
         """Do what reads files of a skill; one that is not what was listed is an OSError, and listed anew."""
         try:
-            result: Result = _result(self._ask(work), FETCH_SECONDS)
+            result: Result = self._ask(work).result(FETCH_SECONDS)
         except McpEntryError as error:
             raise OSError(errno.EIO, self._why_other(entry, error)) from error
         except TimeoutError as error:
@@ -157,7 +156,7 @@ class McpSource:
         self._due = 0.0
         try:
             asked = self._ask(lambda client: get_skill(client, entry.uri))
-            now: McpEntry | None = _result(asked, self._wait_seconds)
+            now: McpEntry | None = asked.result(self._wait_seconds)
         except (SkillsAgentError, TimeoutError):
             now = None
         if now is not None and (now.digest, now.frontmatter) != (entry.digest, entry.frontmatter):
@@ -167,12 +166,10 @@ class McpSource:
     def _ask_for_list(self, now: float) -> Scan:
         from skills_agent.mcp.requests import list_skills  # noqa: PLC0415 - it imports the SDK
 
-        pending = self._pending = self._pending or self._ask(list_skills)
         try:
-            listed = _result(pending, self._patience)
+            pending = self._pending = self._pending or self._ask(list_skills)
+            listed = pending.result(self._patience)
         except TimeoutError:
-            if pending.done():
-                self._pending = None
             # It is waited for no more; a later look takes what has come by then.
             self._patience = 0.0
             return self._stand_in(now, f"{self._name} does not answer")
@@ -202,21 +199,15 @@ class McpSource:
         return Scan(before.skills, (*before.diagnostics, report))
 
     def _arrange(self, listed: "McpList") -> Scan:
-        faults = list(listed.faults)
-        found: list[SkillEntry] = []
-        for entry in sorted(listed.entries, key=attrgetter("uri")):
-            try:
-                stamp = _stamp_of(entry)
-            except (yaml.YAMLError, RecursionError):
-                faults.append(f"{one_line(entry.uri, 200)} cannot be used: its frontmatter is no YAML.")
-            else:
-                found.append(SkillEntry(entry.uri, entry.name, stamp, entry.skill_file.size))
+        found = tuple(
+            SkillEntry(entry.uri, entry.name, _stamp_of(entry), entry.skill_file.size)
+            for entry in listed.entries
+        )
         stamps = {skill.stamp for skill in found}
         self._read = {stamp: content for stamp, content in self._read.items() if stamp in stamps}
-        reports = tuple(self._diagnostic("mcp-entry", visible_line(fault)) for fault in faults)
-        usable = {skill.path for skill in found}
-        self._skills = {entry.uri: entry for entry in listed.entries if entry.uri in usable}
-        return Scan(tuple(found), reports)
+        self._skills = {entry.uri: entry for entry in listed.entries}
+        reports = tuple(self._diagnostic("mcp-entry", visible_line(fault)) for fault in listed.faults)
+        return Scan(found, reports)
 
     def _cause(self, error: SkillsAgentError) -> str:
         text = _phrase(error)
@@ -248,14 +239,6 @@ def _is_own(entry: McpEntry, path: str) -> bool:
     return not any(
         "/".join([*folders[:end], SKILL_FILE]) in entry.files for end in range(1, len(folders) + 1)
     )
-
-
-def _result(future: "Future[Result]", seconds: float) -> Result:
-    """Wait for an answer. Raises TimeoutError where none has come, which may come later."""
-    wait([future], seconds)
-    if not future.done():
-        raise TimeoutError
-    return future.result()
 
 
 def _phrase(error: SkillsAgentError) -> str:

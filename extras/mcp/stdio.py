@@ -162,13 +162,8 @@ async def _end(process: asyncio.subprocess.Process, lifeline: int) -> None:
 
 async def _has_ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
     # Not `process.wait()`: that waits for its streams, too, which a process that it started may keep open.
-    return await _until(lambda: process.returncode is not None, seconds)
-
-
-async def _until(is_so: Callable[[], bool], seconds: float) -> bool:
-    deadline = asyncio.get_running_loop().time() + seconds
-    while not is_so():
-        if asyncio.get_running_loop().time() >= deadline:
-            return False
-        await asyncio.sleep(0.01)
-    return True
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while process.returncode is None:
+                await asyncio.sleep(0.01)
+    return process.returncode is not None
