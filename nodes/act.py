@@ -53,8 +53,11 @@ def _run(attempt: Attempt) -> Steps[Any]:
     named = CallAttempt(entry.key, entry.attempt) if entry else CallAttempt(attempt.new_key(), 1)
     config = get_config()
     own = {RUNNING_CALL: RunningCall(named, entry and entry.attempt_key, replies, attempt.is_resumed)}
-    configurable = {"configurable": {**config.get("configurable", {}), **own}}
-    arguments = {"config": RunnableConfig(**{**config, **configurable})}  # type: ignore[typeddict-item]
+    changed = {
+        "configurable": {**config.get("configurable", {}), **own},
+        "metadata": {**config.get("metadata", {}), **attempt.told},
+    }
+    arguments = {"config": RunnableConfig(**{**config, **changed})}  # type: ignore[typeddict-item]
     tool, kept = attempt.at.policy.tools.get(attempt.name), partial(_produced, replies)
     is_awaited = tool is not None and attempt.at.is_coroutine(tool)
     return (yield Waiting(attempt.at.tools, [attempt.call], arguments, not is_awaited, kept))

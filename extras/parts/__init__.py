@@ -9,10 +9,19 @@ if TYPE_CHECKING:
     from skills_agent.parts.gate import Gate as Gate
     from skills_agent.parts.once import Once as Once
     from skills_agent.parts.skills import Skills as Skills
+    from skills_agent.parts.trace import Trace as Trace
+    from skills_agent.parts.trace import TraceHandler as TraceHandler
     from skills_agent.parts.workspace import Workspace as Workspace
 
 EXTRA: Final = Extra(name="parts")
-_HOMES: Final = {"Gate": "gate", "Once": "once", "Skills": "skills", "Workspace": "workspace"}
+_HOMES: Final = {
+    "Gate": "gate",
+    "Once": "once",
+    "Skills": "skills",
+    "Trace": "trace",
+    "TraceHandler": "trace",
+    "Workspace": "workspace",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -171,7 +171,8 @@ class PartServices(Services):
     def __init__(self, parts: tuple[Part, ...]) -> None:
         """Join what the parts were given. Raises SettingsError where two of them contradict each other."""
         self._own = {tool.name for part in parts for tool in part.tools}
-        self.runs_scripts = any(part.kind == "workspace" for part in parts)
+        kinds = {part.kind for part in parts}
+        self.runs_scripts, self.is_traced = "workspace" in kinds, "trace" in kinds
         values: dict[str, Any] = {}
         for name, value in ((name, value) for part in parts for name, value in part.values.items()):
             if values.setdefault(name, value) != value:

@@ -1,5 +1,6 @@
 """Skills: their catalog in the prompt, their loads in a ledger, their files as resources."""
 
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from os import PathLike
@@ -25,6 +26,7 @@ from skills_agent.nodes.no_tool import as_loads
 from skills_agent.nodes.select import select
 from skills_agent.parts.calls import OneCall, invocation_here
 from skills_agent.parts.shared import Part, PartServices, PartState, applied, joined, own_state
+from skills_agent.parts.trace import trace_loads
 from skills_agent.skills.policy.verdict import AnswerRefusedError
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import DirectorySource
@@ -95,6 +97,7 @@ class Skills(Part):
         for admission in update.get("admissions") or ():
             if admission["call_id"] in denied:
                 continue
+            start = time.time_ns()
             made = load(
                 admission,
                 runtime,
@@ -104,6 +107,8 @@ class Skills(Part):
                 state_now=partial(AgentState, **now),
                 on_change=settings.on_change,
             )
+            if services.is_traced:
+                trace_loads(now.get("skills_loaded"), made.get("skills_loaded") or {}, start)
             update, now = joined(update, made), applied(now, made)
         return update
 

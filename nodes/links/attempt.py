@@ -106,6 +106,14 @@ class Attempt:
         """Return the verdict that the gate, or a person, gave."""
         return self.state["verdicts"][self.id]
 
+    @property
+    def told(self) -> dict[str, str]:
+        """Return what the metadata of the tool's run say: by whose word, and which version of a skill."""
+        skill = self.judge.loaded.get(self.record.get("skill") or "")
+        named = ("name", "digest", "source", "path") if skill else ()
+        of_skill = {f"skill_{name}": str(dict(skill or {})[name]) for name in named}
+        return {"verdict": self.record["decision"], "verdict_by": self.record["by"], **of_skill}
+
     @cached_property
     def spec(self) -> ToolSpec:
         """Return what the tool is."""
