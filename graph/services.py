@@ -268,6 +268,7 @@ class Services:
             asked_if_untrusted=_asked(settings.waived_risks, grammar),
             registry=self.registry,
             means=self,
+            skill_sets=settings.skill_sets,
             mode=settings.allowed_tools,
             always_allowed=settings.always_allowed_tools,
             excluded=_excluded(settings, grammar),

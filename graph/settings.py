@@ -78,6 +78,9 @@ class Settings(Limits):
     """Offer the skills that ship with this package."""
     enable_skills: bool = True
     """False: the same agent without any trace of skills."""
+    skill_sets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Sets that a caller may choose by `Context.skill_set`: names or globs of skills, and behind `!` what is
+    not in it: `{"support": ["billing-*", "!billing-admin"]}`."""
     catalog_budget: Positive = 16_000
     """Characters of skill descriptions in the prompt."""
     context_window: Positive | None = None

@@ -47,7 +47,7 @@ from skills_agent.state.context import Context
 from skills_agent.state.history import room_of, tokens_in, tokens_of, turns_to_cover
 from skills_agent.state.records import active_skills
 from skills_agent.state.schema import AgentState
-from skills_agent.state.transcript import LOAD_SKILL, SYNTHETIC, with_note
+from skills_agent.state.transcript import LOAD_SKILL, SYNTHETIC, named_paths, with_note
 from skills_agent.state.whole_text import with_whole_text
 
 _MAX_CACHED: Final = 16
@@ -282,6 +282,7 @@ class ModelRequests:
         registry = self.registry(runtime)
         catalog = registry.get(record["digest"]) or registry.refresh()
         left_out = self.left_out(catalog, Context.of(runtime.context))
+        left_out |= catalog.dormant(named_paths(state.get("messages") or ()))
         shown = self.shown_catalog(catalog, left_out)
         if not (shown.load_skill or active_skills(ledger)):
             return None

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from skills_agent.nodes import RegistryOf
 from skills_agent.nodes.effects import Invocation
 from skills_agent.skills.errors import SkillError
+from skills_agent.skills.library.admission import is_in_set
 from skills_agent.skills.library.catalog import Catalog, in_place_text
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.machine import Machine, Missing
@@ -26,7 +27,7 @@ from skills_agent.skills.policy.trust import TrustFileError, TrustList
 from skills_agent.skills.policy.verdict import Approver, Verdict
 from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.skill import SkillMetadata, SkillRef
-from skills_agent.state.context import Context
+from skills_agent.state.context import Context, ContextError
 from skills_agent.state.records import active_skills
 from skills_agent.state.schema import AgentState
 from skills_agent.state.transcript import LOAD_SKILL, SEARCH_SKILLS
@@ -105,6 +106,8 @@ class Policy:
     """Returns the invocation that the calling node is part of."""
     provider_tools: Collection[str] = ()
     """Names of tools that the model's provider runs: all that can be done is not to offer them."""
+    skill_sets: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By name, what a caller may choose: entries of skills, and behind `!` of those that are not in it."""
     mode: Mode = "recommend"
     always_allowed: Collection[str] = ALWAYS_ALLOWED
     excluded: tuple[Entry, ...] = ()
@@ -205,6 +208,8 @@ class Policy:
     def skill_refusal(self, skill: SkillMetadata, context: Context) -> str | None:
         """Return why nobody may load a skill in this request; None where it may be loaded."""
         names = (skill.name, f"{skill.name}@{skill.source}")
+        if context.skill_set is not None and not is_in_set(names, self._skill_set(context.skill_set)):
+            return f"Not run: {skill.name} is not in the skill set {context.skill_set} of this run."
         calls = (self.grammar.call(LOAD_SKILL, {"name": name}) for name in names)
         refusal = self.refusal(context, *calls)
         return refusal.reason if refusal else None
@@ -212,9 +217,16 @@ class Policy:
     def skills_left_out(self, catalog: Catalog, context: Context) -> frozenset[str]:
         """Return the names of the skills that nobody may load in this request: no prompt shows them."""
         excluded, only = self._narrowed(context)
-        if not any(entry.names(LOAD_SKILL) for entry in (*self.excluded, *excluded, *(only or ()))):
+        entries = (*self.excluded, *excluded, *(only or ()))
+        if context.skill_set is None and not any(entry.names(LOAD_SKILL) for entry in entries):
             return frozenset()
         return frozenset(skill.name for skill in catalog.skills if self.skill_refusal(skill, context))
+
+    def _skill_set(self, name: str) -> Sequence[str]:
+        if name not in self.skill_sets:
+            known = ", ".join(self.skill_sets) or "none"
+            raise ContextError(f"The context names the skill set {name!r}. There are: {known}.")
+        return self.skill_sets[name]
 
     def _narrowed(self, context: Context) -> tuple[tuple[Entry, ...], tuple[Entry, ...] | None]:
         """Return what the caller left out, and what alone the caller lets pass (None: everything)."""

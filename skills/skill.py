@@ -110,6 +110,8 @@ class SkillMetadata(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     arguments: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     """Names of other skills, with the versions that will do: `chart-kit>=1.2` (format/requirements.py)."""
+    paths: tuple[str, ...] = ()
+    """Globs of files: the model is told of the skill once a call of the thread names one that matches."""
     model_invocable: bool = True
     """False for `disable-model-invocation: true`: hidden from the model, open to the user."""
     user_invocable: bool = True

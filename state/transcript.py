@@ -20,6 +20,8 @@ from skills_agent.state.call_ids import all_calls, with_new_ids
 
 LOAD_SKILL = "load_skill"
 UNLOAD_SKILL = "unload_skill"
+_PATHS: Final = ("path", "file_path")
+"""Arguments that name a file, here and in other agents."""
 UNLOAD: Final = "unload"
 UNLOAD_COMMAND: Final = re.compile(r"\s*/unload(?:[ \t]+(?P<name>[^\s/]+))?(?=\s|$)")
 """What a person begins a message with to unload a skill; a skill of that name keeps its own command."""
@@ -169,6 +171,13 @@ def alike_calls(messages: Sequence[AnyMessage], call: ToolCall) -> list[str]:
         for each in calls_of(message)
         if (each["name"], each["args"]) == (call["name"], call["args"]) and each["id"] != call["id"]
     ]
+
+
+def named_paths(messages: Sequence[AnyMessage]) -> frozenset[str]:
+    """Return the paths that calls of the transcript name, whatever became of them."""
+    made = (message.tool_calls for message in messages if isinstance(message, AIMessage))
+    paths = (call["args"].get(name) for calls in made for call in calls for name in _PATHS)
+    return frozenset(path for path in paths if isinstance(path, str))
 
 
 def same_results(

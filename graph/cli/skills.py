@@ -46,28 +46,13 @@ def skills() -> None:
     """List, search, check and begin skills."""
 
 
-@skills.command("list", epilog=options.examples("skills list", "skills list --stats", "skills list --json"))
-@click.option(
-    "--stats",
-    is_flag=True,
-    help="Show instead how often each was loaded and used, and what it cost.",
-)
+@skills.command("list", epilog=options.examples("skills list", "skills list --json"))
 @options.folders
 @options.as_json
-def list_skills(*, stats: bool, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
-    """List skills with their source, who may load them, what they require, and their description.
-
-    --stats counts the records of runs in this workspace; runs of evals are not among them. USED: loads
-    after which a script of it ran, a file of it was read, or a command named it. TOKENS: about, its
-    instructions in every prompt that had them.
-    """
+def list_skills(*, workspace: Path | None, skills_dirs: tuple[Path, ...], as_json: bool) -> None:
+    """List skills with their source, who may load them, what they require, and their description."""
     settings = Settings.load(workspace)
     catalog = registry_of(settings, skills_dirs).refresh()
-    if stats:
-        from skills_agent.graph.cli.stats import print_stats
-
-        print_stats(settings, catalog, as_json=as_json)
-        return
     in_place = untrusted_in_place(settings, catalog)
     if as_json:
         entries = {(each.source, each.path): each for each in catalog.entries if each.status == "shown"}

@@ -49,6 +49,7 @@ _METADATA_MEANING = (
 _DEPENDENCIES_MEANING = (
     "packages and programs that the skill needs: `python>=3.11, pandas>=2`, as text, as a list or by kind"
 )
+_PATHS_MEANING = "globs, as `src/**/*.ts`: the model is told of the skill once a call names such a file"
 _HINT_MEANING = "`[file]`: the skill takes words after `/skill-name`"
 _DISALLOWED_MEANING = "refused while the skill is loaded, in every mode; written like `allowed-tools`"
 _NO_MODEL = r"disabled?-?models?-?invo[ck]ations?"
@@ -87,6 +88,7 @@ FIELDS: Final = (
         "skills to load first: names with versions (`chart-kit>=1.2`), or a mapping with `skills`",
         FieldValue.required_skills,
     ),
+    Field("paths", "acted-on", _PATHS_MEANING, FieldValue.names),
     Field("dependencies", "acted-on", _DEPENDENCIES_MEANING),
     Field(
         "disallowed-tools", "acted-on", _DISALLOWED_MEANING, FieldValue.tools, spellings="disallowed-tool"

@@ -4,7 +4,8 @@ What a skill `requires` comes before it. One object judges all requests of a ste
 requests cannot exceed a limit together. The graph's `select` node uses it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import Final, Literal, NamedTuple
 
 from skills_agent.skills.errors import SkillError, UnknownSkillError, list_names
@@ -237,3 +238,14 @@ def _way(catalog: Catalog, start: str, end: str) -> list[str]:
                 seen.add(name)
                 ways.append([*way, name])
     return []
+
+
+def is_in_set(names: Collection[str], entries: Collection[str]) -> bool:
+    """Return whether a skill, by its name and `name@source`, is in a set; `!` takes what fits out."""
+    out = [entry[1:] for entry in entries if entry.startswith("!")]
+    into = [entry for entry in entries if not entry.startswith("!")] or ["*"]
+    return _any_fits(into, names) and not _any_fits(out, names)
+
+
+def _any_fits(globs: Collection[str], names: Collection[str]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in globs for name in names)

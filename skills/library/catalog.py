@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import islice
 from operator import attrgetter
@@ -128,6 +129,14 @@ class Catalog:
         """Return the skills that a model may load, by name, but for those that are left out."""
         return [skill for skill in self.skills if skill.model_invocable and skill.name not in left_out]
 
+    def dormant(self, paths: Collection[str]) -> frozenset[str]:
+        """Return the names of the skills that are for certain files, and for none of these."""
+        return frozenset(
+            skill.name
+            for skill in self.skills
+            if skill.paths and not any(_is_for(path, glob) for glob in skill.paths for path in paths)
+        )
+
     def listing(self, budget: int, left_out: Collection[str] = ()) -> CatalogListing:
         """Return what a prompt shows of the skills that a model may load, within a budget of characters.
 
@@ -177,6 +186,11 @@ class Catalog:
         every = [skill for skills in self._by_source.values() for skill in skills.values()]
         hidden = [skill for skill in every if self._by_name[skill.name] is not skill]
         return sorted(hidden, key=attrgetter("name", "source"))
+
+
+def _is_for(path: str, glob: str) -> bool:
+    """Return whether a glob takes a path in: `*` any part of it, as `**/` does, which may be nothing."""
+    return fnmatchcase(path.removeprefix("./"), glob.removeprefix("./").replace("**/", "*"))
 
 
 def _name_and_source(name: str, source: str | None) -> tuple[str, str | None]:

@@ -155,13 +155,15 @@ def standard_sources(
 
     A folder that does not exist is an empty source; a configured one is reported as missing. A folder that
     is reached twice (the project is the home folder, or one is a link to the other) counts once, at its
-    strongest. Skills of a project came with somebody's repository, so nobody vouches for them; neither for
-    those in configured folders that a project's file of settings named (`offered`). A link of a project that
-    leads out of it stands in for no other folder.
+    strongest. A project is a repository: folders above the one that the agent works in are sources, too, and
+    the nearer one is the stronger. Skills of a project came with somebody's repository, so nobody vouches for
+    them; neither for those in configured folders that a project's file of settings named (`offered`). A link
+    of a project that leads out of it stands in for no other folder.
     """
     sources = [DirectorySource(BUNDLED_FOLDER, "bundled")] if bundled else []
     sources += [DirectorySource(home / folder, "user") for folder in STANDARD_FOLDERS]
-    sources += [project_source(project, project / folder, "project") for folder in STANDARD_FOLDERS]
+    for place in (*_above(project, home), project):
+        sources += [project_source(place, place / folder, "project") for folder in STANDARD_FOLDERS]
     sources += [
         project_source(project, folder, "configured", required=True)
         if folder in offered
@@ -170,6 +172,23 @@ def standard_sources(
     ]
     strongest = {_place(source): source for source in sources}
     return [source for source in sources if source in strongest.values()]
+
+
+def _above(project: Path, home: Path) -> list[Path]:
+    """Return the folders above a project, from that of its repository down.
+
+    As for git, a repository that is another user's is none: its folder may be one where anybody writes.
+    """
+    folders = (project, *project.parents)
+    top = next((at for at, folder in enumerate(folders) if _is_own(folder / ".git")), 0)
+    return [folder for folder in reversed(folders[1 : top + 1]) if folder != home]
+
+
+def _is_own(path: Path) -> bool:
+    try:
+        return path.lstat().st_uid == os.getuid()
+    except OSError:
+        return False
 
 
 def project_source(project: Path, folder: Path, label: str, *, required: bool = False) -> DirectorySource:

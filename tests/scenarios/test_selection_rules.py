@@ -8,6 +8,7 @@ import pytest
 from langchain_core.messages import HumanMessage, RemoveMessage
 
 from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.state.context import Context, ContextError
 from tests.agents import Agent, Recorder, call, calls, write_skill
 from tests.kit import MakeAgent
 from tests.machine import needs_part, needs_shell
@@ -376,3 +377,42 @@ def test_what_reads_commands_in_the_background_is_offered_once_one_was_started(m
     assert not of_background & offered(make_agent(["done"], enable_run_command="on"))
     agent.say("go")
     assert of_background <= offered(agent)
+
+
+def test_a_skill_set_is_all_that_a_caller_may_load(make_agent: MakeAgent, skills_dir: Path) -> None:
+    for name in ("billing-refund", "billing-admin", "deploy"):
+        write_skill(skills_dir, name, "Does it.")
+    loads = calls(*(call("load_skill", name=name) for name in ("billing-refund", "billing-admin", "deploy")))
+    sets = {"support": ("billing-*", "!billing-admin"), "ops": ("deploy@project",)}
+    agent, read = prompts_of(make_agent, [loads, "done", "done"], skill_sets=sets)
+    agent.say("/deploy go", context=Context(skill_set="support"))
+    assert [*agent.values["skills_loaded"]] == ["billing-refund"]
+    assert "- billing-refund" in read.system
+    assert not any(name in read.system for name in ("billing-admin", "- deploy"))
+    agent.say("/deploy go", context=Context(skill_set="ops"))
+    assert {*agent.values["skills_loaded"]} == {"billing-refund", "deploy"}
+
+
+def test_a_skill_set_that_is_not_there_is_an_error_that_names_those_that_are(
+    make_agent: MakeAgent, skills_dir: Path
+) -> None:
+    write_skill(skills_dir, "deploy", "Does it.")
+    agent, _ = prompts_of(make_agent, ["done"], skill_sets={"ops": ("deploy",)})
+    with pytest.raises(ContextError, match=r"'suport'\. There are: ops"):
+        agent.say("go", context=Context(skill_set="suport"))
+
+
+def test_the_model_is_told_of_a_skill_for_certain_files_once_a_call_names_one(
+    make_agent: MakeAgent, workspace: Path, skills_dir: Path
+) -> None:
+    write_skill(skills_dir, "typescript", "Types.\npaths: src/**/*.ts, *.tsx")
+    (workspace / "src").mkdir()
+    (workspace / "src" / "a.ts").write_text("let a;\n")
+    (workspace / "a.py").write_text("a\n")
+    replies = [calls(call("read_file", path=path)) for path in ("a.py", "src/a.ts")]
+    agent, read = prompts_of(make_agent, [*replies, "done", "done"])
+    agent.say("go")
+    told = ["- typescript" in str(prompt[0].content) for prompt in read.prompts]
+    assert told == [False, False, True]
+    agent.say("/typescript go")
+    assert "typescript" in agent.values["skills_loaded"]

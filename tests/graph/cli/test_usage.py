@@ -104,7 +104,7 @@ def test_options_of_all_commands_stand_before_a_command_or_behind_it(
     ("file", "variables", "facts"),
     [
         ("max_model_call = 3", {}, ["max_model_call ", "max_model_calls?"]),
-        ("", {"SKILLS_AGENT_SKILL_ROOTS": "/x"}, ["SKILLS_AGENT_SKILL_ROOTS", "skills_dirs?"]),
+        ("", {"SKILLS_AGENT_SKILL_DIRS": "/x"}, ["SKILLS_AGENT_SKILL_DIRS", "skills_dirs?"]),
     ],
 )
 def test_an_unknown_setting_names_the_one_that_is_near(

@@ -239,6 +239,38 @@ def test_standard_sources_go_from_bundled_to_configured(tmp_path: Path) -> None:
     assert catalog.find("one@user").path == str(home / ".claude/skills/x/SKILL.md")
 
 
+def test_the_folders_above_belong_to_the_project_up_to_its_repository(tmp_path: Path) -> None:
+    root, home = tmp_path / "root", tmp_path / "home"
+    api = root / "packages" / "api"
+    put(tmp_path / ".agent/skills/outside")
+    put(root / ".claude/skills/shared", "shared")
+    put(root / ".agent/skills/both", "both")
+    put(root / "packages/.agent/skills/both", "both")
+    put(api / ".agents/skills/own", "own")
+    (root / ".git").mkdir()
+
+    def found() -> dict[str, str]:
+        catalog = Registry(standard_sources(api, home, bundled=False)).refresh()
+        assert not any(each.trusted for each in catalog.skills)
+        return {each.name: str(Path(each.path).parents[3].relative_to(root)) for each in catalog.skills}
+
+    assert found() == {"shared": ".", "both": "packages", "own": "packages/api"}
+    (root / ".git").rename(root / ".hg")
+    assert found() == {"own": "packages/api"}
+
+
+def test_a_repository_of_another_user_brings_nothing_from_above(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attack: somebody makes /tmp a repository, and puts skills there."""
+    put(tmp_path / ".agent/skills/theirs")
+    (tmp_path / ".git").mkdir()
+    (work := tmp_path / "work").mkdir()
+    another = os.getuid() + 1
+    monkeypatch.setattr(os, "getuid", lambda: another)
+    assert not Registry(standard_sources(work, tmp_path / "home", bundled=False)).refresh().skills
+
+
 @pytest.mark.parametrize("link", [".agents", ".agents/skills"])
 def test_no_link_leads_to_skills_of_a_project_out_of_it(tmp_path: Path, link: str) -> None:
     """Attack: a repository makes the user's own skills its own, or shows what is beside it."""
