@@ -24,7 +24,7 @@ from skills_agent.skills.network.hosts import split_authority
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 
-Kind = Literal["folder", "archive", "git", "url", "well-known", "proposal"]
+Kind = Literal["folder", "archive", "git", "url", "well-known"]
 
 ARCHIVES: Final = (".zip", ".skill", ".tar.gz", ".tgz")
 _MAX: Final = 2_000

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from skills_agent.packages.archive import from_archive
 from skills_agent.packages.download import from_url
-from skills_agent.packages.errors import not_offered
 from skills_agent.packages.git import from_git
 from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.packages.staging import stage
@@ -25,5 +24,3 @@ def fetch(wanted: Selection) -> tuple[OfferedSkill, ...]:
             return from_url(wanted)
         case "well-known":
             return from_well_known(wanted)
-        case "proposal":
-            raise not_offered(wanted.address.text, "a proposal cannot be reached from here")

@@ -9,6 +9,8 @@ import os
 import stat
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
@@ -52,19 +54,27 @@ def pack(folder: Path, file: Path) -> Manifest:
         raise not_packed(folder.name, f"skills lint finds errors: {error.message.rstrip('.')}")
     if not is_spec_name(folder.name):  # other validators take letters of other scripts
         raise not_packed(folder.name, f"it could not be installed: its name has to be {NAME_RULE}")
-    limits, draft = ContentLimits(), file.with_name(f".{file.name}.{os.getpid()}")
+    limits = ContentLimits()
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place, folder.name)
         digests = copy_skill(folder, copy, folder.name, limits)
         manifest = _manifest(copy, digests)
         (copy / MANIFEST_FILE).write_bytes(manifest.content())
-        try:
-            with draft.open("xb") as archive:
-                _write_zip(archive, copy, limits)
-            draft.replace(file)
-        finally:
-            draft.unlink(missing_ok=True)
+        with put_in_place(file) as archive:
+            _write_zip(archive, copy, limits)
     return manifest
+
+
+@contextmanager
+def put_in_place(file: Path) -> Iterator[IO[bytes]]:
+    """Yield a file beside another one, whose place it takes at the end: a reader has the old or the new."""
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with draft.open("xb") as opened:
+            yield opened
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def not_packed(what: str, reason: str) -> PackageError:

@@ -86,7 +86,8 @@ def draft(
     _check_paths(wish)
     if not found and SKILL_FILE not in wish.files:
         raise _refused(name, f"a new skill needs {SKILL_FILE} among its files")
-    folder = into / "tree" / name
+    tree = into / "tree"
+    folder = tree / name
     try:
         if found:
             copy_skill(target.folder / name, folder, name, target.limits)
@@ -95,8 +96,8 @@ def draft(
     except OSError as error:
         raise _refused(name, error.strerror or str(error)) from error
     _check(folder, name)
-    wanted = Selection(Address("proposal:", "proposal", ""), into, frozenset({name}), target.limits)
-    (skill,) = stage(into / "tree", wanted)
+    wanted = Selection(Address("proposal:", "folder", str(tree)), into, frozenset({name}), target.limits)
+    (skill,) = stage(tree, wanted)
     change = change_to(target, skill, before)
     if change.kind == "same" and (before is None or before.proposed is None):
         raise _refused(name, "it is just like this already")

@@ -45,9 +45,9 @@ def from_well_known(wanted: Selection) -> tuple[OfferedSkill, ...]:
     """Offer the skills that a site lists. Raises PackageError."""
     site = Site(wanted.address)
     if pinned := _PINNED.fullmatch(wanted.resolved):
-        if len(wanted.names) > 1:
+        name, *others = sorted(wanted.names)
+        if others:
             raise site.refused(f"it has one skill, and not {list_names(sorted(wanted.names))}")
-        name = next(iter(wanted.names), "")
         return (_fetched(site, wanted, name, pinned["url"], pinned["digest"], 0),)
     url, entries = _index(site, wanted)
     names = wanted.among(dict.fromkeys(sorted(entries))).names or entries.keys()
@@ -117,13 +117,13 @@ def _fetched(site: Site, wanted: Selection, name: str, url: str, digest: str, nu
     if is_archive:
         first, *others = from_archive(file, inner)
     else:
-        folder = into / "tree" / (name or "skill")
+        folder = into / "tree" / name
         folder.mkdir(parents=True)
         file.rename(folder / SKILL_FILE)
         first, *others = (each._replace(path="") for each in stage(into / "tree", inner))
-    if others or (name and first.name != name):
+    if others or first.name != name:
         held = list_names([first.name, *(other.name for other in others)])
-        raise site.refused(f"its list says {name or 'one skill'}, and what is there holds {held}")
+        raise site.refused(f"its list says {name}, and what is there holds {held}")
     return first._replace(resolved=f"{url}#sha256={digest}")
 
 

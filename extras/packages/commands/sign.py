@@ -1,7 +1,5 @@
 """skills-agent skills pack --sign: vouch for skills with a key of SSH."""
 
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +9,7 @@ from skills_agent.graph.cli.printing import echo, line_of, print_json
 from skills_agent.graph.settings import Settings
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.manifest import MANIFEST_FILE, statement
-from skills_agent.packages.packing import manifest_of
+from skills_agent.packages.packing import manifest_of, put_in_place
 from skills_agent.packages.signatures import signatures_of
 from skills_agent.skills.library.contents import SnapshotError
 
@@ -24,7 +22,8 @@ def sign(settings: Settings, folders: Sequence[Path], key: Path | None, *, as_js
         try:
             manifest = manifest_of(folder.resolve())
             signature = signatures.sign(statement(manifest.name, manifest.digest), key)
-            _write(folder / MANIFEST_FILE, structs.replace(manifest, signature=signature).content())
+            with put_in_place(folder / MANIFEST_FILE) as file:
+                file.write(structs.replace(manifest, signature=signature).content())
         except (OSError, SnapshotError) as error:
             reason = getattr(error, "reason", "") or getattr(error, "strerror", "") or str(error)
             raise PackageError(f"{folder} cannot be signed: {reason}.") from error
@@ -34,15 +33,3 @@ def sign(settings: Settings, folders: Sequence[Path], key: Path | None, *, as_js
         return
     for each in signed:
         echo(f"Signed {line_of(each['name'])} with {line_of(str(key))}, in {line_of(each['file'])}.")
-
-
-def _write(file: Path, content: bytes) -> None:
-    """Write beside the file and put in place: whoever reads it reads the old one or the new one."""
-    descriptor, draft = tempfile.mkstemp(prefix=".signing-", dir=file.parent)
-    try:
-        with open(descriptor, "wb") as opened:  # noqa: PTH123 - a descriptor
-            os.fchmod(descriptor, 0o644)
-            opened.write(content)
-        Path(draft).replace(file)
-    finally:
-        Path(draft).unlink(missing_ok=True)
