@@ -41,7 +41,7 @@ class Change(NamedTuple):
     """What is there now, as `Target.found` says it."""
     after: LockedSkill | None = None
     """What the lock has of it then."""
-    signature: SignatureCheck | None = None
+    signature: SignatureCheck = SignatureCheck()
 
     @property
     def put(self) -> OfferedSkill:
@@ -63,12 +63,9 @@ class Change(NamedTuple):
 
 
 def plan(
-    target: Target,
-    skills: Iterable[OfferedSkill],
-    at: datetime,
-    signatures: Signatures | None = None,
+    target: Target, skills: Iterable[OfferedSkill], at: datetime, signatures: Signatures
 ) -> tuple[Change, ...]:
-    """Return what installing skills would change, by name, and who signed it; None: nobody looks.
+    """Return what installing skills would change, by name, and who signed it.
 
     Raises PackageError, also for a signature that does not count, and without a good one if one is required.
     """
@@ -91,17 +88,15 @@ def change_to(target: Target, skill: OfferedSkill, before: LockedSkill | None) -
     return Change(skill.name, kind, skill, before, found, before)
 
 
-def checked(skill: OfferedSkill, signatures: Signatures | None) -> SignatureCheck | None:
-    """Say whose signature a copy has; None: none.
+def checked(skill: OfferedSkill, signatures: Signatures) -> SignatureCheck:
+    """Say whose signature a copy has.
 
     Raises PackageError for one that does not count, and without a good one where one is required.
     """
-    if signatures is None:
-        return None
     check = signatures.check_skill(skill.folder, skill.name, skill.digest)
-    if check is not None and check.state == "bad":
+    if check.state == "bad":
         raise PackageError(f"{skill.name} is refused: its signature does not count, for {check.reason}.")
-    if signatures.is_required and (check is None or check.state != "good"):
+    if signatures.is_required and check.state != "good":
         raise PackageError(f"{skill.name} is refused: a signature is required, and it is {said(check)}.")
     return check
 
@@ -181,7 +176,7 @@ def _entry(target: Target, change: Change, at: datetime) -> LockedSkill:
         resolved=skill.resolved,
         digest=skill.digest,
         version=skill.version,
-        signer=change.signature.signer if change.signature is not None else "",
+        signer=change.signature.signer,
         installed=f"{at:%Y-%m-%dT%H:%M:%SZ}",
         manifest=manifest_digest(skill.folder),
         files=skill.files,

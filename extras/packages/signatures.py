@@ -47,8 +47,9 @@ _MISSING: Final = "the program ssh-keygen is not here; install OpenSSH (Debian: 
 class SignatureCheck(NamedTuple):
     """What a signature says of a skill."""
 
-    state: Literal["good", "unknown", "bad"]
-    """By somebody who is allowed; by a stranger; of something else, or by a key that does not count."""
+    state: Literal["none", "good", "unknown", "bad"] = "none"
+    """There is none; by somebody who is allowed; by a stranger; of something else, or by a key that does not
+    count."""
     signer: str = ""
     """As the file of allowed signers has it; empty for nobody who counts."""
     fingerprint: str = ""
@@ -83,17 +84,16 @@ class Signatures:
 
         Raises PackageError where a signature is there and cannot be checked.
         """
-        check = self.check_skill(folder, name, digest) if self.may_have(folder) else None
-        return check.signer if check is not None else ""
+        return self.check_skill(folder, name, digest).signer if self.may_have(folder) else ""
 
-    def check_skill(self, folder: Path, name: str, digest: str) -> SignatureCheck | None:
-        """Say whose signature of this version of a skill its manifest has; None: it has none.
+    def check_skill(self, folder: Path, name: str, digest: str) -> SignatureCheck:
+        """Say whose signature of this version of a skill its manifest has.
 
         Raises PackageError where that cannot be told.
         """
         manifest = read_manifest(folder)
         if manifest is None or not manifest.signature or manifest.digest != digest:
-            return None
+            return SignatureCheck()
         return self.check(statement(name, digest), manifest.signature)
 
     def check(self, message: bytes, signature: str) -> SignatureCheck:
@@ -158,9 +158,9 @@ def signatures_of(settings: Settings) -> Signatures:
     )
 
 
-def said(check: SignatureCheck | None) -> str:
+def said(check: SignatureCheck) -> str:
     """Say in a few words whose signature it is."""
-    if check is None:
+    if check.state == "none":
         return "not signed"
     if check.state == "good":
         return f"signed by {visible_line(check.signer)} ({check.fingerprint})"

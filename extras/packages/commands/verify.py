@@ -39,7 +39,8 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
     others = [] if names else not_locked(target.folder, lock)
     signatures = signatures_of(settings)
     signed = {check.locked.name: _signature(signatures, target.folder, check) for check in checks}
-    lost = [name for name, check in signed.items() if _is_lost(check, required=signatures.is_required)]
+    counts = {"good"} if signatures.is_required else {"good", "unknown", "none"}
+    lost = [name for name, check in signed.items() if check.state not in counts]
     if as_json:
         skills = [{**_record(check), "signature": _plain(signed[check.locked.name])} for check in checks]
         print_json({"folder": str(target.folder), "skills": skills, "not_locked": others})
@@ -56,8 +57,8 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
         raise click.exceptions.Exit(1)
 
 
-def _signature(signatures: Signatures, folder: Path, check: Check) -> SignatureCheck | None:
-    """Return what the signature of a skill says today; None for one that has none."""
+def _signature(signatures: Signatures, folder: Path, check: Check) -> SignatureCheck:
+    """Return what the signature of a skill says today."""
     name = check.locked.name
     try:
         return signatures.check_skill(folder / name, name, check.digest)
@@ -65,20 +66,14 @@ def _signature(signatures: Signatures, folder: Path, check: Check) -> SignatureC
         return SignatureCheck("bad", reason=line_of(str(error)).rstrip("."))
 
 
-def _is_lost(check: SignatureCheck | None, *, required: bool) -> bool:
-    if required:
-        return check is None or check.state != "good"
-    return check is not None and check.state == "bad"
-
-
-def _lines(check: Check, signed: SignatureCheck | None) -> Iterator[str]:
+def _lines(check: Check, signed: SignatureCheck) -> Iterator[str]:
     locked = check.locked
     yield f"{locked.name}  {check.state}  {check.digest or locked.digest}  {line_of(locked.source)}"
     if check.state == "changed" and check.digest != locked.digest:
         yield f"  skills.lock says {locked.digest}"
     if check.reason:
         yield f"  {line_of(check.reason)}"
-    if signed is not None:
+    if signed.state != "none":
         yield f"  {line_of(said(signed))}"
     for file in check.differences:
         yield f"  {file.kind:<8} {line_of(file.path)}  {line_of(file.said)}"
@@ -105,5 +100,5 @@ def _record(check: Check) -> dict[str, object]:
     }
 
 
-def _plain(check: SignatureCheck | None) -> dict[str, str] | None:
-    return None if check is None else check._asdict()
+def _plain(check: SignatureCheck) -> dict[str, str] | None:
+    return None if check.state == "none" else check._asdict()

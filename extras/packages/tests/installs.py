@@ -12,9 +12,12 @@ from skills_agent.packages.fetch import fetch
 from skills_agent.packages.installation import install, plan, plan_removal
 from skills_agent.packages.lock import Lock, read_lock
 from skills_agent.packages.offer import Selection
+from skills_agent.packages.signatures import Signatures
 from skills_agent.packages.target import Target
 
 AT = datetime(2026, 11, 23, tzinfo=UTC)
+NOBODY = Signatures(Path("/no/allowed/signers"))
+"""Nobody's signature counts, and none is required."""
 
 SKILL = b"---\nname: greet\ndescription: Greets. Use when greeting.\n---\nSay hello.\n"
 
@@ -64,7 +67,7 @@ class Installs:
             into.mkdir()
             address = parse_address(str(self.shared), draft)
             skills = fetch(Selection(address, into, frozenset(names), self.target.limits))
-            install(self.target, draft, plan(self.target, skills, AT), AT, force=force)
+            install(self.target, draft, plan(self.target, skills, AT, NOBODY), AT, force=force)
 
     def uninstall(self, *names: str) -> None:
         """Remove skills."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from extras.packages.tests.installs import AT, Installs
+from extras.packages.tests.installs import AT, NOBODY, Installs
 from skills_agent.packages.address import parse_address
 from skills_agent.packages.backups import KEPT, backups_of
 from skills_agent.packages.errors import PackageError
@@ -47,7 +47,7 @@ def test_a_copy_that_changes_after_it_was_shown_is_not_installed(installs: Insta
     with installs.target.draft() as draft:
         (draft / "0").mkdir()
         offer = fetch(Selection(address, draft / "0", frozenset(), installs.target.limits))
-        changes = plan(installs.target, offer, AT)
+        changes = plan(installs.target, offer, AT, NOBODY)
         (offer[0].folder / "SKILL.md").write_text("another")
         with pytest.raises(PackageError, match="was changed while it was shown"):
             install(installs.target, draft, changes, AT)
