@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from skills_agent.packages.errors import not_offered
+from skills_agent.packages.errors import not_offered, shown
 from skills_agent.skills.network.hosts import split_authority
-from skills_agent.skills.text import cut
-from skills_agent.skills.visible import visible_line
 
 Kind = Literal["folder", "archive", "git", "url", "well-known"]
 
@@ -66,16 +64,16 @@ class Address:
 def parse_address(text: str, base: Path) -> Address:
     """Take apart what a person typed; relative paths are those of `base`. Raises PackageError."""
     if not text.strip() or len(text) > _MAX or text.startswith("-") or not text.isprintable():
-        raise not_offered(_shown(_SECRET.sub("...", text)) or "An empty text", _FORMS)
+        raise not_offered(_SECRET.sub("...", text) or "An empty text", _FORMS)
     secret = _SECRET.match(text)
     if secret and ("http" in secret["scheme"].lower() or ":" in secret[0].partition("://")[2]):
         reason = "a password or a token belongs in a credential helper of git, and in no address"
         raise not_offered(f"{secret['scheme']}://...", reason)
     address = _taken_apart(text, base)
     if ".." in address.path.split("/"):
-        raise not_offered(_shown(text), "its path leads out of the repository")
+        raise not_offered(text, "its path leads out of the repository")
     if address.ref and (not _REF.fullmatch(address.ref) or ".." in address.ref):
-        raise not_offered(_shown(text), f"{_shown(address.ref)} is no branch, tag or commit")
+        raise not_offered(text, f"{shown(address.ref)} is no branch, tag or commit")
     inner = "/".join(each for each in address.path.split("/") if each not in {"", "."})
     return replace(address, path=inner, is_typed=True)
 
@@ -100,7 +98,7 @@ def _taken_apart(text: str, base: Path) -> Address:
     if match := _SHORT.fullmatch(text):
         url = f"https://github.com/{match['repo']}.git"
         return Address(text, "git", url, match["ref"] or "", match["inner"] or match["path"] or "")
-    raise not_offered(_shown(text), "there is no such file" if text.endswith(ARCHIVES) else _FORMS)
+    raise not_offered(text, "there is no such file" if text.endswith(ARCHIVES) else _FORMS)
 
 
 def _local(text: str, base: Path) -> Address:
@@ -109,13 +107,13 @@ def _local(text: str, base: Path) -> Address:
         is_folder, is_there = place.is_dir(), place.exists()
     except (OSError, RuntimeError) as error:  # too long a name, or a home that nobody has
         reason = getattr(error, "strerror", None) or "there is no such home folder"
-        raise not_offered(_shown(text), reason) from error
+        raise not_offered(text, reason) from error
     if is_folder:
         return Address(text, "folder", str(place))
     if not is_there:
-        raise not_offered(_shown(text), "there is no such file or folder")
+        raise not_offered(text, "there is no such file or folder")
     if not text.endswith(ARCHIVES):
-        raise not_offered(_shown(text), f"a file of skills ends in {', '.join(ARCHIVES)}")
+        raise not_offered(text, f"a file of skills ends in {', '.join(ARCHIVES)}")
     return Address(text, "archive", str(place))
 
 
@@ -125,7 +123,7 @@ def _url(text: str) -> Address:
         if parts.scheme not in {"file", "git+file"}:
             split_authority(parts.netloc.rpartition("@")[2])
     except ValueError as error:
-        raise not_offered(_shown(text), "its host cannot be read") from error
+        raise not_offered(text, "its host cannot be read") from error
     if match := _TREE.fullmatch(text):
         place = f"{match['host'].replace('//www.', '//')}/{match['repo']}.git"
         return Address(text, "git", place, match["ref"], match["path"] or "")
@@ -135,11 +133,7 @@ def _url(text: str) -> Address:
     if match and (text.startswith(("git+", "ssh:")) or match["place"].endswith(".git")):
         return Address(text, "git", match["place"], match["ref"] or "", match["path"] or "")
     if parts.scheme not in {"https", "http"}:
-        raise not_offered(_shown(text), f"nothing is fetched by {parts.scheme}")
+        raise not_offered(text, f"nothing is fetched by {parts.scheme}")
     if parts.path.endswith(ARCHIVES):
         return Address(text, "url", text.partition("#")[0])
     return Address(text, "well-known", text)
-
-
-def _shown(text: str) -> str:
-    return cut(visible_line(text), 200)

@@ -19,13 +19,11 @@ from pathlib import Path
 from typing import IO, Final
 
 from skills_agent.packages.entries import ArchiveEntry, Kind, refused_entry, write_entries
-from skills_agent.packages.errors import PackageError, not_offered
+from skills_agent.packages.errors import PackageError, not_offered, shown
 from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.packages.staging import stage
 from skills_agent.skills.posix import FILE_OR_LINK
-from skills_agent.skills.text import cut
 from skills_agent.skills.trees import remove_tree
-from skills_agent.skills.visible import visible_line
 
 ARCHIVE_HEADS: Final = (b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b")
 """What an archive begins with: a zip, an empty one, and what is packed by gzip."""
@@ -64,7 +62,7 @@ def from_archive(file: Path, wanted: Selection, resolved: str = "") -> tuple[Off
     except OSError as error:
         raise not_offered(package, error.strerror or str(error)) from error
     except _DAMAGED as error:
-        reason = cut(visible_line(str(error)), 200).rstrip(".")
+        reason = shown(str(error), 200).rstrip(".")
         raise not_offered(package, f"the archive is damaged: {reason or type(error).__name__}") from error
     finally:
         remove_tree(tree)

@@ -13,19 +13,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from skills_agent.packages.errors import EntryError, not_offered
+from skills_agent.packages.errors import EntryError, not_offered, shown
 from skills_agent.packages.manifest import PASSED_OVER
 from skills_agent.skills.library.contents import ContentLimits
-from skills_agent.skills.text import cut
-from skills_agent.skills.visible import visible_line
 
 MAX_PART: Final = 255
 """Bytes of one name; what usual file systems hold."""
 MAX_PATH: Final = 1_024
 """Bytes."""
 MAX_DEPTH: Final = 32
-_SHOWN: Final = 120
-"""Characters of a name in an error."""
 _LEADS_OUT: Final = re.compile(r"\A/|(?:\A|/)\.{0,2}(?:/|\Z)|\0")
 _FAULTS: Final = tuple(
     (re.compile(pattern), reason)
@@ -133,13 +129,12 @@ def check_names(package: str, paths: Iterable[str]) -> None:
             plain = "/".join(parts[:end])
             other = spelled.setdefault(_folded(plain), plain)
             if other != plain:
-                shown = cut(visible_line(other), _SHOWN)
-                raise refused_entry(package, path, f"{shown} is the same name on some systems")
+                raise refused_entry(package, path, f"{shown(other)} is the same name on some systems")
 
 
 def refused_entry(package: str, path: str, reason: str) -> EntryError:
     """Return the error for an entry, with its name as people can read it."""
-    return EntryError(package, cut(visible_line(path), _SHOWN) or "an entry without a name", reason)
+    return EntryError(package, shown(path) or "an entry without a name", reason)
 
 
 def _unwritable(path: str, entry: ArchiveEntry) -> str:

@@ -7,6 +7,8 @@ SkillError
 """
 
 from skills_agent.skills.errors import DetailedError, SkillError
+from skills_agent.skills.text import cut
+from skills_agent.skills.visible import visible_line
 
 
 class PackageError(SkillError):
@@ -15,7 +17,12 @@ class PackageError(SkillError):
 
 def not_offered(address: str, reason: str) -> PackageError:
     """Return the error of a place that cannot be reached, or does not have what was asked for."""
-    return PackageError(f"Nothing is installed from {address}: {reason}.", code="offer")
+    return PackageError(f"Nothing is installed from {shown(address, 200)}: {reason}.", code="offer")
+
+
+def shown(text: str, limit: int = 120) -> str:
+    """Return what somebody else wrote as an error has it: on one line, nothing hidden, bounded."""
+    return cut(visible_line(text), limit)
 
 
 class EntryError(DetailedError, PackageError):

@@ -18,14 +18,13 @@ from typing import IO, Final, NamedTuple
 
 from skills_agent.packages.address import Address
 from skills_agent.packages.entries import ArchiveEntry, Kind, write_entries
-from skills_agent.packages.errors import not_offered
+from skills_agent.packages.errors import not_offered, shown
 from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.packages.origins import check_host
 from skills_agent.packages.staging import stage
 from skills_agent.skills.network.addresses import Pin
 from skills_agent.skills.scripts.programs import find_program, path_outside
 from skills_agent.skills.sources.walk import SKILL_FILE
-from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 
 SECONDS: Final = 300.0
@@ -86,7 +85,7 @@ def from_git(wanted: Selection) -> tuple[OfferedSkill, ...]:
     """Offer the skills of a repository, at one commit. Raises PackageError."""
     address, limits = wanted.address, wanted.limits
     if wanted.resolved and not _COMMIT.fullmatch(wanted.resolved):
-        raise not_offered(address.text, f"{cut(visible_line(wanted.resolved), 80)} is no commit")
+        raise not_offered(address.text, f"{shown(wanted.resolved)} is no commit")
     git = Git(address, wanted.into / "git", check_host(address))
     git.run("init", "--bare", "--quiet", "--template=", ".")
     # A name of 40 digits is a commit to git, whatever a branch of that name means.
@@ -230,6 +229,6 @@ def _sentence(said: str) -> str:
     told = lines[first].partition(": ")[2] if first >= 0 else (lines or ["it failed"])[-1]
     if "Could not read from remote" in told and first > 0:  # ssh said why, on the line before
         told = lines[first - 1]
-    told = cut(visible_line(told), 300).rstrip(".").replace("{", "{{").replace("}", "}}")
+    told = shown(told, 300).rstrip(".").replace("{", "{{").replace("}", "}}")
     means = next((reason for words, reason in _MEANS if words in told), "")
     return f"{means} ({told})" if means else f"git says: {told}"

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
 from skills_agent.packages.entries import check_names, name_fault, refused_entry
-from skills_agent.packages.errors import EntryError, PackageError, not_offered
+from skills_agent.packages.errors import EntryError, PackageError, not_offered, shown
 from skills_agent.packages.manifest import (
     MANIFEST_FILE,
     read_manifest,
@@ -44,8 +44,6 @@ _MISREAD: Final = frozenset({"name-unsafe", "name-not-text", "invisible-characte
 """Rules after whose breach discovery takes another name than the one that is written, or another text."""
 _WITHOUT_NAME: Final = frozenset({"name-missing", "frontmatter-made"})
 _LARGE_FILE: Final = b"version https://git-lfs.github.com/spec/"
-_SHOWN: Final = 120
-"""Characters of a name in an error."""
 
 
 def stage(
@@ -62,7 +60,7 @@ def stage(
     every = list(_skills_in(tree, wanted, unwritten or {}))
     found = [each for each in every if not each.fault]
     faults = [
-        EntryError(package, cut(visible_line(each.entry), _SHOWN), each.fault)
+        EntryError(package, shown(each.entry), each.fault)
         for each in every
         if each.fault and (not wanted.names or not wanted.names.isdisjoint({each.name, each.folder.name}))
     ]
@@ -233,7 +231,7 @@ def _copied(folder: Path, tree: Path, wanted: Selection, target: Path) -> Offere
     except (EntryError, SnapshotError) as error:
         inner = getattr(error, "entry", "")
         entry = "/".join(filter(None, (visible_line(path), inner))) or "."
-        raise EntryError(package, cut(entry, 2 * _SHOWN), error.reason) from error
+        raise EntryError(package, cut(entry, 240), error.reason) from error
     except OSError as error:
         raise not_offered(package, error.strerror or str(error)) from error
     if metadata is None or (is_spec_name(metadata.name) and metadata.name != target.name):

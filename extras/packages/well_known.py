@@ -14,14 +14,12 @@ import msgspec
 
 from skills_agent.packages.archive import ARCHIVE_HEADS, from_archive
 from skills_agent.packages.download import Site
-from skills_agent.packages.errors import PackageError
+from skills_agent.packages.errors import PackageError, shown
 from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.packages.staging import stage
 from skills_agent.skills.errors import list_names
 from skills_agent.skills.format.rules import is_spec_name
 from skills_agent.skills.sources.walk import SKILL_FILE
-from skills_agent.skills.text import cut
-from skills_agent.skills.visible import visible_line
 
 SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 MAX_INDEX: Final = 4_000_000
@@ -79,7 +77,7 @@ def _index(site: Site, wanted: Selection) -> tuple[str, dict[str, _IndexEntry]]:
     try:
         listed = msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise site.refused(f"{url} lists no skills as it is known here ({_shown(error)})") from error
+        raise site.refused(f"{url} lists no skills as it is known here ({shown(str(error))})") from error
     skills = listed.get("skills")
     if listed.get("$schema") != SCHEMA or not isinstance(skills, list) or len(skills) > MAX_ENTRIES:
         raise site.refused(f"{url} lists no skills as it is known here ({SCHEMA}, at most {MAX_ENTRIES:,})")
@@ -89,10 +87,10 @@ def _index(site: Site, wanted: Selection) -> tuple[str, dict[str, _IndexEntry]]:
         try:
             entry = msgspec.convert(skill, _IndexEntry)
         except msgspec.ValidationError as error:
-            faults.append(f"{url} has an entry that cannot be read ({_shown(error)})")
+            faults.append(f"{url} has an entry that cannot be read ({shown(str(error))})")
             continue
         if not is_spec_name(entry.name):
-            faults.append(f"{url} lists {_shown(entry.name)}, which is no name of a skill")
+            faults.append(f"{url} lists {shown(entry.name)}, which is no name of a skill")
         elif entries.setdefault(entry.name, entry) is not entry:
             raise site.refused(f"{url} lists {entry.name} twice")
     if not wanted.names:
@@ -110,7 +108,7 @@ def _fetched(site: Site, wanted: Selection, name: str, url: str, digest: str, nu
     file = into / "download"
     found = site.save(url, file, wanted.limits.max_bytes)
     if found != digest:
-        reason = f"{_shown(url)} is not what its digest says: it has {found[:12]} instead of {digest[:12]}"
+        reason = f"{shown(url)} is not what its digest says: it has {found[:12]} instead of {digest[:12]}"
         raise site.refused(reason)
     with file.open("rb") as opened:
         is_archive = opened.read(4).startswith(ARCHIVE_HEADS)
@@ -131,9 +129,4 @@ def _joined(site: Site, index: str, url: str) -> str:
     try:
         return urljoin(index, url)
     except ValueError as error:
-        raise site.refused(f"{_shown(url)} is no URL") from error
-
-
-def _shown(said: object) -> str:
-    """Return what a server wrote as people can read it: on one line, nothing hidden, bounded."""
-    return cut(visible_line(str(said)), 120)
+        raise site.refused(f"{shown(url)} is no URL") from error

@@ -20,7 +20,7 @@ from skills_agent.packages.commands.shared import (
     to,
     with_options,
 )
-from skills_agent.packages.errors import PackageError, not_offered
+from skills_agent.packages.errors import PackageError, not_offered, shown
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.installation import ChangeKind, change_to, checked, plan
 from skills_agent.packages.lock import LockedSkill, read_expected_lock
@@ -101,7 +101,7 @@ def install(
 
     def skip(reason: PackageError) -> None:
         passed_over.append(
-            str(reason).removeprefix(f"Nothing is installed from {address.text}: ").rstrip(".")
+            str(reason).removeprefix(f"Nothing is installed from {shown(address.text, 200)}: ").rstrip(".")
         )
         click.echo(f"warning: passed over: {line_of(passed_over[-1])}", err=True)
 
