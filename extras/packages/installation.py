@@ -21,7 +21,13 @@ from skills_agent.packages.staging import files_of, metadata_of
 from skills_agent.packages.target import Target
 from skills_agent.skills.errors import list_names
 from skills_agent.skills.format.rules import is_spec_name
-from skills_agent.skills.library.contents import SnapshotError, digest_of, list_contents, read_digests
+from skills_agent.skills.library.contents import (
+    ContentLimits,
+    SnapshotError,
+    digest_of,
+    list_contents,
+    read_digests,
+)
 from skills_agent.skills.visible import visible_line
 
 ChangeKind = Literal["new", "update", "same", "remove"]
@@ -117,7 +123,7 @@ def plan_rollback(target: Target, name: str, version: str, draft: Path) -> Chang
         kept = list_names([backup.digest[:12] for backup in backups]) if backups else "none"
         other = f"version {version}" if version else "other version"
         raise PackageError(f"{name} is left as it is: no {other} of it is kept in backups ({kept}).")
-    skill = _copied(wanted[0], draft, target)
+    skill = _copied(wanted[0], draft)
     return Change(name, "update" if found else "new", skill, before, found, wanted[0].locked or before)
 
 
@@ -186,11 +192,11 @@ def _entry(target: Target, change: Change, at: datetime) -> LockedSkill:
     return before if before is not None and is_again else locked
 
 
-def _copied(backup: Backup, draft: Path, target: Target) -> OfferedSkill:
+def _copied(backup: Backup, draft: Path) -> OfferedSkill:
     copy = draft / "earlier" / backup.name
     try:
         shutil.copytree(backup.folder, copy, symlinks=True)
-        digests = list(read_digests(copy, list_contents(copy, target.limits)))
+        digests = list(read_digests(copy, list_contents(copy, ContentLimits())))
         metadata = metadata_of(copy)
     except (OSError, shutil.Error, SnapshotError) as error:
         raise PackageError(f"The backup of {backup.name} cannot be copied: {error}.") from error

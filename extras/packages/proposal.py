@@ -27,7 +27,7 @@ from skills_agent.packages.staging import copy_skill, stage
 from skills_agent.packages.target import Target
 from skills_agent.skills.format.lint import lint
 from skills_agent.skills.format.rules import MAX_NAME, NAME_RULE, is_spec_name
-from skills_agent.skills.library.contents import LEFT_OUT
+from skills_agent.skills.library.contents import LEFT_OUT, ContentLimits
 from skills_agent.skills.policy.protected import is_protected_name
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import count, cut
@@ -90,13 +90,13 @@ def draft(
     folder = tree / name
     try:
         if found:
-            copy_skill(target.folder / name, folder, name, target.limits)
+            copy_skill(target.folder / name, folder, name, ContentLimits())
         folder.mkdir(parents=True, exist_ok=True)
         _write(folder, wish)
     except OSError as error:
         raise _refused(name, error.strerror or str(error)) from error
     _check(folder, name)
-    wanted = Selection(Address("proposal:", "folder", str(tree)), into, frozenset({name}), target.limits)
+    wanted = Selection(Address("proposal:", "folder", str(tree)), into, frozenset({name}))
     (skill,) = stage(tree, wanted)
     change = change_to(target, skill, before)
     if change.kind == "same" and (before is None or before.proposed is None):

@@ -39,7 +39,7 @@ def fetch_skills(
         names = frozenset(skill.name for skill in group)
         try:
             address = parse_locked(group[0].source, target.folder, hosts)
-            found = fetch(Selection(address, place / "all", names, target.limits, resolved))
+            found = fetch(Selection(address, place / "all", names, resolved=resolved))
         except PackageError as error:
             if len(group) == 1:
                 lose(group[0], str(error).rstrip("."))

@@ -48,18 +48,12 @@ _OLD: Final = "old-"
 class Target:
     """A folder of skills that is installed into."""
 
-    def __init__(
-        self,
-        folder: Path,
-        state: Path,
-        limits: ContentLimits = ContentLimits(),  # noqa: B008 - immutable
-    ) -> None:
+    def __init__(self, folder: Path, state: Path) -> None:
         """Name a folder, and that of this user's state; both are made when they are needed.
 
         What is half done is believed from `state` alone.
         """
         self.folder = folder
-        self.limits = limits
         self.backups = backups_folder(state, folder)
         self._work = folder / INSTALLING
         self._journal = journal_of(state, folder)
@@ -77,7 +71,7 @@ class Target:
         if not os.path.lexists(place):
             return ""
         try:
-            return read_digest(place, list_contents(place, self.limits))
+            return read_digest(place, list_contents(place, ContentLimits()))
         except SnapshotError as error:
             return error.reason
 

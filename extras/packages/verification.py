@@ -11,8 +11,14 @@ from skills_agent.packages.errors import EntryError, PackageError
 from skills_agent.packages.lock import Lock, LockedSkill
 from skills_agent.packages.manifest import MANIFEST_FILE, manifest_digest, read_manifest
 from skills_agent.packages.staging import files_of
-from skills_agent.packages.target import Target
-from skills_agent.skills.library.contents import Member, SnapshotError, digest_of, list_contents, read_digests
+from skills_agent.skills.library.contents import (
+    ContentLimits,
+    Member,
+    SnapshotError,
+    digest_of,
+    list_contents,
+    read_digests,
+)
 from skills_agent.skills.sources.walk import SKILL_FILE
 
 _OPEN: Final = stat.S_IWOTH | stat.S_ISUID | stat.S_ISGID
@@ -32,12 +38,12 @@ class Check(NamedTuple):
     """What each file has instead of what the lock says; a mode is also one that is open to others."""
 
 
-def verify(target: Target, lock: Lock, names: Iterable[str] = ()) -> tuple[Check, ...]:
+def verify(folder: Path, lock: Lock, names: Iterable[str] = ()) -> tuple[Check, ...]:
     """Compare skills of a lock, by default all, with what is there. Raises PackageError for other names."""
     wanted = sorted(set(names) or lock)
     if unknown := next((each for each in wanted if each not in lock), ""):
         raise PackageError(f"skills.lock does not have {unknown}, so nothing says what it should be.")
-    return tuple(_check(target, lock[name]) for name in wanted)
+    return tuple(_check(folder / name, lock[name]) for name in wanted)
 
 
 def not_locked(folder: Path, lock: Lock) -> list[str]:
@@ -47,15 +53,14 @@ def not_locked(folder: Path, lock: Lock) -> list[str]:
     )
 
 
-def _check(target: Target, locked: LockedSkill) -> Check:
-    place = target.folder / locked.name
+def _check(place: Path, locked: LockedSkill) -> Check:
     if not os.path.lexists(place):
         return Check(locked, "missing")
     if place.is_symlink():
         return Check(locked, "changed", reason=f"it is a link to {place.readlink()}")
     skipped: list[str] = []
     try:
-        members = list_contents(place, target.limits, skipped)
+        members = list_contents(place, ContentLimits(), skipped)
         digests = list(read_digests(place, members))
     except SnapshotError as error:
         return Check(locked, "changed", reason=error.reason)

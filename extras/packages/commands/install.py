@@ -108,7 +108,7 @@ def install(
     with draft_of(target, dry=what.dry) as draft:
         into = draft / "0"
         into.mkdir()
-        wanted = Selection(address, into, frozenset(names), target.limits, choose=choose, skip=skip)
+        wanted = Selection(address, into, frozenset(names), choose=choose, skip=skip)
         skills = fetch(wanted)
         note_typed(user_state_folder(settings), [address])
         changes = plan(target, skills, now(), signatures_of(settings))
@@ -119,7 +119,7 @@ def _install_locked(settings: Settings, target: Target, place: str, what: Option
     """Make a folder what its lock says, which stays as it is; what was there is kept as a backup."""
     target.settle()
     lock = read_expected_lock(target.folder)
-    drifted = [each.locked for each in verify(target, lock) if each.state != "same"]
+    drifted = [each.locked for each in verify(target.folder, lock) if each.state != "same"]
     signatures = signatures_of(settings)
 
     def lose(locked: LockedSkill, reason: str) -> None:

@@ -35,7 +35,7 @@ def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: 
     target = target_of(settings, place)
     target.settle()
     lock = read_expected_lock(target.folder)
-    checks = compare(target, lock, names)
+    checks = compare(target.folder, lock, names)
     others = [] if names else not_locked(target.folder, lock)
     signatures = signatures_of(settings)
     signed = {check.locked.name: _signature(signatures, target.folder, check) for check in checks}

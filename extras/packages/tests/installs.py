@@ -66,7 +66,7 @@ class Installs:
             into = draft / "0"
             into.mkdir()
             address = parse_address(str(self.shared), draft)
-            skills = fetch(Selection(address, into, frozenset(names), self.target.limits))
+            skills = fetch(Selection(address, into, frozenset(names)))
             install(self.target, draft, plan(self.target, skills, AT, NOBODY), AT, force=force)
 
     def uninstall(self, *names: str) -> None:

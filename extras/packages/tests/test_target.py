@@ -46,7 +46,7 @@ def test_a_copy_that_changes_after_it_was_shown_is_not_installed(installs: Insta
     address = parse_address(str(installs.write("greet", "one")), installs.folder)
     with installs.target.draft() as draft:
         (draft / "0").mkdir()
-        offer = fetch(Selection(address, draft / "0", frozenset(), installs.target.limits))
+        offer = fetch(Selection(address, draft / "0"))
         changes = plan(installs.target, offer, AT, NOBODY)
         (offer[0].folder / "SKILL.md").write_text("another")
         with pytest.raises(PackageError, match="was changed while it was shown"):
