@@ -24,7 +24,7 @@ from skills_agent.graph.user_folders import process_environment, user_config_fol
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.manifest import MANIFEST_FILE, read_manifest, statement
 from skills_agent.packages.settings import PackageSettings
-from skills_agent.skills.confined import read_own_file
+from skills_agent.skills.confined import is_beneath, read_own_file
 from skills_agent.skills.scripts.programs import find_program
 from skills_agent.skills.visible import visible_line
 
@@ -61,17 +61,20 @@ class SignatureCheck(NamedTuple):
 class Signatures:
     """Makes signatures, and says what they are worth here."""
 
-    allowed: Path
-    """One that is not there allows nobody."""
-    revoked: Path | None = None
-    """It counts as soon as it is there."""
-    closed: Path | None = None
-    """The workspace, links resolved: files in it are not believed, but for those in `own`."""
-    own: Path | None = None
-    program: str | None = None
+    folder: Path
+    """Of this user's configuration, with the files `allowed_signers` and `revoked_signers`, as far as they
+    are there."""
+    workspace: Path
+    """What leads into it is not believed, unless the folder itself is in it."""
+    program: str | None
     """ssh-keygen; None: not on this machine."""
     is_required: bool = False
     """Whether only skills with a signature that counts are installed."""
+
+    @property
+    def allowed(self) -> Path:
+        """Return the file that says whose signatures count; one that is not there allows nobody."""
+        return self.folder / "allowed_signers"
 
     def may_have(self, folder: Path) -> bool:
         """Return whether a skill may be signed at all: most are not, and need not be measured."""
@@ -121,19 +124,18 @@ class Signatures:
 
     def _revoked(self) -> bytes | None:
         """Return the list of revoked keys; None for none. One that cannot be used revokes everything."""
-        raw = self._read(self.revoked) if self.revoked else None
-        if self.revoked and raw is not None and not raw.startswith(_KRL):
+        file = self.folder / "revoked_signers"
+        raw = self._read(file)
+        if raw is not None and not raw.startswith(_KRL):
             lines = raw.decode(errors="replace").split("\n")
             if not all(map(_KEY.fullmatch, lines)):
-                raise _unusable(self.revoked, "it has a line that is no public key")
+                raise _unusable(file, "it has a line that is no public key")
         return raw
 
     def _read(self, file: Path) -> bytes | None:
         """Read a file of this user or of root; None for none. Raises PackageError."""
-        real = Path(os.path.realpath(file))
-        is_own = self.own is not None and real.is_relative_to(self.own)
-        if self.closed is not None and real.is_relative_to(self.closed) and not is_own:
-            raise _unusable(file, f"it is in {self.closed}, which may have come from somebody else")
+        if is_beneath(self.workspace, file) and not is_beneath(self.folder, file):
+            raise _unusable(file, f"it is in {self.workspace}, which may have come from somebody else")
         try:
             raw = read_own_file(file, MAX_FILE + 1, or_root=True)
         except FileNotFoundError:
@@ -147,12 +149,9 @@ class Signatures:
 
 def signatures_of(settings: Settings) -> Signatures:
     """Return whose signatures count for this user."""
-    folder = user_config_folder(settings)
     return Signatures(
-        folder / "allowed_signers",
-        folder / "revoked_signers",
-        Path(os.path.realpath(settings.workspace)),
-        Path(os.path.realpath(folder)),
+        user_config_folder(settings),
+        settings.workspace,
         find_program("ssh-keygen", process_environment().get("PATH", ""), settings.workspace).path,
         PackageSettings.of(settings.extras).require_signature,
     )

@@ -16,7 +16,7 @@ from skills_agent.packages.signatures import Signatures
 from skills_agent.packages.target import Target
 
 AT = datetime(2026, 11, 23, tzinfo=UTC)
-NOBODY = Signatures(Path("/no/allowed/signers"))
+NOBODY = Signatures(Path("/no/configuration"), Path("/no/workspace"), None)
 """Nobody's signature counts, and none is required."""
 
 SKILL = b"---\nname: greet\ndescription: Greets. Use when greeting.\n---\nSay hello.\n"

@@ -34,7 +34,7 @@ class Signers:
     @property
     def signatures(self) -> Signatures:
         """Return what signs and checks."""
-        return Signatures(self.allowed, revoked=self.revoked, program=KEYGEN)
+        return Signatures(self.allowed.parent, self.allowed.with_name("workspace"), KEYGEN)
 
     def public(self, name: str) -> str:
         """Return a public key as its file has it."""

@@ -98,7 +98,7 @@ def test_a_signature_of_something_else_is_bad(signers: Signers, made: str, tmp_p
     | st.binary().map(lambda raw: f"-----BEGIN SSH SIGNATURE-----\n{raw.hex()}\n-----END SSH SIGNATURE-----")
 )
 def test_any_text_is_a_bad_signature(text: str) -> None:
-    nobody = Signatures(Path("/nowhere/allowed_signers"), program="/nowhere/ssh-keygen")
+    nobody = Signatures(Path("/nowhere"), Path("/nowhere"), "/nowhere/ssh-keygen")
     assert nobody.check(MESSAGE, text).state == "bad"  # and the program is not even asked
 
 
@@ -155,14 +155,15 @@ def test_a_file_of_signers_that_others_may_write_is_not_believed(
 def test_a_file_of_signers_in_a_workspace_is_not_believed(
     signers: Signers, made: str, tmp_path: Path
 ) -> None:
-    link = tmp_path / "link"
-    link.symlink_to(signers.allowed)
-    for file in (signers.allowed, link):
-        brought = replace(signers.signatures, allowed=file, closed=signers.allowed.parent.resolve())
+    at_home = replace(signers.signatures, workspace=tmp_path)
+    assert at_home.check(MESSAGE, made).state == "good"
+    for file in (signers.allowed, signers.revoked):
+        signers.revoke("mallory")
+        brought = file.rename(tmp_path / file.name)
+        file.symlink_to(brought)
         with pytest.raises(PackageError, match="may have come from somebody else"):
-            brought.check(MESSAGE, made)
-        own = replace(brought, own=signers.allowed.parent.resolve())
-        assert own.check(MESSAGE, made).state == "good"
+            at_home.check(MESSAGE, made)
+        brought.replace(file)
 
 
 def test_no_file_of_signers_is_read_in_part(signers: Signers, made: str) -> None:

@@ -102,7 +102,7 @@ def ca(tmp_path: Path) -> dict[str, str]:
 
 def test_what_is_committed_is_what_the_bundled_skills_make(tmp_path: Path) -> None:
     lock = read_lock(EXAMPLE / "skills")
-    signatures = Signatures(EXAMPLE / "allowed_signers", program=KEYGEN)
+    signatures = Signatures(EXAMPLE, tmp_path, KEYGEN)
     well_known = {each["name"]: each for each in index(".well-known/agent-skills/index.json")["skills"]}
     [plugin] = index(".claude-plugin/marketplace.json")["plugins"]
     names = sorted(each.name for each in BUNDLED.iterdir() if (each / "SKILL.md").exists())
