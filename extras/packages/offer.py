@@ -1,13 +1,16 @@
 """What a place of skills offers, as copies that nobody else writes: these are shown, and these installed."""
 
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Callable, Collection, Iterable, Mapping, Sized
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
 from skills_agent.packages.address import Address
-from skills_agent.packages.errors import PackageError
+from skills_agent.packages.errors import PackageError, not_offered
+from skills_agent.skills.errors import list_names
 from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.skill import SkillMetadata
+from skills_agent.skills.visible import visible_line
 
 
 class OfferedSkill(NamedTuple):
@@ -72,8 +75,30 @@ class Selection(NamedTuple):
                 raise reason
             self.skip(reason)
 
-    def among(self, listed: Listed) -> "Selection":
-        """Return what is wanted of a place that has these skills: whoever chooses has been asked then."""
-        if self.choose is None:
-            return self
-        return self._replace(names=self.choose(self.names, listed), choose=None)
+    def take(self, listed: Listed, copy: Callable[[str], OfferedSkill]) -> tuple[OfferedSkill, ...]:
+        """Copy what is wanted of the skills that a place has, by name. Raises PackageError.
+
+        One that cannot be copied keeps out no other (`skip`), unless it was named.
+        """
+        names = self.choose(self.names, listed) if self.choose else self.names
+        if missing := sorted(names - listed.keys()):
+            raise not_offered(
+                self.address.text, f"there is no {missing[0]} in it{_other_names(missing[0], listed)}"
+            )
+        copies: list[OfferedSkill] = []
+        reasons: list[PackageError] = []
+        for name in sorted(names or listed):
+            try:
+                copies.append(copy(name))
+            except PackageError as error:
+                reasons.append(error)
+        self.pass_over(reasons, copies)
+        return tuple(copies)
+
+
+def _other_names(missing: str, names: Collection[str]) -> str:
+    if not names:
+        return ": it has no skill"
+    near = get_close_matches(missing, names, n=1)
+    has = f"has {list_names([visible_line(name) for name in sorted(names)])}"
+    return f"; did you mean {visible_line(near[0])}? It {has}" if near else f": it {has}"

@@ -32,7 +32,6 @@ from skills_agent.packages.errors import PackageError
 from skills_agent.packages.installation import Change
 from skills_agent.packages.journal import make_own
 from skills_agent.packages.lock import Proposed
-from skills_agent.packages.offer import version_of
 from skills_agent.packages.proposal import (
     MAX_BYTES,
     ProposeSkillArguments,
@@ -41,8 +40,7 @@ from skills_agent.packages.proposal import (
     draft,
     install_proposed,
 )
-from skills_agent.packages.required import required_of
-from skills_agent.packages.review import Review, difference_of, review
+from skills_agent.packages.review import Review, difference_of, reviews
 from skills_agent.packages.scan import ScanFinding, finding_text
 from skills_agent.packages.settings import PackageSettings
 from skills_agent.packages.target import Target
@@ -85,7 +83,8 @@ class ProposeSkill:
         path = f"{OWN_FOLDER}/{SKILLS_FOLDER}/{wish.name}"
         try:
             with self._drafted(wish) as (target, change):
-                reviewed = self._review(target, change)
+                skills = self.services.library.shared.refresh().skills
+                (reviewed,) = reviews([change], target.folder, skills)
                 contents = tuple(_contents(target, change, reviewed, wish.reason, path))
         except (SkillError, OSError) as error:
             return FileChange(path, "", "", is_diff=False, digest="", fault=str(error))
@@ -235,15 +234,6 @@ class ProposeSkill:
     def _trusted_source(self) -> DirectorySource | None:
         """Return the source that makes the skills of the folder trusted; None where nobody vouches for it."""
         return next((source for source in self.sources if source.trusted), None)
-
-    def _review(self, target: Target, change: Change) -> Review:
-        skills = [
-            skill for skill in self.services.library.shared.refresh().skills if skill.name != change.name
-        ]
-        metadata = change.put.metadata
-        versions = {skill.name: version_of(skill) for skill in skills}
-        requires = required_of(metadata.requires if metadata else (), {}, versions, ())
-        return review(change, target.folder, {skill.name: skill.source for skill in skills}, requires)
 
     def _proposed(self, runtime: ThreadRuntime, reason: str, key: str) -> Proposed:
         reply = last_ai(runtime.state.get("messages") or [])

@@ -1,6 +1,6 @@
 """What a person has to know of a skill before saying yes, read from the copy that would be installed."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +9,8 @@ import msgspec
 from skills_agent.graph.machine import gather_now
 from skills_agent.packages.difference import FileDifference, differences
 from skills_agent.packages.installation import Change
+from skills_agent.packages.offer import version_of
+from skills_agent.packages.required import required_of
 from skills_agent.packages.scan import ScanFinding, near_name, scan
 from skills_agent.packages.signatures import said as signature_text
 from skills_agent.packages.staging import files_of
@@ -24,7 +26,7 @@ from skills_agent.skills.library.contents import (
     resource_type,
 )
 from skills_agent.skills.scripts.interpreter import KNOWN, candidates_for, names_of
-from skills_agent.skills.skill import Need
+from skills_agent.skills.skill import Need, SkillMetadata
 from skills_agent.skills.sources.walk import SKILL_FILE
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
@@ -86,11 +88,28 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def review(change: Change, folder: Path, known: Mapping[str, str], requires: tuple[str, ...] = ()) -> Review:
-    """Return what there is to know of a skill that is put into a folder of skills.
+def reviews(
+    changes: Sequence[Change], folder: Path, skills: Sequence[SkillMetadata], asked: Collection[str] = ()
+) -> Iterator[Review]:
+    """Yield what there is to know of each skill that is put into a folder of skills.
 
-    `known` has other skills by name, with where they are.
+    `skills` are those that are here. What was `asked` for is no surprise; if left out, all of it was.
     """
+    offered = {change.name: change.put.version for change in changes}
+    here = {skill.name: version_of(skill) for skill in skills}
+    known = {
+        skill.name: "installed" if Path(skill.path).is_relative_to(folder) else skill.source
+        for skill in skills
+        if skill.name not in offered
+    }
+    for change in changes:
+        said = change.put.metadata
+        requires = required_of(said.requires if said else (), offered, here, asked or offered)
+        yield _review(change, folder, known, requires)
+
+
+def _review(change: Change, folder: Path, known: Mapping[str, str], requires: tuple[str, ...]) -> Review:
+    """Return what there is to know of a skill; `known` has other ones by name, with where they are."""
     skill, after, before = change.put, change.after, change.before
     members, said = list_contents(skill.folder, _ANY_SIZE), skill.metadata
     return Review(

@@ -1,15 +1,13 @@
 """From a tree of files to its skills: find the skills in it, and copy each as it is, or not at all."""
 
 import os
-from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
-from itertools import groupby
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
 from skills_agent.packages.entries import check_names, name_fault, refused_entry
-from skills_agent.packages.errors import EntryError, PackageError, not_offered, shown
+from skills_agent.packages.errors import EntryError, not_offered, shown
 from skills_agent.packages.manifest import (
     MANIFEST_FILE,
     read_manifest,
@@ -17,7 +15,6 @@ from skills_agent.packages.manifest import (
 )
 from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.skills.confined import read_beneath
-from skills_agent.skills.errors import list_names
 from skills_agent.skills.format.frontmatter import HEAD_BYTES
 from skills_agent.skills.format.reading import SkillPath, read_metadata
 from skills_agent.skills.format.rules import NAME_RULE, is_spec_name
@@ -65,23 +62,17 @@ def stage(
         if each.fault and (not wanted.names or not wanted.names.isdisjoint({each.name, each.folder.name}))
     ]
     wanted.pass_over(faults, found)
-    listed = {each.name: each.reading.metadata for each in sorted(found, key=attrgetter("name"))}
-    named, wanted = wanted, wanted.among(listed)
-    if missing := sorted(wanted.names - listed.keys()):
-        raise not_offered(package, f"there is no {missing[0]} in it{_other_names(missing[0], listed)}")
-    copies: list[OfferedSkill] = []
-    reasons: list[PackageError] = []
-    for name, places in groupby(sorted(found, key=attrgetter("name", "folder")), key=attrgetter("name")):
-        if not wanted.names or name in wanted.names:
-            try:
-                only = _only(name, [place.folder for place in places], tree, wanted)
-                copies.append(only._replace(resolved=resolved))
-            except PackageError as error:
-                reasons.append(error)
-    named.pass_over(reasons, copies)
+    found.sort(key=attrgetter("name", "folder"))
+    listed = {each.name: each.reading.metadata for each in found}
+
+    def copy(name: str) -> OfferedSkill:
+        folders = [each.folder for each in found if each.name == name]
+        return _only(name, folders, tree, wanted)._replace(resolved=resolved)
+
+    copies = wanted.take(listed, copy)
     if not copies:
         raise not_offered(package, "it has no skill: no folder with a SKILL.md")
-    return tuple(copies)
+    return copies
 
 
 def copy_skill(folder: Path, target: Path, package: str, limits: ContentLimits) -> list[MemberDigest]:
@@ -148,14 +139,6 @@ class _StagedSkill(NamedTuple):
     fault: str
     """Why it is not installed; empty where it can be."""
     reading: SkillReading
-
-
-def _other_names(missing: str, names: Collection[str]) -> str:
-    if not names:
-        return ": it has no skill"
-    near = get_close_matches(missing, names, n=1)
-    has = f"has {list_names([visible_line(name) for name in sorted(names)])}"
-    return f"; did you mean {visible_line(near[0])}? It {has}" if near else f": it {has}"
 
 
 def _skills_in(tree: Path, wanted: Selection, unwritten: Mapping[str, str]) -> Iterator[_StagedSkill]:

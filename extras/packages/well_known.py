@@ -14,7 +14,7 @@ import msgspec
 
 from skills_agent.packages.archive import ARCHIVE_HEADS, from_archive
 from skills_agent.packages.download import Site
-from skills_agent.packages.errors import PackageError, shown
+from skills_agent.packages.errors import shown
 from skills_agent.packages.offer import OfferedSkill, Selection
 from skills_agent.packages.staging import stage
 from skills_agent.skills.errors import list_names
@@ -46,24 +46,18 @@ def from_well_known(wanted: Selection) -> tuple[OfferedSkill, ...]:
         name, *others = sorted(wanted.names)
         if others:
             raise site.refused(f"it has one skill, and not {list_names(sorted(wanted.names))}")
-        return (_fetched(site, wanted, name, pinned["url"], pinned["digest"], 0),)
+        return (_fetched(site, wanted, name, pinned["url"], pinned["digest"]),)
     url, entries = _index(site, wanted)
-    names = wanted.among(dict.fromkeys(sorted(entries))).names or entries.keys()
-    if missing := sorted(names - entries.keys()):
-        raise site.refused(f"there is no {missing[0]} in its list: it has {list_names(sorted(entries))}")
-    if len(names) > MAX_FETCHED:
-        raise site.refused(f"it lists {len(names):,} skills: name those that you want (--skill)")
-    skills: list[OfferedSkill] = []
-    reasons: list[PackageError] = []
-    for number, name in enumerate(sorted(names)):
+    if not wanted.names and len(entries) > MAX_FETCHED:
+        raise site.refused(f"it lists {len(entries):,} skills: name those that you want (--skill)")
+
+    def copy(name: str) -> OfferedSkill:
         entry = entries[name]
-        try:
-            digest = entry.digest.removeprefix("sha256:")
-            skills.append(_fetched(site, wanted, name, _joined(site, url, entry.url), digest, number))
-        except PackageError as error:
-            reasons.append(error)
-    wanted.pass_over(reasons, skills)
-    return tuple(skills)
+        return _fetched(
+            site, wanted, name, _joined(site, url, entry.url), entry.digest.removeprefix("sha256:")
+        )
+
+    return wanted.take(dict.fromkeys(sorted(entries)), copy)
 
 
 def _index(site: Site, wanted: Selection) -> tuple[str, dict[str, _IndexEntry]]:
@@ -100,9 +94,9 @@ def _index(site: Site, wanted: Selection) -> tuple[str, dict[str, _IndexEntry]]:
     return url, entries
 
 
-def _fetched(site: Site, wanted: Selection, name: str, url: str, digest: str, number: int) -> OfferedSkill:
+def _fetched(site: Site, wanted: Selection, name: str, url: str, digest: str) -> OfferedSkill:
     """Fetch one SKILL.md or one archive; which of them, its first bytes say."""
-    into = wanted.into / f"skill-{number}"
+    into = wanted.into / name
     into.mkdir()
     inner = wanted._replace(into=into, names=frozenset(), resolved="", choose=None, skip=None)
     file = into / "download"

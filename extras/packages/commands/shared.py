@@ -17,10 +17,8 @@ from skills_agent.graph.settings import Settings, make_registry
 from skills_agent.graph.user_folders import user_state_folder
 from skills_agent.packages.commands.review import print_reviews
 from skills_agent.packages.installation import Change, install
-from skills_agent.packages.offer import version_of
 from skills_agent.packages.origins import typed_hosts
-from skills_agent.packages.required import required_of
-from skills_agent.packages.review import Review, review
+from skills_agent.packages.review import reviews
 from skills_agent.packages.target import Target
 from skills_agent.skills.confined import is_beneath
 from skills_agent.skills.skill import SkillMetadata
@@ -102,39 +100,22 @@ def carry_out(
     settings: Settings, target: Target, draft: Path, changes: Sequence[Change], what: Options, **more: object
 ) -> list[Change]:
     """Show what would change, ask, and do it; return what is not as it was. `more`: for --json."""
-    reviews = list(_reviews(settings, target, changes, what))
+    reviewed = list(reviews(changes, target.folder, skills_here(settings, target), what.asked))
+    if what.force:
+        reviewed = [structs.replace(each, obstacle="") for each in reviewed]
     todo = [change for change in changes if change.kind != "same"]
     if not what.as_json:
-        print_reviews(reviews, target.folder, whole=what.dry)
+        print_reviews(reviewed, target.folder, whole=what.dry)
     if not what.dry:
         if todo:
             confirm(f"Install {count(len(todo), 'skill')}?", yes=what.yes)
         install(target, draft, changes, now(), force=what.force)
     if what.as_json:
-        print_json({"folder": str(target.folder), "dry_run": what.dry, "skills": reviews, **more})
+        print_json({"folder": str(target.folder), "dry_run": what.dry, "skills": reviewed, **more})
     elif todo:
         done = f"Installed {count(len(todo), 'skill')} in {target.folder}."
         echo("Nothing was written." if what.dry else done)
     return todo
-
-
-def _reviews(
-    settings: Settings, target: Target, changes: Sequence[Change], what: Options
-) -> Iterator[Review]:
-    skills = skills_here(settings, target)
-    here = {skill.name: version_of(skill) for skill in skills}
-    offered = {change.name: change.after.version for change in changes if change.after}
-    known = {
-        skill.name: "installed" if Path(skill.path).is_relative_to(target.folder) else skill.source
-        for skill in skills
-        if skill.name not in offered
-    }
-    for change in changes:
-        metadata = change.skill.metadata if change.skill else None
-        requires = metadata.requires if metadata else ()
-        stands = required_of(requires, offered, here, what.asked or offered)
-        reviewed = review(change, target.folder, known, stands)
-        yield structs.replace(reviewed, obstacle="") if what.force else reviewed
 
 
 def skills_here(settings: Settings, target: Target) -> tuple[SkillMetadata, ...]:
