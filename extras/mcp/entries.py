@@ -8,8 +8,10 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
+
+import msgspec
 
 from skills_agent.mcp.json_fields import json_fields
 from skills_agent.skills.errors import DetailedError, SkillError
@@ -30,7 +32,6 @@ _MAX_DEPTH: Final = 20
 """Levels of lists and mappings in a frontmatter."""
 _SKILL_FILE: Final = "SKILL.md"
 _NAME: Final = re.compile(r"[^/\\:\ufffd]{1,255}")
-_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 class McpEntryError(DetailedError, SkillError):
@@ -41,13 +42,13 @@ class McpEntryError(DetailedError, SkillError):
     reason: str
 
 
-class McpFile(NamedTuple):
+class McpFile(msgspec.Struct, frozen=True):
     """A file of a skill on a server."""
 
     uri: str
-    digest: str
-    """`sha256:` and 64 hexadecimal digits, over the bytes."""
-    size: int
+    digest: Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
+    """Over the bytes."""
+    size: Annotated[int, msgspec.Meta(ge=0)]
     """Bytes."""
 
 
@@ -79,8 +80,9 @@ class McpEntry(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Return the entry as it is sent."""
-        files = [self.files[path]._asdict() for path in sorted(self.files)]
-        return {"uri": self.uri, "frontmatter": dict(self.frontmatter), "resources": files}
+        files = [self.files[path] for path in sorted(self.files)]
+        frontmatter = dict(self.frontmatter)
+        return {"uri": self.uri, "frontmatter": frontmatter, "resources": msgspec.to_builtins(files)}
 
 
 def uri_of(name: str, path: str = _SKILL_FILE) -> str:
@@ -106,8 +108,7 @@ def read_entry(value: object) -> McpEntry:
     if not folder or name != frontmatter["name"]:
         raise McpEntryError(shown, "the last part of its path is not its name")
     files = {}
-    for each in _list_of(value.get("resources"), shown):
-        file = _file(each, shown)
+    for file in _listed_files(value.get("resources"), shown):
         path = _path_in(folder, file.uri)
         if path is None or path in files:
             raise McpEntryError(shown, f"{one_line(file.uri, 200)} is there twice, or outside of the skill")
@@ -169,19 +170,12 @@ def _depth(value: object) -> int:
     return 1 + max(map(_depth, inner), default=0)
 
 
-def _list_of(value: object, shown: str) -> list[object]:
-    if not isinstance(value, list):
-        raise McpEntryError(shown, "it has no list of its files")
-    return value
-
-
-def _file(value: object, shown: str) -> McpFile:
-    match value:
-        case {"uri": str(uri), "digest": str(digest), "size": int(size)} if (
-            _DIGEST.fullmatch(digest) and size >= 0 and not isinstance(size, bool)
-        ):
-            return McpFile(uri, digest, size)
-    raise McpEntryError(shown, "a file of it has no uri, digest (sha256) and size")
+def _listed_files(value: object, shown: str) -> list[McpFile]:
+    try:
+        return msgspec.convert(value, list[McpFile])
+    except ValueError as error:  # what does not fit, or half a character
+        reason = "it has no list of its files, or a file of it has no uri, digest (sha256) and size"
+        raise McpEntryError(shown, reason) from error
 
 
 def _folder_of(uri: str) -> tuple[str, str]:
