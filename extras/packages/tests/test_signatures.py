@@ -123,15 +123,8 @@ def test_a_revoked_key_does_not_count_whoever_it_is_of(signers: Signers, made: s
 
 def test_a_list_that_ssh_keygen_made_revokes(signers: Signers, made: str) -> None:
     for name, state in (("mallory", "good"), ("alice", "bad")):
-        command = [
-            str(KEYGEN),
-            "-q",
-            "-k",
-            "-f",
-            str(signers.revoked),
-            f"{signers.alice.with_name(name)}.pub",
-        ]
-        subprocess.run(command, check=True)
+        public = signers.alice.with_name(f"{name}.pub")
+        subprocess.run([str(KEYGEN), "-q", "-k", "-f", str(signers.revoked), str(public)], check=True)
         assert signers.signatures.check(MESSAGE, made).state == state
     signers.revoked.write_bytes(signers.revoked.read_bytes()[:30])
     assert signers.signatures.check(MESSAGE, made).state == "bad"
@@ -177,10 +170,8 @@ class Decisions:
     """A signed skill, and what a process that runs on says of it."""
 
     def __init__(self, signers: Signers, place: Path) -> None:
-        self.signers, self.folder = (
-            signers,
-            write_skill(place / "skills", "greet", "Greets. Use for greetings."),
-        )
+        self.signers = signers
+        self.folder = write_skill(place / "skills", "greet", "Greets. Use for greetings.")
         self.manifest = manifest_of(self.folder)
         self.sign()
 
