@@ -8,19 +8,17 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from threading import Lock, Thread, current_thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.tool_servers import ServerState
 from skills_agent.graph.user_folders import process_environment
-from skills_agent.mcp.connection import Connection, McpServerError
+from skills_agent.mcp.connection import Connection, McpServerError, Start, server_streams
 from skills_agent.mcp.definitions import MAX_SHOWN, ToolDefinition, check_tools
 from skills_agent.mcp.pins import variables_of
 from skills_agent.mcp.servers import McpServer
 from skills_agent.mcp.source import McpSource
-from skills_agent.mcp.stdio import Vouch
 from skills_agent.skills.text import cut
 from skills_agent.skills.visible import visible_line
 
@@ -39,19 +37,8 @@ Result = TypeVar("Result")
 class McpServers:
     """Connects servers when a turn needs them, lists their tools where these may be new, and calls them."""
 
-    def __init__(
-        self,
-        servers: Mapping[str, McpServer],
-        environment: Mapping[str, str],
-        *,
-        workspace: Path,
-        home: Path,
-        vouch: Vouch,
-    ) -> None:
-        """Nothing is started yet; `vouch` is asked before each start of a program.
-
-        Raises SettingsError where the extra is missing.
-        """
+    def __init__(self, servers: Mapping[str, McpServer], start: Start) -> None:
+        """Nothing is started yet. Raises SettingsError where the extra is missing."""
         if servers:
             _require_sdk()
         self._servers = servers
@@ -59,10 +46,7 @@ class McpServers:
         """Gets the tools of a server each time they are listed, and says which of them it does not take."""
         self._lock = Lock()
         self._loop = _LoopThread()
-        self._connections = {
-            name: Connection(name, server, environment, workspace, home, vouch)
-            for name, server in servers.items()
-        }
+        self._connections = {name: Connection(name, server, start) for name, server in servers.items()}
         weakref.finalize(self, _close, self._loop, [*self._connections.values()])
 
     def connect(self) -> None:
@@ -196,13 +180,14 @@ def make_servers(settings: Settings) -> McpServers:
     """Return the servers that the settings name; none is started. Raises SettingsError without the extra."""
     # `McpSettings` says so: what is set is of its type.
     servers = cast("dict[str, McpServer]", settings.mcp_servers)
-    return McpServers(
-        servers,
-        process_environment(),
+    start = partial(
+        server_streams,
+        environment=process_environment(),
         workspace=settings.workspace,
         home=settings.home,
         vouch=partial(variables_of, settings),
     )
+    return McpServers(servers, start)
 
 
 class _LoopThread:

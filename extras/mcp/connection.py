@@ -6,7 +6,7 @@ because its task groups have to be.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from importlib.metadata import version
@@ -41,7 +41,10 @@ _USED: Final = ("name", "title", "description", "inputSchema", "annotations")
 _LOST: Final = frozenset({"Connection closed", "Session terminated"})
 """What the SDK says where a connection is of no more use."""
 
-Streams = Callable[[], AbstractAsyncContextManager[tuple[Any, Any]]]
+Streams = AbstractAsyncContextManager[tuple[Any, Any]]
+"""Of messages from a server and to it, as MCP's client takes them."""
+Start = Callable[[McpServer, "deque[bytes]"], Streams]
+"""Reaches a server, or starts it; the deque gets the end of what a program says on stderr."""
 
 
 class McpServerError(SkillsAgentError):
@@ -55,19 +58,12 @@ class McpServerError(SkillsAgentError):
 class Connection:
     """One server. A lost connection is made anew for the next call; the lost call is not repeated."""
 
-    def __init__(
-        self,
-        name: str,
-        server: McpServer,
-        environment: Mapping[str, str],
-        workspace: Path,
-        home: Path,
-        vouch: Vouch,
-    ) -> None:
+    def __init__(self, name: str, server: McpServer, start: Start) -> None:
         self.name = name
+        self._server = server
+        self._start = start
         self._said: deque[bytes] = deque(maxlen=1)
         self._session: _Session | None = None
-        self._extensions = (EXTENSION,) if server.skills else ()
         self.was_open = False
         """Whether it was connected once."""
         self.is_stale = True
@@ -87,13 +83,6 @@ class Connection:
         self.left_out: tuple[str, ...] = ()
         """Why tools are not offered."""
 
-        def streams() -> AbstractAsyncContextManager[tuple[Any, Any]]:
-            if server.url:
-                return address_streams(server.url, filled(server.headers, environment))
-            return program_streams(server, environment, workspace, home, self._said, vouch)
-
-        self._streams = streams
-
     @property
     def is_open(self) -> bool:
         """Return whether the server is connected now."""
@@ -111,12 +100,10 @@ class Connection:
         if self._session is None or self._session.is_over:
             self._said.clear()
             self.is_stale = True
-            self._session = _Session(self._watched, self._extensions)
+            self._session = _Session(self._new_client)
         try:
             client = await asyncio.shield(self._session.client)
         except Exception as error:
-            if isinstance(error, McpServerError):
-                raise
             raise McpServerError(self.name, f"it cannot be reached ({self._cause(error)}).") from error
         self.was_open = True
         return client
@@ -211,13 +198,22 @@ class Connection:
         )
 
     def _cause(self, error: BaseException) -> str:
-        leaf = next(_leaves(error))
+        leaf = _leaf(error)
         text = str(leaf) or type(leaf).__name__
         return visible_line(cut(one_line(text), MAX_CAUSE)) + self._last_words()
 
     def _last_words(self) -> str:
         said = one_line(b"".join(self._said).decode(errors="replace"))
         return f"; it said: {visible_line(said[-MAX_CAUSE:])}" if said else ""
+
+    def _new_client(self, ended: asyncio.Event) -> "Client":
+        from mcp import Client  # noqa: PLC0415
+        from mcp.client.extension import advertise  # noqa: PLC0415
+        from mcp_types import Implementation  # noqa: PLC0415
+
+        own = Implementation(name="skills-agent", version=version("skills-agent"))
+        extensions = [advertise(EXTENSION)] if self._server.skills else []
+        return Client(self._watched(ended), client_info=own, cache=None, extensions=extensions)
 
     @asynccontextmanager
     async def _watched(self, ended: asyncio.Event) -> AsyncIterator[tuple[Any, Any]]:
@@ -235,7 +231,10 @@ class Connection:
             finally:
                 ended.set()
 
-        async with self._streams() as (incoming, outgoing), anyio.create_task_group() as group:
+        async with (
+            self._start(self._server, self._said) as (incoming, outgoing),
+            anyio.create_task_group() as group,
+        ):
             to_client, from_server = anyio.create_memory_object_stream[Any](0)
             async with to_client, from_server:
                 group.start_soon(pass_on, incoming, to_client)
@@ -273,13 +272,12 @@ class Connection:
 class _Session:
     """One connection while it lasts."""
 
-    def __init__(
-        self, streams: Callable[[asyncio.Event], AbstractAsyncContextManager[Any]], extensions: Sequence[str]
-    ) -> None:
+    def __init__(self, new_client: "Callable[[asyncio.Event], Client]") -> None:
+        """Connect by a client that sets the event where the server says no more."""
         loop = asyncio.get_running_loop()
         self.leave = asyncio.Event()
         self.client: asyncio.Future[Client] = loop.create_future()
-        self._task = loop.create_task(self._hold(streams, extensions))
+        self._task = loop.create_task(self._hold(new_client))
 
     @property
     def is_over(self) -> bool:
@@ -291,24 +289,9 @@ class _Session:
             self._task.cancel()
         await asyncio.wait({self._task})
 
-    async def _hold(
-        self, streams: Callable[[asyncio.Event], AbstractAsyncContextManager[Any]], extensions: Sequence[str]
-    ) -> None:
-        from mcp import Client  # noqa: PLC0415
-        from mcp.client.extension import advertise  # noqa: PLC0415
-        from mcp_types import Implementation  # noqa: PLC0415
-
-        own = Implementation(name="skills-agent", version=version("skills-agent"))
+    async def _hold(self, new_client: "Callable[[asyncio.Event], Client]") -> None:
         try:
-            async with (
-                asyncio.timeout(CONNECT_SECONDS) as attempt,
-                Client(
-                    streams(self.leave),
-                    client_info=own,
-                    cache=None,
-                    extensions=[advertise(extension) for extension in extensions],
-                ) as client,
-            ):
+            async with asyncio.timeout(CONNECT_SECONDS) as attempt, new_client(self.leave) as client:
                 attempt.reschedule(None)
                 self.client.set_result(client)
                 hearing = asyncio.create_task(_hear_changes(client))
@@ -321,6 +304,21 @@ class _Session:
             if not self.client.done():
                 self.client.set_exception(_plain(error))
                 self.client.exception()  # or asyncio would log that nobody looked
+
+
+def server_streams(
+    server: McpServer,
+    said: "deque[bytes]",
+    *,
+    environment: Mapping[str, str],
+    workspace: Path,
+    home: Path,
+    vouch: Vouch,
+) -> Streams:
+    """Return the streams of a server, at its address or of its program; `vouch` is asked before a start."""
+    if server.url:
+        return address_streams(server.url, filled(server.headers, environment))
+    return program_streams(server, environment, workspace, home, said, vouch)
 
 
 async def _hear_changes(client: "Client") -> None:
@@ -348,15 +346,14 @@ async def _sent(client: "Client", tool: str, arguments: dict[str, Any]) -> Any:
 
 
 def _plain(error: BaseException) -> Exception:
-    leaf = next(_leaves(error))
+    leaf = _leaf(error)
     if isinstance(leaf, TimeoutError):
         return TimeoutError(f"no answer within {CONNECT_SECONDS:g} seconds")
     return leaf if isinstance(leaf, Exception) else ConnectionError("given up")
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for exception in error.exceptions:
-            yield from _leaves(exception)
-    else:
-        yield error
+def _leaf(error: BaseException) -> BaseException:
+    """Return the first error of a group, and of the groups in it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

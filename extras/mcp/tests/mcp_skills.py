@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from skills_agent.mcp.client import McpServers
+from skills_agent.mcp.connection import server_streams
 from skills_agent.mcp.published import Publisher
 from skills_agent.mcp.servers import McpServer
 from skills_agent.mcp.source import McpSource
@@ -180,9 +181,8 @@ def publishing(**skills: Files) -> Iterator[Skills]:
 @contextmanager
 def source_of(url: str, place: Path, **options: Any) -> Iterator[McpSource]:
     """Yield the source of a server at an address."""
-    servers = McpServers(
-        {"far": McpServer(url=url, skills=True)}, {}, workspace=place, home=place, vouch=lambda _: {}
-    )
+    start = partial(server_streams, environment={}, workspace=place, home=place, vouch=lambda _: {})
+    servers = McpServers({"far": McpServer(url=url, skills=True)}, start)
     try:
         yield McpSource("far", partial(servers.ask, "far"), **{"wait_seconds": 60.0, **options})
     finally:
