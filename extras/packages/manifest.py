@@ -6,7 +6,6 @@ so the signature in it can be of the digest in it. A package in which it does no
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -50,19 +49,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
 
     def check(self, name: str, digest: str, files: Mapping[str, str], file: Path) -> None:
         """Raise EntryError where it is of another skill."""
-        if reason := self._difference(name, digest, files):
-            raise _refused(file, reason)
-
-    def _difference(self, name: str, digest: str, files: Mapping[str, str]) -> str:
         if self.name != name:
-            return f"it is of {visible_line(self.name)}, and the skill is named {name}"
-        if self.digest == digest and dict(self.files) == dict(files):
-            return ""
-        paths = sorted(
-            each for each in {*self.files, *files} if self.files.get(each, "") != files.get(each, "")
-        )
-        what = visible_line(paths[0]) if paths else "its digest"
-        return f"it does not fit the files: {what} was changed since; take it away, or pack the skill again"
+            raise _refused(file, f"it is of {visible_line(self.name)}, and the skill is named {name}")
+        paths = [path for path in {*self.files, *files} if self.files.get(path) != files.get(path)]
+        if self.digest != digest or paths:
+            what = visible_line(min(paths)) if paths else "its digest"
+            advice = "take it away, or pack the skill again"
+            raise _refused(file, f"it does not fit the files: {what} was changed since; {advice}")
 
 
 def statement(name: str, digest: str) -> bytes:
@@ -91,9 +84,9 @@ def manifest_digest(folder: Path) -> str:
 def read_manifest_file(folder: Path) -> bytes | None:
     """Return the bytes of the manifest in a skill's folder, by no link. Raises EntryError."""
     try:
-        if not os.path.lexists(folder / MANIFEST_FILE):
-            return None
         raw = read_beneath(folder, MANIFEST_FILE, MAX_BYTES + 1, follow=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except OSError as error:
         raise _refused(folder / MANIFEST_FILE, error.strerror or str(error)) from error
     if len(raw) > MAX_BYTES:

@@ -15,7 +15,6 @@ def put_back(settings: Settings, target: Target, name: str, version: str, what: 
 
     Lists the versions that are kept, shows what changes, and asks.
     """
-    target.settle()
     with target.draft() as draft:
         change = plan_rollback(target, name, version, draft)
         if not what.as_json:
