@@ -113,16 +113,17 @@ def _end(number: int, _: FrameType | None) -> None:
 
 def _with_token(app: Any, token: str) -> Any:
     """Refuse requests without the token."""
-    expected = f"Bearer {token}".encode()
+    from starlette.datastructures import Headers
+    from starlette.responses import Response
+
+    expected, refusal = f"Bearer {token}".encode(), Response(None, 401, {"WWW-Authenticate": "Bearer"})
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
-        headers = dict(scope.get("headers") or ())
-        if scope["type"] == "http" and not hmac.compare_digest(headers.get(b"authorization", b""), expected):
-            await send(
-                {"type": "http.response.start", "status": 401, "headers": [(b"www-authenticate", b"Bearer")]}
-            )
-            await send({"type": "http.response.body", "body": b""})
-            return
+        if scope["type"] == "http":
+            sent = Headers(scope=scope).get("authorization", "")
+            if not hmac.compare_digest(sent.encode(), expected):
+                await refusal(scope, receive, send)
+                return
         await app(scope, receive, send)
 
     return guarded
