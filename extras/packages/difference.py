@@ -1,6 +1,5 @@
 """What an update changes in the files of a skill, line by line where they are text."""
 
-import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal
@@ -9,10 +8,10 @@ import msgspec
 
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.sources.walk import SKILL_FILE
+from skills_agent.skills.text_diff import diff, text_of
 
 MAX_BYTES: Final = 512_000
-MAX_LINES: Final = 4_000
-"""Of a text on one side: comparing takes the square of it."""
+"""Of a text on one side."""
 SHOWN: Final = 12
 """Digits of a digest that people compare."""
 _NOUNS: Final = {"": "a file", "exec": "a file that may be run", "link": "a link"}
@@ -52,10 +51,11 @@ def _file(path: str, old: Path, was: str, new: Path, now: str) -> Iterator[FileD
         return
     kind: Literal["added", "removed", "changed"] = "added" if not was else "removed" if not now else "changed"
     is_text = "link" not in {kind_was, kind_now}
-    left = _lines(old) if was and is_text else []
-    right = _lines(new) if now and is_text else []
+    left = _text(old) if was and is_text else ""
+    right = _text(new) if now and is_text else ""
     if is_text and left is not None and right is not None:
-        lines = tuple(difflib.unified_diff(left, right, lineterm=""))[2:]
+        # Not splitlines(): a line separator of Unicode within a line is shown as what it is.
+        lines = tuple(diff(left, right).split("\n")[:-1])
         yield FileDifference(path, kind, lines, "" if lines else "empty")
     elif kind_now == "link":
         yield FileDifference(path, kind, said=f"a link to {new.readlink()}")
@@ -65,14 +65,10 @@ def _file(path: str, old: Path, was: str, new: Path, now: str) -> Iterator[FileD
         yield FileDifference(path, kind, said=" -> ".join(digests) + size)
 
 
-def _lines(file: Path) -> list[str] | None:
-    """Return the lines of a text; None for what is none, cannot be read, or takes too long to compare."""
+def _text(file: Path) -> str | None:
+    """Return a text; None for what is none, cannot be read, or takes too long to compare."""
     try:
         raw = read_beneath(file.parent, file.name, MAX_BYTES + 1, follow=False)
-        # Not splitlines(): a line separator of Unicode within a line is shown as what it is.
-        lines = raw.decode().split("\n")
-    except (OSError, UnicodeDecodeError):
+    except OSError:
         return None
-    if len(raw) > MAX_BYTES or len(lines) > MAX_LINES or b"\0" in raw:
-        return None
-    return lines[:-1] if lines[-1] == "" else [*lines, "\\ No newline at end of file"]
+    return text_of(raw) if len(raw) <= MAX_BYTES else None

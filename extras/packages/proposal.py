@@ -30,7 +30,7 @@ from skills_agent.skills.format.rules import MAX_NAME, NAME_RULE, is_spec_name
 from skills_agent.skills.library.contents import LEFT_OUT, ContentLimits
 from skills_agent.skills.policy.protected import is_protected_name
 from skills_agent.skills.sources.walk import SKILL_FILE
-from skills_agent.skills.text import count, cut
+from skills_agent.skills.text import count, cut, is_text
 from skills_agent.skills.visible import visible_line
 
 MAX_FILES: Final = 20
@@ -39,8 +39,6 @@ MAX_BYTES: Final = 200_000
 _FINDINGS: Final = 10
 _SHOWN: Final = 240
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-_HALF: Final = re.compile("[\ud800-\udfff]")
-"""A half of a character."""
 _NUMBERED: Final = re.compile(r"-\d+$")
 
 Vouched = Callable[[Path, str, str], str]
@@ -180,7 +178,7 @@ def _check_paths(wish: ProposeSkillArguments) -> None:
             reason = "other programs obey files of that name, or nobody sees them"
             raise refused_entry(wish.name, path, reason)
     for path, text in wish.files.items():
-        if "\0" in text or _HALF.search(text):
+        if "\0" in text or not is_text(text):
             raise refused_entry(wish.name, path, "it is no text")
 
 
