@@ -5,10 +5,13 @@ By these keys every hook finds the same services, also in another process that g
 """
 
 import hashlib
+import json
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
+from threading import Lock
 from typing import Annotated, Any, ClassVar, Final, NotRequired, cast
 from weakref import WeakValueDictionary
 
@@ -106,6 +109,7 @@ def own_state(state: Mapping[str, Any]) -> AgentState:
 
 _PARTS: Final[WeakValueDictionary[str, "Part"]] = WeakValueDictionary()
 """The parts of this process, by key."""
+_LOCK: Final = Lock()
 
 
 class Part(AgentMiddleware[PartState, Any, Any]):
@@ -123,9 +127,13 @@ class Part(AgentMiddleware[PartState, Any, Any]):
         self.tools = []
         own = PartServices((self,))
         self.tools = [tool for tool in own.all_tools() if tool.name in tools]
-        told = [f"{name}={_told(value)}" for name, value in sorted(values.items())]
-        self.key = f"{self.kind}-{hashlib.sha256(repr(told).encode()).hexdigest()[:16]}"
-        _PARTS[self.key] = self
+        told = {name: _told(value) for name, value in values.items()}
+        digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+        with _LOCK:
+            # Parts that differ in an object alone are told apart by the order in which a program makes them.
+            keys = (f"{self.kind}-{digest}-{number}" for number in count(1))
+            self.key = next(key for key in keys if key not in _PARTS or _PARTS[key].values == values)
+            _PARTS[self.key] = self
 
     def services(self, state: Mapping[str, Any]) -> "PartServices":
         """Return what the parts of this agent work with, all with the same."""
@@ -157,12 +165,13 @@ class Part(AgentMiddleware[PartState, Any, Any]):
         return request.override(tool=self.services(request.state).offered.get(name, request.tool))
 
 
-def _told(value: object) -> str:
-    """Return a value as every process has it: an object of the host by its class alone."""
-    if isinstance(value, set | frozenset):
-        return repr(sorted(value, key=repr))
-    is_plain = isinstance(value, str | int | float | None | Path)
-    return repr(value) if is_plain else type(value).__qualname__
+def _told(value: object) -> Any:
+    """Return a value as every process has it: a source by its label, another object by its class alone."""
+    if isinstance(value, list | tuple | set | frozenset):
+        return sorted((_told(each) for each in value), key=repr)
+    if isinstance(value, str | int | float | None):
+        return value
+    return str(value) if isinstance(value, Path) else [type(value).__qualname__, getattr(value, "label", "")]
 
 
 class PartServices(Services):
