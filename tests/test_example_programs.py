@@ -53,7 +53,7 @@ def said(calls: Sequence[Call]) -> Completion:
 
 
 def test_each_is_short() -> None:
-    assert len(PROGRAMS) == 4
+    assert len(PROGRAMS) == 5
     assert all(len(program.read_text().splitlines()) < 40 for program in PROGRAMS)
 
 
@@ -76,6 +76,14 @@ def test_an_agent_gains_once(server: OpenAIServer, tmp_path: Path, typed: str, a
     assert "Outcome unknown" in printed
     assert ("attempt 2" in printed) == (attempts == 2)
     assert printed.endswith("Done.\n")
+
+
+def test_a_graph_of_ones_own_gains_skills(server: OpenAIServer, tmp_path: Path) -> None:
+    load = said([Call("load_skill", {"name": "minutes"}, "call-1")])
+    write = said([Call("write_file", {"path": "minutes.md", "content": "Ann, Bob"}, "call-2")])
+    printed = run(server, tmp_path, "state_graph.py", load, write, Completion("It is noted."), typed="y\n")
+    assert printed.endswith("It is noted. 3\n")
+    assert (tmp_path / "minutes.md").read_text() == "Ann, Bob"
 
 
 def test_a_supervisor_has_two_workers_with_skills_of_their_own(server: OpenAIServer, tmp_path: Path) -> None:

@@ -7,7 +7,11 @@ from skills_agent.graph.hooks import Extra
 
 if TYPE_CHECKING:
     from skills_agent.parts.gate import Gate as Gate
+    from skills_agent.parts.graph import PartInput as PartInput
+    from skills_agent.parts.graph import add_skills as add_skills
+    from skills_agent.parts.graph import tool_node as tool_node
     from skills_agent.parts.once import Once as Once
+    from skills_agent.parts.shared import PartState as PartState
     from skills_agent.parts.skills import Skills as Skills
     from skills_agent.parts.trace import Trace as Trace
     from skills_agent.parts.trace import TraceHandler as TraceHandler
@@ -15,12 +19,10 @@ if TYPE_CHECKING:
 
 EXTRA: Final = Extra(name="parts")
 _HOMES: Final = {
-    "Gate": "gate",
-    "Once": "once",
-    "Skills": "skills",
-    "Trace": "trace",
+    **{name: name.lower() for name in ("Gate", "Once", "Skills", "Trace", "Workspace")},
+    **dict.fromkeys(("PartInput", "add_skills", "tool_node"), "graph"),
+    "PartState": "shared",
     "TraceHandler": "trace",
-    "Workspace": "workspace",
 }
 
 

@@ -79,7 +79,7 @@ _REDUCERS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "usage": add_usage,
     "catalog": newest_catalog,
 }
-_CHANNELS: Final = frozenset({"messages", *PartState.__annotations__})
+CHANNELS: Final = frozenset({"messages", *PartState.__annotations__})
 
 
 def applied(state: Mapping[str, Any], update: Mapping[str, Any]) -> AgentState:
@@ -94,7 +94,7 @@ def applied(state: Mapping[str, Any], update: Mapping[str, Any]) -> AgentState:
 def joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> AgentUpdate:
     """Return two updates, one after the other, as one; without what is no channel of the parts."""
     both = {**applied(first, second), "messages": [*first.get("messages", ()), *second.get("messages", ())]}
-    return cast("AgentUpdate", {name: value for name, value in both.items() if name in _CHANNELS})
+    return cast("AgentUpdate", {name: value for name, value in both.items() if name in CHANNELS})
 
 
 def own_state(state: Mapping[str, Any]) -> AgentState:

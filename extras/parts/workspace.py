@@ -1,6 +1,6 @@
 """Workspace: files, scripts and commands in a sandbox, whose changes are looked at."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from typing_extensions import override
 
+from skills_agent.graph.settings import SettingsError
 from skills_agent.nodes.two_paths import Steps
 from skills_agent.parts.calls import attempt_at, awaited, driven, handed_on, steps_of
 from skills_agent.parts.shared import Part
@@ -25,9 +26,16 @@ class Workspace(Part):
 
     kind: ClassVar[str] = "workspace"
 
-    def __init__(self, folder: str | PathLike[str] = ".", **settings: Any) -> None:
-        """Take the folder, and settings of the sandbox by their names, as `sandbox="require"`."""
-        super().__init__({**settings, "workspace": Path(folder).absolute()}, TOOLS)
+    def __init__(
+        self, folder: str | PathLike[str] = ".", *, tools: Collection[str] = TOOLS, **settings: Any
+    ) -> None:
+        """Take the folder, and settings of the sandbox by their names, as `sandbox="require"`.
+
+        `tools` are the names of those to offer, for a host that has tools for files of its own: deepagents.
+        """
+        if unknown := sorted({*tools} - {*TOOLS}):
+            raise SettingsError(f"Workspace has no tool {unknown[0]}. It has: {', '.join(TOOLS)}.")
+        super().__init__({**settings, "workspace": Path(folder).absolute()}, tools)
 
     @override
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
