@@ -24,11 +24,14 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 
 from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
 from skills_agent.graph.setting_values import kinds_of_extras
 from skills_agent.graph.settings import Settings
 from skills_agent.skills.policy import Approver
+from skills_agent.skills.scripts.runner import ScriptRequest
 from tests.agents import Agent
 from tests.examples import FULL
 from tests.graph.cli.command_line import CommandLine
@@ -84,6 +87,30 @@ def workspace(tmp_path: Path) -> Path:
 def skills_dir(workspace: Path) -> Path:
     """Return the workspace's folder of skills."""
     return workspace / ".agent" / "skills"
+
+
+@pytest.fixture
+def request_here(tmp_path: Path) -> ScriptRequest:
+    """Return a request for a script that says that it ran."""
+    script = tmp_path / "skill" / "script.py"
+    script.parent.mkdir()
+    (tmp_path / "work").mkdir()
+    script.write_text("print('ran')")
+    return ScriptRequest("demo", script, (), None, tmp_path / "work")
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseCheckpointSaver[Any]]:
+    """Return what keeps threads, one of each kind."""
+    if request.param == "memory":
+        yield InMemorySaver()
+    elif request.param == "sqlite":
+        with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as sqlite:
+            yield sqlite
+    else:
+        with PostgresSaver.from_conn_string(request.getfixturevalue("postgres_dsn")) as postgres:
+            postgres.setup()
+            yield postgres
 
 
 MakeAgent = Callable[..., Agent]

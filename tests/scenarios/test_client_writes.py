@@ -1,7 +1,7 @@
 """Attacks of a client on one thread: it writes messages, skills and answers, and nothing else."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command, Send, StateUpdate
@@ -126,15 +125,6 @@ WAYS: list[Way] = [
 ]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    if request.param == "memory":
-        yield InMemorySaver()
-        return
-    with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as made:
-        yield made
-
-
 @pytest.mark.parametrize(
     ("way", "node"),
     [*((way, "approve") for way in WAYS), (update, "gate"), (superstep, "act"), (going, "answer")],
@@ -158,6 +148,7 @@ def test_no_channel_but_those_of_a_client_is_written(
 
 @pytest.mark.parametrize("approval", ["ask", "deny"])
 @pytest.mark.parametrize("node", [None, "__start__", "decide", "gate", "approve", "act"])
+@pytest.mark.parametrize("saver", ["memory", "sqlite"], indirect=True)
 def test_a_call_that_a_client_writes_is_judged_as_any_other(
     make_agent: MakeAgent, workspace: Path, saver: Any, node: str | None, approval: str
 ) -> None:
@@ -216,6 +207,7 @@ def test_no_client_says_which_node_is_next(make_agent: MakeAgent, workspace: Pat
 
 
 @pytest.mark.parametrize("node", ["gate", "approve", "select", "act", "decide"])
+@pytest.mark.parametrize("saver", ["memory", "sqlite"], indirect=True)
 def test_an_effect_that_was_approved_once_is_not_repeated_by_writing_its_message_again(
     make_agent: MakeAgent, workspace: Path, saver: Any, node: str
 ) -> None:

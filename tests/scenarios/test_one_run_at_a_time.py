@@ -10,8 +10,6 @@ import pytest
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, StateGraph
@@ -53,19 +51,6 @@ async def waiting() -> AsyncIterator[Waiting]:
     waiting = Waiting()
     yield waiting
     waiting.go.set()
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    if request.param == "memory":
-        yield InMemorySaver()
-    elif request.param == "sqlite":
-        with SqliteSaver.from_conn_string(str(tmp_path / "threads.sqlite")) as sqlite:
-            yield sqlite
-    else:
-        with PostgresSaver.from_conn_string(request.getfixturevalue("postgres_dsn")) as postgres:
-            postgres.setup()
-            yield postgres
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from skills_agent.graph.machine import machine_of
 from skills_agent.needs.environments import wanted
 from skills_agent.needs.gather import gather
 from skills_agent.needs.machine import ThisMachine
-from tests.agents import call, calls, write_skill
+from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 from tests.machine import SANDBOX, SANDBOXES, needs_installer, needs_shell
 
@@ -47,6 +47,20 @@ def test_the_receipt_names_what_is_missing_and_what_brings_it(
 OUTER = "import outer\nprint('outer', outer.VERSION, 'by', __import__('sys').prefix)\n"
 
 
+def bring(agent: Agent, skill: Path, index: Path) -> Path:
+    """Install what a skill needs, as a person does by the command line; return where it is."""
+    machine = machine_of(agent.settings)
+    assert isinstance(machine, ThisMachine)
+    own = machine.environments
+    assert own
+    environments = replace(own, environment=offline(index))
+    needs = gather(skill)
+    resolved = environments.resolve(wanted(needs, "python").requirements, "python")
+    place = environments.install("python", resolved)
+    environments.approve(needs, "python", resolved)
+    return place
+
+
 @needs_installer
 @pytest.mark.parametrize("sandbox", SANDBOXES)
 @pytest.mark.slow
@@ -65,15 +79,7 @@ def test_a_script_runs_with_the_packages_that_a_person_approved(
         "needs: skills-agent skills needs packed --install The packages were not resolved: "
     )
     assert not agent.state.interrupts  # nobody was asked about a script that would surely fail
-    machine = machine_of(agent.settings)
-    assert isinstance(machine, ThisMachine)
-    own = machine.environments
-    assert own
-    environments = replace(own, environment=offline(tmp_path / "index"))
-    needs = gather(skills_dir / "packed")
-    resolved = environments.resolve(wanted(needs, "python").requirements, "python")
-    place = environments.install("python", resolved)
-    environments.approve(needs, "python", resolved)
+    place = bring(agent, skills_dir / "packed", tmp_path / "index")
     agent.say("Again.")
     agent.answer({"type": "approve"})
     result = agent.tool_messages("run_script")[-1]
@@ -118,15 +124,7 @@ def test_a_command_line_of_a_skill_finds_its_packages(
     agent.answer({"type": "approve"})
     (failed,) = agent.tool_messages("run_command")
     assert "A person can bring what packed needs: skills-agent skills needs packed --install" in failed.text
-    machine = machine_of(agent.settings)
-    assert isinstance(machine, ThisMachine)
-    own = machine.environments
-    assert own
-    environments = replace(own, environment=offline(tmp_path / "index"))
-    needs = gather(skills_dir / "packed")
-    resolved = environments.resolve(wanted(needs, "python").requirements, "python")
-    environments.install("python", resolved)
-    environments.approve(needs, "python", resolved)
+    bring(agent, skills_dir / "packed", tmp_path / "index")
     agent.say("Again.")
     agent.answer({"type": "approve"})
     assert "1.0" in agent.tool_messages("run_command")[-1].text

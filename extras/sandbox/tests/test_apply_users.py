@@ -41,9 +41,7 @@ def nobodys() -> Iterator[Path]:
         yield folder
 
 
-def test_a_file_that_nobody_may_read_is_applied_and_not_taken_back(
-    nobodys: Path,
-) -> None:
+def test_a_file_that_nobody_may_read_is_applied_and_not_taken_back(nobodys: Path) -> None:
     def applied() -> None:
         run = run_in(nobodys, {}, {"a": b"new"})
         run.changes = [each._replace(mode=0) for each in run.changes]

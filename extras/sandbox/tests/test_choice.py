@@ -19,15 +19,6 @@ SYSTEM = "/usr/local/bin:/usr/bin:/bin"
 
 
 @pytest.fixture
-def request_here(tmp_path: Path) -> ScriptRequest:
-    script = tmp_path / "skill" / "script.py"
-    script.parent.mkdir()
-    (tmp_path / "work").mkdir()
-    script.write_text("print('ran')")
-    return ScriptRequest("demo", script, (), None, tmp_path / "work")
-
-
-@pytest.fixture
 def broken(tmp_path: Path) -> str:
     """Return a PATH with a bubblewrap that this machine refuses the namespaces."""
     folder = tmp_path / "programs"

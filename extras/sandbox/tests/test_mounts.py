@@ -4,6 +4,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,9 +43,9 @@ def written(folder: Path, note: str, script: str = WHERE) -> Path:
     return folder
 
 
-def run(snapshot: Path, own: Path, workspace: Path, *, in_background: bool = False) -> ScriptResult:
+def run(snapshot: Path, own: Path, workspace: Path, **more: Any) -> ScriptResult:
     runner = BwrapRunner(workspace=workspace, environment=ENVIRONMENT)
-    return runner.run(replace(request_for(snapshot, own, workspace), in_background=in_background))
+    return runner.run(replace(request_for(snapshot, own, workspace), **more))
 
 
 def request_for(snapshot: Path, own: Path, workspace: Path, *, unchanged: bool = False) -> ScriptRequest:
@@ -150,9 +151,7 @@ def test_a_plugin_that_holds_what_its_script_needs_does_not_hide_it(workspace: P
         "import os, pathlib\n"
         "print((pathlib.Path.home() / 'kept').read_text(), os.environ['CLAUDE_PLUGIN_ROOT'])"
     )
-    request = replace(request_for(snapshot, plugin, workspace), home=home)
-
-    result = BwrapRunner(workspace=workspace, environment=ENVIRONMENT).run(request)
+    result = run(snapshot, plugin, workspace, home=home)
 
     assert result.stdout == f"kept {snapshot}\n", result.stderr
 
@@ -163,8 +162,7 @@ def test_a_script_that_starts_in_its_skill_writes_nothing_there(workspace: Path,
     (snapshot / "scripts/where.py").write_text(
         "import os; print(os.getcwd(), open('note.txt').read()); open('made', 'w')"
     )
-    request = replace(request_for(snapshot, own, workspace), in_skill=True)
-    result = BwrapRunner(workspace=workspace, environment=ENVIRONMENT).run(request)
+    result = run(snapshot, own, workspace, in_skill=True)
     assert result.stdout == f"{own} of the snapshot\n"
     assert "Read-only file system" in result.stderr
     assert not (snapshot / "made").exists()

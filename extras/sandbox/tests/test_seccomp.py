@@ -94,10 +94,8 @@ def test_every_call_of_a_rule_without_conditions_is_denied(machine: str) -> None
                 assert outcome(machine, call, more=PROXIED if rule in PROXIED else MORE) == expected, call
 
 
-@pytest.mark.parametrize("machine", ["x86_64"])
-@pytest.mark.parametrize(
-    ("call", "args", "expected"),
-    [
+BY_ARGUMENTS: Final[dict[tuple[DeniedCalls, ...], list[tuple[str, tuple[int, ...], int]]]] = {
+    (): [  # in every sandbox
         ("clone", (0x11,), ALLOWED),  # fork
         ("clone", (0x3D0F00,), ALLOWED),  # a thread
         ("clone", (0x10000011,), DENIED),
@@ -140,17 +138,7 @@ def test_every_call_of_a_rule_without_conditions_is_denied(machine: str) -> None
         ("mknod", (0, 0o104755), DENIED),
         ("mknodat", (3, 0, 0o10644, 0), ALLOWED),
     ],
-)
-def test_some_calls_are_denied_by_their_arguments(
-    machine: str, call: str, args: tuple[int, ...], expected: int
-) -> None:
-    assert outcome(machine, call, *args) == expected
-
-
-@pytest.mark.parametrize("machine", ["x86_64"])
-@pytest.mark.parametrize(
-    ("call", "args", "expected"),
-    [
+    MORE: [  # where there are no namespaces
         ("socket", (1, 1, 0), NO_ACCESS),
         ("socket", (2, 1, 6), UNREACHABLE),
         ("socket", (10, 2, 17), UNREACHABLE),
@@ -177,17 +165,7 @@ def test_some_calls_are_denied_by_their_arguments(
         ("fcntl", (0, 8), DENIED),
         ("kill", (-1 % 2**64, 9), ASKED),
     ],
-)
-def test_more_is_denied_where_there_are_no_namespaces(
-    machine: str, call: str, args: tuple[int, ...], expected: int
-) -> None:
-    assert outcome(machine, call, *args, more=MORE) == expected
-
-
-@pytest.mark.parametrize("machine", ["x86_64"])
-@pytest.mark.parametrize(
-    ("call", "args", "expected"),
-    [
+    PROXIED: [  # a connection to the proxy is all that can be tried
         ("socket", (2, 0o2004001, 0), ALLOWED),
         ("socket", (2, 1, 6), ALLOWED),
         ("socket", (2, 1, 132), UNREACHABLE),
@@ -201,11 +179,13 @@ def test_more_is_denied_where_there_are_no_namespaces(
         ("setsockopt", (3, 0, 4), DENIED),
         ("setsockopt", (3, 6, 4), ALLOWED),
     ],
-)
-def test_a_connection_to_the_proxy_is_all_that_can_be_tried(
-    machine: str, call: str, args: tuple[int, ...], expected: int
-) -> None:
-    assert outcome(machine, call, *args, more=PROXIED) == expected
+}
+
+
+@pytest.mark.parametrize("more", BY_ARGUMENTS, ids=["everywhere", "without namespaces", "to the proxy"])
+def test_some_calls_are_denied_by_their_arguments(more: tuple[DeniedCalls, ...]) -> None:
+    for call, args, expected in BY_ARGUMENTS[more]:
+        assert outcome("x86_64", call, *args, more=more) == expected, (call, args)
 
 
 @machines

@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -13,8 +13,6 @@ import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.postgres import PostgresSaver
-from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
 
 from skills_agent.graph import build_graph
@@ -51,17 +49,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseCheckpointSaver[Any]]:
-    if request.param == "sqlite":
-        with SqliteSaver.from_conn_string(str(tmp_path / "t.sqlite")) as sqlite:
-            yield sqlite
-    else:
-        with PostgresSaver.from_conn_string(request.getfixturevalue("postgres_dsn")) as postgres:
-            postgres.setup()
-            yield postgres
-
-
 def _said(agent: Agent) -> list[str]:
     return [message.text for message in agent.transcript if isinstance(message, HumanMessage)]
 
@@ -70,6 +57,7 @@ def _head(agent: Agent) -> str:
     return str(agent.state.config["configurable"]["checkpoint_id"])
 
 
+@pytest.mark.parametrize("saver", ["sqlite", "postgres"], indirect=True)
 def test_what_is_said_after_a_step_back_of_the_clock_is_in_the_transcript(
     make_agent: MakeAgent, clock: Clock, saver: BaseCheckpointSaver[Any]
 ) -> None:

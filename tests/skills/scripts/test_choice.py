@@ -15,15 +15,6 @@ SYSTEM = "/usr/local/bin:/usr/bin:/bin"
 MISSING = "the extra sandbox is not installed: install skills-agent again, with it"
 
 
-@pytest.fixture
-def request_here(tmp_path: Path) -> ScriptRequest:
-    script = tmp_path / "skill" / "script.py"
-    script.parent.mkdir()
-    (tmp_path / "work").mkdir()
-    script.write_text("print('ran')")
-    return ScriptRequest("demo", script, (), None, tmp_path / "work")
-
-
 def runner_for(wish: Wish, request: ScriptRequest) -> OwnRunner:
     return Sandbox().runner(wish, workspace=request.workdir, environment={"PATH": SYSTEM}, protected=("x",))
 
