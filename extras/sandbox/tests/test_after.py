@@ -124,7 +124,9 @@ def test_what_is_not_allowed_is_taken_back_and_held(
             assert {*refused.split()} == {path for path, each in taken.items() if each == "deny"}
         assert all(path in " ".join(after.notices) for path in [*taken][:10])
         if found:
-            told = held_runs.settle(scene.store(), "key", applied=True, by="").notices[-1]
+            settled = held_runs.settle(scene.store(), "key", applied=True, by="")
+            assert held_runs.settle(scene.store(), "key", applied=False, by="") == settled
+            told = settled.notices[-1]
             assert told.startswith("Applied"), told
         now = shape(scene.work)
         others = {path for path, each in made.items() if each.content and now.get(path) != each}

@@ -21,6 +21,7 @@ from extras.sandbox.tests.real_trees import (
     write,
 )
 from skills_agent.sandbox.apply import KEPT, Applier, ApplyError
+from skills_agent.skills.scripts.changes import Change
 from tests.examples import trying
 
 HELD: Tree = {"kept": 0o755, "kept/other.txt": b"other"}
@@ -257,10 +258,8 @@ def test_nothing_is_taken_back_that_somebody_changed_since(folder: Path, name: s
 
 
 def test_the_last_runs_are_taken_back_one_after_the_other(folder: Path) -> None:
-    workspace, applier = (
-        write(folder / "work", {"a": b"0"}),
-        Applier(folder / "work", folder / "own", folder / "journal"),
-    )
+    workspace = write(folder / "work", {"a": b"0"})
+    applier = Applier(workspace, folder / "own", folder / "journal")
     for number in range(1, KEPT + 3):
         layer = write(folder / f"layer{number}", {"a": b"%d" % number})
         found = changes_between(workspace, layer)
@@ -274,6 +273,29 @@ def test_the_last_runs_are_taken_back_one_after_the_other(folder: Path) -> None:
         assert (workspace / "a").read_bytes() == b"%d" % (number - 1)
     with pytest.raises(ApplyError, match="has no last changes that are kept"):
         applier.undo()
+
+
+def test_what_is_kept_is_bounded_by_what_it_takes_on_the_disk(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skills_agent.sandbox.apply.MAX_KEPT", 1 << 20)
+    workspace = write(folder / "work", {"big": b"x" * (2 << 20), "small": b"old", "sparse": b""})
+    os.truncate(workspace / "sparse", 2 << 30)
+    applier = Applier(workspace, folder / "own", folder / "journal")
+
+    def remove(name: str) -> None:
+        found = [Change(name, "removed", "file")]
+        assert applier.apply(folder, next_moment(folder), found, label=name, run=name) == []
+
+    remove("small")
+    remove("sparse")
+    assert (applier.undo(), (workspace / "sparse").stat().st_size) == ([], 2 << 30)
+    assert applier.notices == []
+    remove("big")
+    assert applier.notices == ["`undo` cannot take it back: it replaced more than 1 MiB."]
+    assert [*(folder / "own" / "undo").glob("[0-9a-f]*/before/*")] == []
+    with pytest.raises(ApplyError, match="has no last changes that are kept"):
+        applier.undo()  # not the run before it, either
 
 
 def test_a_run_that_changed_nothing_is_not_what_is_taken_back(folder: Path) -> None:

@@ -2,7 +2,9 @@
 
 import os
 import signal
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any, cast
@@ -11,6 +13,7 @@ import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from extras.sandbox.tests.overlay import without_overlays
+from extras.sandbox.tests.test_apply_killed import CHANGING
 from extras.sandbox.tests.test_layers import needs_layers
 from skills_agent.sandbox.layered import CONFLICT
 from skills_agent.skills.trees import remove_tree
@@ -50,6 +53,14 @@ def asked(make_agent: MakeAgent, workspace: Path, skill: Path) -> Agent:
     agent = make_agent([calls(RUN), "done"], sandbox="require", require_approval_for=frozenset())
     agent.say("go", skills=["alpha"])
     return agent
+
+
+@contextmanager
+def kept_agent(make_agent: MakeAgent, folder: Path) -> Iterator[Agent]:
+    """Open an agent whose thread outlives its process."""
+    options: dict[str, Any] = {"sandbox": "require", "require_approval_for": frozenset()}
+    with SqliteSaver.from_conn_string(str(folder / "threads.sqlite")) as saver:
+        yield make_agent([calls(RUN), "done"], checkpointer=saver, **options)
 
 
 def told(agent: Agent) -> str:
@@ -142,12 +153,9 @@ def test_what_a_killed_run_changed_is_asked_about_and_nothing_runs_twice_unasked
     is_asked = answers == "approve"
     if is_asked:
         (workspace / "done").touch()
-    file = str(tmp_path / "threads.sqlite")
-    options: dict[str, Any] = {"sandbox": "require", "require_approval_for": frozenset()}
 
     def until_killed() -> None:
-        with SqliteSaver.from_conn_string(file) as saver:
-            agent = make_agent([calls(RUN), "done"], checkpointer=saver, **options)
+        with kept_agent(make_agent, tmp_path) as agent:
             if not is_asked:
                 Thread(target=kill_with_layer, daemon=True).start()
             agent.say("go", skills=["alpha"])
@@ -158,14 +166,15 @@ def test_what_a_killed_run_changed_is_asked_about_and_nothing_runs_twice_unasked
     if not is_asked:
         (workspace / "log.txt").write_text("the person's")
     (workspace / "done").touch()
-    with SqliteSaver.from_conn_string(file) as saver:
-        agent = make_agent([calls(RUN), "done"], checkpointer=saver, **options)
+    with kept_agent(make_agent, tmp_path) as agent:
         agent.run(None)
         assert ("+X=1" if is_asked else "wrote .env (+1), log.txt (+1)") in agent.question
         first, *second = answers.split()
-        output = agent.answer({"type": first})
+        words = {"message": "leave it"} if first == "reject" else {}
+        output = agent.answer({"type": first, **words})
         assert first == "approve" or f"log.txt` ({CONFLICT}):" in agent.question
         output = agent.answer({"type": second[0]}) if second else output
+        assert first == "approve" or 'not to run it again, and said: "leave it"' in told(agent)
     assert output["answer"] == "done"
     assert {path.name: path.read_text() for path in workspace.iterdir() if path.is_file()} == (
         {"done": "", "log.txt": log, ".env": "X=1\n"} if log else {"done": "", "log.txt": "the person's"}
@@ -240,3 +249,48 @@ def test_undo_leaves_what_somebody_changed_since(cli: CommandLine) -> None:
     assert (done.code, done.value) == (1, {"undone": [], "conflicts": [".env"]})
     assert (cli.workspace / ".env").read_text() == "the person's"
     assert (cli.workspace / "log.txt").exists()
+
+
+def killed(when: str, name: str, function: Callable[[], object]) -> None:
+    """Run a function, and kill this process before a file gets this name, or before the next change after."""
+    seen: list[object] = []
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        is_now = event == "os.rename" and str(args[1]).endswith(name)
+        if (is_now and when == "before") or (seen and event in CHANGING):
+            os.kill(os.getpid(), signal.SIGKILL)
+        seen.extend([args] if is_now else [])
+
+    sys.addaudithook(hook)
+    function()
+
+
+POINTS = "before approve .plan, after approve .plan, after approve .done, before approve held.json"
+POINTS += ", after approve held.json, before reject held.json, after reject held.json"
+
+
+@pytest.mark.parametrize("point", POINTS.split(", "))
+def test_an_answer_that_was_killed_is_carried_out_or_asked_for_again(
+    make_agent: MakeAgent, workspace: Path, skill: Path, tmp_path: Path, point: str
+) -> None:
+    when, answer, name = point.split()
+    is_done = point not in {"before approve .plan", "before reject held.json"}
+
+    def until_killed() -> None:
+        with kept_agent(make_agent, tmp_path) as agent:
+            agent.say("go", skills=["alpha"])
+            killed(when, name, lambda: agent.answer({"type": answer}))
+
+    assert run_forked(until_killed) == -signal.SIGKILL
+    with kept_agent(make_agent, tmp_path) as agent:
+        agent.run(None)
+        assert bool(agent.state.interrupts) is not is_done
+        if not is_done:
+            assert not (workspace / ".env").exists()
+            agent.answer({"type": answer})
+        assert agent.state.values["answer"] == "done"
+        assert ("Applied" if answer == "approve" else "Dropped") in told(agent)
+        decided = {each["path"]: each["decision"] for each in agent.state.values["changes"]}
+        assert decided[".env"] == ("allow" if answer == "approve" else "deny")
+    assert (workspace / ".env").exists() == (answer == "approve")
+    assert (workspace / "log.txt").read_text() == "ran\n"
