@@ -198,7 +198,7 @@ def _copied(backup: Backup, draft: Path) -> OfferedSkill:
         shutil.copytree(backup.folder, copy, symlinks=True)
         digests = list(read_digests(copy, list_contents(copy, ContentLimits())))
         metadata = metadata_of(copy)
-    except (OSError, shutil.Error, SnapshotError) as error:
+    except (OSError, SnapshotError) as error:
         raise PackageError(f"The backup of {backup.name} cannot be copied: {error}.") from error
     if digest_of(digests) != backup.digest:
         raise PackageError(f"The backup of {backup.name} was changed since; look at {backup.folder}.")

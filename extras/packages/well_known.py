@@ -98,7 +98,7 @@ def _fetched(site: Site, wanted: Selection, name: str, url: str, digest: str) ->
     """Fetch one SKILL.md or one archive; which of them, its first bytes say."""
     into = wanted.into / name
     into.mkdir()
-    inner = wanted._replace(into=into, names=frozenset(), resolved="", choose=None, skip=None)
+    inner = Selection(wanted.address, into, limits=wanted.limits)
     file = into / "download"
     found = site.save(url, file, wanted.limits.max_bytes)
     if found != digest:
