@@ -16,7 +16,6 @@ from typing import Final, Literal, NamedTuple
 from skills_agent.packages.errors import EntryError, not_offered, shown
 from skills_agent.packages.manifest import PASSED_OVER
 from skills_agent.skills.library.contents import ContentLimits
-from skills_agent.skills.text import is_text
 
 MAX_PART: Final = 255
 """Bytes of one name; what usual file systems hold."""
@@ -155,8 +154,6 @@ def _unwritable(path: str, entry: ArchiveEntry) -> str:
 
 def name_fault(path: str) -> str:
     """Return what is wrong with a path, whatever else is in the package; empty for nothing."""
-    if not is_text(path):
-        return "its name is not text"
     if reason := next((reason for pattern, reason in _FAULTS if pattern.search(path)), ""):
         return reason
     if any(unicodedata.category(each) in _HIDDEN for each in path if each not in _EMOJI_JOINERS):

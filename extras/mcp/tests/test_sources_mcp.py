@@ -118,6 +118,7 @@ BAD_ENTRIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     ),
     "17 MiB": (with_file(size=17 * 1024 * 1024), "or 16,777,216 bytes"),
     "true bytes": (with_file(size=True), "no uri, digest"),
+    "minus one byte": (with_file(size=-1), "no uri, digest"),
     "md5": (with_file(digest="md5:00"), "no uri, digest"),
     "another skill's": (with_file(uri="skill://other/a"), "outside of the skill"),
     "up": (with_file(uri="skill://refunds/../a"), "outside of the skill"),
