@@ -130,13 +130,13 @@ def events() -> Iterator[str]:
 
 
 def files() -> Iterator[str]:
-    """Yield every file of the code, folder by folder, with the beginning of what it says of itself."""
+    """Yield every file, folder by folder, with the beginning of what it says of itself; no commands."""
     folders: dict[str, list[str]] = {}
     for top in ("graph", "nodes", "state", "skills", "extras"):
         for path in sorted((ROOT / top).rglob("[a-z]*.py")):
             folder = path.relative_to(ROOT).parent
-            if not {"bundled", "tests"} & {*folder.parts} and path.stem != "conftest":
-                about = "" if folder.name == "commands" else _phrase(path)
+            if not {"bundled", "tests", "commands"} & {*folder.parts} and path.stem != "conftest":
+                about = _phrase(path)
                 is_told_by_name = path.stem in about.split()[:1] or about.endswith("of this extra")
                 folders.setdefault(folder.as_posix(), []).append(
                     f"`{path.stem}`" if not about or is_told_by_name else f"`{path.stem}` {about}"
@@ -161,6 +161,19 @@ def _phrase(path: Path) -> str:
     return words if is_own_name else words[:1].lower() + words[1:]
 
 
+def parts() -> Iterator[str]:
+    """Yield how many promises of each part the suite holds in each host."""
+    suite = (ROOT / "tests" / "contracts" / "test_parts.py").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"^HOSTS = \[(.*)\]$", suite, re.MULTILINE)
+    hosts = listed.split(", ")
+    sections = re.split(r"^# (\w+)$", suite, flags=re.MULTILINE)[1:]
+    held = {
+        part: tests.count("\n@each_host\n") for part, tests in zip(sections[::2], sections[1::2], strict=True)
+    }
+    rows = ([f"`{part}`", *[str(count)] * len(hosts)] for part, count in held.items() if count)
+    yield from _table(["part", *(f"`{host}`" for host in hosts)], rows)
+
+
 TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "settings": settings,
     "commands": commands,
@@ -173,6 +186,7 @@ TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "protected": protected,
     "secrets": secrets,
     "files": files,
+    "parts": parts,
 }
 
 

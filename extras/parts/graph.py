@@ -78,12 +78,12 @@ class _Nodes:
     system: SystemMessage | None
     end: str
 
-    def begin(self, state: PartState, runtime: Runtime[Any]) -> list[Command[Any]]:
+    def begin(self, state: PartState, runtime: Runtime[Any]) -> list[Command[Any]] | None:
         begun = _made(part.before_agent(state, runtime) for part in self.parts)
         now: Any = _after(state, begun)
         return _written([*begun, *_made(part.before_model(now, runtime) for part in self.parts)])
 
-    def judge(self, state: PartState, runtime: Runtime[Any]) -> list[Command[Any]]:
+    def judge(self, state: PartState, runtime: Runtime[Any]) -> list[Command[Any]] | None:
         made = _made(part.after_model(state, runtime) for part in reversed(self.parts))
         if self.next(_after(state, made)) == self.end:
             made += _made(part.after_agent(state, runtime) for part in reversed(self.parts))
@@ -152,8 +152,8 @@ def _made(updates: Iterable[dict[str, Any] | None]) -> list[dict[str, Any]]:
     return [update for update in updates if update]
 
 
-def _written(updates: Iterable[dict[str, Any]]) -> list[Command[Any]]:
-    return [Command(update=update) for update in updates]
+def _written(updates: Iterable[dict[str, Any]]) -> list[Command[Any]] | None:
+    return [Command(update=update) for update in updates] or None
 
 
 def _after(state: Mapping[str, Any], updates: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 from langchain.agents.middleware.types import AgentMiddleware, OmitFromInput, PrivateStateAttr
 from langchain.agents.middleware.types import AgentState as HostState
 from langchain_core.messages.tool import ToolCall
-from langchain_core.tools import BaseTool, Tool
+from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 from typing_extensions import override
@@ -217,7 +217,11 @@ class PartServices(Services):
     def know_by_name(self, risks: Mapping[str, str]) -> None:
         """Take in tools of which this process has seen nothing yet: it goes on with a thread of another."""
         unseen = {name: risk for name, risk in risks.items() if name not in self.offered}
-        self.know(Tool(name, None, "", metadata={"risk": risk}) for name, risk in unseen.items())
+        any_object = {"type": "object", "properties": {}}
+        self.know(
+            StructuredTool(name=name, description="", args_schema=any_object, metadata={"risk": risk})
+            for name, risk in unseen.items()
+        )
 
 
 @lru_cache(maxsize=64)

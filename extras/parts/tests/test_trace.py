@@ -10,13 +10,13 @@ from langchain_core.tools import BaseTool, tool
 from langchain_core.tracers.context import collect_runs
 from langgraph.checkpoint.memory import InMemorySaver
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.parts import Gate, Skills, Trace, TraceHandler
+from tests import spans
 from tests.agents import call, calls
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -27,12 +27,9 @@ SCRIPT = (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def exporter() -> InMemorySpanExporter:
-    made, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(made))
-    trace.set_tracer_provider(provider)
-    return made
+    return spans.exporter()
 
 
 @pytest.fixture(autouse=True)
@@ -86,11 +83,11 @@ def test_spans_name_the_skill_its_version_and_by_whose_word(
     make: Any, skills: Path, ring: BaseTool, exporter: InMemorySpanExporter
 ) -> None:
     state = make(skills, ring).invoke({"messages": [("user", "Note it.")]}, THREAD)
-    spans = by_name(exporter)
+    found = by_name(exporter)
     digest = make is theirs and state["skills_loaded"]["notes"]["digest"]
-    loaded = dict(spans["execute_tool load_skill notes"].attributes or {})
-    read = dict(spans["execute_tool read_resource notes references/a.md"].attributes or {})
-    rang = dict(spans["execute_tool ring"].attributes or {})
+    loaded = dict(found["execute_tool load_skill notes"].attributes or {})
+    read = dict(found["execute_tool read_resource notes references/a.md"].attributes or {})
+    rang = dict(found["execute_tool ring"].attributes or {})
     for attributes in (loaded, read):
         assert attributes["gen_ai.operation.name"] == "execute_tool"
         assert attributes["gen_ai.skill.name"] == "notes"
