@@ -45,8 +45,8 @@ class Gate(Part):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ExtendedModelResponse[Any]:
-        shown, update = self._shown(request)
-        return ExtendedModelResponse(handler(shown), Command(update=update))
+        shown, written = self._shown(request)
+        return ExtendedModelResponse(handler(shown), written)
 
     @override
     async def awrap_model_call(
@@ -54,16 +54,20 @@ class Gate(Part):
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ExtendedModelResponse[Any]:
-        shown, update = self._shown(request)
-        return ExtendedModelResponse(await handler(shown), Command(update=update))
+        shown, written = self._shown(request)
+        return ExtendedModelResponse(await handler(shown), written)
 
-    def _shown(self, request: ModelRequest[Any]) -> tuple[ModelRequest[Any], dict[str, Any]]:
+    def _shown(self, request: ModelRequest[Any]) -> tuple[ModelRequest[Any], Command[Any] | None]:
         """Leave out the tools that no call of this request could use; note what the others may do."""
         services = self.services(request.state)
         services.know(request.tools)
         hidden = services.policy.hidden(Context.of(request.runtime.context))
         tools = [tool for tool in request.tools if getattr(tool, "name", None) not in hidden]
-        return request.override(tools=tools), {"skills_agent_risks": services.risks()}
+        risks, known = services.risks(), own_state(request.state).get("skills_agent_risks")
+        written: Command[Any] | None = (
+            None if risks == known else Command(update={"skills_agent_risks": risks})
+        )
+        return request.override(tools=tools), written
 
     @override
     def after_model(self, state: PartState, runtime: Runtime[Any]) -> dict[str, Any] | None:

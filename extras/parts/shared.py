@@ -26,6 +26,7 @@ from typing_extensions import override
 from skills_agent.graph.services import HostParts, Services, once
 from skills_agent.graph.settings import Settings, SettingsError, setting_kinds
 from skills_agent.graph.tools import build_tools
+from skills_agent.graph.tools.change import Changes
 from skills_agent.graph.tools.host_tools import HostTools
 from skills_agent.graph.tools.tool_table import ToolTable
 from skills_agent.skills.policy.patterns import Places
@@ -39,6 +40,7 @@ from skills_agent.state.records import (
 )
 from skills_agent.state.reducers import add_usage, merge_messages, merge_records, newest_catalog
 from skills_agent.state.schema import AgentState, AgentUpdate, CallRequest
+from skills_agent.state.transcript import LOAD_SKILL
 
 logger = logging.getLogger(__name__)
 
@@ -125,8 +127,8 @@ class Part(AgentMiddleware[PartState, Any, Any]):
         """
         self.values = values
         self.tools = []
-        own = PartServices((self,))
-        self.tools = [tool for tool in own.all_tools() if tool.name in tools]
+        own = PartServices((self,))  # checks the settings
+        self.tools = [tool for tool in own.all_tools() if tool.name in tools] if tools else []
         told = {name: _told(value) for name, value in values.items()}
         digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
         with _LOCK:
@@ -192,6 +194,14 @@ class PartServices(Services):
         own = {name: values.pop(name) for name in (*setting_kinds(), "home") if name in values}
         super().__init__(Settings(**{**_IN_CODE, **own}, extras=values), **cast("HostParts", of_host))
 
+        if not self.runs_scripts:
+            self.why_no_shell = str  # a tool of that name is the agent's own
+
+    @once
+    def changes(self) -> Changes:
+        """By tool of the parts, what says what a call would change in a file."""
+        return {name: change for name, change in super().changes.items() if name in self._own}
+
     @once
     def offered(self) -> ToolTable:
         """The tools of the parts; those of the agent join when a model call or a tool call shows them."""
@@ -205,8 +215,12 @@ class PartServices(Services):
         return build_tools(self, [tool for extra in self.of_extras for tool in extra.tools])
 
     def know(self, tools: Iterable[object]) -> None:
-        """Take in the tools of the agent: what each may do counts for verdicts."""
+        """Take in the tools of the agent: what each may do counts for verdicts. Raises SettingsError."""
         others = [tool for tool in tools if isinstance(tool, BaseTool) and tool.name not in self._own]
+        if any(tool.name == LOAD_SKILL for tool in others):
+            raise SettingsError(
+                f"A tool of your agent is named {LOAD_SKILL}, which no part judges: rename it."
+            )
         if any(self.offered.get(tool.name) is not tool for tool in others):
             self.offered.join(others, instead_of=[tool.name for tool in others])
 

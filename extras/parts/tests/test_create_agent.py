@@ -11,9 +11,10 @@ from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
+from skills_agent.graph import SettingsError
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.parts import Gate, Once, Skills, Workspace
-from tests.agents import call, calls
+from tests.agents import Notes, call, calls
 
 pytest.importorskip("langchain")
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -117,6 +118,22 @@ async def test_the_same_holds_on_an_event_loop(skills: Path) -> None:
     (question,) = (await agent.ainvoke({"messages": [("user", "Pay.")]}, THREAD))["__interrupt__"]
     await agent.ainvoke(Command(resume={question.id: {"decisions": [{"type": "approve"}]}}), THREAD)
     assert payments.paid == ["7"]
+
+
+@pytest.mark.parametrize("name", ["run_command", "write_file"])
+def test_a_tool_of_the_host_is_its_own_whatever_it_is_called(name: str) -> None:
+    notes = Notes(name)
+    agent = agent_of([notes.tool], [Gate(sandbox="off")], calls(call(name, text="a")), "Done.")
+    decide(agent, agent.invoke({"messages": [("user", "Note it.")]}, THREAD), "approve")
+    assert notes.taken == ["a"]
+
+
+def test_a_tool_that_would_go_by_the_gate_is_an_error() -> None:
+    notes = Notes("load_skill")
+    agent = agent_of([notes.tool], [Gate()], calls(call("load_skill", text="a")), "Done.")
+    with pytest.raises(SettingsError, match="rename it"):
+        agent.invoke({"messages": [("user", "Note it.")]}, THREAD)
+    assert notes.taken == []
 
 
 @pytest.mark.parametrize("more", [[], [Once()]], ids=["alone", "with Once"])
