@@ -15,6 +15,7 @@ from langgraph.types import Command
 
 from skills_agent.graph import Settings, SettingsError, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.state.context import Context
 from tests import spans
 from tests.agents import CutOff, Notes, Recorder, call, calls, write_skill
 
@@ -62,12 +63,16 @@ class Wanted:
 def create_agent(wanted: Wanted) -> Any:
     agents = pytest.importorskip("langchain.agents")
     return agents.create_agent(
-        wanted.model, wanted.tools, middleware=wanted.parts(), checkpointer=wanted.saver
+        wanted.model,
+        wanted.tools,
+        middleware=wanted.parts(),
+        checkpointer=wanted.saver,
+        context_schema=Context,
     )
 
 
 def state_graph(wanted: Wanted) -> Any:
-    builder = StateGraph(of.PartState, input_schema=of.PartInput)
+    builder = StateGraph(of.PartState, Context, input_schema=of.PartInput)
     of.add_skills(builder, wanted.model, wanted.tools, parts=wanted.parts())
     return builder.compile(checkpointer=wanted.saver)
 
@@ -81,6 +86,7 @@ def deepagents(wanted: Wanted) -> Any:
         middleware=wanted.parts(own_files=True),
         backend=backend(root_dir=wanted.folder / "work", virtual_mode=True),
         checkpointer=wanted.saver,
+        context_schema=Context,
     )
 
 
@@ -174,6 +180,21 @@ def test_a_thread_keeps_the_version_that_it_loaded(host: Host, folder: Path) -> 
     state = say(host(wanted))
     assert "Do billing by the book." in read.texts[-1]
     assert results(state)[-1] == "old"
+
+
+@each_host
+def test_a_caller_has_the_skills_of_its_set_and_finds_what_is_not_listed(host: Host, folder: Path) -> None:
+    for number in range(30):
+        write_skill(folder / "skills", f"filler-{number:02}", f"For filling {'x' * 60}.")
+    settings = {"skill_sets": {"books": ("billing", "filler-*")}, "catalog_budget": 600}
+    tries = calls(call("load_skill", name="style"), call("load_skill", name="filler-29"))
+    read = Recorder([tries, calls(call("search_skills", query="billing")), "done"])
+    graph = host(Wanted(read.entries, folder, settings=settings))
+    state = graph.invoke({"messages": [("user", "go")]}, THREAD, context=Context(skill_set="books"))
+    assert "- style" not in read.texts[0]
+    assert "search_skills" in read.texts[0]
+    assert loaded(graph) == {"filler-29"}
+    assert "- billing: For billing." in results(state)[-1]
 
 
 # Gate
