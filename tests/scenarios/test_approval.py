@@ -49,19 +49,6 @@ def test_the_question_has_the_schema_that_chat_uis_render(make_agent: MakeAgent)
     assert interrupt.response_schema is not None
 
 
-def test_a_denied_call_never_reaches_the_tool(make_agent: MakeAgent, workspace: Path) -> None:
-    agent = waiting(make_agent, RUN)
-    result = agent.answer({"type": "reject", "message": "not on a Friday"})
-    assert not (workspace / "log.txt").exists()
-    (refused,) = agent.tool_messages("run_script")
-    assert refused.status == "error"
-    assert "not on a Friday" in refused.text
-    assert result["answer"] == "done"
-    (grant,) = agent.values["grants"].values()
-    assert grant["decision"] == "reject"
-    assert result["usage"]["thread"]["script_runs"] == 0
-
-
 def test_an_edited_call_runs_as_edited_and_says_so(make_agent: MakeAgent, workspace: Path) -> None:
     agent = waiting(make_agent, RUN)
     args = {**RUN["args"], "args": ["y"]}
@@ -148,31 +135,6 @@ def test_an_answer_of_another_shape_is_refused_and_the_question_stays_open(
     assert (workspace / "out.txt").exists()
 
 
-def test_a_broken_call_is_never_asked_about(make_agent: MakeAgent) -> None:
-    agent = waiting(make_agent, call("write_file", path="x"), call("run_script", skill=3))
-    assert not agent.state.interrupts
-    assert all(message.status == "error" for message in agent.tool_messages("write_file"))
-
-
-def test_a_host_tool_that_declares_read_runs_freely_and_one_that_raises_is_a_tool_message(
-    make_agent: MakeAgent,
-) -> None:
-    """cases.md 22."""
-
-    @tool
-    def weather(city: str) -> str:
-        """Tell the weather."""
-        raise RuntimeError(f"no station in {city}")
-
-    weather.metadata = {"risk": "read"}
-    agent = make_agent([calls(call("weather", city="Oslo")), "done"], tools=[weather])
-    result = agent.say("go")
-    (failed,) = agent.tool_messages("weather")
-    assert failed.status == "error"
-    assert "no station in Oslo" in failed.text
-    assert result["answer"] == "done"
-
-
 def test_the_operator_can_turn_questions_off_and_a_caller_cannot(
     make_agent: MakeAgent, workspace: Path
 ) -> None:
@@ -212,17 +174,6 @@ def test_a_name_that_no_tool_has_is_refused_where_it_would_protect_nothing(
 ) -> None:
     with pytest.raises(SettingsError, match=f"require_approval_for: .*{re.escape(says)}"):
         make_agent(["done"], require_approval_for={name})
-
-
-def test_what_a_trusted_workspace_took_from_the_list_is_asked_about_after_an_untrusted_skill(
-    make_agent: MakeAgent, workspace: Path
-) -> None:
-    (workspace / "a.txt").write_text("x")
-    write_skill(workspace / ".agent" / "skills", "beta", "Reads.")
-    replies = [calls(call("load_skill", name="beta")), calls(call("read_file", path="a.txt")), "done"]
-    agent = make_agent(replies, require_approval_for=(), waived_risks=frozenset({"read_file"}))
-    agent.say("go")
-    assert agent.state.interrupts
 
 
 @pytest.mark.parametrize(

@@ -92,14 +92,6 @@ def test_a_grant_serves_the_calls_of_its_scope_and_the_next_one_is_asked_about(
     assert log(workspace) + written == ran
 
 
-def test_a_granted_call_says_whose_decision_it_was(asked: Any) -> None:
-    agent = asked(run("a"), run("b"))
-    agent.answer(approve("skill"))
-    (verdict,) = agent.values["verdicts"].values()
-    assert (verdict["decision"], verdict["by"]) == ("allow", "grant")
-    assert verdict["facts"]["granted"][0].startswith("skill, ")
-
-
 def test_a_grant_does_not_reach_a_skill_that_was_loaded_later(asked: Any, workspace: Path) -> None:
     later = calls(call("load_skill", name="beta"))
     agent = asked(write("a.txt"), later, write("b.txt"), load=calls(call("load_skill", name="alpha")))
@@ -233,15 +225,6 @@ def test_no_grant_holds_for_a_version_that_the_person_did_not_see(asked: Any) ->
     agent.run(answer)
     (grant,) = agent.values["grants"].values()
     assert (grant["scope"], grant["contents"]) == ("call", {})
-
-
-def test_where_nobody_is_asked_the_call_is_refused_and_the_run_goes_on(asked: Any, workspace: Path) -> None:
-    agent = asked(write("a.txt"), load=None, approval="deny")
-    assert not is_open(agent)
-    (verdict,) = agent.values["verdicts"].values()
-    assert [*verdict["facts"]] == ["nobody"]
-    assert agent.values["answer"] == "done"
-    assert not (workspace / "a.txt").exists()
 
 
 def test_where_a_question_is_an_error_the_run_ends_before_anything_of_the_step(

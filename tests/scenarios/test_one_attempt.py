@@ -105,22 +105,6 @@ def test_an_answer_without_an_id_approves_the_first_attempt_alone(agent: Agent, 
     assert (agent.values["answer"], notes.taken) == ("done", ["n", "n"])
 
 
-def test_an_answer_that_was_taken_but_not_stored_holds_when_it_comes_again(
-    agent: Agent, notes: Notes
-) -> None:
-    """A rejection is in the journal before it is in a checkpoint."""
-    (question,) = agent.state.interrupts
-    entry = agent.graph.services.journal_of(agent.checkpointer).get(
-        "thread", question.value["action_requests"][0]["outcome_unknown"]["call_id"]
-    )
-    assert entry is not None
-    agent.run(Command(resume={question.id: REJECT}))
-    assert agent.values["answer"] == "done"
-    with pytest.raises(AnsweredError):
-        agent.run(Command(resume={question.id: APPROVE}))
-    assert notes.taken == ["n"]
-
-
 def test_an_answer_to_a_question_of_the_tool_itself_is_none_about_its_outcome(
     make_agent: MakeAgent, notes: Notes
 ) -> None:

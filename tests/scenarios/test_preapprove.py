@@ -54,18 +54,6 @@ def asked(agent: Agent) -> list[str]:
     return [each["name"] for each in agent.asked]
 
 
-def test_a_listed_call_of_a_trusted_skill_is_not_asked_about(
-    agent: Any, users: Path, workspace: Path
-) -> None:
-    declare(users, "alpha", "allowed-tools: run_script(scripts/*.py)")
-    made = agent(RUN)
-    assert asked(made) == []
-    assert (workspace / "log.txt").exists()
-    (verdict,) = made.values["verdicts"].values()
-    assert (verdict["decision"], verdict["by"]) == ("allow", "skill")
-    assert "alpha" in verdict["reason"]
-
-
 BOTH = ["run_script", "write_file"]
 OTHER = call("write_file", path="else.txt", content="x")
 OPENING = call("run_script", skill="alpha", path="scripts/run.py", network=["api.example.invalid"])
@@ -124,16 +112,6 @@ def test_trust_in_a_project_skill_lets_it_preapprove_until_it_changes(
     trust.add(folder)
     trust.revoke(folder)
     assert asked(agent(RUN, thread="revoked")) == ["run_script"]
-
-
-def test_a_broken_trust_file_trusts_nothing_and_the_run_goes_on(
-    agent: Any, skills_dir: Path, tmp_path: Path
-) -> None:
-    declare(skills_dir, "alpha", "allowed-tools: run_script")
-    file = trust_file_of(Settings(home=tmp_path / "home"))
-    file.parent.mkdir(parents=True)
-    file.write_text("{")
-    assert asked(agent(RUN)) == ["run_script"]
 
 
 class Noting(ControlledRunner):

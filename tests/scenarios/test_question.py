@@ -12,8 +12,6 @@ from tests.agents import Agent, call, calls, write_skill
 from tests.kit import MakeAgent
 from tests.machine import needs_shell
 
-RLO, ZWSP = "\u202e", "\u200b"
-
 
 class NotWritten:
     def __repr__(self) -> str:
@@ -29,15 +27,6 @@ def test_a_question_writes_nothing_out_of_what_other_threads_change() -> None:
 def asked(agent: Agent) -> str:
     agent.say("go")
     return agent.question
-
-
-def test_a_path_shows_what_nobody_could_see(make_agent: MakeAgent) -> None:
-    """A zero-width space in a path was dropped from the question, and on the disk after the approval."""
-    agent = make_agent([calls(call("write_file", path=f"no{ZWSP}te{RLO}txt.md", content="x")), "done"])
-    question = asked(agent)
-    assert "`no<U+200B>te<U+202E>txt.md`" in question
-    assert "2 characters that cannot be seen" in question
-    assert not re.search(r"[\u200b\u202e]", question)
 
 
 def test_the_warning_stands_first_and_the_diff_follows(make_agent: MakeAgent, workspace: Path) -> None:

@@ -75,19 +75,6 @@ def test_what_a_skill_requires_comes_before_it_once(
     assert not never or never not in receipts + read.texts[1]
 
 
-def test_requirements_count_towards_the_limit_of_loaded_skills(
-    make_agent: MakeAgent, skills_dir: Path
-) -> None:
-    write_skill(skills_dir, "a", "First.\nrequires: b", "A\n")
-    write_skill(skills_dir, "b", "Second.", "B\n")
-    agent = make_agent([calls(call("load_skill", name="a")), "done"], max_loaded_skills=1)
-    agent.say("go")
-    (refused,) = agent.tool_messages("load_skill")
-    assert refused.status == "error"
-    assert "with what it requires (b)" in refused.text
-    assert not agent.values.get("skills_loaded")
-
-
 def test_a_long_chain_of_requirements_ends_at_the_limit(make_agent: MakeAgent, skills_dir: Path) -> None:
     for number in range(1200):
         write_skill(skills_dir, f"s{number}", f"Nr.\nrequires: s{number + 1}", "x\n")

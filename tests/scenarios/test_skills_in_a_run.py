@@ -80,14 +80,6 @@ def test_a_skill_that_went_bad_after_discovery_says_path_and_cause(
     assert says in refused.text
 
 
-def test_the_caller_activates_skills_by_name(make_agent: MakeAgent) -> None:
-    agent = make_agent(["done"])
-    result = agent.say("hi", skills=["beta", "alpha"])
-    assert result["loaded"] == ["alpha", "beta"]
-    assert agent.values["skills_loaded"]["beta"]["asked_by"] == "caller"
-    assert agent.values["skills"] == []
-
-
 def test_a_caller_that_names_its_skills_at_every_turn_loads_them_once(make_agent: MakeAgent) -> None:
     agent = make_agent(["one", "two"])
     agent.say("hi", skills=["alpha"])

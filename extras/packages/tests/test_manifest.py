@@ -14,7 +14,6 @@ from skills_agent.packages.manifest import (
     MANIFEST_FILE,
     Manifest,
     parse_manifest,
-    read_manifest,
 )
 from skills_agent.packages.offer import OfferedSkill, Selection
 
@@ -43,16 +42,6 @@ def packed(place: Path, manifest: bytes) -> str:
     raw = plain_zip({"greet/SKILL.md": SKILL, f"greet/{MANIFEST_FILE}": manifest})
     (place / "greet.skill").write_bytes(raw)
     return "greet.skill"
-
-
-def test_an_installed_copy_keeps_it(tmp_path: Path) -> None:
-    manifest = manifest_of(tmp_path, skill_version="1.2", signature="text")
-    [skill] = offered(tmp_path, packed(tmp_path, manifest))
-    assert (skill.folder / MANIFEST_FILE).read_bytes() == manifest
-    assert MANIFEST_FILE not in skill.files
-    read = read_manifest(skill.folder)
-    assert read is not None
-    assert (read.digest, read.skill_version, read.signature) == (skill.digest, "1.2", "text")
 
 
 @pytest.mark.parametrize(

@@ -38,17 +38,3 @@ def test_a_cut_answer_is_told_to_a_machine_and_ends_a_chat_in_a_pipe(server: Ope
     assert done.value["answer"].startswith("Norway, Sweden and")
     done = run("chat", stdin="Which?\n")
     assert (done.code, "Norway, Sweden and" in done.out, FAULT in done.errors) == (1, True, True)
-
-
-def test_a_turn_whose_replies_all_break_off_is_an_error_and_can_be_resumed(
-    cli: CommandLine, server: OpenAIServer, run: Run
-) -> None:
-    cli.write_users_settings("max_model_calls = 2\n")
-    server.respond = lambda _: Completion("Now I", finish=None)
-    failed = run("ask", "Tidy up.", "--thread", "t-1")
-    assert failed.code == 1
-    assert "The model's reply broke off: the stream ended without a finish reason." in failed.errors
-    assert "skills-agent resume t-1" in failed.errors
-    server.respond = lambda _: Completion("Done.")
-    resumed = run("resume", "t-1", "--json")
-    assert (resumed.code, resumed.value["answer"]) == (0, "Done.")

@@ -2,13 +2,10 @@
 
 import sqlite3
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from skills_agent.graph.threads.threads import ThreadSummary, choose_threads
 from tests.agents import call, calls
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 
@@ -86,17 +83,6 @@ def test_what_is_old_goes_and_what_waits_or_was_cut_off_stays(cli: CommandLine) 
         connection.execute(f"DELETE FROM checkpoints WHERE checkpoint_id = ({newest})")
     assert [status for _, status, _ in threads(cli)] == ["waiting", "unfinished"]
     assert cli.run("threads", "delete", "--older-than", "1h", "--yes", "--json").value["threads"] == []
-
-
-def test_by_age_only_threads_go_that_did_not_move_for_so_long() -> None:
-    now, month = datetime(2026, 3, 1, tzinfo=UTC), timedelta(days=30)
-
-    def line(thread: str, days: int, status: Any = "done") -> ThreadSummary:
-        return ThreadSummary(thread, (now - timedelta(days=days)).isoformat(), 1, status, "?")
-
-    old = [line("old", 31), line("cut", 90, "unfinished"), line("older", 99)]
-    lines = [line("new", 1), line("edge", 30), *old, ThreadSummary("x", "", 1, "done", "?")]
-    assert choose_threads(lines, now - month) == ["old", "older"]
 
 
 @pytest.mark.slow

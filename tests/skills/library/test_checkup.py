@@ -33,9 +33,3 @@ def test_sources_are_counted_apart_even_under_one_label(tmp_path: Path) -> None:
         (str(folders[1]), True, False, 2, 0, 1),
         (str(folders[2]), False, False, 0, 0, 0),
     ]
-
-
-def test_what_a_source_passed_over_is_told(tmp_path: Path) -> None:
-    checkup = check_up(Registry([DirectorySource(tmp_path / "none", "configured", required=True)]))
-
-    assert [found.code for found in checkup.diagnostics] == ["source-missing"]

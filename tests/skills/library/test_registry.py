@@ -1,7 +1,6 @@
 """The registry: one catalog for the process, revalidated, and reading through it."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from skills_agent.skills.errors import (
 )
 from skills_agent.skills.library.index import Strictness
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.library.resources import read_resource, resources
+from skills_agent.skills.library.resources import read_resource
 from skills_agent.skills.skill import SkillRef
 from skills_agent.skills.sources import DirectorySource, MemorySource, Scan, SkillFile
 
@@ -48,25 +47,6 @@ class BrokenListing(MemorySource):
 
 
 # The catalog
-
-
-def test_one_skill_of_each_name_is_in_effect_and_the_strongest_source_wins() -> None:
-    catalog = Registry([memory("a", "b", label="user"), memory("b", "c", label="project")]).refresh()
-
-    assert [(skill.name, skill.source) for skill in catalog.skills] == [
-        ("a", "user"),
-        ("b", "project"),
-        ("c", "project"),
-    ]
-    assert {(entry.source, entry.name): entry.status for entry in catalog.entries} == {
-        ("user", "a"): "shown",
-        ("user", "b"): "shadowed",
-        ("project", "b"): "shown",
-        ("project", "c"): "shown",
-    }
-    shadowed = next(entry for entry in catalog.entries if entry.status == "shadowed")
-    assert "project:b/SKILL.md" in shadowed.reason
-    assert "shadowed" in [found.code for found in catalog.diagnostics]
 
 
 def test_of_two_in_one_source_the_one_nearer_to_the_root_wins(tmp_path: Path) -> None:
@@ -125,30 +105,6 @@ def test_a_name_is_found_as_it_was_written_and_as_it_was_made_safe() -> None:
     catalog = Registry([MemorySource({"x": {"SKILL.md": text("r-lib/cli")}})]).refresh()
 
     assert catalog.find("r-lib/cli") is catalog.find("r-lib-cli")
-
-
-def test_a_bad_skill_never_hides_a_good_one() -> None:
-    bad = {f"bad-{number}": {"SKILL.md": content} for number, content in enumerate(BAD)}
-    source = MemorySource({**bad, "good": {"SKILL.md": text("good")}})
-
-    catalog = Registry([source]).refresh()
-
-    assert [skill.name for skill in catalog.skills] == ["good"]
-    assert len(catalog.entries) == len(BAD) + 1
-    assert all(entry.reason for entry in catalog.entries if entry.status == "skipped")
-
-
-BAD: list[str | bytes] = [
-    "",
-    "---\nname: x\n",
-    "---\nname: x\n---\n",
-    b"\xff\xfe\x00",
-    b"---\nname: \xff\n---\n",
-    "---\ndescription: &a x\n---\n",
-    "---\n- a\n---\n",
-    "---\ndescription: \ud800\n---\n",
-    "---\n" + "x: y\n" * 10_000 + "---\n",
-]
 
 
 # The digest
@@ -318,22 +274,6 @@ def test_a_link_that_leads_out_of_a_skill_is_not_there(
 
     with pytest.raises(SkillError, match="has no file"):
         read_resource(registry, ref, path)
-
-
-def test_a_version_is_read_after_the_folder_was_changed_and_after_it_is_gone(
-    with_files: tuple[Registry, SkillRef], tmp_path: Path
-) -> None:
-    registry, ref = with_files
-    loaded = ref._replace(digest=registry.load(ref).digest)
-    (tmp_path / "a" / "README.md").write_text("changed")
-
-    assert read_resource(registry, loaded, "README.md") == "read me"
-    assert read_resource(registry, ref, "README.md") == "changed"
-    assert registry.digest(ref) != loaded.digest
-    shutil.rmtree(tmp_path / "a")
-    assert read_resource(registry, loaded, "README.md") == "read me"
-    assert registry.load(loaded).metadata.name == "a"
-    assert len(resources(registry, loaded).resources) == 4
 
 
 def test_a_skill_file_that_is_a_link_within_the_source_is_read(tmp_path: Path) -> None:
