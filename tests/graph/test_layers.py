@@ -55,6 +55,7 @@ LOOSER: dict[str, Any] = {
     "home": "/evil",
     "key": "a-key-of-the-repository",
     "enable_skills": True,
+    "skill_sets": {"all": ("*",)},
     "catalog_budget": 1,
     "context_window": 1,
     "max_skill_body_lines": 1,

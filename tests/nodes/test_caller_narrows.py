@@ -44,6 +44,7 @@ CONTEXT: dict[str, st.SearchStrategy[Any]] = {
     "enable_skills": st.booleans(),
     "exclude_tools": st.lists(NAMES, max_size=3).map(tuple),
     "only_tools": st.none() | st.lists(NAMES, max_size=4).map(tuple),
+    "skill_set": st.none() | st.sampled_from(["first", "none"]),
     "user_id": USERS,
     "max_model_calls": LOWER,
     "max_tool_calls": LOWER,
@@ -87,7 +88,9 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Services:
     place = tmp_path_factory.mktemp("narrow")
     write_skill(place / "home" / ".agent" / "skills", "alpha", "A.", scripts__run_py="")
     write_skill(place / "work" / ".agent" / "skills", "beta", "B.", scripts__run_py="")
-    return Services(Settings(workspace=place / "work", home=place / "home", bundled_skills=False))
+    sets: dict[str, tuple[str, ...]] = {"first": ("alpha",), "none": ("!*",)}
+    settings = Settings(workspace=place / "work", home=place / "home", bundled_skills=False, skill_sets=sets)
+    return Services(settings)
 
 
 def state_of(services: Services, declared: dict[str, Any]) -> AgentState:
