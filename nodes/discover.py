@@ -74,7 +74,7 @@ def discover(
     messages = state.get("messages", [])
     if repaired := repair(messages, SUPERSEDED):
         verdicts = state.get("verdicts") or {}
-        messages = [_true_answer(message, running, verdicts) for message in repaired]
+        messages = [true_answer(message, running, verdicts) for message in repaired]
         update["messages"] = [cast("AnyMessage", RemoveMessage(id=REMOVE_ALL_MESSAGES)), *messages]
     before = state.get("catalog") or None
     record, unloading = _NO_CATALOG, None
@@ -96,7 +96,7 @@ def discover(
     return update
 
 
-def _true_answer(
+def true_answer(
     message: AnyMessage, running: Invocations, verdicts: Mapping[str, VerdictRecord]
 ) -> AnyMessage:
     """Return what is known of a superseded call; a person may have had to say whether it may run."""

@@ -1,6 +1,6 @@
 """A tool call of another agent, as the links of our own graph see it, and its way through them."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from typing import Any, Final, cast
@@ -37,9 +37,15 @@ _ELSEWHERE: Final = ToolNode([])
 class OneCall(Invocations):
     """The invocations as one hook sees them: that of its thread."""
 
-    def __init__(self, invocation: Invocation | None) -> None:
+    def __init__(self, invocation: Invocation | None, alive: Collection[str] = ()) -> None:
+        """Take the calls that go on beside it, too: the id of an invocation is that of its call here."""
         super().__init__()
-        self._invocation = invocation
+        self._invocation, self._alive = invocation, frozenset(alive)
+
+    @property
+    @override
+    def alive(self) -> frozenset[str]:
+        return self._alive
 
     @override
     def current(self) -> Invocation | None:
@@ -49,20 +55,39 @@ class OneCall(Invocations):
 def thread_here(services: PartServices) -> Thread | None:
     """Return the thread that the calling hook runs for; None where no checkpointer keeps it."""
     config = get_config()
-    # The namespace of a task is that of its graph, and the name of the task.
-    namespace = str(config["configurable"].get("checkpoint_ns") or "").rpartition("|")[0]
-    own = {**config["configurable"], "checkpoint_ns": namespace}
+    own = {**config["configurable"], "checkpoint_ns": _namespace(config)}
     return Thread.of(None, RunnableConfig(configurable=own), services.threads)
 
 
-def invocation_here(services: PartServices) -> Invocation | None:
+def _namespace(config: RunnableConfig) -> str:
+    """Return the namespace of the agent: that of a task is that of its graph, and the name of the task."""
+    return str(config["configurable"].get("checkpoint_ns") or "").rpartition("|")[0]
+
+
+def invocation_here(services: PartServices, call_id: str = "") -> Invocation | None:
     """Return what the calling hook knows of its thread and its journal; None where none is kept."""
     thread = thread_here(services)
-    return thread.invocation("", Cancellation()) if thread else None
+    if thread is None:
+        return None
+    return replace(thread.invocation(call_id, Cancellation()), has_checkpoint=partial(_is_kept, thread))
 
 
-def attempt_at(request: ToolCallRequest, services: PartServices, invocation: Invocation | None) -> Attempt:
-    """Return the attempt at a call; where no part of the agent judges calls, it is allowed."""
+def _is_kept(thread: Thread, place: str) -> bool:
+    """Return whether a checkpoint is kept: of this agent, or of a run of it in another task."""
+    namespace, _, checkpoint = place.rpartition("@")
+    return replace(thread, key=thread.key._replace(namespace=namespace)).has_checkpoint(checkpoint)
+
+
+def attempt_at(
+    request: ToolCallRequest,
+    services: PartServices,
+    invocation: Invocation | None,
+    alive: Collection[str] = (),
+) -> Attempt:
+    """Return the attempt at a call; where no part of the agent judges calls, it is allowed.
+
+    `alive` are the ids of calls that go on beside it.
+    """
     call, state, runtime = request.tool_call, own_state(request.state), request.runtime
     runner = services.runner if services.runs_scripts else None
     acting = Acting(
@@ -70,7 +95,7 @@ def attempt_at(request: ToolCallRequest, services: PartServices, invocation: Inv
         is_coroutine=is_coroutine,
         policy=services.policy,
         limits=services.settings,
-        running=OneCall(invocation),
+        running=OneCall(invocation, alive),
         host_tools=(),
         stored_size=partial(stored_size, allowed=services.threads.allowed_types),
         observer=Unrecorded(),
@@ -80,15 +105,21 @@ def attempt_at(request: ToolCallRequest, services: PartServices, invocation: Inv
     )
     judge = Judge.of(services.policy, state, cast("Runtime[Context]", runtime))  # it has what is read of one
     call_id, verdicts = call["id"] or "", state.get("verdicts") or {}
-    if call_id not in verdicts:
-        digest = judge.digest(judge.call(call["name"], call["args"]))
-        state["verdicts"] = {**verdicts, call_id: _allowed(call["name"], call["args"], digest)}
+    record = verdicts.get(call_id)
+    if record is None:
+        record = allowed(call["name"], call["args"], judge.digest(judge.call(call["name"], call["args"])))
+    if call_id in (request.state.get("skills_agent_announced") or {}):
+        record = VerdictRecord(**{**record, "announced": True})
+    state["verdicts"] = {**verdicts, call_id: record}
     info = runtime.execution_info
-    approved = CallRequest(call=call, approved=state["verdicts"][call_id].get("digest", ""))
-    return Attempt(acting, approved, state, judge, info.checkpoint_id if info else "")
+    place = f"{_namespace(get_config())}@{info.checkpoint_id}" if info else ""
+    return Attempt(
+        acting, CallRequest(call=call, approved=record.get("digest", "")), state, judge, place.lstrip("@")
+    )
 
 
-def _allowed(tool: str, args: dict[str, Any], digest: str) -> VerdictRecord:
+def allowed(tool: str, args: dict[str, Any], digest: str) -> VerdictRecord:
+    """Return the verdict on a call that no part judges."""
     return VerdictRecord(tool=tool, args=args, decision="allow", reason="", by="policy", digest=digest)
 
 
@@ -138,6 +169,9 @@ def driven(steps: Steps[Any], handler: Callable[[ToolCallRequest], Any]) -> Any:
             reply = handler(step.input)
         except Exception as error:  # noqa: BLE001 - raised again in the steps
             reply = error
+        except BaseException:
+            steps.close()  # or its lock would be held for as long as somebody keeps the error
+            raise
         step = _next(steps, reply)
     return step
 
@@ -151,6 +185,9 @@ async def awaited(steps: Steps[Any], handler: Callable[[ToolCallRequest], Awaita
             reply = await handler(step.input)
         except Exception as error:  # noqa: BLE001 - raised again in the steps
             reply = error
+        except BaseException:
+            steps.close()
+            raise
         step = await cancellation.in_thread(_next, steps, reply)
     return step
 

@@ -7,13 +7,14 @@ By these keys every hook finds the same services, also in another process that g
 import hashlib
 import json
 import logging
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import Annotated, Any, ClassVar, Final, NotRequired, cast
-from weakref import WeakValueDictionary
+from weakref import WeakSet
 
 from langchain.agents.middleware.types import AgentMiddleware, OmitFromInput, PrivateStateAttr
 from langchain.agents.middleware.types import AgentState as HostState
@@ -69,6 +70,8 @@ class PartState(HostState[Any]):
     usage: NotRequired[Annotated[UsageRecord, PrivateStateAttr, add_usage]]
     skills_agent_parts: NotRequired[Annotated[dict[str, str], PrivateStateAttr, merge_names]]
     """The keys of the parts of the agent, by kind."""
+    skills_agent_announced: NotRequired[Annotated[dict[str, str], PrivateStateAttr]]
+    """The digests of the effects of the last reply that the journal knows of, by call id."""
     skills_agent_risks: NotRequired[Annotated[dict[str, str], PrivateStateAttr, merge_names]]
     """What each tool of the agent risks, by name."""
 
@@ -109,8 +112,8 @@ def own_state(state: Mapping[str, Any]) -> AgentState:
     return cast("AgentState", {**state})
 
 
-_PARTS: Final[WeakValueDictionary[str, "Part"]] = WeakValueDictionary()
-"""The parts of this process, by key."""
+_PARTS: Final[defaultdict[str, "WeakSet[Part]"]] = defaultdict(WeakSet)
+"""The parts of this process, by key: those of one key are alike, and one goes on without the others."""
 _LOCK: Final = Lock()
 
 
@@ -134,14 +137,15 @@ class Part(AgentMiddleware[PartState, Any, Any]):
         with _LOCK:
             # Parts that differ in an object alone are told apart by the order in which a program makes them.
             keys = (f"{self.kind}-{digest}-{number}" for number in count(1))
-            self.key = next(key for key in keys if key not in _PARTS or _PARTS[key].values == values)
-            _PARTS[self.key] = self
+            self.key = next(key for key in keys if all(part.values == values for part in _PARTS[key]))
+            _PARTS[self.key].add(self)
 
     def services(self, state: Mapping[str, Any]) -> "PartServices":
         """Return what the parts of this agent work with, all with the same."""
         keys = {**(state.get("skills_agent_parts") or {}), self.kind: self.key}
-        found = (_PARTS.get(key) for key in keys.values())
-        return _services(tuple(sorted((part for part in found if part), key=lambda part: part.key)))
+        with _LOCK:
+            found = [min(parts, key=id) for key in sorted(keys.values()) if (parts := [*_PARTS.get(key, ())])]
+        return _services(tuple(found))
 
     @override
     def before_agent(self, state: PartState, runtime: Runtime[Any]) -> dict[str, Any] | None:

@@ -1,7 +1,5 @@
 """The parts as middleware of LangChain's `create_agent`."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -152,18 +150,3 @@ def test_a_script_runs_once_and_what_it_changed_is_asked_about(
     assert "wrote it" in result["messages"][-2].text
     assert (work / "out.txt").read_text() == "ran"
     assert (work / ".envrc").read_text() == "x"
-
-
-@pytest.mark.parametrize(("kind", "attempts"), [("approve", 2), ("reject", 1)])
-def test_an_effect_that_was_killed_is_asked_about(kind: str, attempts: int, tmp_path: Path) -> None:
-    program = str(Path(__file__).parent / "killed.py")
-
-    def run(step: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, program, str(tmp_path), step], capture_output=True, text=True)
-
-    assert run("begin").returncode == -9
-    assert run("goon").stdout.startswith("[1]\n")
-    assert run(kind).stdout.endswith("Done.\n")
-    lines = [line.split() for line in (tmp_path / "paid").read_text().splitlines()]
-    assert len(lines) == attempts
-    assert len({key for _, key, _ in lines}) == 1
