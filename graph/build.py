@@ -143,7 +143,9 @@ def _nodes(it: Services) -> dict[Callable[..., Any], Callable[[], Callable[..., 
     """Return the nodes, each with what binds it to its services."""
     settings, running = it.settings, it.threads.invocations
     return {
-        discover: lambda: partial(discover, library=it.library, requests=it.requests, running=running),
+        discover: lambda: partial(
+            discover, library=it.library, requests=it.requests, running=running, policy=it.policy
+        ),
         summarize: lambda: partial(summarize, requests=it.requests),
         select: lambda: partial(
             select,

@@ -55,6 +55,8 @@ class Extra:
     """The sandbox (`Sandbox` in skills/scripts/choice.py)."""
     lines: str = ""
     """What reads command lines (`CommandLines` in skills/policy/command_lines.py)."""
+    held: str = ""
+    """What takes answers about changes that wait for a person (`HeldChanges` in graph/cli/thread.py)."""
     needs: str = ""
     """What knows the needs of skills (`Needs` in skills/machine.py), and makes of the settings the `machine`
     that they are held against."""

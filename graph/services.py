@@ -54,7 +54,6 @@ from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.trust import TrustList
 from skills_agent.skills.policy.verdict import Approver
 from skills_agent.skills.posix import MISSING
-from skills_agent.skills.scripts.choice import OwnRunner
 from skills_agent.skills.scripts.environment import make_undumpable
 from skills_agent.skills.scripts.runner import ScriptRunner
 from skills_agent.skills.search.vectors import Embedder
@@ -252,7 +251,6 @@ class Services:
             stored_size=partial(stored_size, allowed=self.threads.allowed_types),
             observer=self.audit,
             state_now=state_now,
-            held=lambda key: self.runner.held(key) if isinstance(self.runner, OwnRunner) else None,
             skip_answers=skip_answers,
         )
 

@@ -13,6 +13,7 @@ from skills_agent.nodes.effects import tool_messages
 from skills_agent.nodes.interrupts import answer_unknown
 from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.model_call import ModelRequests
+from skills_agent.nodes.policy import Policy
 from skills_agent.skills.errors import SkillError, SkillUnreadableError
 from skills_agent.skills.library.callers import Library
 from skills_agent.skills.library.catalog import Catalog
@@ -29,19 +30,10 @@ from skills_agent.state.records import (
 )
 from skills_agent.state.reducers import spent
 from skills_agent.state.schema import AgentState, AgentUpdate
-from skills_agent.state.transcript import repair, unload_command
+from skills_agent.state.transcript import open_calls, repair, unload_command
 from skills_agent.state.turn_end import next_turn
 
 logger = logging.getLogger(__name__)
-
-NO_SKILLS = DiagnosticRecord(
-    code="no-skills",
-    severity="info",
-    message="There are no skills yet. Put folders with a SKILL.md under .agent/skills of the workspace or "
-    "of the home folder, or name other folders in the setting skills_dirs.",
-    path="",
-)
-"""For a person who reads the state in Studio; the model does not see it."""
 
 _NO_CATALOG = CatalogRecord(digest="", total=0, shown=0, sources=[], diagnostics=[])
 
@@ -63,6 +55,7 @@ def discover(
     library: Library,
     requests: ModelRequests,
     running: Invocations,
+    policy: Policy,
 ) -> AgentUpdate:
     """Begin a turn: answer the calls that an interrupted turn left open, and discover the skills."""
     context = Context.of(runtime.context)
@@ -71,7 +64,7 @@ def discover(
     update = AgentUpdate(usage=spent(turn), admissions=[], verdicts={}, spent_budget="", answer="")
     if state.get("structured_response") is not None:
         update["structured_response"] = None
-    messages = state.get("messages", [])
+    messages, update["held"] = state.get("messages", []), _held(state, running, policy)
     if repaired := repair(messages, SUPERSEDED):
         verdicts = state.get("verdicts") or {}
         messages = [true_answer(message, running, verdicts) for message in repaired]
@@ -94,6 +87,18 @@ def discover(
     if too_long != state.get("history_too_long", False):
         update["history_too_long"] = too_long
     return update
+
+
+def _held(state: AgentState, running: Invocations, policy: Policy) -> list[dict[str, str]]:
+    """Return the calls whose changes wait for a person: as before, and those that the new message left."""
+    held = [each for each in state.get("held") or () if policy.held(each["key"])]
+    if invocation := running.current():
+        for call in open_calls(state.get("messages") or []):
+            entry = invocation.journal.get(invocation.thread, call["id"] or "")
+            if entry and entry.key and entry.status != "done" and (run := policy.held(entry.key)):
+                about = {"call_id": entry.call_id, "tool": entry.tool, "changed": run.waits}
+                held.append({**about, "key": entry.key})
+    return held
 
 
 def true_answer(
@@ -140,8 +145,6 @@ def _catalog_record(
         DiagnosticRecord(code=fault.code, severity=fault.severity, message=fault.message, path=fault.path)
         for fault in catalog.diagnostics
     ]
-    if not catalog.skills and catalog.sources:
-        diagnostics.append(NO_SKILLS)
     record = CatalogRecord(
         digest=catalog.digest,
         total=len(catalog.skills),

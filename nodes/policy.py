@@ -25,7 +25,8 @@ from skills_agent.skills.policy.risk import Approval, Risk
 from skills_agent.skills.policy.tool_spec import RUN_COMMAND, SHELL_TOOLS
 from skills_agent.skills.policy.trust import TrustFileError, TrustList
 from skills_agent.skills.policy.verdict import Approver, Verdict
-from skills_agent.skills.scripts.runner import ScriptRunner
+from skills_agent.skills.scripts.choice import OwnRunner
+from skills_agent.skills.scripts.runner import HeldRun, ScriptRunner
 from skills_agent.skills.skill import SkillMetadata, SkillRef
 from skills_agent.state.context import Context, ContextError
 from skills_agent.state.records import active_skills
@@ -123,6 +124,10 @@ class Policy:
     """
     schemas: dict[str, Any] = field(default_factory=dict)
     """Of the tools' arguments: LangChain makes them anew at every look."""
+
+    def held(self, key: str) -> HeldRun | None:
+        """Return the run of a call, by its key, of whose changes a person decides, or has decided."""
+        return runner.held(key) if isinstance(runner := self.means.runner, OwnRunner) else None
 
     def permission(self, state: AgentState) -> Permission:
         """Return what the loaded skills permit now."""

@@ -88,7 +88,7 @@ async def _reply(step: Waiting, steps: Steps[Any], cancellation: Cancellation) -
 
 def _advance(steps: Steps[Any], reply: Any, is_called_here: Callable[[Waiting], bool]) -> Any:
     """Take steps to the end, or to what has to be waited for elsewhere."""
-    step = _next_step(steps, reply)
+    step = next_step(steps, reply)
     while isinstance(step, Waiting) and is_called_here(step):
         try:
             with beating(step.beat):
@@ -98,11 +98,12 @@ def _advance(steps: Steps[Any], reply: Any, is_called_here: Callable[[Waiting], 
         except BaseException:
             steps.close()
             raise
-        step = _next_step(steps, reply)
+        step = next_step(steps, reply)
     return step
 
 
-def _next_step(steps: Steps[Any], reply: Any) -> Any:
+def next_step(steps: Steps[Any], reply: Any) -> Any:
+    """Return what the steps of a node wait for next, behind a reply or an error; or what they return."""
     try:
         return steps.throw(reply) if isinstance(reply, Exception) else steps.send(reply)
     except StopIteration as end:

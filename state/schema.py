@@ -47,6 +47,9 @@ class AgentOutput(TypedDict, total=False):
     """What scripts and commands of the turn changed in the workspace: `path`, `act`, `kind`, `size`, `digest`
     (SHA-256), `target`, `mode`, `decision` (allow: it is applied) and `why`.
     """
+    held: list[dict[str, str]]
+    """Calls of turns that are over, of which changes wait for a person: `call_id`, `tool`, `changed` (in one
+    line), and `key`, by which the runner has them."""
     usage: Annotated[UsageRecord, add_usage]
 
 

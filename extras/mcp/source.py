@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
 from itertools import starmap
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -24,8 +23,7 @@ from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.skill import MCP_LABEL, Diagnostic
 from skills_agent.skills.sources.fetched import missing
-from skills_agent.skills.sources.plugin import Plugin
-from skills_agent.skills.sources.protocol import Scan, SkillEntry, SkillFile
+from skills_agent.skills.sources.protocol import Scan, SkillEntry, SkillFile, Source
 from skills_agent.skills.sources.walk import OWN_FOLDERS, SKILL_FILE
 from skills_agent.skills.text import one_line
 from skills_agent.skills.visible import visible_line
@@ -53,7 +51,7 @@ _MAX_KEPT_BYTES: Final = 16 * 1024 * 1024
 """Of all SKILL.md files that stay in memory."""
 
 
-class McpSource:
+class McpSource(Source):
     """The skills of one server. Nobody vouches for them."""
 
     trusted = False
@@ -106,14 +104,6 @@ class McpSource:
         own = {relative: file for relative, file in entry.files.items() if _is_own(entry, relative)}
         others = self._fetched(entry, lambda client: read_files(client, own))
         yield from starmap(SkillFile, others.items())
-
-    def root(self, path: str) -> Path | None:
-        del path
-        return None
-
-    def plugin(self, path: str) -> Plugin | None:
-        del path
-        return None
 
     def claims(self, path: str) -> bool:
         return "://" in path and path.endswith(f"/{SKILL_FILE}")

@@ -21,10 +21,9 @@ from skills_agent.nodes.effects import Invocation, tool_messages
 from skills_agent.nodes.invocations import Invocations
 from skills_agent.nodes.judge import Judge
 from skills_agent.nodes.links.attempt import Acting, Attempt, Link, NotRun, Rest
-from skills_agent.nodes.two_paths import Steps, Waiting
+from skills_agent.nodes.two_paths import Steps, Waiting, next_step
 from skills_agent.parts.shared import PartServices, Unrecorded, own_state
 from skills_agent.skills.policy.verdict import AnswerRefusedError
-from skills_agent.skills.scripts.choice import OwnRunner
 from skills_agent.state.call_attempt import RUNNING_CALL, CallAttempt, RunningCall
 from skills_agent.state.context import Context
 from skills_agent.state.records import VerdictRecord
@@ -89,7 +88,6 @@ def attempt_at(
     `alive` are the ids of calls that go on beside it.
     """
     call, state, runtime = request.tool_call, own_state(request.state), request.runtime
-    runner = services.runner if services.runs_scripts else None
     acting = Acting(
         tools=_ELSEWHERE,
         is_coroutine=is_coroutine,
@@ -100,7 +98,6 @@ def attempt_at(
         stored_size=partial(stored_size, allowed=services.threads.allowed_types),
         observer=Unrecorded(),
         state_now=lambda: state,
-        held=lambda key: runner.held(key) if isinstance(runner, OwnRunner) else None,
         skip_answers=skip_answers,
     )
     judge = Judge.of(services.policy, state, cast("Runtime[Context]", runtime))  # it has what is read of one
@@ -163,7 +160,7 @@ def _run(request: ToolCallRequest, attempt: Attempt) -> Steps[Any]:
 
 def driven(steps: Steps[Any], handler: Callable[[ToolCallRequest], Any]) -> Any:
     """Take the steps of a call to their end; `handler` runs it."""
-    step = _next(steps, None)
+    step = next_step(steps, None)
     while isinstance(step, Waiting):
         try:
             reply = handler(step.input)
@@ -172,14 +169,14 @@ def driven(steps: Steps[Any], handler: Callable[[ToolCallRequest], Any]) -> Any:
         except BaseException:
             steps.close()  # or its lock would be held for as long as somebody keeps the error
             raise
-        step = _next(steps, reply)
+        step = next_step(steps, reply)
     return step
 
 
 async def awaited(steps: Steps[Any], handler: Callable[[ToolCallRequest], Awaitable[Any]]) -> Any:
     """Do as `driven` does on an event loop: the steps work with files, and are taken in a thread."""
     cancellation = Cancellation()
-    step = await cancellation.in_thread(_next, steps, None)
+    step = await cancellation.in_thread(next_step, steps, None)
     while isinstance(step, Waiting):
         try:
             reply = await handler(step.input)
@@ -188,12 +185,5 @@ async def awaited(steps: Steps[Any], handler: Callable[[ToolCallRequest], Awaita
         except BaseException:
             steps.close()
             raise
-        step = await cancellation.in_thread(_next, steps, reply)
+        step = await cancellation.in_thread(next_step, steps, reply)
     return step
-
-
-def _next(steps: Steps[Any], reply: Any) -> Any:
-    try:
-        return steps.throw(reply) if isinstance(reply, Exception) else steps.send(reply)
-    except StopIteration as end:
-        return end.value

@@ -71,6 +71,7 @@ class Skills(Part):
             library=services.library,
             requests=services.requests,
             running=OneCall(invocation_here(services)),
+            policy=services.policy,
         )
         return dict(joined(update, self._loaded(applied(now, update), runtime, services)))
 

@@ -8,6 +8,7 @@ EXTRA: Final = Extra(
     name="sandbox",
     settings="skills_agent.sandbox.settings:SandboxSettings",
     runner="skills_agent.sandbox.choice",
+    held="skills_agent.sandbox.later",
     commands={
         "undo": Command(
             "skills_agent.sandbox.commands.undo:undo", "Take back what the last run changed in the workspace."

@@ -91,13 +91,14 @@ def held(store: LayerStore, call: str) -> HeldRun | None:
     left = [*_left(store, call, record)]
     if not left and not record.is_settled:  # the agent was killed when all was applied
         return HeldRun(settle(store, call, applied=True, by="approval"), (), is_settled=True)
+    open_ = [(layer, judged) for layer, found in left for judged in found if judged.decision == "ask"]
     asked = [
         AskedChange(store.told(layer, judged), diff_of(layer, judged.change))
-        for layer, found in left
-        for judged in found
-        if judged.decision == "ask" and judged.why != _WAS_CUT_OFF
+        for layer, judged in open_
+        if judged.why != _WAS_CUT_OFF
     ]
-    return HeldRun(record.result, tuple(asked), record.is_taken, record.is_settled)
+    waits = summary(store.told(layer, judged)._replace(decision="allow") for layer, judged in open_)
+    return HeldRun(record.result, tuple(asked), record.is_taken, record.is_settled, waits)
 
 
 def settle(store: LayerStore, call: str, *, applied: bool, by: str, why: str = "") -> ScriptResult:

@@ -23,7 +23,6 @@ from skills_agent.skills.errors import SkillError
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.reasons import reason
 from skills_agent.skills.policy.tool_spec import RUN_COMMAND
-from skills_agent.skills.scripts.choice import OwnRunner
 from skills_agent.state.call_attempt import RUNNING_CALL, CallAttempt, call_attempt, key_of
 
 Run = Callable[[Mapping[str, Any], ThreadRuntime], RunOutput]
@@ -160,8 +159,7 @@ class Sections:
         return written(self.command, self._steps, step, end)
 
     def _is_held(self, entry: JournalEntry | None) -> bool:
-        runner = self.equipment.runner
-        held = runner.held(entry.digest) if entry and isinstance(runner, OwnRunner) else None
+        held = self.equipment.policy.held(entry.digest) if entry else None
         return held is not None and not held.is_cut_off
 
     def _place(self) -> None:

@@ -20,8 +20,8 @@ from skills_agent.skills.sources.fetched import (
     Listing,
     is_skill_file,
     missing,
-    raising_os_errors,
 )
+from skills_agent.sources.clients import raising_os_errors
 
 
 class FileBackend(Protocol):

@@ -27,9 +27,9 @@ from skills_agent.skills.sources.fetched import (
     Listing,
     cause_of,
     is_skill_file,
-    raising_os_errors,
 )
 from skills_agent.skills.sources.namespaces import no_source
+from skills_agent.sources.clients import raising_os_errors
 
 Result = TypeVar("Result")
 _MAX_KEPT_BYTES: Final = 16 * 1024 * 1024

@@ -26,9 +26,9 @@ from skills_agent.skills.sources.fetched import (
     ListedFile,
     Listing,
     missing,
-    raising_os_errors,
 )
 from skills_agent.skills.sources.namespaces import Namespace, checked_namespace, user_namespace
+from skills_agent.sources.clients import raising_os_errors
 
 _NOT_PUBLISHED: Final = "skill-not-published"
 _PAGE: Final = 500

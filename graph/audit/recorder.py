@@ -179,9 +179,9 @@ class Audit:
             logger.warning("audit cannot be read", extra={"cause": error.strerror or str(error)})
             return Witness()
 
-    def record_fork(self, thread: str, forked: Record, turn: int) -> None:
-        """Record that a thread was made as a copy of another one, in that turn."""
-        self._record(_envelope(thread, turn, checkpoint=forked["at"]), [forked], after_effects=True)
+    def record_outside(self, thread: str, event: Record, turn: int) -> None:
+        """Record what happened to a thread from outside of the graph: that it is a copy, say, `at` a step."""
+        self._record(_envelope(thread, turn, checkpoint=event.get("at", "")), [event], after_effects=True)
 
     def record_update(self, thread: str, snapshot: StateSnapshot, updates: Sequence[StateUpdate]) -> None:
         """Record what was changed in a thread from outside of the graph; `snapshot` is the state after it."""

@@ -52,10 +52,6 @@ def ask(
         if fault := unknown_name(current, text):
             raise click.UsageError(fault)
         current.progress.did("thread", current.name)
-        if current.interrupts:
-            current.progress.did(
-                "note", "the open question of this thread is dropped: you said something new"
-            )
         run_once(current, says(text, _attached(piped)))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import is_terminal, line_of, print_error, print_section, table
+from skills_agent.graph.cli.printing import is_terminal, print_error, waiting_text
 from skills_agent.graph.cli.signals import INTERRUPTED, ending_on_sigterm, exit_code_of, leave
 from skills_agent.skills.errors import SkillsAgentError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # `skills-agent -h` imports this module: LangGraph is importe
     from skills_agent.graph.cli.thread import OpenThread
 
 _COMMANDS: Final = {
-    "/skills": "all skills; * marks the loaded ones",
+    "/skills": "all skills, and which are loaded",
     "/unload": "SKILL-NAME: take a skill out of the thread",
     "/help": "this",
     "/quit": "end (or Ctrl-D); the thread is kept",
@@ -38,10 +38,13 @@ def chat(thread: str | None, *, newest: bool, **chosen: Any) -> None:
 
     /SKILL-NAME and a task loads that skill first. /help lists the commands and the keys; they need no model.
     """
+    from skills_agent.graph.cli.skills import print_catalog
     from skills_agent.graph.cli.thread import open_thread, unknown_name
 
     with open_thread(thread, newest=newest, **chosen) as current:
         click.echo(f"thread {current.name}. /help for commands, /quit to end.")
+        if held := current.snapshot.values.get("held"):
+            click.echo(waiting_text(held, current.resume_command), err=True)
         if current.status != "done":
             _turn(current, None)
         with ending_on_sigterm(_again(current)):
@@ -50,7 +53,7 @@ def chat(thread: str | None, *, newest: bool, **chosen: Any) -> None:
                     case "/quit":
                         return
                     case "/skills":
-                        _print_skills(current)
+                        print_catalog(current.services.settings, current.catalog, current.loaded)
                     case "/help":
                         rows = (f"{name:<10} {about}" for name, about in _COMMANDS.items())
                         click.echo("\n".join([*rows, "", _KEYS]))
@@ -102,17 +105,3 @@ def _turn(thread: "OpenThread", text: str | None) -> None:
         return
     if code := exit_code_of(thread.control):  # the turn was done before the signal could end it
         leave(code, _again(thread))
-
-
-def _print_skills(thread: "OpenThread") -> None:
-    from skills_agent.graph.cli.doctor import untrusted_in_place
-    from skills_agent.skills.library.listing import first_sentence
-
-    catalog = thread.catalog
-    rows = [
-        ("*" if skill.name in thread.loaded else " ", skill.name, first_sentence(skill.description))
-        for skill in catalog.skills
-    ]
-    table(rows, empty="No skills yet. Put folders with a SKILL.md under .agent/skills.")
-    in_place = untrusted_in_place(thread.services.settings, catalog)
-    print_section("Untrusted", map(line_of, in_place.values()))

@@ -5,7 +5,7 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from pathlib import Path
@@ -97,6 +97,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Struct):
         return structs.asdict(value)
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
+
+
+def waiting_text(held: Sequence[Mapping[str, str]], command: str) -> str:
+    """Return in one sentence which changes wait, and the command that decides."""
+    told = "; ".join(f"{each['tool']} {each['changed']}" for each in held)
+    return f"Changes wait for you, and are not applied ({line_of(told)}). To apply or drop them: {command}"
 
 
 def value_text(value: Any) -> str:

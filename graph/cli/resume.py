@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 import click
 
 from skills_agent.graph.cli import options
+from skills_agent.graph.hooks import hook
 from skills_agent.graph.threads.errors import ThreadError
 
 if TYPE_CHECKING:  # `skills-agent resume -h` needs no LangGraph
@@ -89,6 +90,8 @@ def resume(
     thread = thread or _the_open_one(chosen["workspace"], as_json=as_json)
     decision = _read(decisions) if decisions else _decision(answer, message, always)
     with open_thread(thread, must_exist=True, quiet=as_json, **chosen) as current:
+        for later in hook("held") if current.status == "done" else ():
+            later.ask(current)
         try:
             run_once(current, _input(current, decision, attempts))
         except AnswerRefusedError as error:

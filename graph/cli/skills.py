@@ -1,6 +1,7 @@
 """skills-agent skills: list, show, search, check and begin skills. Imports no LangGraph."""
 
 import shlex
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -53,8 +54,8 @@ def list_skills(*, workspace: Path | None, skills_dirs: tuple[Path, ...], as_jso
     """List skills with their source, who may load them, what they require, and their description."""
     settings = Settings.load(workspace)
     catalog = registry_of(settings, skills_dirs).refresh()
-    in_place = untrusted_in_place(settings, catalog)
     if as_json:
+        in_place = untrusted_in_place(settings, catalog)
         entries = {(each.source, each.path): each for each in catalog.entries if each.status == "shown"}
         print_json(
             [
@@ -65,17 +66,22 @@ def list_skills(*, workspace: Path | None, skills_dirs: tuple[Path, ...], as_jso
             ]
         )
         return
+    print_catalog(settings, catalog)
+
+
+def print_catalog(settings: Settings, catalog: Catalog, loaded: Collection[str] = ()) -> None:
+    """List the skills of a catalog, with which are loaded, and what is wrong with others."""
     places = (folder / ".agent" / "skills" for folder in (settings.workspace, settings.home))
     here, home = (visible_line(str(place)) for place in places)
     table(
         [
-            (skill.name, skill.source, f"{_marks(skill)}{first_sentence(skill.description)}")
-            for skill in catalog.skills
+            (each.name, each.source, f"{_marks(each, loaded)}{first_sentence(each.description)}")
+            for each in catalog.skills
         ],
         empty=f"No skills yet. Put folders with a SKILL.md under {here} (this project) or {home} (all your "
         "projects), or begin one: skills-agent skills new NAME",
     )
-    print_section("Untrusted", map(line_of, in_place.values()))
+    print_section("Untrusted", map(line_of, untrusted_in_place(settings, catalog).values()))
     if skipped := sum(entry.status == "skipped" for entry in catalog.entries):
         noun = "skill was" if skipped == 1 else "skills were"
         click.echo(f"\n{skipped} {noun} skipped. Why: skills-agent doctor", err=True)
@@ -84,9 +90,10 @@ def list_skills(*, workspace: Path | None, skills_dirs: tuple[Path, ...], as_jso
             click.echo(f"\nSkills may be missing. {line_of(found.message)}", err=True)
 
 
-def _marks(skill: SkillMetadata) -> str:
-    """Return what discovery knows of a skill beside its description, in parentheses; often nothing."""
+def _marks(skill: SkillMetadata, loaded: Collection[str] = ()) -> str:
+    """Return what is known of a skill beside its description, in parentheses; often nothing."""
     marks = [
+        "loaded" if skill.name in loaded else "",
         "" if skill.model_invocable else "only you load it",
         "" if skill.user_invocable else "only the model loads it",
         skill.argument_hint or "",

@@ -18,9 +18,10 @@ from langgraph.types import Command, Interrupt
 from skills_agent.graph.build import wire
 from skills_agent.graph.cli.approval import Question, ask_person
 from skills_agent.graph.cli.options import shell_command
-from skills_agent.graph.cli.printing import echo, is_terminal, print_json, print_markdown
+from skills_agent.graph.cli.printing import echo, is_terminal, print_json, print_markdown, waiting_text
 from skills_agent.graph.cli.progress import Progress
 from skills_agent.graph.cli.signals import INTERRUPTED, draining, ending_on_sigterm, exit_code_of, leave
+from skills_agent.graph.hooks import first, hook
 from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.machine import sandbox_here
 from skills_agent.graph.models.errors import ModelError
@@ -149,6 +150,9 @@ class OpenThread:
 
     def invoke(self, graph_input: GraphInput) -> None:
         """Let the agent work until it has an answer or a question."""
+        if isinstance(graph_input, Command) and not self.snapshot.tasks:  # an extra asked, and no node
+            first("held").settle(self, graph_input.resume)
+            return
         if isinstance(graph_input, dict):
             self.progress.verdicts.clear()
         try:
@@ -180,6 +184,7 @@ class OpenThread:
             "answer": values.get("answer") or "",
             "loaded": self.loaded,
             "changes": values.get("changes") or [],
+            "held": values.get("held") or [],
             "usage": values.get("usage"),
             "calls": list(self.progress.verdicts.values()),
         }
@@ -269,6 +274,8 @@ def open_thread(
             command = partial(shell_command, workspace=settings.workspace)
             name = name or f"t-{secrets.token_hex(4)}"
             thread = OpenThread(name, agent, services, options, command=command, quiet=quiet)
+            for later in hook("held") if thread.snapshot.values.get("held") else ():
+                later.keep_decided(thread)
             yield thread
     except DatabaseError as error:
         if thread is None or not thread.is_stored:
@@ -371,5 +378,7 @@ def print_turn(thread: OpenThread) -> None:
         echo(f"\n{answer}", "prose")
     if thread.interrupts:
         raise click.exceptions.Exit(WAITING)
+    if (held := thread.snapshot.values.get("held")) and not thread.quiet:
+        click.echo(waiting_text(held, thread.resume_command), err=True)
     if thread.answer_fault:
         raise SkillsAgentError(thread.answer_fault, code=INCOMPLETE)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from skills_agent.graph.audit.events import call_text, line_of
-from skills_agent.graph.cli.printing import local_time
+from skills_agent.graph.cli.printing import local_time, waiting_text
 from skills_agent.graph.cli.progress import excerpt
 from skills_agent.graph.threads.fork import Fork
 from skills_agent.graph.threads.steps import ThreadStep
@@ -85,6 +85,8 @@ def _summary_lines(record: ThreadRecord) -> Iterator[str]:
         yield "Your decisions:"
         for grant in record.grants:
             yield f"  {grant['id']}  {grant['tool']}: {grant['decision']} ({_holds_for(grant)})"
+    if record.held:
+        yield waiting_text(record.held, f"skills-agent resume {record.summary.thread}")
     if record.usage:
         yield f"Cost: {cost_text(record.usage['thread'])}"
 

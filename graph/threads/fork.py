@@ -66,7 +66,7 @@ def fork_thread(
         request=str(human.text) if human else "",
         without_skills=list(without_skills),
     )
-    graph.services.audit.record_fork(new, forked, (values.get("usage") or {}).get("turn", 0))
+    graph.services.audit.record_outside(new, forked, (values.get("usage") or {}).get("turn", 0))
     begun = config_of(new, options_in(stored))
     graph.update_own_state(
         {**begun, "metadata": {**begun["metadata"], FORKED_FROM: f"{thread}@{step.number}"}},

@@ -77,6 +77,8 @@ class ThreadRecord:
     plan: PlanRecord | None
     usage: UsageRecord | None
     grants: tuple[GrantRecord, ...]
+    held: tuple[dict[str, str], ...]
+    """Calls of which changes wait for a person, as in the output of a turn."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the thread for a machine."""
@@ -222,7 +224,8 @@ def _summary(thread: str, snapshot: StateSnapshot) -> ThreadSummary:
     messages = snapshot.values.get("messages") or []
     first = next((str(message.text) for message in messages if isinstance(message, HumanMessage)), "")
     turns = (snapshot.values.get("usage") or {}).get("turn", 0)
-    return ThreadSummary(thread, snapshot.created_at or "", turns, status_of(snapshot), first)
+    status = "waiting" if snapshot.values.get("held") else status_of(snapshot)
+    return ThreadSummary(thread, snapshot.created_at or "", turns, status, first)
 
 
 def _record(thread: str, snapshot: StateSnapshot) -> ThreadRecord:
@@ -242,6 +245,7 @@ def _record(thread: str, snapshot: StateSnapshot) -> ThreadRecord:
         plan=values.get("plan"),
         usage=values.get("usage"),
         grants=tuple(grants.values()),
+        held=tuple(values.get("held") or ()),
     )
 
 

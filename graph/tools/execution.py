@@ -149,39 +149,24 @@ class Programs:
             return request.stop()
 
         runner = self.equipment.runner
-        own = runner if isinstance(runner, OwnRunner) else None
-        held, running = own.held(request.call) if own else None, runtime.config["configurable"][RUNNING_CALL]
+        policy, running = self.equipment.policy, runtime.config["configurable"][RUNNING_CALL]
+        held = policy.held(request.call)
         try:
             if running.is_resumed and not held:
                 raise ScriptError("It ran before, and does not run again: what it changed is held no more.")
             if held is None or (held.is_cut_off and not running.is_resumed):
                 result = runner.run(replace(request, stop=stop, on_output=live.add))
-                held = own.held(request.call) if own else None
+                held = policy.held(request.call)
         finally:
             live.end()
-        if own and held:
-            result = settle(held, own, request.call, tool, self.equipment.policy.approval)
+        if held and isinstance(runner, OwnRunner):
+            result = settle(held, runner, request.call, tool, policy.approval)
         loaded = active_skills(runtime.state.get("skills_loaded"))
         result = explained(result, request)
         result = self.equipment.machine.diagnosed(result, request, skill and skill.ref, loaded)
         if skill and result.learned:
             skill.registry.learn(skill.ref, result.learned)
-        artifact = {
-            "exit_code": result.exit_code,
-            "level": result.level,
-            "run_seconds": round(result.seconds, 4),
-            "stopped": result.stopped,
-            "stdout_bytes": _size(result.stdout) + result.stdout_cut,
-            "stderr_bytes": _size(result.stderr) + result.stderr_cut,
-            "written": _files(result.written),
-            "written_more": result.written_more,
-            **({"changes": [*map(_as_json, result.changes)]} if result.changes else {}),
-            **({"settled_by": by, "user": caller_of(runtime)} if (by := result.settled_by) else {}),
-            **({"kept": [file._asdict() for file in result.kept]} if result.kept else {}),
-            **({"lost": _files(result.lost)} if result.lost else {}),
-            **({"notices": list(result.notices)} if result.notices else {}),
-        }
-        return RunOutput(describe(result), artifact)
+        return output_of(result, caller_of(runtime))
 
     def prepared(self, request: ScriptRequest, stdin: str | None, runtime: ThreadRuntime) -> ScriptRequest:
         """Return the request with what its call and its thread bring."""
@@ -221,6 +206,26 @@ class Programs:
             return "shutdown" if control and control.drain_requested else None
 
         return stop
+
+
+def output_of(result: ScriptResult, user: str | None) -> RunOutput:
+    """Return what a tool returns of a run; `user` is who decided about its changes."""
+    artifact = {
+        "exit_code": result.exit_code,
+        "level": result.level,
+        "run_seconds": round(result.seconds, 4),
+        "stopped": result.stopped,
+        "stdout_bytes": _size(result.stdout) + result.stdout_cut,
+        "stderr_bytes": _size(result.stderr) + result.stderr_cut,
+        "written": _files(result.written),
+        "written_more": result.written_more,
+        **({"changes": [*map(_as_json, result.changes)]} if result.changes else {}),
+        **({"settled_by": by, "user": user} if (by := result.settled_by) else {}),
+        **({"kept": [file._asdict() for file in result.kept]} if result.kept else {}),
+        **({"lost": _files(result.lost)} if result.lost else {}),
+        **({"notices": list(result.notices)} if result.notices else {}),
+    }
+    return RunOutput(describe(result), artifact)
 
 
 def _files(files: Iterable[WrittenFile]) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ def again(attempt: Attempt, rest: Rest) -> Steps[Any]:
     Raises ApprovalNeededError.
     """
     entry, invocation, at = attempt.entry, attempt.invocation, attempt.at
-    held = at.held(entry.key) if entry and entry.is_unknown else None
+    held = at.policy.held(entry.key) if entry and entry.is_unknown else None
     if entry and held and not held.is_cut_off:  # it ended: only what it changed is open
         attempt.entry = entry = replace(entry, status="paused")
     if entry is None or invocation is None or not entry.is_unknown:

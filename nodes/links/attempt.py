@@ -20,7 +20,6 @@ from skills_agent.nodes.two_paths import Steps
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.tool_spec import ToolSpec
 from skills_agent.skills.policy.verdict import Verdict
-from skills_agent.skills.scripts.runner import HeldRun
 from skills_agent.state.budget import Limits
 from skills_agent.state.call_attempt import key_of
 from skills_agent.state.records import VerdictRecord
@@ -63,8 +62,6 @@ class Acting:
     """Returns the bytes of a value as it is stored; None for one that cannot be stored, or read again."""
     observer: Observer
     state_now: Callable[[], AgentState]
-    held: Callable[[str], HeldRun | None]
-    """Returns the run of a call, by its key, if a person has not decided about all that it changed."""
     skip_answers: Callable[[int], None]
     """Makes the next question of this task its n-th, counted from 0; answers to earlier ones go by."""
 

@@ -25,7 +25,7 @@ def judged(attempt: Attempt, rest: Rest) -> Steps[Any]:
         again = f"It is not run again. {text.removeprefix('Not run: ')}"
         return attempt.closed(answer_unknown(attempt.id, entry, again))
     # What is held has run, and a person answers for what becomes of it.
-    if not is_unknown and not attempt.is_approved and not (entry and attempt.at.held(entry.key)):
+    if not is_unknown and not attempt.is_approved and not (entry and attempt.at.policy.held(entry.key)):
         if attempt.at.policy.approval == "fail":
             raise ApprovalNeededError(attempt.name, attempt.verdict.reason)
         text = reason({"unapproved": attempt.name})

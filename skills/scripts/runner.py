@@ -222,6 +222,8 @@ class HeldRun(NamedTuple):
     """They were taken back from the folder itself."""
     is_settled: bool = False
     """Somebody decided, and the result says what: the agent was killed before it noted that."""
+    waits: str = ""
+    """What waits, in one line: `wrote .env (+1)`."""
 
     @property
     def is_cut_off(self) -> bool:

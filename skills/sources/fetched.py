@@ -7,12 +7,10 @@ While a place does not answer, its skills stay as they were last seen, for a day
 import errno
 import os
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from operator import attrgetter
-from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
 from urllib.parse import unquote
@@ -20,8 +18,7 @@ from urllib.parse import unquote
 from skills_agent.skills.confined import OutsideRootError, parts_of
 from skills_agent.skills.format.rules import Finding, diagnostic
 from skills_agent.skills.skill import Diagnostic
-from skills_agent.skills.sources.plugin import Plugin
-from skills_agent.skills.sources.protocol import NOISE, Scan, SkillEntry, SkillFile
+from skills_agent.skills.sources.protocol import NOISE, Scan, SkillEntry, SkillFile, Source
 from skills_agent.skills.sources.walk import MAX_DEPTH, OWN_FOLDERS, SKILL_FILE, SKIPPED_FOLDERS
 from skills_agent.skills.text import one_line
 
@@ -154,7 +151,7 @@ class _LastScan(NamedTuple):
                 yield relative[cut:], self.files[relative]
 
 
-class FetchedSource(ABC):
+class FetchedSource(Source):
     """A source that lists the files of a place and fetches them. A subclass knows the place."""
 
     keep_seconds = 24 * 3600.0
@@ -207,14 +204,6 @@ class FetchedSource(ABC):
         yield SkillFile(SKILL_FILE, self._whole(look.files[skill_file]))
         for relative, file in look.files_beside(skill_file):
             yield SkillFile(relative, self._whole(file))
-
-    def root(self, path: str) -> Path | None:
-        del path
-        return None
-
-    def plugin(self, path: str) -> Plugin | None:
-        del path
-        return None
 
     def claims(self, path: str) -> bool:
         before, _, after = self._path("\0").partition("\0")
@@ -300,21 +289,6 @@ def cause_of(error: BaseException) -> str:
     """Return what a foreign client raised, as one short line."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return one_line(text, 200).rstrip(".") or type(error).__name__
-
-
-@contextmanager
-def raising_os_errors(clean: Callable[[str], str] = str) -> Iterator[None]:
-    """Turn what a foreign client raises, of whatever class, into an OSError with one clean line of text."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise OSError(errno.ENOENT, os.strerror(errno.ENOENT)) from error
-    except PermissionError as error:
-        raise OSError(errno.EACCES, os.strerror(errno.EACCES)) from error
-    except OSError as error:
-        raise OSError(error.errno or errno.EIO, clean(cause_of(error))) from error
-    except Exception as error:
-        raise OSError(errno.EIO, clean(f"{type(error).__name__}: {cause_of(error)}")) from error
 
 
 def _skill_files(files: Mapping[str, ListedFile]) -> list[str]:

@@ -65,7 +65,7 @@ class Source(Protocol):
     Paths that a source takes are those of its last scans. `read` and `fetch` raise OSError: FileNotFoundError
     for what is not there, ConfinedError (skills/confined.py) for what is refused. A place that lists
     frontmatter apart from files has a method `head(path)`, too: it returns the frontmatter with its fences,
-    and the catalog needs no file then.
+    and the catalog needs no file then. Skills of a source that does not say otherwise are in no folder.
     """
 
     label: str
@@ -82,11 +82,13 @@ class Source(Protocol):
     def fetch(self, path: str) -> Iterator[SkillFile]:
         """Yield every file of a skill: its SKILL.md first; folders of other skills and links out left out."""
 
-    def root(self, path: str) -> Path | None:
+    def root(self, path: str) -> Path | None:  # noqa: ARG002 - a source says otherwise
         """Return the skill's folder on this machine; None where there is none."""
+        return None
 
-    def plugin(self, path: str) -> Plugin | None:
+    def plugin(self, path: str) -> Plugin | None:  # noqa: ARG002 - a source says otherwise
         """Return the plugin on this machine that a skill belongs to; None where there is none."""
+        return None
 
     def claims(self, path: str) -> bool:
         """Return whether a SKILL.md of this path would be one of this source, also when it is gone."""

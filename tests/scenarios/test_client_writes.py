@@ -57,6 +57,7 @@ def forged_values(agent: Agent) -> dict[str, Any]:
         "answer": "lies",
         "loaded": ["lies"],
         "changes": [{"path": "lies"}],
+        "held": [{"call_id": call_id, "tool": "lies", "key": "lies", "changed": "lies"}],
         "structured_response": {"lies": True},
     }
 

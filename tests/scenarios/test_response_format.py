@@ -212,7 +212,14 @@ def test_the_same_request_again_has_the_same_answer(workspace: Path) -> None:
 
 def test_without_a_form_there_is_no_such_output(workspace: Path) -> None:
     agent = agent_of(workspace, ["done"], None)
-    assert set(agent.invoke(asked(), config())) == {"messages", "answer", "changes", "loaded", "usage"}
+    assert set(agent.invoke(asked(), config())) == {
+        "messages",
+        "answer",
+        "changes",
+        "held",
+        "loaded",
+        "usage",
+    }
     assert "structured_response" not in agent.get_output_jsonschema()["properties"]
     described = agent_of(workspace, [], Report).get_output_jsonschema()
     assert "Report" in str(described["properties"]["structured_response"])

@@ -10,6 +10,7 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import confirm, echo, print_json, shown
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.user_folders import make_state_folder
+from skills_agent.sandbox.held_runs import waiting
 from skills_agent.sandbox.layered import LayerStore
 from skills_agent.skills.text import count, readable
 
@@ -34,6 +35,8 @@ def undo(yes: bool, workspace: Path | None, as_json: bool) -> None:
     store = LayerStore.of(make_state_folder(settings), settings.workspace)
     applier = store.applier(store.workspace)
     applier.recover()
+    for record in waiting(store):
+        click.echo(shown(f"Changes of {record.label} wait for you: skills-agent resume"), err=True)
     last = applier.last()
     if last is None:
         print_json({"undone": []}) if as_json else echo(

@@ -76,30 +76,6 @@ def test_what_is_obeyed_waits_for_a_person_and_the_rest_does_not(asked: Agent, w
 
 
 @BOTH_VIEWS
-def test_approved_changes_are_applied_without_another_run(asked: Agent, workspace: Path) -> None:
-    output = asked.answer({"type": "approve"})
-    assert output["answer"] == "done"
-    assert (workspace / ".env").read_text() == "X=1\n"
-    assert (workspace / "tool.sh").read_text() == "#!/bin/sh\necho hi\n"
-    assert os.access(workspace / "tool.sh", os.X_OK)
-    assert (workspace / "log.txt").read_text() == "ran\n"
-    assert {change["path"]: change["decision"] for change in output["changes"]} == {
-        ".env": "allow",
-        "log.txt": "allow",
-        "tool.sh": "allow",
-    }
-
-
-def test_rejected_changes_are_dropped_and_the_model_reads_why(asked: Agent, workspace: Path) -> None:
-    output = asked.answer({"type": "reject", "message": "not that"})
-    assert not (workspace / ".env").exists()
-    assert (workspace / "log.txt").read_text() == "ran\n"
-    assert '"not that"' in told(asked)
-    decisions = [change["decision"] for change in output["changes"]]
-    assert sorted(decisions) == ["allow", "deny", "deny"]
-
-
-@BOTH_VIEWS
 def test_an_approval_reaches_over_what_changed_since_only_if_it_was_asked_for(
     asked: Agent, workspace: Path
 ) -> None:
@@ -251,6 +227,47 @@ def test_undo_leaves_what_somebody_changed_since(cli: CommandLine) -> None:
     assert (cli.workspace / "log.txt").exists()
 
 
+def left_behind(cli: CommandLine) -> None:
+    """Have a script change what a person is asked about, and say something new instead of an answer."""
+    (cli.skills / "rain-gauge/scripts/run.sh").write_text("touch log.txt; echo X=1 > .env")
+    cli.write_users_settings('sandbox = "require"\n')
+    model = cli.script(calls(call("run_script", skill="rain-gauge", path="scripts/run.sh")), "first", "next")
+    words = ["--model", model, "--skills-dir", str(cli.skills), "--yes", "run", "--thread", "t"]
+    assert cli.run("ask", "/rain-gauge go", *words).code == 3
+    told = cli.run("ask", "other", *words)
+    assert (told.code, TOLD in told.err, "first" in told.out) == (0, True, True), told
+
+
+TOLD = "wait for you, and are not applied (run_script wrote .env (+1)). To apply or drop them: skills-agent"
+
+
+@pytest.mark.parametrize("answer", ["approve", "reject"])
+def test_changes_that_a_new_message_left_are_told_and_decided_later(cli: CommandLine, answer: str) -> None:
+    left_behind(cli)
+    assert TOLD in cli.run("chat", "-c").err
+    assert f"{TOLD} resume t" in cli.run("threads", "show", "t").out
+    assert [each["status"] for each in cli.run("threads", "list", "--json").value] == ["waiting"]
+    (held,) = cli.run("threads", "show", "t", "--json").value["held"]
+    assert (held["tool"], held["changed"]) == ("run_script", "wrote .env (+1)")
+    assert "Changes of run.sh wait for you: skills-agent resume" in cli.run("undo", "--yes").err
+    asked = cli.run("resume", "--json")
+    assert (asked.code, asked.value["held"]) == (3, [held])
+    assert "+X=1" in asked.value["interrupt"]["action_requests"][0]["description"]
+    granted = cli.run("resume", "t", "--approve", "--always", "thread")
+    assert (granted.code, (cli.workspace / ".env").exists()) == (2, False), granted
+    done = cli.run("resume", "t", f"--{answer}", *(["--message", "not that"] if answer == "reject" else []))
+    assert (done.code, (cli.workspace / ".env").exists()) == (0, answer == "approve"), done
+    assert ".env" in done.out
+    shown = cli.run("threads", "show", "t").out
+    assert "wait for you" not in shown + cli.run("chat", "-c").err
+    (ended,) = [each for each in cli.run("runs", "t.2", "--json").value if each["type"] == "call_ended"]
+    assert (ended["settled_by"], ended["status"], ended["tool"]) == ("approval", "ok", "run_script")
+    assert ("[Applied: .env.]" if answer == "approve" else '"not that"') in shown
+    assert "(refused)" not in shown
+    assert cli.run("resume", "t").code == 1
+    assert not (cli.workspace / "log.txt").exists()  # it was taken back, and nothing ran again
+
+
 def killed(when: str, name: str, function: Callable[[], object]) -> None:
     """Run a function, and kill this process before a file gets this name, or before the next change after."""
     seen: list[object] = []
@@ -294,3 +311,12 @@ def test_an_answer_that_was_killed_is_carried_out_or_asked_for_again(
         assert decided[".env"] == ("allow" if answer == "approve" else "deny")
     assert (workspace / ".env").exists() == (answer == "approve")
     assert (workspace / "log.txt").read_text() == "ran\n"
+
+
+def test_a_later_decision_that_was_killed_is_in_the_thread_when_it_is_opened(cli: CommandLine) -> None:
+    left_behind(cli)
+    code = run_forked(killed, "after", "held.json", lambda: cli.run("resume", "t", "--approve"))
+    assert code == -signal.SIGKILL
+    assert (cli.workspace / ".env").exists()
+    assert "wait for you" not in cli.run("chat", "-c").err
+    assert "Applied: .env." in cli.run("threads", "show", "t").out

@@ -85,7 +85,7 @@ def test_json_is_one_object_for_an_answer(cli: CommandLine) -> None:
     told = done.value
     assert (done.code, sorted(told)) == (
         0,
-        ["answer", "calls", "changes", "loaded", "status", "thread", "usage"],
+        ["answer", "calls", "changes", "held", "loaded", "status", "thread", "usage"],
     )
     assert (told["status"], told["answer"], told["loaded"]) == ("done", ANSWER, ["rain-gauge"])
     assert told["usage"]["this_turn"]["script_runs"] == 1
