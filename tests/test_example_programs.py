@@ -61,6 +61,8 @@ def test_an_agent_gains_skills(server: OpenAIServer, tmp_path: Path) -> None:
     load = said([Call("load_skill", {"name": "haiku"}, "call-1")])
     printed = run(server, tmp_path, "agent_with_skills.py", load, Completion("Rain on the roof"))
     assert printed == "Rain on the roof\nLoaded: haiku\n"
+    (told,) = (tool["function"] for tool in server.requests[0].body["tools"])
+    assert [*told["parameters"]["properties"]] == ["name"]
     assert "three lines of 5, 7 and 5" in json.dumps(server.requests[-1].body["messages"])
 
 

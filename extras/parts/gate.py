@@ -18,7 +18,7 @@ from skills_agent.nodes.links.judged import judged
 from skills_agent.nodes.links.on_record import on_record
 from skills_agent.nodes.two_paths import Steps
 from skills_agent.parts.calls import attempt_at, awaited, driven, steps_of, thread_here
-from skills_agent.parts.shared import Part, PartState, applied, joined, own_state
+from skills_agent.parts.shared import Part, PartState, applied, joined, name_of, own_state
 from skills_agent.skills.policy.verdict import AnswerRefusedError, Approver, UnanswerableError
 from skills_agent.state.budget import Limits
 from skills_agent.state.context import Context
@@ -62,7 +62,7 @@ class Gate(Part):
         services = self.services(request.state)
         services.know(request.tools)
         hidden = services.policy.hidden(Context.of(request.runtime.context))
-        tools = [tool for tool in request.tools if getattr(tool, "name", None) not in hidden]
+        tools = [tool for tool in request.tools if name_of(tool) not in hidden]
         risks, known = services.risks(), own_state(request.state).get("skills_agent_risks")
         written: Command[Any] | None = (
             None if risks == known else Command(update={"skills_agent_risks": risks})

@@ -30,6 +30,7 @@ from skills_agent.graph.tools import build_tools
 from skills_agent.graph.tools.change import Changes
 from skills_agent.graph.tools.host_tools import HostTools
 from skills_agent.graph.tools.tool_table import ToolTable
+from skills_agent.nodes.schemas import lean_tools
 from skills_agent.skills.policy.patterns import Places
 from skills_agent.state.records import (
     CatalogRecord,
@@ -110,6 +111,13 @@ def own_state(state: Mapping[str, Any]) -> AgentState:
                 f"The state of your agent has a field {name}, which the parts use: rename yours."
             )
     return cast("AgentState", {**state})
+
+
+def name_of(tool: object) -> str:
+    """Return the name of a tool that a model is offered; empty for one that its provider runs."""
+    if isinstance(tool, dict):
+        return str(tool.get("function", {}).get("name", ""))
+    return str(getattr(tool, "name", ""))
 
 
 _PARTS: Final[defaultdict[str, "WeakSet[Part]"]] = defaultdict(WeakSet)
@@ -213,6 +221,11 @@ class PartServices(Services):
         own = [tool for tool in self.all_tools() if tool.name in self._own]
         places = Places(str(settings.workspace), closed=tuple(map(str, self.closed)))
         return ToolTable(own, HostTools(), settings.tool_timeout, places, self.lines)
+
+    @once
+    def lean(self) -> Mapping[str, dict[str, Any]]:
+        """Our own tools as models are told of them: with the schemas that small ones read best."""
+        return lean_tools(tool for name, tool in self.offered.items() if name in self._own)
 
     def all_tools(self) -> list[BaseTool]:
         """Return every tool that our own graph has: a part offers some of them."""

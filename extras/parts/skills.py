@@ -25,7 +25,7 @@ from skills_agent.nodes.load import load
 from skills_agent.nodes.no_tool import as_loads
 from skills_agent.nodes.select import select
 from skills_agent.parts.calls import OneCall, invocation_here
-from skills_agent.parts.shared import Part, PartServices, PartState, applied, joined, own_state
+from skills_agent.parts.shared import Part, PartServices, PartState, applied, joined, name_of, own_state
 from skills_agent.parts.trace import trace_loads
 from skills_agent.skills.policy.verdict import AnswerRefusedError
 from skills_agent.skills.sources import Source
@@ -132,10 +132,14 @@ class Skills(Part):
         """Return a request with the catalog, the loaded skills, and the tools that they need."""
         services, state = self.services(request.state), own_state(request.state)
         skills = services.requests.shown_skills(state, request.runtime)
-        useless = useless_tools(state, skills, services.policy) - {LOAD_SKILL if skills else ""}
-        tools = [tool for tool in request.tools if getattr(tool, "name", None) not in useless]
+        useless = {*useless_tools(state, skills, services.policy), LOAD_SKILL}
+        tools = [
+            services.lean.get(name_of(each), each) for each in request.tools if name_of(each) not in useless
+        ]
         if skills is None:
             return request.override(tools=tools)
+        if skills.catalog.load_skill:
+            tools = [skills.catalog.load_skill, *tools]
         _, *messages = prompt.render(request.messages, skills, "", ())
         text = f"{prompt.SKILLS}\n\n{skills.catalog.text}"
         before = request.system_message.content if request.system_message else ""
@@ -149,7 +153,7 @@ class Skills(Part):
         services, state = self.services(request.state), own_state(request.state)
         if (skills := services.requests.shown_skills(state, request.runtime)) is None:
             return response
-        offered = {getattr(tool, "name", None) for tool in request.tools}
+        offered = {*map(name_of, request.tools)}
         result = [
             as_loads(each, offered.__contains__, skills.is_loadable) if isinstance(each, AIMessage) else each
             for each in response.result
