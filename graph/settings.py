@@ -79,7 +79,7 @@ class Settings(Limits):
     enable_skills: bool = True
     """False: the same agent without any trace of skills."""
     skill_sets: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Sets that a caller may choose by `Context.skill_set`: names or globs of skills, and behind `!` what is
+    """Sets that a caller may choose by `Context.skills`: names or globs of skills, and behind `!` what is
     not in it: `{"support": ["billing-*", "!billing-admin"]}`."""
     catalog_budget: Positive = 16_000
     """Characters of skill descriptions in the prompt."""

@@ -58,7 +58,7 @@ class Context(BaseModel):
         title="Only these tools",
         description="Tools, or calls of them, that may be used, beside those for skills and plans.",
     )
-    skill_set: str | None = Field(
+    skills: str | None = Field(
         default=None,
         title="Skill set",
         description="The name of a set of the operator: only its skills may be loaded.",

@@ -190,7 +190,7 @@ def test_a_caller_has_the_skills_of_its_set_and_finds_what_is_not_listed(host: H
     tries = calls(call("load_skill", name="style"), call("load_skill", name="filler-29"))
     read = Recorder([tries, calls(call("search_skills", query="billing")), "done"])
     graph = host(Wanted(read.entries, folder, settings=settings))
-    state = graph.invoke({"messages": [("user", "go")]}, THREAD, context=Context(skill_set="books"))
+    state = graph.invoke({"messages": [("user", "go")]}, THREAD, context=Context(skills="books"))
     assert "- style" not in read.texts[0]
     assert "search_skills" in read.texts[0]
     assert loaded(graph) == {"filler-29"}

@@ -44,7 +44,7 @@ CONTEXT: dict[str, st.SearchStrategy[Any]] = {
     "enable_skills": st.booleans(),
     "exclude_tools": st.lists(NAMES, max_size=3).map(tuple),
     "only_tools": st.none() | st.lists(NAMES, max_size=4).map(tuple),
-    "skill_set": st.none() | st.sampled_from(["first", "none"]),
+    "skills": st.none() | st.sampled_from(["first", "none"]),
     "user_id": USERS,
     "max_model_calls": LOWER,
     "max_tool_calls": LOWER,

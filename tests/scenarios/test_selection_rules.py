@@ -372,11 +372,11 @@ def test_a_skill_set_is_all_that_a_caller_may_load(make_agent: MakeAgent, skills
     loads = calls(*(call("load_skill", name=name) for name in ("billing-refund", "billing-admin", "deploy")))
     sets = {"support": ("billing-*", "!billing-admin"), "ops": ("deploy@project",)}
     agent, read = prompts_of(make_agent, [loads, "done", "done"], skill_sets=sets)
-    agent.say("/deploy go", context=Context(skill_set="support"))
+    agent.say("/deploy go", context=Context(skills="support"))
     assert [*agent.values["skills_loaded"]] == ["billing-refund"]
     assert "- billing-refund" in read.system
     assert not any(name in read.system for name in ("billing-admin", "- deploy"))
-    agent.say("/deploy go", context=Context(skill_set="ops"))
+    agent.say("/deploy go", context=Context(skills="ops"))
     assert {*agent.values["skills_loaded"]} == {"billing-refund", "deploy"}
 
 
@@ -386,7 +386,7 @@ def test_a_skill_set_that_is_not_there_is_an_error_that_names_those_that_are(
     write_skill(skills_dir, "deploy", "Does it.")
     agent, _ = prompts_of(make_agent, ["done"], skill_sets={"ops": ("deploy",)})
     with pytest.raises(ContextError, match=r"'suport'\. There are: ops"):
-        agent.say("go", context=Context(skill_set="suport"))
+        agent.say("go", context=Context(skills="suport"))
 
 
 def test_the_model_is_told_of_a_skill_for_certain_files_once_a_call_names_one(
