@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, ClassVar, Final
 
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
+from langchain_core.runnables import run_in_executor
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 from langgraph.types import Command
@@ -86,6 +87,10 @@ class Gate(Part):
         except AnswerRefusedError as error:
             raise asked_again(error.question, error.answer_schema) from error
         return dict(joined(update, said))
+
+    @override
+    async def aafter_model(self, state: PartState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        return await run_in_executor(None, self.after_model, state, runtime)
 
     @override
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:

@@ -75,6 +75,10 @@ class Skills(Part):
         )
         return dict(joined(update, self._loaded(applied(now, update), runtime, services)))
 
+    @override
+    async def abefore_model(self, state: PartState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        return await run_in_executor(None, self.before_model, state, runtime)
+
     def _loaded(self, state: AgentState, runtime: Runtime[Any], services: PartServices) -> AgentUpdate:
         """Load the skills that are asked for; return what changed."""
         settings, policy = services.settings, services.policy

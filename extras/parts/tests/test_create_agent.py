@@ -1,6 +1,7 @@
 """The parts as middleware of LangChain's `create_agent`."""
 
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import pytest
@@ -12,10 +13,14 @@ from langgraph.types import Command
 from skills_agent.graph import SettingsError
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.parts import Gate, Once, Skills, Workspace
+from skills_agent.skills.policy.patterns import Call
+from skills_agent.skills.sources import DirectorySource
+from skills_agent.skills.sources.protocol import Scan
 from tests.agents import Notes, call, calls
 
 pytest.importorskip("langchain")
 THREAD: Any = {"configurable": {"thread_id": "1"}}
+FREE: Any = {"require_approval_for": frozenset()}
 
 
 class Payments:
@@ -109,13 +114,25 @@ def test_a_client_cannot_write_a_verdict_or_a_skill(skills: Path) -> None:
     assert not asked.get("skills_loaded")
 
 
-async def test_the_same_holds_on_an_event_loop(skills: Path) -> None:
+async def test_an_event_loop_does_not_wait_for_files_and_rules(skills: Path) -> None:
+    threads: set[int] = set()
+
+    class Watched(DirectorySource):
+        def scan(self) -> Scan:
+            threads.add(get_ident())
+            return super().scan()
+
+    def rule(call: Call) -> None:
+        threads.add(get_ident())
+
     payments = Payments()
+    parts = [Skills(sources=[Watched(skills, "watched")]), Gate(approvers=[rule], **FREE), Once()]
     replies = calls(call("load_skill", name="billing")), calls(call("pay", invoice="7")), "Done."
-    agent = agent_of([payments.tool], [Skills(skills), Gate(), Once()], *replies)
-    (question,) = (await agent.ainvoke({"messages": [("user", "Pay.")]}, THREAD))["__interrupt__"]
-    await agent.ainvoke(Command(resume={question.id: {"decisions": [{"type": "approve"}]}}), THREAD)
+    agent = agent_of([payments.tool], parts, *replies)
+    await agent.ainvoke({"messages": [("user", "Pay.")]}, THREAD)
     assert payments.paid == ["7"]
+    assert threads
+    assert get_ident() not in threads
 
 
 @pytest.mark.parametrize("name", ["run_command", "write_file"])
