@@ -7,6 +7,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
@@ -18,12 +19,14 @@ from typing import Annotated, Any
 
 import ormsgpack
 import pytest
+from langgraph.checkpoint.base import create_checkpoint, empty_checkpoint
+from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
-from langgraph.types import Send, interrupt
+from langgraph.types import Command, Send, interrupt
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
@@ -31,8 +34,11 @@ from skills_agent.graph.langgraph_inside import (
     CHECKED,
     FORMS,
     PARENT_TASK,
+    QUESTION,
     RESERVED,
+    SENDS,
     SNAPSHOT_CODE,
+    UPDATE_TASK,
     CompiledGraphHooks,
     identity_of,
     is_served,
@@ -40,7 +46,9 @@ from skills_agent.graph.langgraph_inside import (
     make_objects_by,
     merged_config,
     node_path,
+    order_ids_after,
     saver_in,
+    skip_answers,
     thread_ids,
 )
 from skills_agent.graph.serialisation import strict_saver
@@ -129,6 +137,61 @@ def test_a_graph_in_a_task_of_another_one_is_known_by_its_config() -> None:
     )
     assert is_served({"graph_id": "agent"})
     assert not is_served(configurable)
+
+
+def test_a_question_is_of_one_attempt_whatever_was_answered_and_lost_before() -> None:
+    attempts: list[int] = []
+
+    def node(state: Talk) -> Talk:
+        number = attempts[-1]
+        skip_answers(number)
+        answer = interrupt(f"attempt {number}?")
+        attempts.append(number + 1)
+        if number < 3:
+            raise KeyboardInterrupt  # cut off: the answer is lost
+        return {"said": [answer, interrupt("its own?")]}
+
+    builder = StateGraph(Talk)
+    builder.add_node("ask", node)
+    builder.add_edge(START, "ask")
+    graph = builder.compile(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "t"}}
+    hint = (
+        "LangGraph hands out the answers of a task, or names its questions, otherwise: see `interrupt` in "
+        "langgraph/types.py and `_scratchpad` in langgraph/pregel/_algo.py, and let `skip_answers` follow."
+    )
+    attempts.append(1)
+    ids = [graph.invoke({}, config)["__interrupt__"][0].id]
+    while attempts[-1] < 3:
+        with pytest.raises(KeyboardInterrupt):
+            graph.invoke(Command(resume={ids[-1]: "yes"}), config)
+        old = graph.invoke(Command(resume={ids[-1]: "yes"}), config)  # it comes again, and counts for nothing
+        (asked,) = old["__interrupt__"]
+        assert asked.value == f"attempt {attempts[-1]}?", hint
+        (again,) = graph.invoke(Command(resume={ids[0]: "yes"}), config)["__interrupt__"]
+        assert (again.id, again.value) == (asked.id, asked.value), hint
+        ids.append(asked.id)
+    assert len(set(ids)) == 3, hint
+    (own,) = graph.invoke(Command(resume={ids[-1]: "yes"}), config)["__interrupt__"]
+    assert own.value == "its own?", hint
+    assert own.id not in ids, hint
+
+
+def test_a_waiting_step_holds_its_sends_questions_results_and_updates() -> None:
+    saver = InMemorySaver()
+    graph = _asking().compile(checkpointer=saver)
+    config: Any = {"configurable": {"thread_id": "t"}}
+    graph.invoke({}, config)
+    graph.invoke(Command(update={"said": ["from outside"]}), config)
+    waiting = saver.get_tuple(config)
+    assert waiting is not None
+    hint = "A fork copies these writes: see how LangGraph stores those of a step that waits."
+    assert [send.node for send in waiting.checkpoint["channel_values"][SENDS]] == ["ask", "end"], hint
+    writes = [(task, channel, value) for task, channel, value in waiting.pending_writes or []]
+    assert [value[0].value for _, channel, value in writes if channel == QUESTION] == ["?"], hint
+    results = {(task == UPDATE_TASK, str(value)) for task, _, value in writes}
+    assert (True, "['from outside']") in results, hint
+    assert (False, "['end']") in results, hint
 
 
 def test_every_invocation_and_look_at_the_state_asks_for_its_saver() -> None:
@@ -241,6 +304,23 @@ def test_savers_are_known_by_kind_and_their_copies_by_what_they_share(tmp_path: 
             for thread in ("a", "b", "a"):
                 graph.invoke({}, {"configurable": {"thread_id": thread}})
             assert thread_ids(saver) == ["a", "b"], "The tables of the saver have changed: see its setup()."
+
+
+def test_ids_of_checkpoints_follow_those_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a process whose clock is an hour late, and which has made no id yet."""
+    kept = str(uuid6())
+    real = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real() - 3600 * 10**9)
+    monkeypatch.setattr("langgraph.checkpoint.base.id._last_v6_timestamp", None)
+    hint = (
+        "LangGraph makes the ids of checkpoints in another way (langgraph/checkpoint/base/id.py): see what "
+        "keeps them in order now when the clock steps back, and let `order_ids_after` do that."
+    )
+    assert str(uuid6()) < kept, hint
+    assert order_ids_after(kept), hint
+    made = [str(uuid6()), create_checkpoint(empty_checkpoint(), {}, 1)["id"], empty_checkpoint()["id"]]
+    assert [kept, *made] == sorted([kept, *made]), hint
+    assert len({*made, kept}) == 4, hint
 
 
 USERS = (
