@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from skills_agent.graph.langgraph_inside import server_access
+from skills_agent.server.user_skills import ROUTES
 from skills_agent.state.context import Context, ContextError, unknown_field
 
 _UNGUARDED: Final = ("/internal/", "/deploy")
@@ -175,4 +176,4 @@ def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-app = Starlette(middleware=[Middleware(Door)])
+app = Starlette(routes=ROUTES, middleware=[Middleware(Door)])

@@ -127,6 +127,18 @@ def publish(store: BaseStore, namespace: Namespace, folder: Path) -> tuple[str, 
     return tuple(reversed(values))
 
 
+def withdraw(store: BaseStore, namespace: Namespace, name: str) -> bool:
+    """Take a skill out of a store; return whether it was there. SKILL.md goes first: no half is found.
+
+    Raises SkillError where no store takes its namespace.
+    """
+    target = checked_namespace((*namespace, name))
+    items = [*_items(store, target, MAX_FILES)]
+    for item in sorted(items, key=lambda item: item.key != "SKILL.md"):
+        store.delete(item.namespace, item.key)
+    return bool(items)
+
+
 def value_of(content: bytes) -> dict[str, str]:
     """Return a file as the value of an item: text where it is text."""
     try:
