@@ -197,6 +197,15 @@ def test_a_caller_has_the_skills_of_its_set_and_finds_what_is_not_listed(host: H
     assert "- billing: For billing." in results(state)[-1]
 
 
+@each_host
+def test_a_skill_that_a_caller_excludes_is_not_loaded(host: Host, folder: Path) -> None:
+    both = calls(call("load_skill", name="billing"), call("load_skill", name="style"))
+    graph = host(Wanted([both, "done"], folder, gate=FREE))
+    context = Context(exclude_tools=("load_skill(style)",))
+    graph.invoke({"messages": [("user", "go")]}, THREAD, context=context)
+    assert loaded(graph) == {"billing"}
+
+
 # Gate
 
 
@@ -233,6 +242,27 @@ def test_loaded_skills_limit_what_may_be_called(host: Host, folder: Path) -> Non
     gate = {**FREE, "allowed_tools": "restrict"}
     say(host(Wanted(script, folder, [notes.tool, look.tool], gate=gate)))
     assert (notes.taken, look.taken) == ([], ["b"])
+
+
+@each_host
+def test_a_tool_that_a_caller_excludes_does_not_run_when_called_by_name(host: Host, folder: Path) -> None:
+    notes, look = Notes(), Notes("look")
+    script = [calls(call("note", text="a"), call("look", text="b")), "done"]
+    graph = host(Wanted(script, folder, [notes.tool, look.tool], gate=FREE, skills=False))
+    graph.invoke({"messages": [("user", "go")]}, THREAD, context=Context(exclude_tools=("note",)))
+    assert (notes.taken, look.taken) == ([], ["b"])
+
+
+@each_host
+def test_an_answer_that_does_not_fit_is_asked_for_again(host: Host, folder: Path) -> None:
+    notes = Notes()
+    script = [calls(call("note", text="a"), call("note", text="b")), "done"]
+    graph = host(Wanted(script, folder, [notes.tool], gate={}))
+    say(graph)
+    answer(graph, {"type": "approve"})
+    assert notes.taken == []
+    answer(graph, {"type": "approve"}, {"type": "reject"})
+    assert notes.taken == ["a"]
 
 
 @each_host
