@@ -12,6 +12,8 @@ pytestmark = pytest.mark.slow
 
 PROJECT = Path(__file__).resolve().parent.parent
 PARTS = ("graph", "nodes", "skills", "state")
+SUITE = "tests/contracts/test_parts.py"
+"""A table of the docs is made of it."""
 DRAW = """
 from skills_agent.graph import build_graph
 print(build_graph().compile().get_graph().draw_mermaid(), end="")
@@ -37,7 +39,7 @@ class Copy:
         self.folder = folder
         self.touched: set[str] = set()
         listed = subprocess.check_output(
-            ["git", "ls-files", "-co", "--exclude-standard", *PARTS, "extras", "docs", "README.md"],
+            ["git", "ls-files", "-co", "--exclude-standard", *PARTS, "extras", "docs", "README.md", SUITE],
             cwd=PROJECT,
             text=True,
         )

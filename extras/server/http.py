@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 from skills_agent.graph.langgraph_inside import server_access
+from skills_agent.server.answers import Changed, change_of
 from skills_agent.server.user_skills import ROUTES
 from skills_agent.state.context import Context, ContextError, unknown_field
 
@@ -53,6 +54,8 @@ class Door:
             path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
             if _WITH_CONTEXT.fullmatch(path):
                 await ContextReader(scope, receive, send).pass_on(self._app)
+            elif scope["type"] == "http" and (change := change_of(path)):
+                await Changed(self._app, change)(scope, receive, send)
             else:
                 await self._app(scope, receive, send)
         elif scope["type"] == "http":

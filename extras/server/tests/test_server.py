@@ -50,7 +50,8 @@ def test_the_server_shows_the_graph_asks_survives_a_restart_and_answers(server: 
     }
     schemas: Any = client.assistants.get_schemas(assistant["assistant_id"])
     assert set(schemas["input_schema"]["properties"]) == {"messages", "skills"}
-    assert set(schemas["output_schema"]["properties"]) == {"messages", "answer", "changes", "loaded", "usage"}
+    output = {"messages", "answer", "changes", "held", "loaded", "usage"}
+    assert set(schemas["output_schema"]["properties"]) == output
     form = schemas["context_schema"]["properties"]
     assert form["model"]["title"] == "Model"
     assert all(each["title"] and each["description"] for each in form.values())
@@ -211,6 +212,37 @@ def test_the_context_of_a_run_that_a_command_starts_counts(url: str) -> None:
     said = httpx.get(f"{run}/join", timeout=60).text
     assert "'no:such' may not be chosen here" in said
     assert httpx.get(run).json()["status"] == "error"
+
+
+def test_the_agent_card_has_the_skills_of_the_catalog(server: Server, url: str) -> None:
+    assistant, *_ = httpx.post(f"{url}/assistants/search", json={}, timeout=60).json()
+    where = {"assistant_id": assistant["assistant_id"]}
+    card = httpx.get(f"{url}/.well-known/agent-card.json", params=where, timeout=60).json()
+    told = {skill["id"]: skill["description"] for skill in card["skills"]}
+    assert "pea" in told["pea-census"].lower()
+    assert all(skill["name"] and skill["tags"] for skill in card["skills"])
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("Hello.", "(Offline model"),
+        ("How many peas are in harvest.csv?", "Not done: a person has to approve it"),
+    ],
+)
+def test_a_tool_call_of_mcp_is_answered_with_the_answer(url: str, question: str, said: str) -> None:
+    def ask(method: str, **params: Any) -> dict[str, Any]:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        headers = {"accept": "application/json, text/event-stream"}
+        reply = httpx.post(f"{url}/mcp/", json=body, headers=headers, follow_redirects=True, timeout=60)
+        result: dict[str, Any] = reply.json()["result"]
+        return result
+
+    (tool,) = ask("tools/list")["tools"]
+    given = {"messages": [{"role": "user", "content": question}]}
+    (content,) = ask("tools/call", name=tool["name"], arguments=given)["content"]
+    assert said in content["text"]
+    assert "'messages'" not in content["text"]
 
 
 def test_plain_text_over_a2a_is_no_answer_to_an_open_question(server: Server, url: str) -> None:
