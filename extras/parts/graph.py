@@ -55,6 +55,11 @@ def add_skills(
     `StateGraph(State, input_schema=PartInput)` with a `class State(PartState)`.
     """
     _check(builder)
+    kinds = [part.kind for part in parts]
+    if twice := sorted({kind for kind in kinds if kinds.count(kind) > 1}):
+        raise SettingsError(
+            f"There are two parts of the kind {twice[0]}: give all that it is to know to one."
+        )
     offered = [*tools, *(tool for part in parts for tool in part.tools)]
     nodes = _Nodes(parts, model, offered, SystemMessage(system_prompt) if system_prompt else None, end)
     builder.add_node("skills", nodes.begin)

@@ -30,6 +30,7 @@ from skills_agent.parts.trace import trace_loads
 from skills_agent.skills.policy.verdict import AnswerRefusedError
 from skills_agent.skills.sources import Source
 from skills_agent.skills.sources.directory import DirectorySource
+from skills_agent.state.context import Context
 from skills_agent.state.schema import AgentState, AgentUpdate
 from skills_agent.state.transcript import LOAD_SKILL, wants_skills
 
@@ -64,7 +65,7 @@ class Skills(Part):
         messages = state["messages"]
         if not messages or not isinstance(messages[-1], HumanMessage):
             return None
-        services, now = self.services(state), own_state(state)
+        services, now, runtime = self.services(state), own_state(state), _before_tools(runtime)
         update = discover(
             now,
             runtime,
@@ -135,6 +136,7 @@ class Skills(Part):
     def _shown(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
         """Return a request with the catalog, the loaded skills, and the tools that they need."""
         services, state = self.services(request.state), own_state(request.state)
+        services.know(request.tools)
         skills = services.requests.shown_skills(state, request.runtime)
         useless = {*useless_tools(state, skills, services.policy), LOAD_SKILL}
         tools = [
@@ -168,6 +170,14 @@ class Skills(Part):
             return response
         update = self._loaded(now, request.runtime, services)
         return ExtendedModelResponse(response, Command(update=dict(update)))
+
+
+def _before_tools(runtime: Runtime[Any]) -> Runtime[Any]:
+    """Return a runtime whose context may name tools that nobody knows yet: a model call shows the agent's."""
+    context = runtime.context
+    if not isinstance(context, Context):
+        return runtime
+    return runtime.override(context=context.model_dump(exclude_unset=True))
 
 
 def _load_skill() -> BaseTool:

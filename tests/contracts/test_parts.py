@@ -248,7 +248,7 @@ def test_loaded_skills_limit_what_may_be_called(host: Host, folder: Path) -> Non
 def test_a_tool_that_a_caller_excludes_does_not_run_when_called_by_name(host: Host, folder: Path) -> None:
     notes, look = Notes(), Notes("look")
     script = [calls(call("note", text="a"), call("look", text="b")), "done"]
-    graph = host(Wanted(script, folder, [notes.tool, look.tool], gate=FREE, skills=False))
+    graph = host(Wanted(script, folder, [notes.tool, look.tool], gate=FREE))
     graph.invoke({"messages": [("user", "go")]}, THREAD, context=Context(exclude_tools=("note",)))
     assert (notes.taken, look.taken) == ([], ["b"])
 
@@ -381,3 +381,10 @@ def test_two_parts_that_contradict_each_other_are_an_error(folder: Path) -> None
     wanted = Wanted(["done"], folder, gate={"home": folder / "elsewhere"}, once=True)
     with pytest.raises(SettingsError, match="two values of home"):
         say(create_agent(wanted))
+
+
+@pytest.mark.parametrize("host", [create_agent, state_graph])
+def test_two_parts_of_one_kind_are_an_error(host: Host, folder: Path) -> None:
+    wanted = Wanted(["done"], folder, gate={}, once=True, order=[0, 1, 1])
+    with pytest.raises((AssertionError, SettingsError)):
+        host(wanted)
