@@ -105,7 +105,11 @@ def our_graph(wanted: Wanted) -> Any:
 
 
 HOSTS = [create_agent, state_graph, deepagents, our_graph]
-each_host = pytest.mark.parametrize("host", HOSTS)
+each_host = pytest.mark.parametrize(
+    "host",
+    # `make test` does not install deepagents.
+    [pytest.param(host, marks=[pytest.mark.slow] if host is deepagents else []) for host in HOSTS],
+)
 Host = Callable[[Wanted], Any]
 
 

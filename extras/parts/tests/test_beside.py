@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent, middleware
-from langchain_anthropic.middleware import AnthropicPromptCachingMiddleware
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -36,9 +35,20 @@ BESIDE: list[Make] = [
     lambda: middleware.ContextEditingMiddleware(
         edits=[middleware.ClearToolUsesEdit(exclude_tools=["load_skill"])]
     ),
-    lambda: AnthropicPromptCachingMiddleware(unsupported_model_behavior="ignore"),
 ]
 NAMES = [type(make()).__name__.removesuffix("Middleware") for make in BESIDE]
+
+
+def prompt_caching() -> middleware.AgentMiddleware[Any, Any, Any]:
+    """Anthropic's, which `make test` does not install."""
+    anthropic = pytest.importorskip("langchain_anthropic.middleware")
+    made: middleware.AgentMiddleware[Any, Any, Any] = anthropic.AnthropicPromptCachingMiddleware(
+        unsupported_model_behavior="ignore"
+    )
+    return made
+
+
+CACHING = pytest.param(prompt_caching, id="AnthropicPromptCaching", marks=pytest.mark.slow)
 
 
 def approved(agent: Any, state: dict[str, Any]) -> dict[str, Any]:
@@ -54,7 +64,7 @@ def approved(agent: Any, state: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["before ours", "behind ours"])
-@pytest.mark.parametrize("make", BESIDE, ids=NAMES)
+@pytest.mark.parametrize("make", [*map(pytest.param, BESIDE), CACHING], ids=[*NAMES, None])
 def test_both_keep_what_they_promise(make: Make, is_first: bool, tmp_path: Path) -> None:
     write_skill(tmp_path / "skills", "billing", "For billing.", "Do billing by the book.")
     notes, ours = Notes(), [Skills(tmp_path / "skills"), Gate(), Once(home=tmp_path)]
