@@ -16,6 +16,7 @@ from tests.agents import call, calls
 from tests.langgraph_dev import Server, pea_server
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
+OUTPUT = {"messages", "answer", "changes", "held", "loaded", "usage"}
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +51,7 @@ def test_the_server_shows_the_graph_asks_survives_a_restart_and_answers(server: 
     }
     schemas: Any = client.assistants.get_schemas(assistant["assistant_id"])
     assert set(schemas["input_schema"]["properties"]) == {"messages", "skills"}
-    output = {"messages", "answer", "changes", "held", "loaded", "usage"}
-    assert set(schemas["output_schema"]["properties"]) == output
+    assert set(schemas["output_schema"]["properties"]) == OUTPUT
     form = schemas["context_schema"]["properties"]
     assert form["model"]["title"] == "Model"
     assert all(each["title"] and each["description"] for each in form.values())
@@ -84,7 +84,7 @@ def test_the_server_shows_the_graph_asks_survives_a_restart_and_answers(server: 
     assert "24" in result["answer"]
     assert "3" in result["answer"]
     assert result["loaded"] == ["pea-census"]
-    assert set(result) == {"messages", "answer", "changes", "loaded", "usage"}
+    assert set(result) == OUTPUT
     log = RunLog(server.workspace / ".agent" / "runs")
     assert log.verify(folder_name(thread)).faults == []
     recorded = [json.loads(line) for line in log.lines(folder_name(thread))]
