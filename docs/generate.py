@@ -1,4 +1,4 @@
-"""Write the tables that are generated from the code into the pages of this folder, and into graph/README.md.
+"""Write the tables that are generated from the code into the pages here, graph/README.md and README.md.
 
     python docs/generate.py            write them (`make docs`)
     python docs/generate.py --check    exit with 1 where a page differs (`make check`)
@@ -36,7 +36,11 @@ from skills_agent.skills.policy.tool_spec import TOOL_SPECS
 from skills_agent.state import budget
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PAGES: Final = (*sorted((ROOT / "docs").glob("*.md")), ROOT / "graph" / "README.md")
+PAGES: Final = (
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "graph" / "README.md",
+    ROOT / "README.md",
+)
 _SHARED: Final = 3
 """So many commands have an option that is told once for all of them."""
 _FEW_WORDS: Final = 3
