@@ -22,7 +22,7 @@ from typing import (
 import msgspec
 
 from skills_agent.graph.hooks import extras, hook
-from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.skills.errors import SkillsAgentError, did_you_mean
 
 PREFIX: Final = "SKILLS_AGENT_"
 DEFAULT: Final = "default"
@@ -157,14 +157,8 @@ def _kind(name: str, origin: str, kinds: Mapping[str, Any]) -> Any:
             f"Setting {name} (from {origin}) comes with the part {part}, which this installation lacks: "
             "install skills-agent again, with it."
         )
-    # Only a wrong name needs it.
-    from difflib import get_close_matches  # noqa: PLC0415
-
     known = sorted([*kinds, *kinds_of_extras()])
-    if near := get_close_matches(name, known, n=1, cutoff=0.5):
-        hint = f"Did you mean {near[0]}?"
-    else:
-        hint = f"Known: {', '.join(known)}."
+    hint = did_you_mean(name, known) or f"Known: {', '.join(known)}."
     raise SettingsError(f"Unknown setting {name} (from {origin}). {hint}")
 
 

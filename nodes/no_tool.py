@@ -10,7 +10,7 @@ from langchain_core.messages.tool import tool_call
 
 from skills_agent.nodes.reply import strict_arguments
 from skills_agent.nodes.step import Step
-from skills_agent.skills.errors import UnknownSkillError
+from skills_agent.skills.errors import UnknownSkillError, did_you_mean, list_names
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.policy.patterns import Call
 from skills_agent.skills.policy.reasons import Facts
@@ -36,13 +36,10 @@ def why_no_tool(step: Step, name: str) -> str:
         return f"{skill} is a skill, not a tool. Nothing was done yet. {call}"
     if way := next(_files(name, loaded), None):
         return way
-    from difflib import get_close_matches  # noqa: PLC0415 - only a wrong name needs it
-
     offered = [*tools, LOAD_SKILL] if skills else tools
     alike = policy.grammar.named(name.lower()).tools & {*offered}
-    near = sorted(alike) or get_close_matches(name, offered, n=1)
-    rest = f": call {' or '.join(near)}." if near else f". Tools: {', '.join(tools)}."
-    return f"There is no tool {name!r}{rest}"
+    hint = f"Call {' or '.join(sorted(alike))}." if alike else did_you_mean(name, offered)
+    return f"There is no tool {name!r}. {hint or f'Tools: {list_names(tools)}.'}"
 
 
 def why_unread(step: Step, call: InvalidToolCall) -> str:

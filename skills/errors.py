@@ -18,7 +18,7 @@ raised where it is made: a source that was made never raises from a scan, it rep
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final, dataclass_transform, get_origin
 
 MAX_LISTED: Final = 50
@@ -75,6 +75,14 @@ def list_names(names: Sequence[object]) -> str:
     return (", ".join(map(str, names[:MAX_LISTED])) or "none") + more
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Ask whether the known name that is nearest to a misspelt one is meant; empty where none is near."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only a wrong name needs it
+
+    near = get_close_matches(name, [*known], n=1)
+    return f"Did you mean {near[0]}?" if near else ""
+
+
 class SkillError(SkillsAgentError):
     code = "skill-error"
 
@@ -95,6 +103,8 @@ class UnknownSkillError(DetailedError, SkillError):
         if self.sources:
             told = list_names(self.sources)
             return f"There is no {self.name}. Skills of that name are of {told}: name one of these, or none."
+        if meant := did_you_mean(self.name, self.known):
+            return f"There is no skill named {self.name!r}. {meant}"
         return super().__str__()
 
 

@@ -1,13 +1,12 @@
 """What a place of skills offers, as copies that nobody else writes: these are shown, and these installed."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sized
-from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
 from skills_agent.packages.address import Address
 from skills_agent.packages.errors import PackageError, not_offered
-from skills_agent.skills.errors import list_names
+from skills_agent.skills.errors import did_you_mean, list_names
 from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.skill import SkillMetadata
 from skills_agent.skills.visible import visible_line
@@ -99,6 +98,5 @@ class Selection(NamedTuple):
 def _other_names(missing: str, names: Collection[str]) -> str:
     if not names:
         return ": it has no skill"
-    near = get_close_matches(missing, names, n=1)
-    has = f"has {list_names([visible_line(name) for name in sorted(names)])}"
-    return f"; did you mean {visible_line(near[0])}? It {has}" if near else f": it {has}"
+    hint = did_you_mean(missing, names)
+    return f". {visible_line(hint)}{hint and ' '}It has {list_names([*map(visible_line, sorted(names))])}"

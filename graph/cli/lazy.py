@@ -20,6 +20,8 @@ _OF_PARTS: Final[Mapping[str, str]] = {
     **{f"skills {name}": "packages" for name in _PACKAGES},
 }
 """Which part brings a command: said where the part is not installed."""
+_WHOLE: Final = 200
+"""Characters of a line in the list of commands: its first sentence is not cut."""
 
 
 class LazyGroup(click.Group):
@@ -34,9 +36,13 @@ class LazyGroup(click.Group):
         self._path = path
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take options of the group from anywhere before `--`: click reads them before a command."""
-        options = (each for each in self.params if isinstance(each, click.Option) and not each.is_flag)
-        names = {name for option in options for name in option.opts}
+        """Take options of the group from anywhere before `--`: click reads them before a command.
+
+        Others before a command are meant for it.
+        """
+        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        flags = {name for option in options if option.is_flag for name in option.opts}
+        names = {name for option in options for name in option.opts} - flags
         end = args.index("--") if "--" in args else len(args)
         front, rest, words = [], [], iter(args[:end])
         for word in words:
@@ -49,6 +55,11 @@ class LazyGroup(click.Group):
                 front += [word, value]
             else:
                 raise click.BadOptionUsage(name, f"Option {name!r} requires an argument.", ctx)
+        if rest[:1] and rest[0].startswith("-"):
+            commands = self.list_commands(ctx)
+            at = next((place for place, word in enumerate(rest) if word in commands), 0)
+            if flags.isdisjoint(rest[:at]):
+                rest = [*rest[at : at + 1], *rest[:at], *rest[at + 1 :]]
         return super().parse_args(ctx, [*front, *rest, *args[end:]])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -92,7 +103,10 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         late = self._all_late()
         rows = [
-            (name, self.commands[name].get_short_help_str(80) if name in self.commands else late[name].help)
+            (
+                name,
+                self.commands[name].get_short_help_str(_WHOLE) if name in self.commands else late[name].help,
+            )
             for name in self.list_commands(ctx)
         ]
         with formatter.section("Commands"):

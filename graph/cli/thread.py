@@ -29,13 +29,13 @@ from skills_agent.graph.serialisation import strict_saver
 from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent
-from skills_agent.graph.threads.database import config_of, is_eval_thread, open_database, options_of
-from skills_agent.graph.threads.errors import DatabaseError, ThreadError, unknown_thread
+from skills_agent.graph.threads.database import config_of, newest_of, open_database, options_of
+from skills_agent.graph.threads.errors import DatabaseError, unknown_thread
 from skills_agent.graph.threads.received import asked_attempts
 from skills_agent.graph.threads.thread import ThreadStatus, status_of
 from skills_agent.graph.user_folders import state_folder
 from skills_agent.nodes.interrupts import REFUSED
-from skills_agent.skills.errors import DetailedError, SkillsAgentError, UnknownSkillError
+from skills_agent.skills.errors import DetailedError, SkillsAgentError, UnknownSkillError, did_you_mean
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.policy.risk import Risk
 from skills_agent.skills.policy.verdict import AnswerRefusedError, ApprovalNeededError
@@ -217,8 +217,6 @@ def unknown_name(thread: OpenThread, text: str, commands: Sequence[str] = ()) ->
     match = _NAME.match(text)
     if match is None or match["name"] == "unload":  # The graph does it, in any client.
         return ""
-    from difflib import get_close_matches
-
     catalog = thread.catalog
     try:
         catalog.find(match["name"])
@@ -226,9 +224,8 @@ def unknown_name(thread: OpenThread, text: str, commands: Sequence[str] = ()) ->
         if error.skipped:
             return str(error)
         names = [*commands, *(f"/{skill.name}" for skill in catalog.skills if skill.user_invocable)]
-        near = " or ".join(get_close_matches(match[0], names))
         what = "command and no skill" if commands else "skill"
-        return f"There is no {what} {match[0]!r} here.{f' Did you mean {near}?' if near else ''}"
+        return f"There is no {what} {match[0]!r} here. {did_you_mean(match[0], names)}".rstrip()
     return ""
 
 
@@ -256,7 +253,7 @@ def open_thread(
     try:
         with open_database(settings) as saver:
             if newest:
-                name, must_exist = _newest(thread_ids(saver)), True
+                name, must_exist = newest_of(thread_ids(saver)), True
             stored = options_of(strict_saver(saver, {}, name), name) if name else None
             if must_exist and stored is None:
                 raise unknown_thread(name or "", thread_ids(saver))
@@ -291,14 +288,6 @@ def _finish_looks(services: Services) -> None:
     is_pending = sandbox_here().pending_looks(state_folder(services.settings))
     if is_pending and isinstance(runner := services.runner, OwnRunner):
         runner.finish_looks()
-
-
-def _newest(names: Sequence[str]) -> str:
-    # What eval cases left is nobody's conversation.
-    name = next((name for name in names if not is_eval_thread(name)), None)
-    if name is None:
-        raise ThreadError('There is no thread to go on with here. Begin one: skills-agent ask "QUESTION"')
-    return name
 
 
 def take_turn(thread: OpenThread, graph_input: GraphInput) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from skills_agent.graph.cli import options
+from skills_agent.graph.cli.lazy import LazyGroup
 from skills_agent.graph.cli.printing import confirm, echo, local_time, print_json, table
 from skills_agent.graph.threads.database import is_eval_thread
 from skills_agent.graph.threads.errors import ThreadError, list_first
@@ -31,7 +32,7 @@ def _age(ctx: click.Context, param: click.Parameter, value: str | None) -> timed
         raise click.BadParameter(str(error), ctx=ctx, param=param) from error
 
 
-@click.group()
+@click.group(cls=LazyGroup, path="threads")
 def threads() -> None:
     """See earlier conversations, go on from a step of one, remove old ones."""
 
@@ -40,7 +41,7 @@ def threads() -> None:
 @options.workspace
 @options.as_json
 def list_threads(workspace: Path | None, as_json: bool) -> None:
-    """List threads, newest first: when, turns, status, and the first question; none of eval cases."""
+    """List the threads of this workspace, newest first; none of eval cases."""
     with open_threads(workspace) as opened:
         summaries = [each for each in _shown(opened, opened.list()) if not is_eval_thread(each.thread)]
     if as_json:
@@ -59,15 +60,19 @@ def list_threads(workspace: Path | None, as_json: bool) -> None:
 @threads.command(
     "show", epilog=options.examples("threads show t-1f2e3d4c", "threads show t-1f2e3d4c --steps")
 )
-@click.argument("thread", callback=options.thread_id)
+@click.argument("thread", required=False, callback=options.thread_id)
 @click.option("--steps", is_flag=True, help="Show instead which nodes ran, and what each step changed.")
 @options.workspace
 @options.as_json
-def show_thread(thread: str, steps: bool, workspace: Path | None, as_json: bool) -> None:
-    """Show what was said and done in THREAD: calls, your decisions, results, skills, plan and costs."""
+def show_thread(thread: str | None, steps: bool, workspace: Path | None, as_json: bool) -> None:
+    """Show what was said and done in THREAD; without it: in the newest one of this workspace.
+
+    Calls, your decisions, their results, skills, plan and costs.
+    """
     from skills_agent.graph.cli.transcript import as_text, steps_text
 
     with open_threads(workspace) as opened:
+        thread = thread or opened.newest()
         if steps:
             listed = _shown(opened, opened.steps(thread))
             value = {"thread": thread, "steps": [step._asdict() for step in listed]}
@@ -83,7 +88,7 @@ def show_thread(thread: str, steps: bool, workspace: Path | None, as_json: bool)
 @click.argument("decision", metavar="ID")
 @options.workspace
 def revoke(thread: str, decision: str, workspace: Path | None) -> None:
-    """Revoke what you granted with the decision ID of THREAD: it is asked about again."""
+    """Take back what you granted with the decision ID of THREAD: you are asked again."""
     from skills_agent.graph.cli.thread import open_thread
     from skills_agent.graph.threads.threads import Threads
 
@@ -98,10 +103,10 @@ def revoke(thread: str, decision: str, workspace: Path | None) -> None:
 @options.workspace
 @options.as_json
 def fork(thread: str, *, at: str, workspace: Path | None, as_json: bool) -> None:
-    """Make a new thread of THREAD as it was after a step; THREAD stays as it is.
+    """Make a new thread of THREAD as it was after a step.
 
-    Nothing runs yet. Calls without an answer at that step run only after they were judged again: by the
-    gate, and by you where it asks.
+    THREAD stays as it is, and nothing runs yet. Calls without an answer at that step run only after they were
+    judged again: by the gate, and by you where it asks.
     """
     from skills_agent.graph.cli.transcript import fork_text
 
@@ -129,9 +134,9 @@ def fork(thread: str, *, at: str, workspace: Path | None, as_json: bool) -> None
 def delete(
     names: tuple[str, ...], older_than: timedelta | None, yes: bool, workspace: Path | None, as_json: bool
 ) -> None:
-    """Delete each THREAD whole, also when it waits or was cut off; or those that are old.
+    """Delete each THREAD whole, or those that are old.
 
-    Records under .agent/runs stay.
+    Also one that waits or was cut off. Records under .agent/runs stay.
     """
     if bool(names) == bool(older_than):
         raise click.UsageError("say which: THREAD..., or --older-than 30d")

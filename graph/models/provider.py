@@ -27,7 +27,7 @@ from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.user_folders import process_environment
 from skills_agent.nodes.model_call import ChosenModel, Models
 from skills_agent.nodes.wrapped_models import ModelRunnable, chat_models, has_bound_tools
-from skills_agent.skills.errors import list_names
+from skills_agent.skills.errors import did_you_mean, list_names
 from skills_agent.state.context import Context
 
 UNKNOWN_WINDOW: Final = 128_000
@@ -38,6 +38,8 @@ PARAMETERS = frozenset(
     {"max_retries", "max_tokens", "reasoning_effort", "seed", "temperature", "timeout", "top_p"}
 )
 """What an operator may set for a provider's model."""
+_PROVIDERS: Final = {"gpt": "openai", "claude": "anthropic", "gemini": "google_genai"}
+"""Whose models have names that begin so: said to who leaves the provider out."""
 
 
 def default_model(environment: Mapping[str, str]) -> str:
@@ -68,10 +70,10 @@ def resolve_model(
         return _openai(rest, environment, parameters or {})
     if kind and rest:
         return _of_provider(kind, rest, parameters or {})
-    raise ModelError(
-        f"There is no model named {name!r}. Use offline, <provider>:<model> or scripted:<JSON file>.",
-        code="model-unknown",
-    )
+    provider = next((each for prefix, each in _PROVIDERS.items() if name.startswith(prefix)), "")
+    meant = f"Did you mean {provider}:{name}?" if provider else did_you_mean(name, ["offline"])
+    hint = meant or "Use offline, <provider>:<model> or scripted:<JSON file>."
+    raise ModelError(f"There is no model named {name!r}. {hint}", code="model-unknown")
 
 
 def _openai(model: str, environment: Mapping[str, str], parameters: Mapping[str, Any]) -> BaseChatModel:

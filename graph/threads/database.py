@@ -5,7 +5,7 @@ import os
 import re
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +19,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from skills_agent.graph.private_files import ROOM, is_busy, is_full, is_read_only, open_sqlite
 from skills_agent.graph.serialisation import strict
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.errors import DatabaseError
+from skills_agent.graph.threads.errors import DatabaseError, ThreadError
 from skills_agent.graph.threads.opened import postgres
 from skills_agent.graph.threads.references import MAX_VALUE, address_of
 from skills_agent.graph.user_folders import make_state_folder, state_folder
@@ -95,6 +95,14 @@ def config_of(
 def is_eval_thread(name: str) -> bool:
     """Return whether a thread is that of an eval case, and not a person's that is called so."""
     return _EVAL_THREAD.match(name) is not None
+
+
+def newest_of(names: Iterable[str]) -> str:
+    """Return the first thread that is a person's: what eval cases left is nobody's. Raises ThreadError."""
+    name = next((name for name in names if not is_eval_thread(name)), None)
+    if name is None:
+        raise ThreadError('There is no thread here yet. Begin one: skills-agent ask "QUESTION"')
+    return name
 
 
 def options_of(saver: BaseCheckpointSaver[Any], thread: str) -> dict[str, Any] | None:

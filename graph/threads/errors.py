@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from skills_agent.skills.errors import DetailedError, SkillsAgentError
+from skills_agent.skills.errors import DetailedError, SkillsAgentError, did_you_mean
 
 _MAX_LISTED = 8
 
@@ -65,8 +65,9 @@ class JournalError(ThreadError):
 
 def unknown_thread(thread: str, threads: Sequence[str]) -> ThreadError:
     """Return the refusal of an id that none of the threads has."""
-    listed = list_first(threads, "skills-agent threads list")
-    return ThreadError(f"There is no thread {thread!r} here. Threads: {listed}.", code="unknown-thread")
+    listed = f"Threads: {list_first(threads, 'skills-agent threads list')}."
+    hint = did_you_mean(thread, threads) or listed
+    return ThreadError(f"There is no thread {thread!r} here. {hint}", code="unknown-thread")
 
 
 def list_first(names: Sequence[str], command: str) -> str:

@@ -17,7 +17,7 @@ from skills_agent.graph.serialisation import RecordTypeError
 from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.compiled import CompiledAgent
-from skills_agent.graph.threads.database import compact, config_of, open_database, options_of
+from skills_agent.graph.threads.database import compact, config_of, newest_of, open_database, options_of
 from skills_agent.graph.threads.errors import ThreadError, unknown_thread
 from skills_agent.graph.threads.fork import Fork, fork_thread
 from skills_agent.graph.threads.steps import ThreadStep, read_steps
@@ -112,6 +112,10 @@ class Threads:
     def list(self) -> Sequence[ThreadSummary]:
         """Return all threads, the one that moved last first."""
         return [self._summary(thread) for thread in thread_ids(self._saver)]
+
+    def newest(self) -> str:
+        """Return the id of the thread that moved last and is none of an eval case. Raises ThreadError."""
+        return newest_of(thread_ids(self._saver))
 
     def _summary(self, thread: str) -> ThreadSummary:
         try:

@@ -103,7 +103,7 @@ class Catalog:
             return found
         name, source = _name_and_source(name, source)
         wanted = name if source is None else f"{name}@{source}"
-        known = self._names_like(name, is_told)
+        known = [skill.name for skill in self.skills if is_told(skill)]
         if skipped := next((entry for entry in self.entries if _is_skipped(entry, name, source)), None):
             raise UnknownSkillError(wanted, known, skipped=skipped.reason)
         skills = {label: self.get(name, label) for label in self._by_source} if source is not None else {}
@@ -171,13 +171,6 @@ class Catalog:
     @cached_property
     def _index(self) -> "SearchIndex | FusedIndex | None":
         return self._make_index(self.skills) if self._make_index else None
-
-    def _names_like(self, name: str, is_told: Callable[[SkillMetadata], bool]) -> list[str]:
-        # Only a wrong name needs it.
-        from difflib import get_close_matches  # noqa: PLC0415
-
-        names = [skill.name for skill in self.skills if is_told(skill)]
-        return list(dict.fromkeys([*get_close_matches(name, names, n=10), *names]))
 
     def _hidden(self) -> list[SkillMetadata]:
         """Return the skills that one of their name in a stronger source hides."""

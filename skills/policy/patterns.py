@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from skills_agent.skills.errors import DetailedError, NetworkError, SkillError
+from skills_agent.skills.errors import DetailedError, NetworkError, SkillError, did_you_mean
 from skills_agent.skills.network.hosts import FetchError, HostPattern, NetTarget, parse_url
 from skills_agent.skills.policy.command_lines import NO_LINES, CommandLines
 from skills_agent.skills.policy.command_patterns import (
@@ -53,9 +53,11 @@ class EntryNotUnderstoodError(DetailedError, SkillError):
 
     text: str
     reason: str
+    hint: str = ""
+    """What may be meant, as a sentence."""
 
     def __str__(self) -> str:
-        return f"`{one_line(self.text, MAX_SHOWN)}` is not understood: {self.reason}."
+        return f"`{one_line(self.text, MAX_SHOWN)}` is not understood: {self.reason}. {self.hint}".rstrip()
 
 
 class Places(NamedTuple):
@@ -300,12 +302,9 @@ class Grammar:
         entry = self.parse(text)
         if text.startswith("mcp__") or NETWORK in entry.tools or any(map(entry.names, self.specs)):
             return entry
-        from difflib import get_close_matches  # noqa: PLC0415 - only a wrong name needs it
-
-        near = get_close_matches(text.partition("(")[0], [*risks, *self.specs], cutoff=0.5)
-        known = f"risks are {', '.join(risks)}" if risks else f"tools are {', '.join(self.specs)}"
-        hint = f"did you mean {' or '.join(near)}" if near else known
-        raise EntryNotUnderstoodError(text, f"no tool is called so; {hint}")
+        known = f"Risks are {', '.join(risks)}." if risks else f"Tools are {', '.join(self.specs)}."
+        hint = did_you_mean(text.partition("(")[0], [*risks, *self.specs]) or known
+        raise EntryNotUnderstoodError(text, "no tool is called so", hint)
 
     def parse_asked(self, text: str) -> Entry:
         """Return the calls that an entry wants a question about; loading a skill is never asked about.

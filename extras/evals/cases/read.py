@@ -9,7 +9,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -31,6 +30,7 @@ from skills_agent.evals.cases.eval_folder import (
 from skills_agent.evals.cases.finding import find_files
 from skills_agent.evals.cases.text_checks import check_readable
 from skills_agent.skills.confined import ConfinedError, read_beneath
+from skills_agent.skills.errors import did_you_mean
 from skills_agent.skills.text import clean_text, one_line
 from skills_agent.skills.visible import visible_line
 
@@ -97,7 +97,7 @@ class _Reader:
             self.skipped.append(f"{self._file} has no eval cases (`cases`, `should_trigger`).")
             return
         for key in root.keys() - set(_KEYS):
-            raise EvalError(f"the key `{key}` is not known{_meant(key)}")
+            raise EvalError(f"the key `{key}` is not known. {did_you_mean(key, _KNOWN)}".rstrip())
         if str(root.get("version", 1)) != "1":
             raise EvalError("its version is not 1")
         skill = str(root.get("skill") or self._skill)
@@ -262,12 +262,8 @@ def _converted(written: Mapping[str, Any]) -> EvalCase:
         return msgspec.convert(written, EvalCase)
     except msgspec.ValidationError as error:
         unknown = _UNKNOWN.search(str(error))
-        raise EvalError(f"{error}{_meant(unknown[1]) if unknown else ''}") from error
-
-
-def _meant(key: str) -> str:
-    near = get_close_matches(key, _KNOWN, n=1)
-    return f"; did you mean `{near[0]}`?" if near else ""
+        hint = did_you_mean(unknown[1], _KNOWN) if unknown else ""
+        raise EvalError(f"{error}. {hint}".rstrip()) from error
 
 
 def _says_something(turn: Any) -> bool:

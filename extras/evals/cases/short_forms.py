@@ -25,7 +25,7 @@ def expected(written: dict[str, Any], locate: Locate) -> dict[str, Any]:
     }
     made = {key: parts[key](part) if key in parts else part for key, part in written.items()}
     if "scripts" in made:  # which is written below
-        raise EvalError("the key `scripts` is not known; did you mean `script`?")
+        raise EvalError("the key `scripts` is not known. Did you mean script?")
     if "script" in made:
         scripts = made.pop("script")
         every = scripts if isinstance(scripts, list) else [scripts]
