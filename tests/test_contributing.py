@@ -244,7 +244,7 @@ def test_an_audit_event_takes_three_files(copy: Copy) -> None:
     )
     copy.make_docs()
 
-    shown = copy.asked("Hello?", "--model", "offline", show=("runs", "t.1"))
+    shown = copy.asked("Hello?", "--model", "offline", show=("threads", "record", "t.1"))
 
     assert "yawned 3 times" in shown
     assert "`turn_yawned`" in (copy.folder / "docs/audit.md").read_text(encoding="utf-8")

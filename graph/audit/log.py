@@ -68,7 +68,7 @@ EMPTY: Final = Head(0, "0" * 64)
 
 @dataclass(frozen=True)
 class Verification:
-    """What is wrong with one file, as `runs --verify --json` prints it."""
+    """What is wrong with one file, as `threads record --verify --json` prints it."""
 
     lines: int
     head: str | None

@@ -31,9 +31,8 @@ _COMMANDS: Final[Mapping[str, Command]] = {
     "resume": _command("resume", "Go on with a thread that waits for an answer or was cut off."),
     "chat": _command("chat", "Talk with the agent until /quit or Ctrl-D."),
     "threads": _command("threads", "See earlier conversations, go on from a step of one, remove old ones."),
-    "runs": _command("runs", "See the record of every run, and whether anybody changed it."),
     "trust": _command("trust", "Vouch for what came with a project, as it is now."),
-    "skills": _command("skills", "List, search, check and begin skills."),
+    "skills": _command("skills", "List, search, check, begin and install skills."),
     "doctor": _command("doctor", "Show what works here and what does not, all settings, and what is kept."),
 }
 """In the order in which a newcomer needs them, with what the list says: to make it imports none."""
@@ -51,7 +50,7 @@ _USAGE: Final = 2
     epilog="--workspace, --skills-dir and --checkpointer may stand behind a command, too.\n\n"
     + examples(
         'ask "How many rows has orders.csv?"',
-        'ask "/csv-report total per region in orders.csv" --yes run',
+        'ask "/csv-report totals in orders.csv"',
         "skills list",
         "ask -h",
     ),

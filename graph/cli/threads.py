@@ -10,7 +10,7 @@ import click
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.lazy import LazyGroup
 from skills_agent.graph.cli.printing import confirm, echo, local_time, print_json, table
-from skills_agent.graph.threads.database import is_eval_thread
+from skills_agent.graph.hooks import Command
 from skills_agent.graph.threads.errors import ThreadError, list_first
 from skills_agent.skills.text import count
 
@@ -32,7 +32,12 @@ def _age(ctx: click.Context, param: click.Parameter, value: str | None) -> timed
         raise click.BadParameter(str(error), ctx=ctx, param=param) from error
 
 
-@click.group(cls=LazyGroup, path="threads")
+_RECORD = Command(
+    "skills_agent.graph.cli.record:record", "Show the record of runs, and whether anybody changed it."
+)
+
+
+@click.group(cls=LazyGroup, path="threads", late={"record": _RECORD})
 def threads() -> None:
     """See earlier conversations, go on from a step of one, remove old ones."""
 
@@ -42,6 +47,8 @@ def threads() -> None:
 @options.as_json
 def list_threads(workspace: Path | None, as_json: bool) -> None:
     """List the threads of this workspace, newest first; none of eval cases."""
+    from skills_agent.graph.threads.database import is_eval_thread
+
     with open_threads(workspace) as opened:
         summaries = [each for each in _shown(opened, opened.list()) if not is_eval_thread(each.thread)]
     if as_json:

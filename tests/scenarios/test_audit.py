@@ -16,7 +16,7 @@ from skills_agent.graph import build_graph
 from skills_agent.graph.audit.events import line_of
 from skills_agent.graph.audit.log import AuditError, RunLog, without_repetitions
 from skills_agent.graph.build import wire
-from skills_agent.graph.cli.runs import RunRecord
+from skills_agent.graph.cli.record import RunRecord
 from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.private_files import folder_name

@@ -11,7 +11,7 @@ from langchain_core.tools import tool
 from langgraph.types import Command
 
 from skills_agent.graph.audit.log import AuditError, RunLog, without_repetitions
-from skills_agent.graph.cli.runs import RunRecord
+from skills_agent.graph.cli.record import RunRecord
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.state.context import Context

@@ -191,7 +191,7 @@ def ran(cli: CommandLine, resume: str = "") -> list[dict[str, Any]]:
     assert "+X=1" in asked.value["interrupt"]["action_requests"][0]["description"]
     done = cli.run(*(resume or asked.value["resume"]).split()[1:], "--json")
     assert done.code == 0, done
-    assert '"settled_by": "approval"' in cli.run("runs", "t.1", "--json").out
+    assert '"settled_by": "approval"' in cli.run("threads", "record", "t.1", "--json").out
     return cast("list[dict[str, Any]]", done.value["changes"])
 
 
@@ -260,7 +260,9 @@ def test_changes_that_a_new_message_left_are_told_and_decided_later(cli: Command
     assert ".env" in done.out
     shown = cli.run("threads", "show", "t").out
     assert "wait for you" not in shown + cli.run("chat", "-c").err
-    (ended,) = [each for each in cli.run("runs", "t.2", "--json").value if each["type"] == "call_ended"]
+    (ended,) = [
+        each for each in cli.run("threads", "record", "t.2", "--json").value if each["type"] == "call_ended"
+    ]
     assert (ended["settled_by"], ended["status"], ended["tool"]) == ("approval", "ok", "run_script")
     assert ("[Applied: .env.]" if answer == "approve" else '"not that"') in shown
     assert "(refused)" not in shown

@@ -95,11 +95,11 @@ def test_resume_asks_about_the_unknown_outcome_and_takes_the_answer(cut: Cut) ->
     refused = cut.cli.run("resume", "t", "--approve", "--always", "thread")
     assert (refused.code, "grant" in refused.err) == (2, True)
     assert cut.effects == 1
-    assert cut.cli.run("runs", "--json").value[0]["outcome"] == "waiting"
+    assert cut.cli.run("threads", "record", "--json").value[0]["outcome"] == "waiting"
     done = cut.cli.run("resume", "t", "--approve")
     assert (done.code, cut.effects) == (0, 2)
     assert "It rained 544 mm." in done.out
-    story = cut.cli.run("runs", "t.1").out
+    story = cut.cli.run("threads", "record", "t.1").out
     order = [
         "  act       starts run",
         "went on: ",
@@ -126,7 +126,7 @@ def test_resume_with_reject_leaves_it(cut: Cut) -> None:
     assert (asked.code, asked.value["interrupt"]["action_requests"][0]["name"]) == (3, "run_script")
     done = cut.cli.run("resume", "t", "--reject", "--message", "I looked")
     assert (done.code, cut.effects) == (0, 1)
-    story = cut.cli.run("runs", "t.1").out
+    story = cut.cli.run("threads", "record", "t.1").out
     assert "answered: reject, saying: I looked: run_script(" in story
     assert story.count("starts run_script") == 1
     assert "Outcome unknown" in str(cut.cli.run("threads", "show", "t", "--json").value)

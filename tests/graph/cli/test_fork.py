@@ -188,11 +188,11 @@ def test_a_question_about_a_left_out_skill_is_asked_no_more(
 def test_the_record_of_a_fork_begins_with_where_it_comes_from(cli: CommandLine) -> None:
     step = after(cli, "gate")
     made = fork(cli, step["number"])
-    (run,) = cli.run("runs", "--thread", made["thread"], "--json").value
+    (run,) = cli.run("threads", "record", made["thread"], "--json").value
     assert (run["outcome"], run["request"]) == ("forked", "Stamp!")
-    told = cli.run("runs", run["run"]).out
+    told = cli.run("threads", "record", run["run"]).out
     assert f"copied from thread rain at checkpoint {step['checkpoint']}" in told
     assert "None" not in told
     cli.run("resume", made["thread"], "--json")
-    (run,) = cli.run("runs", "--thread", made["thread"], "--json").value
+    (run,) = cli.run("threads", "record", made["thread"], "--json").value
     assert run["outcome"] == "waiting"

@@ -47,7 +47,7 @@ def test_a_person_grants_a_skill_and_revokes_it(cli: CommandLine) -> None:
     assert grants(cli) == [("skill", True)]
     shown = cli.run("threads", "show", "rain").out
     assert f"{decision}  run_script: approve (revoked)" in shown
-    assert cli.run("runs", "rain.2").out.count(f"revoked what was granted with {decision}") == 1
+    assert cli.run("threads", "record", "rain.2").out.count(f"revoked what was granted with {decision}") == 1
     assert cli.run("ask", "Again?", "--thread", "rain").code == 3
     assert grants(cli) == [("skill", True)]
 
@@ -57,8 +57,8 @@ def test_a_grant_is_revoked_while_a_question_stays_open(cli: CommandLine) -> Non
     assert cli.run("resume", "rain", "--approve", "--always", "skill").code == 3
     told = f"revoked what was granted with {revoke(cli)}"
     assert grants(cli) == [("skill", True)]
-    assert cli.run("runs", "rain.1").out.count(told) == 1
-    assert cli.run("runs", "--json").value[0]["outcome"] == "waiting"
+    assert cli.run("threads", "record", "rain.1").out.count(told) == 1
+    assert cli.run("threads", "record", "--json").value[0]["outcome"] == "waiting"
     done = cli.run("resume", "rain", "--approve", "--json").value
     assert (done["answer"], done["usage"]["thread"]["tool_calls"]) == ("one", 3)
     assert (cli.workspace / "a.txt").exists()
@@ -86,7 +86,7 @@ def test_an_answer_that_does_not_fit_runs_nothing_and_leaves_the_question_open(
     done = waiting.run("resume", "rain", *options)
     assert (done.code, "all stations" in done.out, done.err[:7]) == (2, False, "error: ")
     assert waiting.run("threads", "list", "--json").value[0]["status"] == "waiting"
-    (run,) = waiting.run("runs", "--json").value
+    (run,) = waiting.run("threads", "record", "--json").value
     assert run["outcome"] == "waiting"
 
 
@@ -95,7 +95,7 @@ def test_an_answer_that_was_not_taken_is_in_the_record(waiting: CommandLine) -> 
     file = waiting.write("decisions.json", '[{"type": "approve", "grant": {"scope": "pattern"}}]')
     done = waiting.run("resume", "rain", "--decisions", str(file), "--json")
     assert (done.code, done.value["status"]) == (2, "error")
-    record = waiting.run("runs", "rain.1", "--json").value
+    record = waiting.run("threads", "record", "rain.1", "--json").value
     assert [each["type"] for each in record].count("run_failed") == 0
     assert record[-1]["type"] == "answer_refused"
 

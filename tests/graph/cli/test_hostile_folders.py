@@ -52,7 +52,7 @@ def check(cli: CommandLine, root: Path, *, whole: bool) -> None:
             ["trust", "--list"],
             ["threads", "show", thread],
         )
-        texts += [cli.run(*words).out for words in (*showing, ["runs", f"{thread}.1"])]
+        texts += [cli.run(*words).out for words in (*showing, ["threads", "record", f"{thread}.1"])]
     for text in texts:
         assert "\x1b" not in text
         assert not [each for each in text if "\ud800" <= each <= "\udfff"]

@@ -12,7 +12,7 @@ COMMANDS = [
     ["threads", "list"],
     ["threads", "show", "note"],
     ["threads", "show", "note", "--steps"],
-    ["runs", "note.1"],
+    ["threads", "record", "note.1"],
 ]
 
 

@@ -62,6 +62,8 @@ def test_threads_are_listed_and_shown_to_a_person_and_to_a_machine(cli: CommandL
     assert ([grant["decision"] for grant in told["grants"]], told["usage"]["turn"]) == (["approve"], 2)
     shown = cli.run("threads", "show", "rain").out
     assert all(text in shown for text in ("How much rain?", "544 mm.", told["grants"][0]["id"], "Add it up"))
+    assert cli.run("threads", "show").out == cli.run("threads", "show", "open").out
+    assert "Did you mean rain?" in cli.run("threads", "show", "rian").err
 
 
 def test_a_thread_goes_with_its_journal_and_its_record_stays(cli: CommandLine) -> None:

@@ -1,6 +1,6 @@
-"""skills-agent runs: what was asked, judged, approved and done, from the audit. Imports no LangGraph."""
+"""skills-agent threads record: what was asked, judged, approved and done. Imports no LangGraph."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -8,14 +8,14 @@ import click
 
 from skills_agent.graph.audit import events
 from skills_agent.graph.audit.events import Record
-from skills_agent.graph.audit.log import MOST, RunLog, Verification, read, without_repetitions
+from skills_agent.graph.audit.log import MOST, RunLog, read, without_repetitions
 from skills_agent.graph.audit.redaction import redaction_of
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, local_time, print_json, table
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.errors import list_first
-from skills_agent.skills.errors import SkillsAgentError
+from skills_agent.skills.errors import SkillsAgentError, did_you_mean
 from skills_agent.skills.text import count
 
 RunOutcome = Literal["done", "cut short", "waiting", "failed", "superseded", "unfinished", "forked"]
@@ -100,9 +100,15 @@ class RunRecord(NamedTuple):
         return [event for event in self.events if event.get("type") in kinds]
 
 
-@click.command(epilog=options.examples("runs --thread t-1f2e3d4c", "runs t-1f2e3d4c.1", "runs --verify"))
-@click.argument("run", required=False)
-@click.option("--thread", metavar="ID", help="Only of this thread.")
+@click.command(
+    epilog=options.examples(
+        "threads record",
+        "threads record t-1f2e3d4c",
+        "threads record t-1f2e3d4c.1",
+        "threads record --verify",
+    )
+)
+@click.argument("name", metavar="[THREAD|RUN]", required=False)
 @click.option(
     "--verify",
     is_flag=True,
@@ -110,22 +116,21 @@ class RunRecord(NamedTuple):
 )
 @options.workspace
 @options.as_json
-def runs(*, run: str | None, thread: str | None, verify: bool, workspace: Path | None, as_json: bool) -> None:
-    """List runs, newest first: a run is one turn of a thread. With RUN: show what happened in it, in order.
+def record(*, name: str | None, verify: bool, workspace: Path | None, as_json: bool) -> None:
+    """Show the record of all runs, of those of THREAD, or what happened in one RUN.
 
-    What --verify cannot find: somebody who writes the whole rest of a file and its head anew. Keep the heads
-    that --verify --json prints on another machine, and compare.
+    A run is one turn of a thread; the newest is first. What --verify cannot find: somebody who writes the
+    whole rest of a file and its head anew. Keep the heads that --verify --json prints on another machine, and
+    compare.
     """
     settings = Settings.load(workspace)
-    log = log_of(settings)
-    if run and (thread or verify):
-        raise click.UsageError("--thread and --verify go without RUN")
-    if run:
+    log = RunLog(settings.audit_folder, settings.workspace)
+    if verify:
+        _verify(log, _files(log, name), as_json=as_json)
+    elif run := _run(log, name or ""):
         _show(settings, log, run, as_json=as_json)
-    elif verify:
-        _verify(log, _files(log, thread), as_json=as_json)
     else:
-        _list(log, _files(log, thread), as_json=as_json)
+        _list(log, _files(log, name), as_json=as_json)
 
 
 def _list(log: RunLog, names: Sequence[str], *, as_json: bool) -> None:
@@ -146,18 +151,15 @@ def _list(log: RunLog, names: Sequence[str], *, as_json: bool) -> None:
     )
 
 
-def _show(settings: Settings, log: RunLog, run: str, *, as_json: bool) -> None:
-    name = folder_name(run.rpartition(".")[0])
-    found = next((record for record in _runs(log, name) if record.run == run), None)
-    if found is None:
-        raise _unknown(run, [each.run for name in log.threads() for each in reversed(_runs(log, name))])
-    record = redaction_of(settings).whole(found)
-    if log.verify(name).faults:
-        thread = line_of(str(record.events[0].get("thread")))
+def _show(settings: Settings, log: RunLog, run: RunRecord, *, as_json: bool) -> None:
+    shown = redaction_of(settings).whole(run)
+    thread = run.run.rpartition(".")[0]
+    if log.verify(folder_name(thread)).faults:
         click.echo(
-            f"warning: this record was changed; see skills-agent runs --verify --thread {thread}", err=True
+            f"warning: this record was changed; see skills-agent threads record {line_of(thread)} --verify",
+            err=True,
         )
-    print_json(list(record.events)) if as_json else echo(record.story())
+    print_json(list(shown.events)) if as_json else echo(shown.story())
 
 
 def _verify(log: RunLog, names: Sequence[str], *, as_json: bool) -> None:
@@ -168,38 +170,26 @@ def _verify(log: RunLog, names: Sequence[str], *, as_json: bool) -> None:
         click.echo(_NONE)
     else:
         for name, each in threads.items():
-            for line in _verification_lines(each):
-                click.echo(f"{line_of(name)}: {line}")
+            torn = f", and {each.torn} bytes of one that a killed process left" if each.torn else ""
+            for line in each.faults or [f"{each.lines} lines, as they were written{torn}"]:
+                echo(f"{line_of(name)}: {line_of(line)}.")
     if any(verification.faults for verification in threads.values()):
         raise click.exceptions.Exit(1)
 
 
-def _verification_lines(verification: Verification) -> Iterator[str]:
-    torn = verification.torn
-    if not verification.faults:
-        note = f" A killed process left {torn} bytes of a line at its end." if torn else ""
-        yield f"{verification.lines} lines, as they were written.{note}"
-    for fault in verification.faults:
-        yield f"{line_of(fault)}."
-
-
-def log_of(settings: Settings) -> RunLog:
-    """Return the audit of a workspace; nothing is made."""
-    return RunLog(settings.audit_folder, settings.workspace)
-
-
-def _files(log: RunLog, thread: str | None) -> list[str]:
+def _files(log: RunLog, name: str | None) -> list[str]:
     names = log.threads()
-    if thread is None:
+    if name is None:
         return names
-    if folder_name(thread) not in names:
-        raise _unknown(thread, [_thread(log, name) for name in names])
-    return [folder_name(thread)]
+    if folder_name(name) in names:
+        return [folder_name(name)]
+    threads = [_thread(log, each) for each in names]
+    hint = did_you_mean(name, threads) or f"Records: {list_first(threads, 'skills-agent threads record')}."
+    raise SkillsAgentError(f"There is no record of {name!r} here. {hint}", code="unknown-run")
 
 
-def _unknown(wanted: str, known: Sequence[str]) -> SkillsAgentError:
-    records = list_first(known, "skills-agent runs")
-    return SkillsAgentError(f"There is no record of {wanted!r} here. Records: {records}.", code="unknown-run")
+def _run(log: RunLog, name: str) -> RunRecord | None:
+    return next((each for each in _runs(log, folder_name(name.rpartition(".")[0])) if each.run == name), None)
 
 
 def _thread(log: RunLog, name: str) -> str:
