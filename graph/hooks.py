@@ -31,6 +31,10 @@ class Command(NamedTuple):
     """Its line in the list of commands, which imports none of them."""
 
 
+PUBLISH: Final = Command("skills_agent.graph.cli.skills:publish", "Pack, sign and serve skills for others.")
+"""The group of what publishes skills, which several extras do."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Extra:
     """What one extra brings, each as `module:name`, or as a module that has the names of the protocol.
@@ -61,7 +65,7 @@ class Extra:
     """What knows the needs of skills (`Needs` in skills/machine.py), and makes of the settings the `machine`
     that they are held against."""
     servers: str = ""
-    """What makes the servers of tools and skills (`ToolServers`) of the settings."""
+    """What makes the servers of tools and skills (`ToolServers`) of the settings, and says how they stand."""
     pins: str = ""
     """What pins by content what starts outside of the sandbox from a workspace (extras/mcp/pins.py)."""
     vouch: str = ""
@@ -103,6 +107,11 @@ def hook(name: str) -> tuple[Any, ...]:
 def first(name: str, otherwise: Any = None) -> Any:
     """Return what the first of them brings for a hook of which one is enough; `otherwise` where none does."""
     return next(iter(hook(name)), otherwise)
+
+
+def missing_part(name: str, part: str) -> str:
+    """Say that what is called so comes with a part that is not installed."""
+    return f"{name} comes with the part {part}, which is not here: install skills-agent again, with it."
 
 
 def _imported(extra: str, target: str) -> Any:

@@ -21,7 +21,7 @@ from typing import (
 
 import msgspec
 
-from skills_agent.graph.hooks import extras, hook
+from skills_agent.graph.hooks import extras, hook, missing_part
 from skills_agent.skills.errors import SkillsAgentError, did_you_mean
 
 PREFIX: Final = "SKILLS_AGENT_"
@@ -153,10 +153,7 @@ def _kind(name: str, origin: str, kinds: Mapping[str, Any]) -> Any:
         return kinds_of_extras()[name]
     part = name.partition("_")[0]
     if part in _PARTS - {extra.name for extra in extras()}:
-        raise SettingsError(
-            f"Setting {name} (from {origin}) comes with the part {part}, which this installation lacks: "
-            "install skills-agent again, with it."
-        )
+        raise SettingsError(missing_part(f"Setting {name} (from {origin})", part))
     known = sorted([*kinds, *kinds_of_extras()])
     hint = did_you_mean(name, known) or f"Known: {', '.join(known)}."
     raise SettingsError(f"Unknown setting {name} (from {origin}). {hint}")

@@ -322,8 +322,8 @@ def folder_sources(settings: Settings) -> list[DirectorySource]:
 
 
 def _of_servers(settings: Settings, servers: Any) -> "Sequence[Source]":
-    make = first("servers") if any(one.skills for one in settings.mcp_servers.values()) else None
-    return [*(servers or make(settings)).sources()] if make else ()
+    client = first("servers") if any(one.skills for one in settings.mcp_servers.values()) else None
+    return [*(servers or client.make_servers(settings)).sources()] if client else ()
 
 
 def registry_of(settings: Settings, more: Sequence[Path]) -> Registry:

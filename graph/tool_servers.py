@@ -65,5 +65,6 @@ class ToolServers(Protocol):
 
 def make_servers(settings: "Settings") -> ToolServers | None:
     """Return what connects the servers of the settings; None where no extra does. Raises SettingsError."""
-    make: Callable[[Settings], ToolServers] | None = first("servers")
-    return make(settings) if make else None
+    client = first("servers")
+    servers: ToolServers | None = client.make_servers(settings) if client else None
+    return servers

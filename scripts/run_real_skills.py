@@ -245,7 +245,7 @@ def install(skill: Path, home: Path) -> str:
     where = ["--skills-dir", str(skill), "--workspace", str(home)]
     options = ["--install", "--yes", *where]
     try:
-        run_program(*AGENT, "skills", "needs", name, *options, home=home)
+        run_program(*AGENT, "doctor", name, *options, home=home)
     except subprocess.CalledProcessError as error:
         return last_line(error.stderr)
     return ""

@@ -38,15 +38,15 @@ def publish(key: Path | None) -> None:
     """Sign if there is a key, pack, and write the indexes."""
     if key:
         folders = (f"skills/{each.parent.name}" for each in sorted(HERE.glob("skills/*/SKILL.md")))
-        _call("pack", "--sign", "--json", "--key", str(key), *folders)
-    found = _call("install", "./skills", "--all", "--dry-run", "--json")
+        _call("publish", "pack", "--sign", "--json", "--key", str(key), *folders)
+    found = _call("skills", "install", "./skills", "--all", "--dry-run", "--json")
     if found["passed_over"]:
         raise SystemExit("\n".join(found["passed_over"]))
     skills: list[dict[str, Any]] = found["skills"]
     Path(HERE, "archives").mkdir(exist_ok=True)
     for each in skills:
         each["archive"] = f"archives/{each['name']}-{each['version'] or '0'}.skill"
-        packed = _call("pack", f"skills/{each['path']}", "-o", each["archive"], "--json")
+        packed = _call("publish", "pack", f"skills/{each['path']}", "-o", each["archive"], "--json")
         each["sha256"] = packed["sha256"]
     _write(".well-known/agent-skills/index.json", {"$schema": SCHEMA, "skills": [_found(s) for s in skills]})
     _write(".claude-plugin/marketplace.json", _marketplace(skills))
@@ -86,13 +86,11 @@ def _new_key(file: Path) -> Path:
 
 
 def _call(*words: str) -> Any:
-    """Return what a command of `skills-agent skills` prints as JSON; end with what it says if it fails."""
+    """Return what a command of `skills-agent` prints as JSON; end with what it says if it fails."""
     program = shutil.which("skills-agent") or "skills-agent"
-    done = subprocess.run(
-        [program, "skills", *words], cwd=HERE, stdout=subprocess.PIPE, text=True, check=False
-    )
+    done = subprocess.run([program, *words], cwd=HERE, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"skills-agent skills {' '.join(words)}: exit {done.returncode}")
+        raise SystemExit(f"skills-agent {' '.join(words)}: exit {done.returncode}")
     return json.loads(done.stdout)
 
 

@@ -12,9 +12,5 @@ EXTRA: Final = Extra(
             "skills_agent.evals.commands.eval:eval",
             "Run eval cases: does a skill help, and is it chosen when it should be.",
         ),
-        "skills triggers": Command(
-            "skills_agent.evals.commands.triggers:triggers",
-            "Show which requests a skill is chosen for.",
-        ),
     },
 )

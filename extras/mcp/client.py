@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from threading import Lock, Thread, current_thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.tool_servers import ServerState
 from skills_agent.graph.user_folders import process_environment
@@ -188,6 +189,19 @@ def make_servers(settings: Settings) -> McpServers:
         vouch=partial(variables_of, settings),
     )
     return McpServers(servers, start)
+
+
+def states_now(settings: Settings) -> list[ServerState]:
+    """Connect the servers that the settings name, and return how each stands, without secrets."""
+    try:
+        servers = make_servers(settings)
+    except SettingsError as error:
+        return [ServerState(name, "", 0, str(error)) for name in settings.mcp_servers]
+    servers.connect()
+    # An address may hold a key.
+    states = [state._replace(place=Redaction().text(state.place)) for state in servers.states()]
+    servers.close()
+    return states
 
 
 class _LoopThread:

@@ -33,7 +33,7 @@ def install_command(skill: str, source: str, folder: Path | None) -> str:
     A folder that was named on a command line has to be named again.
     """
     where = ["--skills-dir", str(folder)] if source == CONFIGURED and folder and folder.is_absolute() else []
-    return shlex.join(["skills-agent", "skills", "needs", skill, "--install", *where])
+    return shlex.join(["skills-agent", "doctor", skill, "--install", *where])
 
 
 def sentence(missing: Sequence[Missing]) -> str:

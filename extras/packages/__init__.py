@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from skills_agent.graph.hooks import Command, Extra
+from skills_agent.graph.hooks import PUBLISH, Command, Extra
 
 EXTRA: Final = Extra(
     name="packages",
@@ -11,21 +11,17 @@ EXTRA: Final = Extra(
             "skills_agent.packages.commands.install:install",
             "Install skills from a folder, an archive, a repository or a URL.",
         ),
-        "skills pack": Command(
-            "skills_agent.packages.commands.pack:pack",
-            "Make an archive of a skill that anybody can make again, or sign skills.",
-        ),
-        "skills verify": Command(
-            "skills_agent.packages.commands.verify:verify",
-            "Compare installed skills with skills.lock, file by file.",
-        ),
         "skills update": Command(
             "skills_agent.packages.commands.update:update",
             "Install what the sources of skills have now, or put back an earlier version.",
         ),
-        "skills uninstall": Command(
-            "skills_agent.packages.commands.uninstall:uninstall",
-            "Remove installed skills, and keep a backup.",
+        "skills remove": Command(
+            "skills_agent.packages.commands.remove:remove", "Remove installed skills, and keep a backup."
+        ),
+        "publish": PUBLISH,
+        "publish pack": Command(
+            "skills_agent.packages.commands.pack:pack",
+            "Make an archive of a skill that anybody can make again, or sign skills.",
         ),
     },
     settings="skills_agent.packages.settings:PackageSettings",

@@ -25,7 +25,9 @@ LOCK_FILE: Final = "skills.lock"
 VERSION: Final = 1
 MAX_BYTES: Final = 32_000_000
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-_HEAD: Final = "# What is installed here, and from where. To check it:\n# skills-agent skills verify\n"
+_HEAD: Final = (
+    "# What is installed here, and from where. To check it:\n# skills-agent skills install --locked --check\n"
+)
 
 
 class Proposed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

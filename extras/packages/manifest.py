@@ -1,7 +1,8 @@
 """The manifest of a skill: what its files are, in the skill itself, and who signed that.
 
-`skills pack` puts it into an archive. It is no part of the skill: no digest covers it and no snapshot has it,
-so the signature in it can be of the digest in it. A package in which it does not fit the files is refused.
+`publish pack` puts it into an archive. It is no part of the skill: no digest covers it and no snapshot has
+it, so the signature in it can be of the digest in it. A package in which it does not fit the files is
+refused.
 """
 
 import hashlib

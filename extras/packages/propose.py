@@ -265,7 +265,7 @@ _LOADED: Final = {
 
 
 def _undo(name: str, *, is_new: bool) -> str:
-    return f"skills-agent skills {f'uninstall {name}' if is_new else f'update {name} --rollback'}"
+    return f"skills-agent skills {f'remove {name}' if is_new else f'update {name} --rollback'}"
 
 
 def _approved(runtime: ThreadRuntime) -> str:

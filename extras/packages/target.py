@@ -9,7 +9,7 @@ What is to be installed is prepared in a draft beside it, which belongs to the p
 
 Whoever comes next does what was decided, and removes a draft whose process has ended. So after a kill each
 skill is the old one or the new one, and after the next command all are what the lock says. What somebody
-changed in between stays as it is, for `skills verify` to tell.
+changed in between stays as it is, for `skills install --locked --check` to tell.
 """
 
 import hashlib

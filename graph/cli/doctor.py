@@ -1,7 +1,7 @@
 """skills-agent doctor: is a skill used, what works on this machine, what is kept. Imports no LangGraph."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -11,25 +11,19 @@ import click
 
 from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.cli import options
-from skills_agent.graph.cli.printing import (
-    confirm,
-    echo,
-    line_of,
-    print_json,
-    print_section,
-    table,
-    value_text,
-)
-from skills_agent.graph.settings import Settings, SettingsError, registry_of, shown_settings
+from skills_agent.graph.cli.printing import confirm, echo, line_of, print_json, print_section, value_text
+from skills_agent.graph.hooks import first, missing_part
+from skills_agent.graph.settings import Settings, registry_of, shown_settings
 from skills_agent.graph.user_folders import process_environment, state_folder, trust_file_of
-from skills_agent.skills.library.catalog import Catalog, in_place_text
+from skills_agent.skills.errors import SkillError, SkillsAgentError
+from skills_agent.skills.library.catalog import Catalog, CatalogEntry, in_place_text
 from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.machine import KeptFolder
+from skills_agent.skills.scripts.runner import CONFINED
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
 from skills_agent.skills.text import count
 
 if TYPE_CHECKING:  # `skills list` imports this module, and has to be quick
-    from skills_agent.graph.tool_servers import ServerState
     from skills_agent.skills.library.registry import Registry
 
 _ISOLATION: Final = {
@@ -47,37 +41,57 @@ _JUST_NOW: Final = 3600
 """Seconds: a thread may have loaded a snapshot that is younger, and not have been stored yet."""
 
 
-@click.command(epilog=options.examples("doctor", "doctor --remove unused", "doctor --remove 'home/notes@*'"))
+@click.command(
+    epilog="Exit codes with --install: 0 installed, 1 nothing was, 3 nobody is there to approve the list.\n\n"
+    + options.examples("doctor", "doctor csv-report", "doctor pdf --install", "doctor --remove unused")
+)
+@click.argument("skill", required=False)
+@click.option("--install", is_flag=True, help="Install the Python and Node packages that SKILL needs.")
+@click.option(
+    "--with",
+    "more",
+    metavar="PACKAGE",
+    multiple=True,
+    help="Install this package for it, too, e.g. pandas>=2 or npm:sharp@^0.33. Repeatable.",
+)
 @click.option(
     "--remove", metavar="NAME", help="Remove what is kept by this name (`*` is a part), or what is unused."
 )
+@click.option("--all", "everything", is_flag=True, help="Show all settings, sources and kept things.")
 @options.unasked
 @options.folders
 @options.as_json
 def doctor(
     *,
+    skill: str | None,
     remove: str | None,
+    everything: bool,
     yes: bool,
     workspace: Path | None,
     skills_dirs: tuple[Path, ...],
     as_json: bool,
+    **chosen: Any,
 ) -> None:
-    """Show where skills are from and which are not used, what works here, all settings, and what is kept."""
+    """Show what is wrong here, then what differs from the defaults, and what is kept.
+
+    With SKILL (or SKILL@SOURCE): what it needs of this machine, and what of that is missing. --install
+    resolves its packages to versions and hashes, shows them, and installs them if you approve: outside of the
+    agent's own environment, for scripts of skills with exactly these needs.
+    """
     settings = Settings.load(workspace)
-    if remove:
+    if skill:
+        if (needs := first("needs")) is None:
+            raise SkillsAgentError(missing_part("What a skill needs", "needs"), code="extra-missing")
+        registry = registry_of(settings, skills_dirs)
+        needs.check_skill(settings, registry, skill, yes=yes, as_json=as_json, **chosen)
+    elif any(chosen.values()):
+        raise click.UsageError("say for which SKILL: --install and --with are for one")
+    elif remove:
         removed = _remove_kept(settings, remove, yes=yes)
         print_json({"removed": removed}) if as_json else echo(f"Removed {count(len(removed), 'thing')}.")
     else:
-        _check(settings, skills_dirs, as_json=as_json)
-
-
-def _check(settings: Settings, skills_dirs: tuple[Path, ...], *, as_json: bool) -> None:
-    found = _look(settings, registry_of(settings, skills_dirs))
-    if as_json:
-        servers = [server._asdict() for server in found["mcp_servers"]]
-        print_json({**found, "mcp_servers": servers, "untrusted": [*found["untrusted"].values()]})
-    else:
-        _print(found)
+        found = _look(settings, registry_of(settings, skills_dirs))
+        print_json(found) if as_json else _print(found, everything=everything)
 
 
 def _look(settings: Settings, registry: "Registry") -> dict[str, Any]:
@@ -86,16 +100,17 @@ def _look(settings: Settings, registry: "Registry") -> dict[str, Any]:
     from skills_agent.skills.library.checkup import check_up
 
     places = (process_environment().get("PATH"), settings.workspace, state_folder(settings))
-    servers = _server_states(settings)
+    servers = first("servers").states_now(settings) if settings.mcp_servers else []
+    needs = first("needs")
     catalog, checkup, no_shell = registry.refresh(), check_up(registry), why_no_shell_here(settings)
     unreachable = {server.name: server.reason for server in servers if server.fault}
     return {
         **checkup._asdict(),
-        "mcp_servers": servers,
-        "untrusted": untrusted_in_place(settings, catalog),
+        "mcp_servers": [{**server._asdict(), "reason": server.reason} for server in servers],
+        "untrusted": [*untrusted_in_place(settings, catalog).values()],
         "signed": {skill.name: who for skill in catalog.skills if (who := signer_of(settings, skill))},
         "sources": [source._asdict() for source in checkup.sources],
-        "missing": _lacking(settings, catalog, unreachable),
+        "missing": needs.lacking(settings, catalog, unreachable) if needs else {},
         "isolation": sandbox_here().isolation(settings.sandbox, *places)._asdict(),
         "shell": {"offered": not no_shell, "reason": no_shell},
         "open_threads": _open_threads(settings),
@@ -105,85 +120,69 @@ def _look(settings: Settings, registry: "Registry") -> dict[str, Any]:
     }
 
 
-def _print(found: Mapping[str, Any]) -> None:
-    isolation, shell = found["isolation"], found["shell"]
-    click.echo("Sources, the strongest last")
-    table([*map(_source_row, found["sources"])], empty="  none: skills are turned off (enable_skills)")
-    sections: dict[str, Iterable[str]] = {
-        "Untrusted, in place of others": map(line_of, found["untrusted"].values()),
-        "Trusted by who signed them": (line_of(f"{name}: {who}") for name, who in found["signed"].items()),
-        "Skills that are not used": (
-            f"{line_of(each.name)} ({each.status}) {line_of(each.path)}\n    {line_of(each.reason)}"
-            for each in (*found["shadowed"], *found["skipped"])
-            if each.name not in found["untrusted"] or each.status == "skipped"
-        ),
-        "Used, though not as written": (
-            diagnostic_line(diagnostic) for entry in found["repaired"] for diagnostic in entry.diagnostics
-        ),
-        "Requirements, and what was passed over": map(
-            diagnostic_line, (*found["requirements"], *found["diagnostics"])
-        ),
-        "MCP servers": map(_server_text, found["mcp_servers"]),
-        "Skills that need what is not here": (f"{name}: {text}" for name, text in found["missing"].items()),
-        f"Scripts {_ISOLATION[isolation['level']]}": [line_of(isolation["reason"])],
+def _print(found: Mapping[str, Any], *, everything: bool) -> None:
+    problems, state, isolation = _problems(found), _state(found, everything), found["isolation"]
+    place = state if isolation["level"] in CONFINED else problems
+    place[f"Scripts {_ISOLATION[isolation['level']]}"] = [line_of(isolation["reason"])]
+    click.echo("Wrong, or waiting for you:" if any(problems.values()) else "Nothing is wrong here.")
+    for title, lines in (problems | state).items():
+        print_section(title, lines)
+
+
+def _problems(found: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return what a person would want to know first, line by line, under its titles."""
+    repaired = (diagnostic for entry in found["repaired"] for diagnostic in entry.diagnostics)
+    return {
+        "Skills that are skipped": [*map(_entry_text, found["skipped"])],
+        "Untrusted, in place of others": [*map(line_of, found["untrusted"])],
+        "Skills that need what is not here": [
+            line_of(f"{name}: {text}") for name, text in found["missing"].items()
+        ],
+        "Used, though not as written": [*map(diagnostic_line, repaired)],
+        "Requirements, and what was passed over": [
+            *map(diagnostic_line, (*found["requirements"], *found["diagnostics"]))
+        ],
+        "MCP servers that do not offer all": [
+            _server_text(server) for server in found["mcp_servers"] if server["fault"] or server["faults"]
+        ],
+        "Threads that wait or were cut off": [
+            line_of(f"{name} ({status}): skills-agent resume {name}")
+            for name, status in found["open_threads"].items()
+        ],
+    }
+
+
+def _state(found: Mapping[str, Any], everything: bool) -> dict[str, list[str]]:
+    """Return what is here, line by line, under its titles; the usual only where everything is wanted."""
+    shell, kept, bytes_kept = found["shell"], found["kept"], sum(each["bytes"] for each in found["kept"])
+    unused = sum(not each["used"] for each in kept)
+    return {
+        f"Settings{'' if everything else ' that are not the defaults'}": [
+            f"{name} = {value_text(each['value'])} ({each['from']})"
+            for name, each in found["settings"].items()
+            if everything or each["from"] != "default"
+        ],
+        "Sources of skills, the strongest last": [
+            _source_text(source) for source in found["sources"] if everything or source["exists"]
+        ]
+        or ["none: skills are turned off (enable_skills)"],
+        "Hidden by one of the same name": [*map(_entry_text, found["shadowed"])],
+        "Trusted by who signed them": [line_of(f"{name}: {who}") for name, who in found["signed"].items()],
+        "MCP servers": [
+            _server_text(server)
+            for server in found["mcp_servers"]
+            if not (server["fault"] or server["faults"])
+        ],
         f"The shell (run_command) is {'offered' if shell['offered'] else 'not offered'}": [
             line_of(shell["reason"]) or "it runs like scripts"
         ],
         "Threads and grants are kept in": [line_of(found["state_folder"])],
-        "Threads that wait or were cut off": (
-            line_of(f"{name} ({status}): skills-agent resume {name}")
-            for name, status in found["open_threads"].items()
-        ),
-    }
-    for title, lines in sections.items():
-        print_section(title, lines)
-    click.echo("\nKept, with the bytes that it takes")
-    kept = [(f"  {each['name']}", f"{each['bytes']:,}", each["note"]) for each in found["kept"]]
-    table(kept, empty="  nothing")
-    click.echo("\nSettings: name, value, where from")
-    table(
-        [(f"  {name}", value_text(each["value"]), each["from"]) for name, each in found["settings"].items()]
-    )
-
-
-def _lacking(settings: Settings, catalog: Catalog, unreachable: dict[str, str]) -> dict[str, str]:
-    """Say of each skill, by name, what it needs and is not here, and what would help.
-
-    Of skills in folders, as they are now.
-    """
-    from skills_agent.graph.machine import gather_now, machine_of
-
-    machine = machine_of(settings, lambda: unreachable)
-    lacking = {}
-    for skill in catalog.skills:
-        path = Path(skill.path)
-        needs = gather_now(path.parent, path.name) if path.is_absolute() else ()
-        if missing := machine.missing(needs, skill.ref, trusted=skill.trusted):
-            help_text = "; ".join(machine.remedies(missing, skill.ref))
-            lacking[skill.name] = line_of(f"{machine.sentence(missing)}. What would help: {help_text}")
-    return lacking
-
-
-def _server_states(settings: Settings) -> "list[ServerState]":
-    """Connect the MCP servers of the settings, and return how each stands."""
-    if not settings.mcp_servers:
-        return []
-    from skills_agent.graph.tool_servers import ServerState, make_servers
-
-    try:
-        servers = make_servers(settings)
-    except SettingsError as error:
-        return [
-            ServerState(name, server.url or server.command, 0, str(error))
-            for name, server in settings.mcp_servers.items()
+        "Kept, with the bytes that it takes": [
+            line_of(f"{each['name']}  {each['bytes']:,}  {each['note']}") for each in kept
         ]
-    if servers is None:
-        return []
-    servers.connect()
-    # An address may hold a key.
-    states = [state._replace(place=Redaction().text(state.place)) for state in servers.states()]
-    servers.close()
-    return states
+        if everything
+        else [f"{count(len(kept), 'thing')}, {bytes_kept:,} bytes; {unused} unused (--all, --remove unused)"],
+    }
 
 
 def _open_threads(settings: Settings) -> dict[str, str]:
@@ -191,7 +190,6 @@ def _open_threads(settings: Settings) -> dict[str, str]:
     if not settings.database and not (state_folder(settings) / "threads.sqlite").exists():
         return {}
     from skills_agent.graph.threads.threads import Threads
-    from skills_agent.skills.errors import SkillsAgentError
 
     try:
         with Threads.open(settings) as threads:
@@ -219,7 +217,7 @@ def _list_kept(settings: Settings) -> list[dict[str, Any]]:
 def _remove_kept(settings: Settings, wanted: str, *, yes: bool) -> list[str]:
     """Remove what a pattern of names, or "unused", says, and return the names.
 
-    Raises UsageError for a name that nothing has, ClickException where nobody says yes.
+    Raises UsageError for a name that nothing has, ClickException where nobody says yes, OSError.
     """
     chosen = [
         each
@@ -232,10 +230,7 @@ def _remove_kept(settings: Settings, wanted: str, *, yes: bool) -> list[str]:
     if chosen:
         confirm(f"Remove {count(len(chosen), 'thing')} ({', '.join(names)})?", yes=yes)
     for each in chosen:
-        try:
-            each.remove()
-        except OSError as error:
-            raise click.ClickException(f"Cannot remove {each.folder}: {error.strerror}.") from error
+        each.remove()
     return names
 
 
@@ -283,7 +278,6 @@ def signer_of(settings: Settings, skill: SkillMetadata) -> str:
     if skill.trusted:
         return ""
     from skills_agent.graph.vouchers import signer, vouchers_of
-    from skills_agent.skills.errors import SkillError
     from skills_agent.skills.library.contents import measure
 
     folder, vouchers = Path(skill.path).parent, vouchers_of(settings)
@@ -303,14 +297,18 @@ def diagnostic_line(diagnostic: Diagnostic) -> str:
     )
 
 
-def _source_row(source: Mapping[str, Any]) -> tuple[str, ...]:
+def _source_text(source: Mapping[str, Any]) -> str:
     counts = [f"{source[status]} {status}" for status in ("shown", "shadowed", "skipped") if source[status]]
     content = (", ".join(counts) or "no skills") if source["exists"] else "no such folder"
-    trust = "trusted" if source["trusted"] else "not trusted"
-    return f"  {source['label']}", trust, content, source["folder"] or ""
+    trust = "" if source["trusted"] else ", not trusted"
+    return line_of(f"{source['label']}{trust}: {content}  {source['folder'] or ''}")
 
 
-def _server_text(server: "ServerState") -> str:
-    state = server.reason or f"reachable, {count(server.tools, 'tool')}"
-    first = line_of(f"{server.name} ({server.place}): {state}")
-    return "\n    ".join([first, *(line_of(f"not offered: {fault}") for fault in server.faults)])
+def _entry_text(entry: CatalogEntry) -> str:
+    return f"{line_of(entry.name)} ({entry.status}) {line_of(entry.path)}\n    {line_of(entry.reason)}"
+
+
+def _server_text(server: Mapping[str, Any]) -> str:
+    state = server["reason"] or f"reachable, {count(server['tools'], 'tool')}"
+    first_line = line_of(f"{server['name']} ({server['place']}): {state}")
+    return "\n    ".join([first_line, *(line_of(f"not offered: {fault}") for fault in server["faults"])])

@@ -6,18 +6,15 @@ from typing import Any, Final, cast
 
 import click
 
-from skills_agent.graph.hooks import Command, extras
+from skills_agent.graph.hooks import Command, extras, missing_part
 from skills_agent.skills.errors import SkillsAgentError
 
-_PACKAGES: Final = ("install", "pack", "verify", "update", "uninstall")
 _OF_PARTS: Final[Mapping[str, str]] = {
     "eval": "evals",
-    "skills triggers": "evals",
     "dev": "server",
     "undo": "sandbox",
-    "skills serve": "mcp",
-    "skills needs": "needs",
-    **{f"skills {name}": "packages" for name in _PACKAGES},
+    "publish": "packages or mcp",
+    **dict.fromkeys(("skills install", "skills update", "skills remove"), "packages"),
 }
 """Which part brings a command: said where the part is not installed."""
 _WHOLE: Final = 200
@@ -93,20 +90,13 @@ class LazyGroup(click.Group):
             module, _, name = late.target.partition(":")
             return cast("click.Command", getattr(import_module(module), name))
         if part := _OF_PARTS.get(f"{self._path} {cmd_name}".strip()):
-            raise SkillsAgentError(
-                f"The command '{cmd_name}' comes with the part {part}, which this installation lacks: "
-                "install skills-agent again, with it.",
-                code="extra-missing",
-            )
+            raise SkillsAgentError(missing_part(f"The command '{cmd_name}'", part), code="extra-missing")
         return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         late = self._all_late()
         rows = [
-            (
-                name,
-                self.commands[name].get_short_help_str(_WHOLE) if name in self.commands else late[name].help,
-            )
+            (name, late[name].help if name in late else self.commands[name].get_short_help_str(_WHOLE))
             for name in self.list_commands(ctx)
         ]
         with formatter.section("Commands"):

@@ -44,7 +44,12 @@ is not always needed into `references/`, programs into `scripts/`, and name the 
 
 @click.group(cls=LazyGroup, path="skills")
 def skills() -> None:
-    """List, search, check and begin skills."""
+    """List, search, check, begin and install skills."""
+
+
+@click.group(cls=LazyGroup, path="publish")
+def publish() -> None:
+    """Pack, sign and serve skills for others."""
 
 
 @skills.command("list", epilog=options.examples("skills list", "skills list --json"))

@@ -201,7 +201,7 @@ def kept(cli: CommandLine) -> Path:
 def test_doctor_names_a_home_and_empties_it(cli: CommandLine) -> None:
     ran(cli)
     home = kept(cli)
-    assert "home/rain-gauge@configured" in cli.run("doctor").out
+    assert "home/rain-gauge@configured" in cli.run("doctor", "--all").out
     assert cli.run("doctor", "--remove", "home/rain-gauge@*").code == 1  # nobody to ask
     assert cli.run("doctor", "--remove", "home/rain@*", "--yes").code == 2  # nothing is named so
     unused = cli.run("doctor", "--remove", "unused", "--yes", "--json").value["removed"]

@@ -163,9 +163,9 @@ def test_calls_can_be_asked_about_by_name_and_pattern_beside_risks(
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("wirte_file", "did you mean write_file"),
-        ("running", "did you mean run"),
-        ("zzz", "risks are read, run, write, network, delete"),
+        ("wirte_file", "Did you mean write_file?"),
+        ("running", "Did you mean run?"),
+        ("zzz", "Risks are read, run, write, network, delete"),
         ("Skill(x)", "loading a skill is not asked about"),
     ],
 )

@@ -92,10 +92,10 @@ def test_a_loaded_skill_and_its_files_name_what_to_call(make_agent: MakeAgent) -
 @pytest.mark.parametrize(
     ("name", "right"),
     [
-        ("read_files", ": call read_file."),
-        ("grep_search", ": call grep."),
-        ("TodoWrite", ": call update_plan."),
-        ("Skill", ": call load_skill."),
+        ("read_files", ". Did you mean read_file?"),
+        ("grep_search", ". Call grep."),
+        ("TodoWrite", ". Call update_plan."),
+        ("Skill", ". Call load_skill."),
         ("xyzzy", ". Tools: "),
     ],
 )

@@ -10,7 +10,7 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.options import shell_command
 from skills_agent.graph.cli.printing import line_of, print_json
 from skills_agent.graph.cli.signals import draining, exit_code_of, leave
-from skills_agent.graph.settings import Settings
+from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.policy.risk import Risk
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ _LINE: Final = 200
         "eval --baseline last --html report.html",
         "eval --fail-under passed=0.9 --fail-under f1=0.8",
         "eval --resume",
+        "eval --triggers csv-report",
     ),
 )
 @click.argument("places", nargs=-1, metavar="[PATH]...", type=click.Path(exists=True, path_type=Path))
@@ -86,10 +87,42 @@ _LINE: Final = 200
     metavar="FILE",
     help="Write one page that loads nothing.",
 )
+@click.option(
+    "--triggers",
+    "triggered",
+    metavar="NAME",
+    help="Show which requests skill NAME is chosen for, by words alone; PATH are files of requests.",
+)
 @options.yes
-@options.workspace
+@options.folders
 @options.as_json
 def evaluate(
+    *,
+    triggered: str | None,
+    workspace: Path | None,
+    skills_dirs: tuple[Path, ...],
+    as_json: bool,
+    **chosen: Any,
+) -> None:
+    """Run the eval cases in PATH: a file, a skill, or a folder of skills. [default: those of this workspace]
+
+    Reads .agent/evals/*.yaml, evals.json, bare lists and trigger sets (docs/evals.md).
+    Each case runs in a fresh workspace, and is a thread: `skills-agent threads show`. Exits with 0 where all
+    cases pass (with --fail-under: where these hold), else with 1.
+
+    --triggers asks no model: names and descriptions are compared with requests that say `should_trigger`, as
+    a model sees no more before it loads a skill. It says which neighbour wins the others, and why.
+    """
+    if triggered:
+        from skills_agent.evals.commands.triggers import show_triggers
+
+        registry = registry_of(Settings.load(workspace), skills_dirs)
+        show_triggers(registry, triggered, chosen["places"], as_json=as_json)
+    else:
+        _evaluate(workspace=workspace, as_json=as_json, **chosen)
+
+
+def _evaluate(
     *,
     thresholds: tuple[str, ...],
     baseline: str | None,
@@ -101,12 +134,7 @@ def evaluate(
     as_json: bool,
     **chosen: Any,
 ) -> None:
-    """Run the eval cases in PATH: a file, a skill, or a folder of skills. [default: those of this workspace]
-
-    Reads .agent/evals/*.yaml, evals.json, bare lists and trigger sets (docs/evals.md).
-    Each case runs in a fresh workspace, and is a thread: `skills-agent threads show`. Exits with 0 where all
-    cases pass (with --fail-under: where these hold), else with 1.
-    """
+    """Run cases, or go on with a run, and report; exit with 1 where not all is well."""
     from langgraph.runtime import RunControl
 
     from skills_agent.evals.cases.run_folder import RunFolder

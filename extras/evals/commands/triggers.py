@@ -1,4 +1,4 @@
-"""skills-agent skills triggers: which requests a skill is chosen for, by the words of its description."""
+"""skills-agent eval --triggers NAME: which requests a skill is chosen for, by words."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,9 +12,7 @@ from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.finding import find_files
 from skills_agent.evals.cases.read import read_set
 from skills_agent.evals.cases.statistics import wilson
-from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json, table
-from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.search.match import SearchText
 from skills_agent.skills.search.words import SearchIndex
@@ -22,43 +20,22 @@ from skills_agent.skills.skill import SkillMetadata
 from skills_agent.skills.text import count
 
 
-@click.command(
-    epilog=options.examples("skills triggers csv-report", "skills triggers my-skill --requests requests.json")
-)
-@click.argument("name")
-@click.option(
-    "--requests",
-    "files",
-    metavar="FILE",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Requests with `should_trigger`, in any format that `eval` reads. [default: the skill's evals]",
-)
-@options.folders
-@options.as_json
-def triggers(
-    name: str,
-    *,
-    files: tuple[Path, ...],
-    workspace: Path | None,
-    skills_dirs: tuple[Path, ...],
-    as_json: bool,
-) -> None:
-    """Show which requests skill NAME is chosen for, which neighbour wins the others, and why.
+def show_triggers(registry: Registry, name: str, places: Sequence[Path], *, as_json: bool) -> None:
+    """Show which requests a skill is chosen for, which neighbour wins the others, and why.
 
     By words, without a model: names and descriptions are compared with the requests, as a model sees no more
-    before it loads a skill. `skills-agent eval --model MODEL` asks a model the same.
+    before it loads a skill. The requests are those of eval files in `places`, else of the skill's own.
     """
-    registry = registry_of(Settings.load(workspace), skills_dirs)
     catalog = registry.refresh()
     skill = catalog.find(name)
     if not skill.model_invocable:
         raise click.UsageError(f"only a person loads {skill.name}: no request triggers it")
+    files = [file for place in places for file in ([place] if place.is_file() else find_files(place))]
     asked, skipped = _read(files or _own_files(registry, skill), skill.name)
     if not asked:
         raise click.UsageError(
             f"nothing says which requests are for {skill.name}: list some as `should_trigger` and "
-            "`should_not_trigger` in its evals/evals.yaml, or give --requests"
+            "`should_not_trigger` in its evals/evals.yaml, or name a file of requests"
         )
     descriptions = {each.name: each.described for each in catalog.skills if each.model_invocable}
     names = sorted(descriptions)

@@ -204,7 +204,7 @@ def test_the_threads_of_cases_are_none_to_go_on_with(evals: CommandLine) -> None
     run(evals)
     done = evals.run("ask", "-c", "And?", "--model", evals.script("Hm."))
     assert done.code == 1
-    assert "There is no thread to go on with" in done.err
+    assert "There is no thread here yet" in done.err
     assert evals.run("threads", "list", "--json").value == []
 
 

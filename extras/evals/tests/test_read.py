@@ -91,7 +91,7 @@ CASE = "cases:\n- id: a\n  request: x\n  expect:\n    answer: y\n"
     ("text", "reason"),
     [
         ("cases:\n- reqest: x\n", "either `request` or `turns`"),
-        (f"{CASE}    files:\n      a.md:\n        contian: x\n", "did you mean `contains`?"),
+        (f"{CASE}    files:\n      a.md:\n        contian: x\n", "Did you mean contains?"),
         (
             f"{CASE}    limits: {{calls: many}}\n",
             "Expected `float`, got `str` - at `$.expect.limits[...]`",
@@ -115,7 +115,7 @@ CASE = "cases:\n- id: a\n  request: x\n  expect:\n    answer: y\n"
         (f"{CASE}  files: {{a: {{source: /etc/hostname}}}}\n", "either `text` or `from`"),
         (f"{CASE}  copies: {{a: /etc/hostname}}\n", "`copies` is not known"),
         (f"defaults: [1]\n{CASE}", "`defaults` is no mapping"),
-        (f"{CASE}    scripts: [[/usr/bin/true]]\n", "did you mean `script`?"),
+        (f"{CASE}    scripts: [[/usr/bin/true]]\n", "Did you mean script?"),
         ("cases:\n- request: x\n  expect:\n    answer: {regex: '(?=a)'}\n", "lookaround"),
         ("cases:\n- request: x\n  expect:\n    answer: {json_schema: {type: x}}\n", "schema is not valid"),
         ("should_trigger: [x]\n", "which skill is meant"),

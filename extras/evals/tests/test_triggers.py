@@ -1,4 +1,4 @@
-"""skills-agent skills triggers: which requests a skill is chosen for."""
+"""skills-agent eval --triggers: which requests a skill is chosen for."""
 
 import json
 from pathlib import Path
@@ -27,12 +27,12 @@ def folder(cli: CommandLine) -> Path:
 
 @pytest.mark.usefixtures("folder")
 def test_requests_that_go_wrong_are_shown_with_who_got_them_and_why(cli: CommandLine) -> None:
-    shown = cli.run("skills", "triggers", "table-helper").out
+    shown = cli.run("eval", "--triggers", "table-helper").out
     assert shown.startswith("Chosen by words, without a model: table-helper among ")
     assert "WRONG" in shown
     assert "recall     1 of 2 (9% to 91%)" in shown
     assert "lost to" in shown
-    value = cli.run("skills", "triggers", "table-helper", "--json").value
+    value = cli.run("eval", "--triggers", "table-helper", "--json").value
     assert [(each["query"], each["right"]) for each in value["requests"]] == [
         (row["query"], right) for row, right in zip(ROWS, (True, False, True), strict=True)
     ]
@@ -40,16 +40,16 @@ def test_requests_that_go_wrong_are_shown_with_who_got_them_and_why(cli: Command
 
 def test_requests_come_from_a_file_of_the_persons(cli: CommandLine, folder: Path, tmp_path: Path) -> None:
     (folder / "evals" / "triggers.json").unlink()
-    nothing = cli.run("skills", "triggers", "table-helper")
+    nothing = cli.run("eval", "--triggers", "table-helper")
     assert nothing.code == 2
     assert "should_trigger" in nothing.err
     (file := tmp_path / "requests.json").write_text(json.dumps(ROWS))
-    value = cli.run("skills", "triggers", "table-helper", "--requests", str(file), "--json").value
+    value = cli.run("eval", "--triggers", "table-helper", str(file), "--json").value
     assert len(value["requests"]) == 3
 
 
 def test_a_skill_that_only_a_person_loads_is_triggered_by_nothing(cli: CommandLine, folder: Path) -> None:
     (folder / "SKILL.md").write_text(SKILL.replace("---\nSum", "disable-model-invocation: true\n---\nSum"))
-    done = cli.run("skills", "triggers", "table-helper")
+    done = cli.run("eval", "--triggers", "table-helper")
     assert done.code == 2
     assert "only a person loads table-helper" in done.err

@@ -1,4 +1,4 @@
-"""skills-agent skills serve: publish skills to any client of MCP. Imports no LangGraph."""
+"""skills-agent publish serve: publish skills to any client of MCP. Imports no LangGraph."""
 
 import asyncio
 import hmac
@@ -25,7 +25,7 @@ _SHORTEST = 32
 """Characters of a token."""
 
 
-@click.command(epilog=options.examples("skills serve", "skills serve --http --skill csv-report"))
+@click.command(epilog=options.examples("publish serve", "publish serve --http --skill csv-report"))
 @click.option("--http", is_flag=True, help="Serve at an address. [default: on stdin and stdout]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="With --http: the address.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True, help="With --http.")

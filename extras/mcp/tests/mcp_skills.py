@@ -191,7 +191,7 @@ def source_of(url: str, place: Path, **options: Any) -> Iterator[McpSource]:
 
 @contextmanager
 def serving_skills(folder: Path) -> Iterator[str]:
-    """Serve the skills of a folder as `skills-agent skills serve --http` does; yield the address."""
+    """Serve the skills of a folder as `skills-agent publish serve --http` does; yield the address."""
     import uvicorn  # noqa: PLC0415 - the extra `mcp` brings it
 
     from skills_agent.mcp.serving import skills_server  # noqa: PLC0415

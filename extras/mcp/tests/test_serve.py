@@ -1,4 +1,4 @@
-"""`skills serve`: a real process, asked by MCP's own client, by fastmcp's, and by clients that mean harm."""
+"""`publish serve`: a real process, asked by MCP's own client, by fastmcp's, and by clients that mean harm."""
 
 import hashlib
 import json
@@ -78,8 +78,8 @@ def skills_of(cli: CommandLine) -> Path:
 
 @contextmanager
 def serving(cli: CommandLine, *args: str, **variables: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
-    """Run `skills serve --http`; yield the address that it says, and the process."""
-    process = cli.start("skills", "serve", "--http", "--port", "0", *args, **variables)
+    """Run `publish serve --http`; yield the address that it says, and the process."""
+    process = cli.start("publish", "serve", "--http", "--port", "0", *args, **variables)
     assert process.stderr
     try:
         line = process.stderr.readline()
@@ -222,7 +222,7 @@ async def test_over_stdio_it_is_the_same_and_stdout_is_for_messages_alone(cli: C
     skills_of(cli)
     program = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "skills_agent.graph.cli.main", "skills", "serve", "--workspace", str(cli.workspace)],
+        args=["-m", "skills_agent.graph.cli.main", "publish", "serve", "--workspace", str(cli.workspace)],
         env=cli.environment({}),
     )
     async with Client(program, extensions=[advertise(EXTENSION)], cache=None) as client:
@@ -230,7 +230,7 @@ async def test_over_stdio_it_is_the_same_and_stdout_is_for_messages_alone(cli: C
         assert names_of(listed.entries) == ["notes"]
         for entry in listed.entries:
             await read_files(client, entry.files)
-    piped = cli.run_process("skills", "serve", stdin="no message\n{}\n")
+    piped = cli.run_process("publish", "serve", stdin="no message\n{}\n")
     assert piped.code == 0
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in piped.out.splitlines())
 
@@ -290,24 +290,24 @@ def test_other_machines_need_the_token(cli: CommandLine) -> None:
 
 def test_an_open_address_without_a_token_or_with_a_weak_one_is_refused(cli: CommandLine) -> None:
     for variables in ({}, {"SKILLS_SERVE_TOKEN": ""}):
-        told = cli.run("skills", "serve", "--http", "--host", "0.0.0.0", **variables)
+        told = cli.run("publish", "serve", "--http", "--host", "0.0.0.0", **variables)
         assert (told.code, told.out) == (2, "")
         assert "--host 0.0.0.0 is open to other machines: set SKILLS_SERVE_TOKEN" in told.err
-    weak = cli.run("skills", "serve", "--http", SKILLS_SERVE_TOKEN="secret")
+    weak = cli.run("publish", "serve", "--http", SKILLS_SERVE_TOKEN="secret")
     assert weak.code == 2
     assert "must have 32 ASCII characters or more" in weak.err
     assert "secret" not in weak.err.replace("SECRET", "")
 
 
 def test_a_skill_that_is_not_there_and_a_port_that_is_taken_are_said(cli: CommandLine) -> None:
-    unknown = cli.run("skills", "serve", "--skill", "nothing")
+    unknown = cli.run("publish", "serve", "--skill", "nothing")
     assert unknown.code == 1
     assert "nothing" in unknown.err
-    qualified = cli.run("skills", "serve", "--skill", "csv-report@bundled")
+    qualified = cli.run("publish", "serve", "--skill", "csv-report@bundled")
     assert qualified.code == 2
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        told = cli.run("skills", "serve", "--http", "--port", port)
+        told = cli.run("publish", "serve", "--http", "--port", port)
     assert told.code == 1
     assert f"Nothing can listen at 127.0.0.1 port {port}" in told.err
     assert "published at" not in told.err
@@ -323,7 +323,7 @@ def test_it_ends_at_once_while_clients_are_connected(cli: CommandLine) -> None:
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE) == 128 + signal.SIGTERM
             assert time.monotonic() - began < 5
-    program = cli.start_piped("skills", "serve")
+    program = cli.start_piped("publish", "serve")
     try:
         assert program.stdin
         assert program.stdout

@@ -1,15 +1,13 @@
-"""skills-agent skills needs: what a skill needs, what of it is here, and what brings the rest."""
+"""skills-agent doctor SKILL: what a skill needs, what of it is here, and what brings the rest."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 from msgspec import structs
 
-from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, is_terminal, print_json, print_section, table
 from skills_agent.graph.private_files import make_private_folder
-from skills_agent.graph.settings import Settings, registry_of
+from skills_agent.graph.settings import Settings
 from skills_agent.graph.user_folders import user_state_folder
 from skills_agent.needs.environments import Environments, requirement_of
 from skills_agent.needs.installation import prepare
@@ -18,58 +16,35 @@ from skills_agent.needs.machine_state import NOUNS
 from skills_agent.needs.node_files import node_package
 from skills_agent.needs.packages import PackageKind
 from skills_agent.needs.python_files import requirement
+from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.skill import Need, SkillMetadata
 from skills_agent.skills.text import count
 
 WAITS_FOR_APPROVAL = 3
 
 
-@click.command(
-    epilog="Exit codes: 0 done, 1 nothing was installed, 3 nobody is there to approve the list.\n\n"
-    + options.examples(
-        "skills needs csv-report", "skills needs pdf --install", "skills needs pdf --install --yes"
-    )
-)
-@click.argument("name")
-@click.option(
-    "--install", is_flag=True, help="Install its Python and Node packages, into environments of their own."
-)
-@click.option(
-    "--with",
-    "more",
-    metavar="PACKAGE",
-    multiple=True,
-    help="With --install: this package, too, e.g. pandas>=2 or npm:sharp@^0.33. Repeatable.",
-)
-@click.option("--yes", is_flag=True, help="With --install: approve the list of packages unseen.")
-@options.folders
-@options.as_json
-def needs(
+def check_skill(
+    settings: Settings,
+    registry: Registry,
     name: str,
     *,
     install: bool,
-    more: tuple[str, ...],
+    more: Sequence[str],
     yes: bool,
-    workspace: Path | None,
-    skills_dirs: tuple[Path, ...],
     as_json: bool,
 ) -> None:
-    """Show what skill NAME (or NAME@SOURCE) needs of this machine, and what is missing.
+    """Show what a skill needs of this machine, and what is missing; or install its packages.
 
-    With --install, its packages of Python and Node are resolved to versions and hashes, shown, and installed
-    if you approve: outside of the agent's own environment, for scripts of skills with exactly these needs.
+    They are resolved to versions and hashes, shown, and installed if a person approves: outside of the
+    agent's own environment, for scripts of skills with exactly these needs.
     """
-    settings = Settings.load(workspace)
-    registry = registry_of(settings, skills_dirs)
     metadata = registry.refresh().find(name)
     needed, machine = registry.needs(metadata.ref), machine_here(settings)
-    if install:
+    if install or more:
         make_private_folder(user_state_folder(settings))
         _install(metadata, needed, machine.environments, more, yes=yes)
-        return
-    if more or yes:
-        raise click.UsageError("--with and --yes are for --install.")
-    _show(metadata, needed, machine, as_json=as_json)
+    else:
+        _show(metadata, needed, machine, as_json=as_json)
 
 
 def _show(skill: SkillMetadata, needed: Sequence[Need], machine: ThisMachine, *, as_json: bool) -> None:
@@ -120,7 +95,7 @@ def _install(
     table([(f"  {each.name}", each.version, each.digest, each.note) for each in prepared.packages])
     if not yes:
         if not is_terminal():
-            command = f"skills needs {skill.name} --install --yes"
+            command = f"doctor {skill.name} --install --yes"
             echo(f"\nNothing was installed: nobody is there to approve the list ({command}).")
             raise click.exceptions.Exit(WAITS_FOR_APPROVAL)
         if not click.confirm(f"\nInstall these for scripts of {skill.name}?"):

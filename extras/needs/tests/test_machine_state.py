@@ -98,7 +98,7 @@ def test_one_command_brings_all_of_a_kind(tmp_path: Path) -> None:
     ]
     missing = [Missing(Need(kind, name)) for kind, name in kinds]  # type: ignore[arg-type]  # of a Literal
     assert machine(tmp_path / "bin").remedies(missing, REF) == [
-        "skills-agent skills needs s --install",
+        "skills-agent doctor s --install",
         "sudo apt-get install poppler-utils",
         "pip install uv",
         "npm install -g pnpm",

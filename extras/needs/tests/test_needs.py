@@ -1,4 +1,4 @@
-"""skills-agent skills needs, show and doctor: what a skill needs, and what of it is here."""
+"""skills-agent doctor SKILL, show and doctor: what a skill needs, and what of it is here."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ def draw(cli: CommandLine) -> Path:
 
 def test_needs_says_what_is_here_what_is_not_and_where_it_is_said(cli: CommandLine, draw: Path) -> None:
     del draw
-    done = cli.run("skills", "needs", "draw", "--skills-dir", str(cli.skills))
+    done = cli.run("doctor", "draw", "--skills-dir", str(cli.skills))
     assert [line.split() for line in done.out.splitlines()] == [
         ["python>=3.8", "program", "here", "compatibility"],
         ["DRAW_KEY", "variable", "not", "here", "compatibility"],
@@ -31,7 +31,7 @@ def test_needs_says_what_is_here_what_is_not_and_where_it_is_said(cli: CommandLi
         ["nobody_has_this", "Python", "package", "not", "here", "scripts/run.py:1"],
         [],
         ["What", "would", "help"],
-        ["skills-agent", "skills", "needs", "draw", "--install", "--skills-dir", str(cli.skills / "draw")],
+        ["skills-agent", "doctor", "draw", "--install", "--skills-dir", str(cli.skills / "draw")],
         [*["set", "DRAW_KEY,", "and", "the", "setting", "script_secrets:", "draw"], "=", '["DRAW_KEY"]'],
     ]
 
@@ -56,11 +56,11 @@ def packed(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @needs_installer
 def test_a_list_that_nobody_approves_is_not_installed(cli: CommandLine, packed: Path) -> None:
     del packed
-    done = cli.run("skills", "needs", "packed", "--install", "--skills-dir", str(cli.skills))
+    done = cli.run("doctor", "packed", "--install", "--skills-dir", str(cli.skills))
     assert done.code == 3
     assert "outer" in done.out
     assert "Nothing was installed" in done.out
-    told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
+    told = cli.run("doctor", "packed", "--json", "--skills-dir", str(cli.skills)).value
     assert told["environment"] is None
     assert told["needs"][0]["is_missing"]
 
@@ -68,15 +68,15 @@ def test_a_list_that_nobody_approves_is_not_installed(cli: CommandLine, packed: 
 @needs_installer
 @pytest.mark.slow
 def test_an_approved_list_is_installed_and_used(cli: CommandLine, packed: Path) -> None:
-    done = cli.run("skills", "needs", "packed", "--install", "--yes", "--skills-dir", str(cli.skills))
+    done = cli.run("doctor", "packed", "--install", "--yes", "--skills-dir", str(cli.skills))
     assert done.code == 0
     assert "import nobody_names_it" in done.out
     assert "outer  1.0  sha256:" in done.out
-    told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
+    told = cli.run("doctor", "packed", "--json", "--skills-dir", str(cli.skills)).value
     assert Path(told["environment"]).is_dir()
     assert [need["name"] for need in told["needs"] if need["is_missing"]] == ["nobody_names_it"]
     (packed / "requirements.txt").write_text("outer>=1\n")
-    changed = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
+    changed = cli.run("doctor", "packed", "--json", "--skills-dir", str(cli.skills)).value
     assert changed["environment"] is None
 
 
@@ -87,13 +87,13 @@ def test_what_is_no_name_of_a_package_is_wrong_usage(
     cli: CommandLine, packed: Path, words: list[str]
 ) -> None:
     del packed
-    done = cli.run("skills", "needs", "packed", "--install", *words, "--skills-dir", str(cli.skills))
+    done = cli.run("doctor", "packed", "--install", *words, "--skills-dir", str(cli.skills))
     assert (done.code, done.out) == (2, "")
 
 
 def test_nothing_is_approved_for_all_skills_without_needs(cli: CommandLine) -> None:
     write_skill(cli.skills, "plain", "Plain.")
-    install = ["skills", "needs", "plain", "--install", "--yes", "--with", "pandas"]
+    install = ["doctor", "plain", "--install", "--yes", "--with", "pandas"]
     done = cli.run(*install, "--skills-dir", str(cli.skills))
     assert (done.code, done.out) == (2, "")
     assert "no file of plain shows that it needs a package of Python" in done.err
@@ -113,7 +113,7 @@ def remove(cli: CommandLine, name: str) -> list[str]:
 
 @pytest.mark.slow
 def test_packages_that_are_kept_are_listed_and_removed(cli: CommandLine, packed: Path) -> None:
-    cli.run("skills", "needs", "packed", "--install", "--yes", "--skills-dir", str(cli.skills))
+    cli.run("doctor", "packed", "--install", "--yes", "--skills-dir", str(cli.skills))
     there = kept(cli)
     assert (there["used"], there["bytes"] > 0) == (True, True)
     assert there["note"].startswith("packed: ")
@@ -121,6 +121,6 @@ def test_packages_that_are_kept_are_listed_and_removed(cli: CommandLine, packed:
     assert Path(there["folder"]).is_dir()
     assert remove(cli, there["name"]) == [there["name"]]
     assert not Path(there["folder"]).exists()
-    told = cli.run("skills", "needs", "packed", "--json", "--skills-dir", str(cli.skills)).value
+    told = cli.run("doctor", "packed", "--json", "--skills-dir", str(cli.skills)).value
     assert told["environment"] is None
     assert packed.is_dir()

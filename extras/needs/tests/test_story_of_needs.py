@@ -19,7 +19,7 @@ PROGRAM = "program-that-nobody-has"
 DESCRIPTION = f'Draw.\nmetadata: {{"openclaw": {{"requires": {{"bins": ["{PROGRAM}"]}}}}}}'
 RECEIPT = (
     f"Not here, though draw needs it: {PROGRAM} (program), package-that-nobody-has (Python package). What "
-    "depends on it fails. Where the task needs it, ask the person for it: skills-agent skills needs draw "
+    "depends on it fails. Where the task needs it, ask the person for it: skills-agent doctor draw "
     f"--install; install {PROGRAM} as its makers say."
 )
 
@@ -76,7 +76,7 @@ def test_a_script_runs_with_the_packages_that_a_person_approved(
     (refused,) = agent.tool_messages("run_script")
     assert str(refused.content).startswith(
         "Cannot run run.py: it imports outer, which no package brings here. A person can bring what packed "
-        "needs: skills-agent skills needs packed --install The packages were not resolved: "
+        "needs: skills-agent doctor packed --install The packages were not resolved: "
     )
     assert not agent.state.interrupts  # nobody was asked about a script that would surely fail
     place = bring(agent, skills_dir / "packed", tmp_path / "index")
@@ -123,7 +123,7 @@ def test_a_command_line_of_a_skill_finds_its_packages(
     agent.say("Look.")
     agent.answer({"type": "approve"})
     (failed,) = agent.tool_messages("run_command")
-    assert "A person can bring what packed needs: skills-agent skills needs packed --install" in failed.text
+    assert "A person can bring what packed needs: skills-agent doctor packed --install" in failed.text
     bring(agent, skills_dir / "packed", tmp_path / "index")
     agent.say("Again.")
     agent.answer({"type": "approve"})

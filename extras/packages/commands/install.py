@@ -1,5 +1,6 @@
 """skills-agent skills install: fetch skills, show what that would change, and do just that."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import click
@@ -20,6 +21,7 @@ from skills_agent.packages.commands.shared import (
     to,
     with_options,
 )
+from skills_agent.packages.commands.verify import check as compare
 from skills_agent.packages.errors import PackageError, not_offered, shown
 from skills_agent.packages.fetch import fetch
 from skills_agent.packages.installation import ChangeKind, change_to, checked, plan
@@ -41,6 +43,7 @@ from skills_agent.skills.text import count
         "skills install acme/skills@v1.2 --to user",
         "skills install https://example.org/csv-report.zip --dry-run",
         "skills install --locked --yes",
+        "skills install --locked --check",
     )
 )
 @click.argument("source", metavar="SOURCE", required=False)
@@ -49,6 +52,11 @@ from skills_agent.skills.text import count
 )
 @click.option("--all", "everything", is_flag=True, help="All skills of SOURCE.")
 @click.option("--locked", is_flag=True, help="What skills.lock says, in place of SOURCE.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="With --locked: only compare what is installed; exits with 1 where it differs.",
+)
 @click.option("--dry-run", "dry", is_flag=True, help="Show all of what would change, and write nothing.")
 @options.unasked
 @click.option(
@@ -64,6 +72,7 @@ def install(
     names: tuple[str, ...],
     everything: bool,
     locked: bool,
+    check: bool,
     place: str,
     workspace: Path | None,
     what: Options,
@@ -71,17 +80,20 @@ def install(
     """Install skills from SOURCE: a folder, an archive, a repository (owner/repo@ref) or a URL.
 
     First shows what is new, what changes and what it may do. What is shown is what is installed, and
-    skills.lock in the folder says from where. With --locked each skill that is not as skills.lock says is
-    fetched at the commit of the lock: nothing is resolved anew, and other bytes are refused.
+    skills.lock in the folder says from where. --locked fetches each skill that is not as skills.lock says at
+    the commit of the lock, and refuses other bytes; --locked --check fetches nothing, and names what differs.
     """
     if everything and names:
         raise click.UsageError("--all and --skill exclude each other.")
-    if locked == bool(source):
-        raise click.UsageError("Name a SOURCE, or say --locked.")
+    if locked == bool(source) or (check and not locked):
+        raise click.UsageError("Name a SOURCE, or say --locked, with which --check goes.")
     settings = Settings.load(workspace)
     target = target_of(settings, place)
+    if check:
+        compare(settings, target, names, as_json=what.as_json)
+        return
     if source is None:
-        _install_locked(settings, target, place, what)
+        _install_locked(settings, target, place, names, what)
         return
     address = parse_address(source, Path.cwd())
     asked, passed_over = set[str](), list[str]()
@@ -115,11 +127,13 @@ def install(
         carry_out(settings, target, draft, changes, what._replace(asked=asked), passed_over=passed_over)
 
 
-def _install_locked(settings: Settings, target: Target, place: str, what: Options) -> None:
+def _install_locked(
+    settings: Settings, target: Target, place: str, names: Collection[str], what: Options
+) -> None:
     """Make a folder what its lock says, which stays as it is; what was there is kept as a backup."""
     target.settle()
     lock = read_expected_lock(target.folder)
-    drifted = [each.locked for each in verify(target.folder, lock) if each.state != "same"]
+    drifted = [each.locked for each in verify(target.folder, lock, names) if each.state != "same"]
     signatures = signatures_of(settings)
 
     def lose(locked: LockedSkill, reason: str) -> None:
@@ -138,7 +152,7 @@ def _install_locked(settings: Settings, target: Target, place: str, what: Option
     for locked in proposed:
         print_error(
             f"{locked.name} is not as skills.lock says, and was {locked.origin}: there is nothing to fetch. "
-            f"See skills-agent skills update {locked.name} --rollback, or uninstall {locked.name}"
+            f"See skills-agent skills update {locked.name} --rollback, or skills remove {locked.name}"
         )
     if proposed:
         raise click.exceptions.Exit(1)

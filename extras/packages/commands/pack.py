@@ -1,4 +1,4 @@
-"""skills-agent skills pack: make an archive of a skill that anybody can make again, or sign it."""
+"""skills-agent publish pack: make an archive of a skill that anybody can make again, or sign it."""
 
 import hashlib
 from pathlib import Path
@@ -18,7 +18,8 @@ from skills_agent.skills.text import count
 
 @click.command(
     epilog=options.examples(
-        "skills pack my-skills/csv-report", "skills pack my-skills/csv-report --sign --key ~/.ssh/id_release"
+        "publish pack my-skills/csv-report",
+        "publish pack my-skills/csv-report --sign --key ~/.ssh/id_release",
     )
 )
 @click.argument(

@@ -1,4 +1,4 @@
-"""skills-agent skills pack --sign: vouch for skills with a key of SSH."""
+"""skills-agent publish pack --sign: vouch for skills with a key of SSH."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,41 +1,29 @@
-"""skills-agent skills verify: is what is installed what skills.lock says?"""
+"""skills-agent skills install --locked --check: is what is installed what skills.lock says?"""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import click
 
-from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_json
 from skills_agent.graph.settings import Settings
-from skills_agent.packages.commands.shared import target_of, to
 from skills_agent.packages.errors import PackageError
 from skills_agent.packages.lock import LOCK_FILE, read_expected_lock
 from skills_agent.packages.signatures import SignatureCheck, Signatures, said, signatures_of
-from skills_agent.packages.verification import Check, not_locked
-from skills_agent.packages.verification import verify as compare
+from skills_agent.packages.target import Target
+from skills_agent.packages.verification import Check, not_locked, verify
 from skills_agent.skills.text import count
 
 
-@click.command(
-    epilog="Exit codes: 0 all is as the lock says, 1 something is not.\n\n"
-    + options.examples("skills verify", "skills verify csv-report --json")
-)
-@click.argument("names", metavar="NAME...", nargs=-1)
-@to
-@options.workspace
-@options.as_json
-def verify(names: tuple[str, ...], place: str, workspace: Path | None, as_json: bool) -> None:
+def check(settings: Settings, target: Target, names: Collection[str], *, as_json: bool) -> None:
     """Compare installed skills with skills.lock: each changed, added and removed file, and changed mode.
 
     A signature has to be of the skill, and its key must not be revoked or expired. With the setting
     packages_require_signature each skill has to have one that counts today.
     """
-    settings = Settings.load(workspace)
-    target = target_of(settings, place)
     target.settle()
     lock = read_expected_lock(target.folder)
-    checks = compare(target.folder, lock, names)
+    checks = verify(target.folder, lock, names)
     others = [] if names else not_locked(target.folder, lock)
     signatures = signatures_of(settings)
     signed = {check.locked.name: _signature(signatures, target.folder, check) for check in checks}

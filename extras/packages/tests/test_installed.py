@@ -1,4 +1,4 @@
-"""skills install, verify, update and uninstall, as a person and as CI call them."""
+"""skills install, update and remove, as a person and as CI call them."""
 
 import json
 import re
@@ -13,6 +13,7 @@ from tests.git_server import GitSite, Repository, serving_git
 from tests.graph.cli.command_line import CommandLine
 
 LOCKED = ("skills", "install", "--locked", "--yes")
+VERIFY = ("skills", "install", "--locked", "--check")
 CHECK = ("skills", "update", "--check")
 
 
@@ -30,14 +31,14 @@ def publish(cli: CommandLine, text: str) -> None:
     file.write_text(file.read_text() + text)
 
 
-def test_verify_names_each_file_that_is_not_as_it_was_installed(cli: CommandLine, installed: Path) -> None:
-    done = cli.run("skills", "verify")
+def test_a_check_names_each_file_that_is_not_as_it_was_installed(cli: CommandLine, installed: Path) -> None:
+    done = cli.run(*VERIFY)
     assert done.code == 0
     assert "rain-gauge  same" in done.out
     (installed / "SKILL.md").write_text("changed")
     (installed / "scripts" / "add_up.py").rename(installed / "scripts" / "other.py")
     (installed / "leak").symlink_to("/etc/passwd")
-    done = cli.run("skills", "verify")
+    done = cli.run(*VERIFY)
     assert done.code == 1
     for line in (
         "changed  SKILL.md",
@@ -46,16 +47,16 @@ def test_verify_names_each_file_that_is_not_as_it_was_installed(cli: CommandLine
         "added    leak",
     ):
         assert line in done.out
-    value = cli.run("skills", "verify", "rain-gauge", "--json").value
+    value = cli.run(*VERIFY, "--skill", "rain-gauge", "--json").value
     [skill] = value["skills"]
     assert skill["state"] == "changed"
     assert {each["kind"] for each in skill["differences"]} == {"changed", "added", "removed"}
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o666, 0o4644])
-def test_verify_names_a_changed_mode(cli: CommandLine, installed: Path, mode: int) -> None:
+def test_a_check_names_a_changed_mode(cli: CommandLine, installed: Path, mode: int) -> None:
     (installed / "scripts" / "add_up.py").chmod(mode)
-    done = cli.run("skills", "verify")
+    done = cli.run(*VERIFY)
     assert done.code == 1
     assert "mode     scripts/add_up.py" in done.out
 
@@ -63,7 +64,7 @@ def test_verify_names_a_changed_mode(cli: CommandLine, installed: Path, mode: in
 def test_a_link_in_the_place_of_a_skill_is_a_difference(cli: CommandLine, installed: Path) -> None:
     installed.rename(cli.workspace / "elsewhere")
     installed.symlink_to(cli.workspace / "elsewhere")
-    done = cli.run("skills", "verify")
+    done = cli.run(*VERIFY)
     assert (done.code, "it is a link to" in done.out) == (1, True)
 
 
@@ -72,7 +73,7 @@ def test_the_lock_is_installed_and_what_was_there_is_kept(cli: CommandLine, inst
     lock = (installed.parent / "skills.lock").read_text()
     assert cli.run(*LOCKED[:-1]).code == 1  # nobody is here to say yes
     assert cli.run(*LOCKED).code == 0
-    assert cli.run("skills", "verify").code == 0
+    assert cli.run(*VERIFY).code == 0
     assert (installed.parent / "skills.lock").read_text() == lock
     assert "Nothing to do" in cli.run(*LOCKED).out
     assert cli.run("skills", "update", "--rollback", "rain-gauge", "--yes").code == 0
@@ -142,7 +143,7 @@ def test_a_lock_of_a_repository_does_not_steer_the_terminal(cli: CommandLine, in
     lock = installed.parent / "skills.lock"
     text = lock.read_text().replace('"../../shared"', json.dumps("\x1b[2J./shared"))
     lock.write_text(text.replace("SKILL.md", "\\u202e"))
-    for command in (("skills", "verify"), CHECK, LOCKED):
+    for command in (VERIFY, CHECK, LOCKED):
         done = cli.run(*command)
         assert "\x1b" not in done.out + done.err
         assert "\u202e" not in done.out + done.err
@@ -150,25 +151,25 @@ def test_a_lock_of_a_repository_does_not_steer_the_terminal(cli: CommandLine, in
 
 def test_a_lock_that_is_gone_is_an_error_where_skills_are(cli: CommandLine, installed: Path) -> None:
     (installed.parent / "skills.lock").unlink()
-    for command in (("skills", "verify"), ("skills", "verify", "rain-gauge"), LOCKED):
+    for command in (VERIFY, (*VERIFY, "--skill", "rain-gauge"), LOCKED):
         done = cli.run(*command)
         assert (done.code, done.out) == (1, ""), command
         assert "skills.lock: it is missing" in done.err
     shutil.rmtree(installed.parent)
-    for command in (("skills", "verify"), LOCKED):
+    for command in (VERIFY, LOCKED):
         done = cli.run(*command)
         assert (done.code, "1 skill" in done.out) == (0, False), command
 
 
 def test_a_lock_that_says_nothing_of_manifests_is_taken(cli: CommandLine) -> None:
-    cli.run("skills", "pack", str(cli.write_skill() / "rain-gauge"))
+    cli.run("publish", "pack", str(cli.write_skill() / "rain-gauge"))
     assert cli.run("skills", "install", "./rain-gauge.skill", "--yes").code == 0
     lock = cli.workspace / ".agent/skills/skills.lock"
     lock.write_text(re.sub(r"manifest = .*\n", "", lock.read_text()))
-    assert cli.run("skills", "verify").code == 0
+    assert cli.run(*VERIFY).code == 0
     manifest = lock.parent / "rain-gauge" / MANIFEST_FILE
     manifest.write_text(manifest.read_text()[:100])
-    assert cli.run("skills", "verify").code == 1
+    assert cli.run(*VERIFY).code == 1
 
 
 # Of a git server: moved tags, updates

@@ -35,6 +35,6 @@ def test_without_room_nothing_is_changed(cli: CommandLine, room: int) -> None:
         assert (folder / "skills.lock").read_text() == before
         assert (folder / "ask" / "large.md").read_text() == "x" * 10_000
     assert process.returncode
-    assert cli.run("skills", "verify").code == 0
+    assert cli.run("skills", "install", "--locked", "--check").code == 0
     assert {each.name for each in folder.iterdir()} == {"ask", "skills.lock"}
     shutil.rmtree(folder)

@@ -106,7 +106,7 @@ def test_a_person_sees_every_file_and_what_was_seen_is_installed(
     agent.answer(APPROVE)
     assert (skills_dir / "rain-report" / "SKILL.md").read_text() == SKILL
     assert (skills_dir / "rain-report" / "scripts" / "add_up.py").read_text() == SCRIPT
-    assert "To undo it: skills-agent skills uninstall rain-report" in result(agent)
+    assert "To undo it: skills-agent skills remove rain-report" in result(agent)
 
 
 def test_the_next_turn_has_the_skill_and_nobody_vouches_for_it(make_agent: MakeAgent) -> None:

@@ -72,7 +72,7 @@ def test_of_several_skills_some_have_to_be_named(cli: CommandLine) -> None:
     assert "./shared has 2 skills: rain, snow. Say which: --skill NAME (repeatable), or --all." in done.err
     assert not any((cli.workspace / ".agent").glob("skills/*"))
     done = cli.run("skills", "install", "./shared", "--skill", "snwo", "--yes")
-    assert (done.code, "did you mean snow?" in done.err) == (1, True)
+    assert (done.code, "Did you mean snow?" in done.err) == (1, True)
     assert cli.run("skills", "install", "./shared", "--skill", "snow", "--all").code == 2
     assert "Installed 1 skill" in install(cli, "--skill", "snow", "--yes")
     out = install(cli, "--all", "--yes")

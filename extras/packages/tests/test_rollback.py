@@ -89,11 +89,11 @@ def test_what_was_installed_and_removed_comes_back_with_what_the_lock_had(
 ) -> None:
     publish(cli, "one", "two")
     before = (folder / "skills.lock").read_text()
-    cli.run("skills", "uninstall", "rain-report", "--yes")
+    cli.run("skills", "remove", "rain-report", "--yes")
     rollback(cli)
     assert text_of(folder) == "two"
     assert (folder / "skills.lock").read_text() == before
-    assert cli.run("skills", "verify").code == 0
+    assert cli.run("skills", "install", "--locked", "--check").code == 0
 
 
 def test_a_backup_that_somebody_changed_is_not_put_back(cli: CommandLine, folder: Path) -> None:
@@ -138,7 +138,7 @@ def test_the_commands_for_installed_skills_know_that_a_proposal_has_no_source(
     source = cli.write("shared/greet/SKILL.md", "---\nname: greet\ndescription: Greets. Use it.\n---\nHi.\n")
     assert cli.run("skills", "install", "shared", "--yes").code == 0
     propose(cli, "one")
-    assert cli.run("skills", "verify").code == 0
+    assert cli.run("skills", "install", "--locked", "--check").code == 0
     checked = cli.run("skills", "update", "--check")
     assert (checked.code, "proposed in thread learn, nothing to fetch" in checked.out) == (0, True)
     assert cli.run("skills", "install", "--locked").code == 0

@@ -13,6 +13,7 @@ from tests.agents import call, calls, write_skill
 from tests.graph.cli.command_line import CommandLine, Finished
 
 pytestmark = needs_keygen
+VERIFY = ("skills", "install", "--locked", "--check")
 ALICE = "alice@example.org"
 RUN = call("run_script", skill="greet", path="scripts/run.py")
 
@@ -38,13 +39,13 @@ class Publisher:
     def sign(self, place: Path | None = None, key: Path | None = None) -> Finished:
         """Sign the skill, or what is named."""
         return self.cli.run(
-            "skills", "pack", "--sign", str(place or self.skill), "--key", str(key or self.key)
+            "publish", "pack", "--sign", str(place or self.skill), "--key", str(key or self.key)
         )
 
     def pack(self) -> Path:
         """Make an archive of the skill."""
         archive = self.skill.with_name("greet.skill")
-        assert self.cli.run("skills", "pack", str(self.skill), "-o", str(archive)).code == 0
+        assert self.cli.run("publish", "pack", str(self.skill), "-o", str(archive)).code == 0
         return archive
 
     def install(self, place: Path | None = None) -> Finished:
@@ -94,7 +95,7 @@ def test_trust_goes_by_the_signer_until_that_is_removed(cli: CommandLine, alice:
     assert f"Trusted by who signed them\n  greet: {ALICE}" in cli.run("doctor").out
     assert f"Signed by {ALICE}." in cli.run("ask", "go", "--model", asking(cli)).out
     alice.allow('namespaces="agent-skills",valid-before="20200101"')
-    assert cli.run("skills", "verify").code == 1
+    assert cli.run(*VERIFY).code == 1
     alice.allowed.unlink()
     assert not is_trusted(cli)
     assert ALICE not in cli.run("skills", "show", "greet").out
@@ -145,9 +146,9 @@ def test_a_required_signature_is_one_that_counts(cli: CommandLine, alice: Publis
     assert not any((cli.workspace / ".agent").glob("skills/*"))
     alice.allow()
     assert alice.install().code == 0
-    assert cli.run("skills", "verify").code == 0
+    assert cli.run(*VERIFY).code == 0
     alice.allowed.unlink()
-    assert "Signatures that do not count today: greet." in cli.run("skills", "verify").out
+    assert "Signatures that do not count today: greet." in cli.run(*VERIFY).out
     shutil.rmtree(cli.workspace / ".agent/skills/greet")
     for command in (["install", "--locked"], ["update"]):
         done = cli.run("skills", *command, "--yes")
@@ -172,21 +173,21 @@ def test_a_signature_that_was_removed_or_damaged_is_a_difference_and_comes_back(
     alice.sign()
     alice.allow()
     assert alice.install(alice.pack() if damage is None else None).code == 0
-    assert f"signed by {ALICE} (SHA256:" in cli.run("skills", "verify").out
+    assert f"signed by {ALICE} (SHA256:" in cli.run(*VERIFY).out
     manifest = cli.workspace / ".agent/skills/greet" / MANIFEST_FILE
     kept = manifest.read_bytes()
     if damage is None:
         manifest.unlink()
     else:
         manifest.write_text(damage(kept.decode()))
-    done = cli.run("skills", "verify")
+    done = cli.run(*VERIFY)
     assert done.code == 1
     assert MANIFEST_FILE in done.out
     assert f"signed by {ALICE}" not in done.out
     assert cli.run("skills", "list").code == 0
     assert cli.run("skills", "install", "--locked", "--yes").code == 0
     assert manifest.read_bytes() == kept
-    assert cli.run("skills", "verify").code == 0
+    assert cli.run(*VERIFY).code == 0
 
 
 def test_a_signature_is_written_through_no_link(alice: Publisher, tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_the_committed_folder_is_installed_by_its_signature(cli: CommandLine) ->
     done = cli.run(*install)
     assert done.code == 0, done.err
     assert f"signed by {SIGNER}" in done.out
-    assert "decision-record  same" in cli.run("skills", "verify").out
+    assert "decision-record  same" in cli.run("skills", "install", "--locked", "--check").out
     assert cli.run("skills", "update", "--check").code == 0
 
 
@@ -164,8 +164,8 @@ def test_a_skill_of_the_site_is_installed_verified_updated_and_removed(
     done = cli.run("skills", "update", "--yes", **ca)
     assert done.code == 0, done.err
     assert "+Of version 1.1." in done.out
-    assert cli.run("skills", "uninstall", "text-stats", "--yes").code == 0
-    assert "0 skills" in cli.run("skills", "verify").out
+    assert cli.run("skills", "remove", "text-stats", "--yes").code == 0
+    assert "0 skills" in cli.run("skills", "install", "--locked", "--check").out
     archive = [f"{site.url}/archives/text-stats-1.0.skill", "--yes"]
     assert f"signed by {SIGNER}" in cli.run("skills", "install", *archive, **ca).out
 

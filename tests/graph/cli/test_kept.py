@@ -51,7 +51,7 @@ def clear(cli: CommandLine) -> list[str]:
 def test_doctor_tells_sizes_and_what_is_used(loaded: CommandLine) -> None:
     (snapshot,) = snapshots(loaded)
     assert (snapshot["note"], snapshot["used"]) == ("rain-gauge", True)
-    text = loaded.run("doctor").out
+    text = loaded.run("doctor", "--all").out
     assert snapshot["name"] in text
     assert f"{snapshot['bytes']:,}" in text
 

@@ -35,7 +35,8 @@ def test_what_is_not_used_or_not_as_written_is_told_by_the_doctor(cli: CommandLi
     assert states["configured", str(cli.skills)]["skipped"] == 2
     assert states["project", str(cli.workspace / ".agent" / "skills")]["trusted"] is False
     shown = cli.run("doctor", *folder(cli)).out
-    assert all(text in shown for text in ("broken (skipped)", "rain-gauge (shadowed)", "(yaml-repaired)"))
+    order = ["Wrong, ", "broken (skipped)", "(yaml-repaired)", "Sources of skills", "rain-gauge (shadowed)"]
+    assert sorted(order, key=shown.index) == order
 
 
 def test_case_13_a_person_without_skills_is_told_where_to_put_some(cli: CommandLine) -> None:

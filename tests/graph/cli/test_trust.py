@@ -1,6 +1,7 @@
 """A cloned repository with settings and skills of its own, and the command that vouches for it."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -128,31 +129,20 @@ def test_settings_that_cannot_be_used_cannot_be_trusted(clone: CommandLine, text
     assert clone.run("trust", "--list", "--json").value == []
 
 
-def test_a_workspace_without_anything_to_trust_is_one_line(cli: CommandLine) -> None:
-    done = cli.run("trust")
-    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
-    assert f"There is nothing to trust in {cli.workspace}: no skill" in done.err
-
-
 @needs_part("server")
 def test_doctor_shows_every_setting_and_no_secret(clone: CommandLine) -> None:
     clone.write(CONFIG, '{"max_model_calls": 3}')
     dsn = "postgresql://agent:hunter2@db/agent"
     parameters = '{"api_key": "sk-hunter2hunter2"}'
-    done = clone.run("doctor", SKILLS_AGENT_SERVER_DATABASE=dsn, SKILLS_AGENT_MODEL_PARAMETERS=parameters)
-    assert "hunter2" not in done.out
-    rows = {line.split()[0]: line for line in done.out.partition("Settings")[2].splitlines()[1:]}
-    assert rows.keys() - {"server_database"} == settings_of(clone).keys()
-    assert rows["max_model_calls"].split(maxsplit=2)[1:] == [
-        "3",
-        f"{clone.workspace / CONFIG} (not trusted, stricter)",
-    ]
-    assert rows["sandbox"].split() == ["sandbox", '"auto"', "default"]
-    assert rows["server_database"].split() == [
-        "server_database",
-        '"[secret]"',
-        "SKILLS_AGENT_SERVER_DATABASE",
-    ]
+    variables = {"SKILLS_AGENT_SERVER_DATABASE": dsn, "SKILLS_AGENT_MODEL_PARAMETERS": parameters}
+    some, every = (clone.run("doctor", *words, **variables).out for words in ((), ("--all",)))
+    assert "hunter2" not in some + every
+    rows, all_rows = (re.findall(r"(?m)^  ([a-z_]+) = (.*)$", shown) for shown in (some, every))
+    assert {*dict(all_rows)} - {"server_database"} == settings_of(clone).keys()
+    assert {*dict(rows)} == {"server_database", "model_parameters", "max_model_calls"}
+    assert dict(rows)["max_model_calls"] == f"3 ({clone.workspace / CONFIG} (not trusted, stricter))"
+    assert dict(all_rows)["sandbox"] == '"auto" (default)'
+    assert dict(rows)["server_database"] == '"[secret]" (SKILLS_AGENT_SERVER_DATABASE)'
 
 
 def test_the_name_of_a_workspace_cannot_steer_the_terminal_or_speak(cli: CommandLine) -> None:

@@ -1,4 +1,4 @@
-"""skills-agent skills uninstall: remove installed skills, and keep what they were."""
+"""skills-agent skills remove: remove installed skills, and keep what they were."""
 
 from pathlib import Path
 
@@ -12,13 +12,13 @@ from skills_agent.packages.installation import install, plan_removal
 from skills_agent.skills.text import count
 
 
-@click.command(epilog=options.examples("skills uninstall csv-report"))
+@click.command(epilog=options.examples("skills remove csv-report"))
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @options.unasked
 @to
 @options.workspace
 @options.as_json
-def uninstall(names: tuple[str, ...], yes: bool, place: str, workspace: Path | None, as_json: bool) -> None:
+def remove(names: tuple[str, ...], yes: bool, place: str, workspace: Path | None, as_json: bool) -> None:
     """Remove installed skills from the folder and from skills.lock; keep a backup of each.
 
     `skills update --rollback` puts it back. The last five of each skill are kept.
