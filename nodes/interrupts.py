@@ -29,8 +29,6 @@ UNKNOWN: Final = "outcome_unknown"
 """The field of a request of a question that says what is known of an effect that was cut off."""
 REFUSED: Final = "answer_refused"
 """The field of a question that is put again: why the answer to it was not taken."""
-_OF_INBOX: Final = frozenset({"accept", "edit", "response", "ignore"})
-"""The types of Agent Inbox's HumanResponse."""
 UNANSWERABLE: Final = "__skills_agent_unanswerable"
 """In `configurable`, where no checkpointer keeps the thread: a question would end the run without a word."""
 
@@ -84,16 +82,16 @@ class AskedAttempt(NamedTuple):
 def put_question(
     question: Mapping[str, Any], schema: type[T], take: Callable[[T], T] = lambda answer: answer
 ) -> T:
-    """Interrupt the graph, and return the answer when it goes on; Agent Inbox's form of it is read, too.
+    """Interrupt the graph, and return the answer when it goes on; other forms of it are read, too.
 
     `take` gets an answer before it is saved, and may refuse it.
     Raises AnswerRefusedError for an answer of another shape, which is not saved: whoever records the node
     puts the question again, with the reason. Raises UnanswerableError.
     """
     check_answerable(*(request["name"] for request in question["action_requests"]))
-    inbox = BeforeValidator(lambda answer: _read_inbox_answer(question, answer))
+    other = BeforeValidator(lambda answer: _read_other_form(question, answer))
     whole = AfterValidator(lambda answer: _refuse_unseen(question, answer))
-    read = Annotated[schema, inbox, whole, AfterValidator(take)]  # type: ignore[valid-type]
+    read = Annotated[schema, other, whole, AfterValidator(take)]  # type: ignore[valid-type]
     try:
         answer: T = interrupt(question, response_schema=cast("type[T]", read))
     except ValidationError as error:
@@ -116,32 +114,34 @@ def _refuse_unseen(question: Mapping[str, Any], answer: T) -> T:
     return answer
 
 
-def _read_inbox_answer(question: Mapping[str, Any], answer: Any) -> Any:
-    """Return the answer of Agent Inbox, a list of its HumanResponse, in our schema; any other as it is.
+def _read_other_form(question: Mapping[str, Any], answer: Any) -> Any:
+    """Return what else clients send in our schema; any other answer as it is.
 
-    Raises ValueError for a response that does not say what it should.
+    Agent Inbox sends a list of its HumanResponse, Studio what a person types: a decision alone, or the words
+    that the agent asked for. Words approve nothing: A2A hands on what another agent says.
+    Raises ValueError for an answer that does not say what it should.
     """
-    if not isinstance(answer, list) or not answer:
-        return answer
-    keys = [each.keys() if isinstance(each, Mapping) else set() for each in answer]
-    if not all({"type"} <= each <= {"type", "args"} for each in keys):
-        return answer
-    if not {each["type"] for each in answer if isinstance(each["type"], str)} <= _OF_INBOX:
-        return answer
     requests = question["action_requests"]
-    if len(answer) != len(requests):
-        raise ValueError(f"there are {len(requests)} calls to answer, and {len(answer)} answers")
     takes_words = any("respond" in config["allowed_decisions"] for config in question["review_configs"])
-    pairs = zip(answer, requests, strict=True)
+    if takes_words and isinstance(answer, str):
+        answer = {"type": "response", "args": answer}
+    decisions = answer if isinstance(answer, list) else [answer]
+    if not decisions or not all(isinstance(each, Mapping) and "type" in each for each in decisions):
+        return answer
+    if len(decisions) != len(requests):
+        raise ValueError(f"there are {len(requests)} calls to answer, and {len(decisions)} answers")
+    pairs = zip(decisions, requests, strict=True)
     return {"decisions": [_decision_of(each, request, takes_words=takes_words) for each, request in pairs]}
 
 
 def _decision_of(
     response: Mapping[str, Any], request: Mapping[str, Any], *, takes_words: bool
-) -> dict[str, Any]:
-    """Return one HumanResponse as a decision about a call."""
+) -> Mapping[str, Any]:
+    """Return one HumanResponse as a decision about a call; what has other fields is a decision already."""
+    if not response.keys() <= {"type", "args"}:
+        return response
     match {"args": None, **response}:
-        case {"type": "accept", "args": None}:
+        case {"type": "accept" | "approve", "args": None}:
             return {"type": "approve"}
         case {"type": "accept", "args": {"action": name, "args": args}}:
             if (name, args) != (request["name"], request["args"]):
@@ -149,11 +149,11 @@ def _decision_of(
             return {"type": "approve"}
         case {"type": "edit", "args": {"action": name, "args": args}}:
             return {"type": "edit", "edited_action": {"name": name, "args": args}}
-        case {"type": "ignore", "args": None | ""}:
+        case {"type": "ignore" | "reject", "args": None | ""}:
             return {"type": "reject"}
         case {"type": "response", "args": str(words)}:
             return {"type": "respond" if takes_words else "reject", "message": words}
-    raise ValueError(f"the args of {response['type']} are not those of an answer of Agent Inbox")
+    raise ValueError(f"no answer has the type {response['type']} and such args")
 
 
 def _wanted(question: Mapping[str, Any]) -> str:

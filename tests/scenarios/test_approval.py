@@ -102,8 +102,8 @@ NO_ANSWERS: list[Any] = [
     {"decision": [{"type": "approve"}]},
     # A2A hands plain text to an open question: Command(resume=text).
     *("approve", "yes", '{"decisions": [{"type": "approve"}]}', True, 1, ["approve"]),
-    [{"type": "approve"}],
-    *({"type": "accept"}, {"type": "accept", "args": None}, {"decisions": "approve"}),
+    *({"type": "maybe"}, {"type": "approve", "args": "x"}, [{"type": "approve", "always": True}]),
+    {"decisions": "approve"},
     # Agent Inbox's form, with what it does not have.
     *([{"type": "edit"}], [{"type": "response"}], [{"args": None}], [{"type": "accept", "args": "yes"}]),
     [{"type": "accept", "args": None, "always": True}],
@@ -232,6 +232,9 @@ ACTION = {"action": "write_file", "args": WRITE["args"]}
         ({"type": "ignore"}, ""),
         ({"type": "ignore", "args": None}, ""),
         ({"type": "response", "args": "use b.txt"}, ""),
+        # Decisions of ours, in a list as Agent Inbox sends one.
+        ({"type": "approve"}, "hello\n"),
+        ({"type": "reject", "message": "use b.txt"}, ""),
     ],
 )
 def test_agent_inbox_answers_in_its_own_form(
@@ -243,3 +246,17 @@ def test_agent_inbox_answers_in_its_own_form(
     assert (out.read_text() if out.exists() else "") == written
     assert (workspace / "log.txt").read_text() == "x"
     assert str(response.get("args") or "") in agent.tool_messages("write_file")[0].text or written
+
+
+@pytest.mark.parametrize(
+    "answer", [{"type": "accept"}, {"type": "approve"}, {"type": "accept", "args": None}]
+)
+def test_one_call_is_answered_by_a_decision_alone(
+    make_agent: MakeAgent, workspace: Path, answer: dict[str, Any]
+) -> None:
+    agent = waiting(make_agent, WRITE)
+    agent.run(Command(resume=answer))
+    assert (workspace / "out.txt").read_text() == "hello\n"
+    both = waiting(make_agent, WRITE, RUN)
+    both.run(Command(resume=answer))
+    assert "there are 2 calls" in assert_asked_again(both).value["answer_refused"]

@@ -77,6 +77,9 @@ def test_agent_inbox_answers(make_agent: MakeAgent) -> None:
     assert_asked_again(agent)
     agent.run(Command(resume=[{"type": "response", "args": "both"}]))
     assert told(agent) == "The person answered: both"
+    in_words = asked(make_agent)
+    in_words.run(Command(resume=" both"))  # as a person types in Studio
+    assert told(in_words) == "The person answered: both"
 
 
 def test_the_model_cannot_answer_itself(make_agent: MakeAgent) -> None:
