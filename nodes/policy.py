@@ -2,11 +2,11 @@
 
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from langchain_core.tools import BaseTool
 from pydantic import BaseModel, ValidationError
@@ -19,7 +19,7 @@ from skills_agent.skills.library.catalog import Catalog, in_place_text
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.machine import Machine, Missing
 from skills_agent.skills.policy.approval_text import FileChange
-from skills_agent.skills.policy.patterns import Call, Entry, Grammar, any_permits
+from skills_agent.skills.policy.patterns import Call, Entry, EntryNotUnderstoodError, Grammar, any_permits
 from skills_agent.skills.policy.permission import ALWAYS_ALLOWED, Declared, Mode, Permission
 from skills_agent.skills.policy.risk import Approval, Risk
 from skills_agent.skills.policy.tool_spec import RUN_COMMAND, SHELL_TOOLS
@@ -181,7 +181,7 @@ class Policy:
         return {name for name in names if name in absent or self.is_left_out(name, context)}
 
     def is_left_out(self, tool: str, context: Context) -> bool:
-        """Return whether a tool as a whole is out of this request's reach. Raises EntryNotUnderstoodError."""
+        """Return whether a tool as a whole is out of this request's reach. Raises ContextError."""
         if tool == SEARCH_SKILLS and self.is_left_out(LOAD_SKILL, context):
             return True  # What is found could not be loaded.
         if tool in SHELL_TOOLS - {RUN_COMMAND} and self.is_left_out(RUN_COMMAND, context):
@@ -196,7 +196,7 @@ class Policy:
     def refusal(self, context: Context, *spellings: Call) -> Verdict | None:
         """Return why the operator or the caller left out a call, given in every spelling; None: nobody did.
 
-        Raises EntryNotUnderstoodError for a context that says what cannot be understood.
+        Raises ContextError for a context that says what cannot be understood.
         """
         excluded, only = self._narrowed(context)
         tool = spellings[0].spec
@@ -230,21 +230,23 @@ class Policy:
     def _skill_set(self, name: str) -> Sequence[str]:
         if name not in self.skill_sets:
             known = ", ".join(self.skill_sets) or "none"
-            raise ContextError(f"The context names the skill set {name!r}. There are: {known}.")
+            raise ContextError(f"The context.skills: no skill set is called {name!r}. There are: {known}.")
         return self.skill_sets[name]
 
     def _narrowed(self, context: Context) -> tuple[tuple[Entry, ...], tuple[Entry, ...] | None]:
         """Return what the caller left out, and what alone the caller lets pass (None: everything)."""
-        grammar = self.grammar
+        only = None if context.only_tools is None else tuple(self._entries(context, "only_tools"))
+        return tuple(self._entries(context, "exclude_tools")), only
 
-        def entry(text: str) -> Entry:
-            if text in self.tools or text in self.provider_tools:
-                return grammar.named(text)
+    def _entries(self, context: Context, field: Literal["exclude_tools", "only_tools"]) -> Iterator[Entry]:
+        for text in getattr(context, field):
+            is_tool = text in self.tools or text in self.provider_tools
             # A graph around the agent may speak of its own tools.
-            return grammar.parse(text) if context.is_of_host else grammar.parse_named(text)
-
-        only = None if context.only_tools is None else tuple(map(entry, context.only_tools))
-        return tuple(map(entry, context.exclude_tools)), only
+            parse = self.grammar.parse if context.is_of_host else self.grammar.parse_named
+            try:
+                yield self.grammar.named(text) if is_tool else parse(text)
+            except EntryNotUnderstoodError as error:
+                raise ContextError(f"The context.{field}: {error}") from error
 
     def schema(self, name: str) -> type[BaseModel] | None:
         """Return the class of a tool's arguments; None where its schema is none, or no such tool is there."""

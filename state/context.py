@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import Runtime
@@ -24,6 +24,10 @@ from skills_agent.state.budget import Limits
 logger = logging.getLogger(__name__)
 
 
+_NEAR: Final = 0.8
+"""How alike two names are of which one is taken for the other misspelt."""
+
+
 def _at_most(title: str, per: str = "in this turn") -> Any:
     return Field(None, ge=1, title=title, description=f"At most this many {per}; can only lower.")
 
@@ -33,16 +37,16 @@ class ContextError(RuntimeError):
 
 
 class Context(BaseModel):
-    """Choices that come with a request. Raises ContextError for an unknown field: a typo must not widen
-    anything.
-    """
+    """What this request may do: less than the operator allows, never more. An unknown field is refused."""
 
+    # With a ContextError: a typo must not widen anything.
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str | None = Field(
         default=None,
         title="Model",
-        description="`offline`, or `<provider>:<model>`. Empty: the operator's choice.",
+        description="`offline`, or a provider's model. Empty: the operator's choice.",
+        examples=["openai:gpt-5", "openai/gpt-5", "offline"],
         json_schema_extra={"__template_metadata__": {"kind": "llm"}},
     )
     enable_skills: bool = Field(
@@ -52,11 +56,13 @@ class Context(BaseModel):
         default=(),
         title="Tools to leave out",
         description="Tools, or calls as in `allowed-tools`, that must not be used.",
+        examples=[["write_file", "run_command(git push *)", "load_skill(deploy-*)"]],
     )
     only_tools: tuple[str, ...] | None = Field(
         default=None,
         title="Only these tools",
         description="Tools, or calls of them, that may be used, beside those for skills and plans.",
+        examples=[["read_file", "run_command(git log *)"]],
     )
     skills: str | None = Field(
         default=None,
@@ -84,7 +90,23 @@ class Context(BaseModel):
             return read(values)
         except ValidationError as error:
             fault = error.errors()[0]
-            raise ContextError(": ".join([*map(str, fault["loc"]), fault["msg"]])) from error
+            place = ".".join(["context", *map(str, fault["loc"])])
+            raise ContextError(f"The {place}: {fault['msg'].replace('tuple', 'list')}.") from error
+
+    @classmethod
+    def joined(cls, context: Any, configurable: Mapping[str, Any]) -> Any:
+        """Return a context with what `configurable` says under names of ours: servers and older programs do.
+
+        `configurable` may hold names of others, too. What the context says itself counts first; an object of
+        another class stays as it is. Raises ContextError.
+        """
+        for name in configurable.keys() - cls.model_fields.keys():
+            if get_close_matches(name, _NAMES, cutoff=_NEAR):
+                raise ContextError(unknown_field(name))
+        given = {name: configurable[name] for name in configurable.keys() & cls.model_fields.keys()}
+        own = context.model_dump(exclude_unset=True) if isinstance(context, Context) else context
+        is_read = given and isinstance(own, Mapping | None)
+        return cls.model_validate({**given, **(own or {})}) if is_read else context
 
     @staticmethod
     def of(context: object) -> "Context":
@@ -137,10 +159,16 @@ def _warn(context: str, name: str, fault: str) -> None:
     logger.warning("context field ignored", extra={"of_context": context, "field": name, "fault": fault})
 
 
+_OF_OPERATOR: Final = ("require_approval_for", "protected_paths", "allowed_models", "skill_sets")
+"""Settings that a caller may take for fields."""
+_NAMES: Final = (*Context.model_fields, *_OF_OPERATOR)
+
+
 def unknown_field(name: str) -> str:
     """Say that the context has no field of that name, and which one may be meant."""
-    near = get_close_matches(name, Context.model_fields, n=1)
-    hint = f"Did you mean `{near[0]}`?" if near else f"Known: {', '.join(Context.model_fields)}."
+    near = next(iter(get_close_matches(name, _NAMES, n=1)), "")
+    whose = "the operator's setting " if near in _OF_OPERATOR else ""
+    hint = f"Did you mean {whose}`{near}`?" if near else f"Known: {', '.join(Context.model_fields)}."
     return f"The context has no field `{name}`. {hint}"
 
 

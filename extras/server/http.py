@@ -11,7 +11,6 @@ Every server drops what it does not know of a context, and all of one that begin
 
 import json
 import re
-from difflib import get_close_matches
 from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -28,13 +27,11 @@ from starlette.websockets import WebSocketClose
 from skills_agent.graph.langgraph_inside import server_access
 from skills_agent.server.answers import Changed, change_of
 from skills_agent.server.user_skills import ROUTES
-from skills_agent.state.context import Context, ContextError, unknown_field
+from skills_agent.state.context import Context, ContextError
 
 _UNGUARDED: Final = ("/internal/", "/deploy")
 """Routes of `langgraph dev` that its authentication does not cover."""
 _WITH_CONTEXT: Final = re.compile(r"(/threads/[^/]+)?/(runs|assistants|commands|stream/events)(/.*)?")
-_NEAR: Final = 0.8
-"""How alike two names are of which one is taken for the other misspelt."""
 
 
 class Door:
@@ -166,13 +163,8 @@ def with_context(body: bytes) -> bytes:
 
 def _check(request: dict[str, Any]) -> None:
     """Refuse a context, in either of its places; `configurable` may hold names of others, too."""
-    Context.model_validate(request.get("context") or {})
     configurable = _object(_object(request.get("config")).get("configurable"))
-    others = configurable.keys() - Context.model_fields.keys()
-    Context(**{name: value for name, value in configurable.items() if name not in others})
-    for name in others:
-        if get_close_matches(name, Context.model_fields, cutoff=_NEAR):
-            raise ContextError(unknown_field(name))
+    Context.model_validate(Context.joined(request.get("context") or {}, configurable))
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -106,7 +106,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
             if received.values is not None:
                 yield from _values_parts(self, received.values, options)
                 return
-            stream = super().stream(received.input, self._marked(config, run, thread), **options)
+            stream = super().stream(received.input, **self._marked(config, run, thread, options))
             try:
                 with closing(cast("Generator[Any]", stream)) as parts:
                     for part in parts:
@@ -143,7 +143,7 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
                     for part in _values_parts(self, received.values, options):
                         yield part
                     return
-                stream = super().astream(received.input, self._marked(config, run, thread), **options)
+                stream = super().astream(received.input, **self._marked(config, run, thread, options))
                 try:
                     # Closed here and now: an invocation that its caller left must not go on without its lock.
                     async with aclosing(cast("AsyncGenerator[Any]", stream)) as parts:
@@ -244,12 +244,17 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
     def _whole(self, config: RunnableConfig | None) -> RunnableConfig:
         return merged_config(self.config, config)
 
-    def _marked(self, config: RunnableConfig | None, run: str, thread: Thread | None) -> RunnableConfig:
-        """Return the config of an invocation, with what its nodes have to know of it."""
-        marked = _marked(config, run)
-        marked["configurable"][UNANSWERABLE] = not (thread or is_kept(self, self._whole(config)))
+    def _marked(
+        self, config: RunnableConfig | None, run: str, thread: Thread | None, options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the options of an invocation, with what its nodes have to know of it."""
+        marked, whole = _marked(config, run), self._whole(config)
+        marked["configurable"][UNANSWERABLE] = not (thread or is_kept(self, whole))
         marked["configurable"][AGENT_NAME] = "" if self.name in _UNNAMED else self.name
-        return marked
+        if PARENT_TASK in whole["configurable"]:  # What is around the agent has names of its own.
+            return {**options, "config": marked}
+        context = Context.joined(options.get("context"), whole["configurable"])
+        return {**options, "config": marked, "context": context}
 
     def _thread(self, config: RunnableConfig | None) -> Thread | None:
         return Thread.of(self, self._whole(config), self.services)

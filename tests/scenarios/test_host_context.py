@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from skills_agent.graph import Settings, build_graph
 from skills_agent.graph.models.scripted import ScriptedChatModel
-from skills_agent.state.context import Context
+from skills_agent.state.context import Context, ContextError
 from tests.agents import call, calls
 from tests.scenarios.test_library import Outer
 
@@ -101,8 +101,7 @@ def test_a_graph_with_a_context_of_its_own_may_hold_the_agent(
 @pytest.mark.parametrize(("schema", "make"), CONTEXTS)
 def test_its_fields_of_our_names_count(agent: Any, schema: Any, make: Any) -> None:
     done = as_subgraph(agent, schema).invoke({"messages": [("user", "go")]}, context=make(max_tool_calls=1))
-    results = [message for message in done["messages"] if message.type == "tool"]
-    assert [result.status for result in results] == ["success", "error"]
+    assert results(done) == ["success", "error"]
 
 
 def test_a_field_that_does_not_fit_is_told_once_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
@@ -117,3 +116,46 @@ def test_a_field_that_does_not_fit_is_told_once_and_left_out(caplog: pytest.LogC
 def test_a_model_that_our_own_context_names_is_still_refused(agent: Any) -> None:
     with pytest.raises(Exception, match="anthropic/claude"):
         agent.invoke({"messages": [("user", "go")]}, context=Context(model="anthropic/claude"))
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"only_tool": ["read_file"]}, "`only_tool`. Did you mean `only_tools`?"),
+        ({"require_aproval_for": ["write"]}, "Did you mean the operator's setting `require_approval_for`?"),
+        ({"only_tools": "read_file"}, "context.only_tools: Input should be a valid list."),
+        ({"exclude_tools": [1]}, "context.exclude_tools.0: "),
+        ({"only_tools": ["read_fil"]}, "context.only_tools: `read_fil` is not understood: .*mean read_file"),
+    ],
+)
+@pytest.mark.parametrize("place", ["context", "configurable"])
+async def test_a_misspelt_restriction_is_refused_in_one_sentence(
+    agent: Any, given: Any, fault: str, place: str
+) -> None:
+    asked, more = {"messages": [("user", "go")]}, {"context": given}
+    if place == "configurable":
+        more = {"config": {"configurable": given}}
+    with pytest.raises(ContextError, match=fault):
+        agent.invoke(asked, **more)
+    with pytest.raises(ContextError, match=fault):
+        await agent.ainvoke(asked, **more)
+
+
+def results(done: Any) -> list[str]:
+    return [message.status for message in done["messages"] if message.type == "tool"]
+
+
+@pytest.mark.parametrize("context", [None, {"user_id": "u"}, Context(user_id="u")])
+def test_what_configurable_says_counts_beside_the_context(agent: Any, context: Any) -> None:
+    """LangGraph's server, and programs for LangGraph before 0.6, say a context there."""
+    config = {"configurable": {"max_tool_calls": 1, "tenant": "t", "user": "u"}}
+    done = agent.invoke({"messages": [("user", "go")]}, config, context=context)
+    assert results(done) == ["success", "error"]
+
+
+def test_the_context_itself_counts_first_and_a_graph_around_has_names_of_its_own(agent: Any) -> None:
+    asked, config = {"messages": [("user", "go")]}, {"configurable": {"max_tool_calls": 1, "only_tool": 1}}
+    own = agent.invoke(asked, {"configurable": {"max_tool_calls": 1}}, context=Context(max_tool_calls=2))
+    assert results(own) == ["success", "success"]
+    inner = as_subgraph(agent, None).invoke(asked, config)
+    assert results(inner) == ["success", "success"]

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from langgraph_sdk.errors import UnprocessableEntityError
 
 from skills_agent.graph.audit.log import RunLog
 from skills_agent.graph.private_files import folder_name
@@ -55,6 +56,15 @@ def test_the_server_shows_the_graph_asks_survives_a_restart_and_answers(server: 
     form = schemas["context_schema"]["properties"]
     assert form["model"]["title"] == "Model"
     assert all(each["title"] and each["description"] for each in form.values())
+    assert "openai/gpt-5" in form["model"]["examples"]  # as Studio's picker writes it
+    assert str(server.folder) not in json.dumps(schemas)
+    wrong: list[dict[str, Any]] = [
+        {"context": {"only_tool": []}},
+        {"config": {"configurable": {"only_tool": []}}},
+    ]
+    for given in wrong:  # in an assistant of one's own, as in a run
+        with pytest.raises(UnprocessableEntityError, match=r"`only_tools`\?"):
+            client.assistants.create("agent", **given)
 
     thread = client.threads.create()["thread_id"]
     question = ask("How many peas are in harvest.csv?")

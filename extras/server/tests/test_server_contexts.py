@@ -19,6 +19,7 @@ MISSPELT: list[dict[str, Any]] = [
     {"config": {"configurable": {"only_tool": ["read_file"]}}},
     {"context": {"max_tool_calls": "many"}},
     {"config": {"configurable": {"max_tool_calls": 0}}},
+    {"config": {"configurable": {"require_aproval_for": ["write"]}}},
     {"context": ["only_tools"]},
 ]
 RIGHT: list[dict[str, Any]] = [
@@ -65,7 +66,10 @@ def test_what_is_misspelt_is_refused_in_one_sentence(
     refused = client.post("/runs", json=body)
     assert refused.status_code == 422
     assert "\n" not in refused.text
-    assert any(name in refused.text for name in ("`only_tools`?", "max_tool_calls: ", "dictionary"))
+    assert any(
+        name in refused.text
+        for name in ("`only_tools`?", "max_tool_calls: ", "`require_approval_for`?", "dictionary")
+    )
 
 
 @pytest.mark.parametrize("request_", RIGHT)
