@@ -12,6 +12,7 @@ import click
 from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import confirm, echo, line_of, print_json, print_section, value_text
+from skills_agent.graph.cli.working import loading
 from skills_agent.graph.hooks import first, missing_part
 from skills_agent.graph.settings import Settings, registry_of, shown_settings
 from skills_agent.graph.user_folders import process_environment, state_folder, trust_file_of
@@ -19,7 +20,6 @@ from skills_agent.skills.errors import SkillError, SkillsAgentError
 from skills_agent.skills.library.catalog import Catalog, CatalogEntry, in_place_text
 from skills_agent.skills.library.contents import ContentLimits
 from skills_agent.skills.machine import KeptFolder
-from skills_agent.skills.scripts.runner import CONFINED
 from skills_agent.skills.skill import Diagnostic, SkillMetadata
 from skills_agent.skills.text import count
 
@@ -90,27 +90,33 @@ def doctor(
         removed = _remove_kept(settings, remove, yes=yes)
         print_json({"removed": removed}) if as_json else echo(f"Removed {count(len(removed), 'thing')}.")
     else:
-        found = _look(settings, registry_of(settings, skills_dirs))
+        with loading():
+            found = _look(settings, registry_of(settings, skills_dirs))
         print_json(found) if as_json else _print(found, everything=everything)
 
 
 def _look(settings: Settings, registry: "Registry") -> dict[str, Any]:
     """Return what the doctor finds, by the names that a machine is told."""
     from skills_agent.graph.machine import sandbox_here, why_no_shell_here
-    from skills_agent.skills.library.checkup import check_up
+    from skills_agent.skills.library.admission import requirement_findings
+    from skills_agent.skills.library.checkup import repaired, source_states
 
     places = (process_environment().get("PATH"), settings.workspace, state_folder(settings))
     servers = first("servers").states_now(settings) if settings.mcp_servers else []
-    needs = first("needs")
-    catalog, checkup, no_shell = registry.refresh(), check_up(registry), why_no_shell_here(settings)
+    catalog, no_shell = registry.refresh(), why_no_shell_here(settings)
+    paths = {entry.path for entry in catalog.entries}
     unreachable = {server.name: server.reason for server in servers if server.fault}
     return {
-        **checkup._asdict(),
+        "sources": [source._asdict() for source in source_states(registry)],
+        "shadowed": [entry for entry in catalog.entries if entry.status == "shadowed"],
+        "skipped": [entry for entry in catalog.entries if entry.status == "skipped"],
+        "repaired": repaired(catalog.entries),
+        "requirements": [*requirement_findings(catalog)],
+        "diagnostics": [found for found in catalog.diagnostics if found.path not in paths],
         "mcp_servers": [{**server._asdict(), "reason": server.reason} for server in servers],
         "untrusted": [*untrusted_in_place(settings, catalog).values()],
         "signed": {skill.name: who for skill in catalog.skills if (who := signer_of(settings, skill))},
-        "sources": [source._asdict() for source in checkup.sources],
-        "missing": needs.lacking(settings, catalog, unreachable) if needs else {},
+        "missing": needs.lacking(settings, catalog, unreachable) if (needs := first("needs")) else {},
         "isolation": sandbox_here().isolation(settings.sandbox, *places)._asdict(),
         "shell": {"offered": not no_shell, "reason": no_shell},
         "open_threads": _open_threads(settings),
@@ -121,6 +127,8 @@ def _look(settings: Settings, registry: "Registry") -> dict[str, Any]:
 
 
 def _print(found: Mapping[str, Any], *, everything: bool) -> None:
+    from skills_agent.skills.scripts.runner import CONFINED
+
     problems, state, isolation = _problems(found), _state(found, everything), found["isolation"]
     place = state if isolation["level"] in CONFINED else problems
     place[f"Scripts {_ISOLATION[isolation['level']]}"] = [line_of(isolation["reason"])]

@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 
 import click
 
+from skills_agent.graph.cli.working import loading
 from skills_agent.graph.hooks import Command, extras, missing_part
 from skills_agent.skills.errors import SkillsAgentError
 
@@ -88,7 +89,8 @@ class LazyGroup(click.Group):
             return super().get_command(ctx, cmd_name)
         if late := self._all_late().get(cmd_name):
             module, _, name = late.target.partition(":")
-            return cast("click.Command", getattr(import_module(module), name))
+            with loading():
+                return cast("click.Command", getattr(import_module(module), name))
         if part := _OF_PARTS.get(f"{self._path} {cmd_name}".strip()):
             raise SkillsAgentError(missing_part(f"The command '{cmd_name}'", part), code="extra-missing")
         return None

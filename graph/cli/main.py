@@ -52,7 +52,6 @@ _USAGE: Final = 2
         'ask "How many rows has orders.csv?"',
         'ask "/csv-report totals in orders.csv"',
         "skills list",
-        "ask -h",
     ),
 )
 @click.version_option(package_name="skills-agent", prog_name="skills-agent", message="%(prog)s %(version)s")

@@ -14,8 +14,7 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, local_time, print_json, table
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.settings import Settings
-from skills_agent.graph.threads.errors import list_first
-from skills_agent.skills.errors import SkillsAgentError, did_you_mean
+from skills_agent.skills.errors import SkillsAgentError, did_you_mean, list_names
 from skills_agent.skills.text import count
 
 RunOutcome = Literal["done", "cut short", "waiting", "failed", "superseded", "unfinished", "forked"]
@@ -184,7 +183,7 @@ def _files(log: RunLog, name: str | None) -> list[str]:
     if folder_name(name) in names:
         return [folder_name(name)]
     threads = [_thread(log, each) for each in names]
-    hint = did_you_mean(name, threads) or f"Records: {list_first(threads, 'skills-agent threads record')}."
+    hint = did_you_mean(name, threads) or f"Records: {list_names(threads)}."
     raise SkillsAgentError(f"There is no record of {name!r} here. {hint}", code="unknown-run")
 
 

@@ -1,7 +1,6 @@
 """skills-agent threads: see earlier conversations, go on from a step of one, and remove old ones."""
 
 from contextlib import AbstractContextManager
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -10,26 +9,15 @@ import click
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.lazy import LazyGroup
 from skills_agent.graph.cli.printing import confirm, echo, local_time, print_json, table
+from skills_agent.graph.cli.working import loading
 from skills_agent.graph.hooks import Command
-from skills_agent.graph.threads.errors import ThreadError, list_first
+from skills_agent.skills.errors import list_names
 from skills_agent.skills.text import count
 
 T = TypeVar("T")
 
 if TYPE_CHECKING:
     from skills_agent.graph.threads.threads import Threads
-
-
-def _age(ctx: click.Context, param: click.Parameter, value: str | None) -> timedelta | None:
-    """Return an age as a duration; any other text is wrong usage."""
-    if value is None:
-        return None
-    from skills_agent.graph.threads.threads import parse_age
-
-    try:
-        return parse_age(value)
-    except ThreadError as error:
-        raise click.BadParameter(str(error), ctx=ctx, param=param) from error
 
 
 _RECORD = Command(
@@ -129,17 +117,12 @@ def fork(thread: str, *, at: str, workspace: Path | None, as_json: bool) -> None
     "delete", epilog=options.examples("threads delete t-1f2e3d4c", "threads delete --older-than 30d --yes")
 )
 @click.argument("names", metavar="[THREAD]...", nargs=-1)
-@click.option(
-    "--older-than",
-    callback=_age,
-    metavar="AGE",
-    help="Those that are done and did not move for 12h, 30d, 8w.",
-)
+@click.option("--older-than", metavar="AGE", help="Those that are done and did not move for 12h, 30d, 8w.")
 @options.unasked
 @options.workspace
 @options.as_json
 def delete(
-    names: tuple[str, ...], older_than: timedelta | None, yes: bool, workspace: Path | None, as_json: bool
+    names: tuple[str, ...], older_than: str | None, yes: bool, workspace: Path | None, as_json: bool
 ) -> None:
     """Delete each THREAD whole, or those that are old.
 
@@ -151,7 +134,7 @@ def delete(
         if older_than:
             names = tuple(opened.prune(older_than=older_than, dry_run=True))
         opened.check(*names)
-        listed = f"{count(len(names), 'thread')}: {list_first(names, '--json')}" if names else "nothing"
+        listed = f"{count(len(names), 'thread')}: {list_names(names)}" if names else "nothing"
         if names:
             confirm(f"Remove {listed}?", yes=yes)
         opened.delete(*names)
@@ -161,8 +144,9 @@ def delete(
 
 def open_threads(workspace: Path | None = None) -> AbstractContextManager["Threads"]:
     """Open the threads of a workspace; where there are none, nothing is made."""
-    from skills_agent.graph.settings import Settings
-    from skills_agent.graph.threads.threads import Threads
+    with loading():
+        from skills_agent.graph.settings import Settings
+        from skills_agent.graph.threads.threads import Threads
 
     return Threads.open(Settings.load(workspace))
 

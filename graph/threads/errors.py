@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-from skills_agent.skills.errors import DetailedError, SkillsAgentError, did_you_mean
-
-_MAX_LISTED = 8
+from skills_agent.skills.errors import DetailedError, SkillsAgentError, did_you_mean, list_names
 
 
 class ThreadError(SkillsAgentError):
@@ -65,12 +63,5 @@ class JournalError(ThreadError):
 
 def unknown_thread(thread: str, threads: Sequence[str]) -> ThreadError:
     """Return the refusal of an id that none of the threads has."""
-    listed = f"Threads: {list_first(threads, 'skills-agent threads list')}."
-    hint = did_you_mean(thread, threads) or listed
+    hint = did_you_mean(thread, threads) or f"Threads: {list_names(threads)}."
     return ThreadError(f"There is no thread {thread!r} here. {hint}", code="unknown-thread")
-
-
-def list_first(names: Sequence[str], command: str) -> str:
-    """Return the first names, and the command that lists all where there are more."""
-    more = f", ... (all: {command})" if len(names) > _MAX_LISTED else ""
-    return (", ".join(names[:_MAX_LISTED]) or "none yet") + more

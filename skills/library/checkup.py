@@ -1,16 +1,15 @@
-"""A check-up of the skills of this machine: where they come from, what is not used as written, and why."""
+"""A check-up of the skills of this machine: where they come from, and what is not used as written."""
 
 import os
 from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from skills_agent.skills.format.rules import REPAIRS
-from skills_agent.skills.library.admission import requirement_findings
 from skills_agent.skills.library.catalog import CatalogEntry, EntryStatus
 from skills_agent.skills.library.registry import Registry
-from skills_agent.skills.skill import Diagnostic
 from skills_agent.skills.sources.directory import DirectorySource
 from skills_agent.skills.sources.protocol import Source
 
@@ -28,43 +27,21 @@ class SourceState(NamedTuple):
     skipped: int
 
 
-class Checkup(NamedTuple):
-    """What a person would want to know before asking why a skill is not used."""
-
-    sources: tuple[SourceState, ...]
-    """From low to high precedence."""
-    shadowed: tuple[CatalogEntry, ...]
-    skipped: tuple[CatalogEntry, ...]
-    repaired: tuple[CatalogEntry, ...]
-    """Used otherwise than written; the diagnostics are those of the repairs alone."""
-    requirements: tuple[Diagnostic, ...]
-    """What skills require and is not here, or leads back to them."""
-    diagnostics: tuple[Diagnostic, ...]
-    """What sources passed over, and is no skill."""
-
-
-def check_up(registry: Registry) -> Checkup:
-    """Return what discovery says of the skills of every source."""
-    catalog = registry.refresh()
-    entries = catalog.entries
+def source_states(registry: Registry) -> list[SourceState]:
+    """Return how each source stands, from low to high precedence."""
+    entries = registry.refresh().entries
     counts = Counter((registry.source_of(entry.source, entry.path), entry.status) for entry in entries)
-    paths = {entry.path for entry in entries}
-    return Checkup(
-        sources=tuple(_state(source, counts) for source in registry.sources),
-        shadowed=tuple(entry for entry in entries if entry.status == "shadowed"),
-        skipped=tuple(entry for entry in entries if entry.status == "skipped"),
-        repaired=tuple(
-            replace(entry, diagnostics=repairs)
-            for entry in entries
-            if entry.status != "skipped" and (repairs := _repairs(entry))
-        ),
-        requirements=tuple(requirement_findings(catalog)),
-        diagnostics=tuple(diagnostic for diagnostic in catalog.diagnostics if diagnostic.path not in paths),
+    return [_state(source, counts) for source in registry.sources]
+
+
+def repaired(entries: Iterable[CatalogEntry]) -> list[CatalogEntry]:
+    """Return the skills that are used otherwise than written; their diagnostics are the repairs alone."""
+    mended = (
+        replace(entry, diagnostics=tuple(each for each in entry.diagnostics if each.code in REPAIRS))
+        for entry in entries
+        if entry.status != "skipped"
     )
-
-
-def _repairs(entry: CatalogEntry) -> tuple[Diagnostic, ...]:
-    return tuple(diagnostic for diagnostic in entry.diagnostics if diagnostic.code in REPAIRS)
+    return [entry for entry in mended if entry.diagnostics]
 
 
 def _state(source: Source, counts: Counter[tuple[Source | None, EntryStatus]]) -> SourceState:

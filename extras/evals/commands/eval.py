@@ -10,6 +10,7 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.options import shell_command
 from skills_agent.graph.cli.printing import line_of, print_json
 from skills_agent.graph.cli.signals import draining, exit_code_of, leave
+from skills_agent.graph.cli.working import loading
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.policy.risk import Risk
 
@@ -135,14 +136,15 @@ def _evaluate(
     **chosen: Any,
 ) -> None:
     """Run cases, or go on with a run, and report; exit with 1 where not all is well."""
-    from langgraph.runtime import RunControl
+    with loading():
+        from langgraph.runtime import RunControl
 
-    from skills_agent.evals.cases.run_folder import RunFolder
-    from skills_agent.evals.cases.summarise import summarise
-    from skills_agent.evals.cases.thresholds import missed, parse_threshold
-    from skills_agent.evals.report.figures import failures
-    from skills_agent.evals.setups import make_setup
-    from skills_agent.graph.threads.database import open_database
+        from skills_agent.evals.cases.run_folder import RunFolder
+        from skills_agent.evals.cases.summarise import summarise
+        from skills_agent.evals.cases.thresholds import missed, parse_threshold
+        from skills_agent.evals.report.figures import failures
+        from skills_agent.evals.setups import make_setup
+        from skills_agent.graph.threads.database import open_database
 
     settings = Settings.load(workspace)
     limits = [parse_threshold(text) for text in thresholds]

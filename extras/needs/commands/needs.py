@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import click
 from msgspec import structs
 
-from skills_agent.graph.cli.printing import echo, is_terminal, print_json, print_section, table
+from skills_agent.graph.cli.printing import echo, is_terminal, line_of, print_json, print_section, table
+from skills_agent.graph.cli.working import working
 from skills_agent.graph.private_files import make_private_folder
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.user_folders import user_state_folder
@@ -80,7 +81,9 @@ def _install(
     *,
     yes: bool,
 ) -> None:
-    prepared = prepare(environments, needed, more=_added(skill, needed, more))
+    added = _added(skill, needed, more)
+    with working(f"Resolving the packages of {line_of(skill.name)}"):
+        prepared = prepare(environments, needed, more=added)
     if not more and prepared.guesses:
         echo("Left out, for nobody says which package brings it; a package of that name may be anybody's:")
         table([(f"  import {guess.module}", guess.said) for guess in prepared.guesses])
@@ -100,8 +103,9 @@ def _install(
             raise click.exceptions.Exit(WAITS_FOR_APPROVAL)
         if not click.confirm(f"\nInstall these for scripts of {skill.name}?"):
             raise click.ClickException("Nothing was installed.")
-    places = prepared.carry_out(environments, needed, skill.ref)
     number = count(len(prepared.packages), "package")
+    with working(f"Installing {number}"):
+        places = prepared.carry_out(environments, needed, skill.ref)
     where = ", ".join(map(str, places))
     echo(f"\nInstalled {number}. Scripts of {skill.name} run with them from now on: {where}")
 

@@ -80,14 +80,10 @@ def test_an_approved_list_is_installed_and_used(cli: CommandLine, packed: Path) 
     assert changed["environment"] is None
 
 
-@pytest.mark.parametrize(
-    "words", [["--with", "../x"], ["--with", "a @ https://x/a.whl"], ["--with", "--pre"]]
-)
-def test_what_is_no_name_of_a_package_is_wrong_usage(
-    cli: CommandLine, packed: Path, words: list[str]
-) -> None:
-    del packed
-    done = cli.run("doctor", "packed", "--install", *words, "--skills-dir", str(cli.skills))
+@pytest.mark.usefixtures("packed")
+@pytest.mark.parametrize("name", ["../x", "a @ https://x/a.whl", "--pre"])
+def test_what_is_no_name_of_a_package_is_wrong_usage(cli: CommandLine, name: str) -> None:
+    done = cli.run("doctor", "packed", "--with", name, "--skills-dir", str(cli.skills))
     assert (done.code, done.out) == (2, "")
 
 

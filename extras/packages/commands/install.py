@@ -7,6 +7,7 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_error
+from skills_agent.graph.cli.working import working
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.user_folders import user_state_folder
 from skills_agent.packages.address import parse_address
@@ -121,7 +122,8 @@ def install(
         into = draft / "0"
         into.mkdir()
         wanted = Selection(address, into, frozenset(names), choose=choose, skip=skip)
-        skills = fetch(wanted)
+        with working(f"Fetching {line_of(address.text)}"):
+            skills = fetch(wanted)
         note_typed(user_state_folder(settings), [address])
         changes = plan(target, skills, now(), signatures_of(settings))
         carry_out(settings, target, draft, changes, what._replace(asked=asked), passed_over=passed_over)
@@ -141,7 +143,9 @@ def _install_locked(
 
     with draft_of(target, dry=what.dry) as draft:
         hosts, changes = hosts_of(settings, place), []
-        for skill in fetch_skills(drifted, target, draft, hosts, lose, pinned=True):
+        with working(f"Fetching {count(len(drifted), 'skill')}"):
+            skills = fetch_skills(drifted, target, draft, hosts, lose, pinned=True)
+        for skill in skills:
             check = checked(skill, signatures)
             change = change_to(target, skill, lock[skill.name])
             kind: ChangeKind = "update" if change.found else "new"  # also where only its manifest is another

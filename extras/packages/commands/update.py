@@ -7,6 +7,7 @@ import click
 
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import echo, line_of, print_error
+from skills_agent.graph.cli.working import working
 from skills_agent.graph.settings import Settings
 from skills_agent.packages.commands.rollback import put_back
 from skills_agent.packages.commands.shared import (
@@ -25,6 +26,7 @@ from skills_agent.packages.lock import LockedSkill, read_lock
 from skills_agent.packages.signatures import signatures_of
 from skills_agent.packages.syncing import fetch_skills
 from skills_agent.packages.target import Target
+from skills_agent.skills.text import count
 
 
 @click.command(
@@ -88,7 +90,8 @@ def _update(
         print_error(f"{locked.name}: {reason}")
 
     with draft_of(target, dry=what.dry) as draft:
-        skills = fetch_skills(wanted, target, draft, hosts, lose, pinned=False)
+        with working(f"Fetching {count(len(wanted), 'skill')}"):
+            skills = fetch_skills(wanted, target, draft, hosts, lose, pinned=False)
         if lost and (names or len(lost) == len(wanted)):
             raise not_offered(lost[0].source, "see above" if len(lost) > 1 else "it cannot be fetched")
         if not what.as_json:

@@ -68,6 +68,13 @@ def test_a_link_in_the_place_of_a_skill_is_a_difference(cli: CommandLine, instal
     assert (done.code, "it is a link to" in done.out) == (1, True)
 
 
+@pytest.mark.slow
+def test_a_person_sees_what_is_fetched_and_is_asked(cli: CommandLine) -> None:
+    words = ("skills", "install", str(cli.write_skill()))
+    seen = cli.on_terminal(*words, answers=[(f"Fetching {cli.skills}", ""), ("Install 1 skill?", "n\n")])
+    assert (seen.code, any(cli.workspace.rglob("SKILL.md"))) == (1, False)
+
+
 def test_the_lock_is_installed_and_what_was_there_is_kept(cli: CommandLine, installed: Path) -> None:
     (installed / "SKILL.md").write_text("my words")
     lock = (installed.parent / "skills.lock").read_text()

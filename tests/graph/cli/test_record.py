@@ -9,8 +9,6 @@ import pytest
 from skills_agent.graph.private_files import folder_name
 from tests.graph.cli.command_line import LOAD, RUN, CommandLine
 
-RECORD = ("threads", "record")
-
 
 @pytest.fixture
 def cli(cli: CommandLine) -> CommandLine:
@@ -25,19 +23,19 @@ def cli(cli: CommandLine) -> CommandLine:
 
 def test_without_runs_nothing_is_made(tmp_path: Path) -> None:
     cli = CommandLine(tmp_path)
-    assert cli.run(*RECORD, "--json").value == []
-    assert (cli.run(*RECORD).code, cli.run(*RECORD, "--verify").code) == (0, 0)
+    assert cli.run("threads", "record", "--json").value == []
+    assert (cli.run("threads", "record").code, cli.run("threads", "record", "--verify").code) == (0, 0)
     assert not (cli.workspace / ".agent").exists()
 
 
 def test_runs_are_listed_shown_and_verified(cli: CommandLine) -> None:
-    rows = [row.split()[:4:3] for row in cli.run(*RECORD).out.splitlines()]
+    rows = [row.split()[:4:3] for row in cli.run("threads", "record").out.splitlines()]
     assert rows == [["RUN", "CALLS"], ["open.1", "waiting"], ["rain.1", "done"]]
-    (only,) = cli.run(*RECORD, "rain", "--json").value
+    (only,) = cli.run("threads", "record", "rain", "--json").value
     facts = [only[name] for name in ("run", "outcome", "calls", "skills")]
     assert facts == ["rain.1", "done", 1, ["rain-gauge"]]
 
-    events = cli.run(*RECORD, "rain.1", "--json").value
+    events = cli.run("threads", "record", "rain.1", "--json").value
     kinds = [each["type"] for each in events if each["type"] not in {"model_called", "call_announced"}]
     order = [
         "run_started",
@@ -49,13 +47,13 @@ def test_runs_are_listed_shown_and_verified(cli: CommandLine) -> None:
     ]
     assert [kind for kind in kinds if kind in order] == order
     assert kinds[-2:] == ["call_ended", "run_ended"]
-    told = cli.run(*RECORD, "rain.1").out
+    told = cli.run("threads", "record", "rain.1").out
     parts = ("How much rain?", "--yes write", "answered: approve: run_script(", "exit code 0, isolation ")
     assert all(part in told for part in parts)
 
-    whole = cli.run(*RECORD, "--verify", "--json")
+    whole = cli.run("threads", "record", "--verify", "--json")
     assert (whole.code, whole.value["rain"]["head"]) == (0, events[-1]["hash"])
-    assert f"rain: {len(events)} lines" in cli.run(*RECORD, "--verify").out
+    assert f"rain: {len(events)} lines" in cli.run("threads", "record", "--verify").out
 
 
 def test_a_script_that_fails_is_recorded_as_failed_without_its_output(tmp_path: Path) -> None:
@@ -64,7 +62,7 @@ def test_a_script_that_fails_is_recorded_as_failed_without_its_output(tmp_path: 
     script.write_text("print('secret figures')\nraise SystemExit(1)")
     options = ("--skills-dir", str(cli.skills), "--model", cli.script(LOAD, RUN, "It failed."))
     assert "exit code 1" in cli.run("ask", "Rain?", "--thread", "rain", *options, "--yes", "run").out
-    record = cli.run(*RECORD, "rain.1", "--json")
+    record = cli.run("threads", "record", "rain.1", "--json")
     (ended,) = [each for each in record.value if each.get("exit_code") is not None]
     assert (ended["status"], ended["exit_code"], "secret" in record.out) == ("failed", 1, False)
 
@@ -74,23 +72,23 @@ def test_a_changed_record_is_found_and_named(cli: CommandLine) -> None:
     text = record.read_text()
     record.write_text(text.replace('"answer":"approve"', '"answer":"reject"'))
     answered = [json.loads(line)["type"] for line in text.splitlines()].index("approval_answered")
-    found = cli.run(*RECORD, "--verify")
+    found = cli.run("threads", "record", "--verify")
     assert (found.code, f"rain: line {answered + 1} " in found.out, "open: " in found.out) == (1, True, True)
-    assert cli.run(*RECORD, "open", "--verify").code == 0
-    shown = cli.run(*RECORD, "rain.1")
+    assert cli.run("threads", "record", "open", "--verify").code == 0
+    shown = cli.run("threads", "record", "rain.1")
     assert ("answered: reject" in shown.out, "threads record rain --verify" in shown.err) == (True, True)
     *kept, _ = text.splitlines(keepends=True)
     record.write_text("".join(kept))
-    assert cli.run(*RECORD, "rain", "--verify").code == 1
+    assert cli.run("threads", "record", "rain", "--verify").code == 1
     costs = '{"type": "model_called", "run": "rain.1", "input_tokens": %s, "seq": 1, "hash": "x"}\n'
     record.write_text(costs % ("9" * 4_300) * 2 + costs % -5 + costs % 7)
-    (run,) = cli.run(*RECORD, "rain", "--json").value
+    (run,) = cli.run("threads", "record", "rain", "--json").value
     assert run["input_tokens"] == 7
 
 
 def test_what_does_not_exist_is_said(cli: CommandLine) -> None:
     for words in (["rain.7"], ["ran", "--verify"], ["ran"]):
-        done = cli.run(*RECORD, *words)
+        done = cli.run("threads", "record", *words)
         assert (done.code, done.out, "Did you mean rain?" in done.err) == (1, "", True)
 
 
@@ -110,5 +108,5 @@ def test_lines_that_a_workspace_brings_along_end_no_command(tmp_path: Path) -> N
         line = json.dumps({"seq": 1, "hash": "x", **forged})
         cli.write(f".agent/runs/{folder_name('rain')}.jsonl", f"[]\nnonsense\n{line}\n")
         for words in ((), ("--json",), ("rain.1",), ("--verify",)):
-            done = cli.run(*RECORD, *words)
+            done = cli.run("threads", "record", *words)
             assert (done.code in {0, 1}, {"\x1b", "\u202e"} & {*done.out}) == (True, set()), forged

@@ -132,3 +132,10 @@ def test_the_persons_pager_runs_and_none_of_the_workspace(tmp_path: Path, entry:
         os.close(theirs)
     assert (tmp_path / "ran").exists() == (entry == "{mine}")
     assert not (tmp_path / "ran-by-pager").exists()
+
+
+def test_a_command_says_that_it_loads_before_what_is_slow_and_nothing_of_it_stays(cli: CommandLine) -> None:
+    for words in (("threads", "list"), ("ask", "Hello?", "--model", "offline"), ("doctor",)):
+        screen = cli.on_terminal(*words).out
+        assert screen.startswith("Loading ...\r")
+        assert screen.count(f"Loading ...\r{' ' * 11}\r") == screen.count("Loading") == 2

@@ -65,8 +65,8 @@ ONLY_FOR_A_LOAD = ("skills_agent.skills.library.snapshots", "skills_agent.source
         (["skills", "show", "nothing"], 1, "Known skills"),
         (["threads", "show", "nobody"], 1, "'nobody'"),
         (["threads", "delete"], 2, "--older-than"),
-        (["threads", "delete", "--older-than", "30 days"], 2, "30d"),
-        (["threads", "delete", "--older-than", "999999w"], 2, "1h to 99999w"),
+        (["threads", "delete", "--older-than", "30 days"], 1, "30d"),
+        (["threads", "delete", "--older-than", "999999w"], 1, "1h to 99999w"),
         (["threads", "delete", "nobody", "--yes"], 1, "'nobody'"),
         (["trust"], 1, "/work: no skill"),
         (["trust", "--revoke"], 1, "trust --list"),
@@ -95,21 +95,11 @@ def test_options_of_all_commands_stand_before_a_command_or_behind_it(
     assert cli.run("ask", "--model", "offline", "--", "--workspace").code == 0
 
 
-@pytest.mark.parametrize(
-    ("file", "variables", "facts"),
-    [
-        ("max_model_call = 3", {}, ["max_model_call ", "max_model_calls?"]),
-        ("", {"SKILLS_AGENT_SKILL_DIRS": "/x"}, ["SKILLS_AGENT_SKILL_DIRS", "skills_dirs?"]),
-    ],
-)
-def test_an_unknown_setting_names_the_one_that_is_near(
-    cli: CommandLine, file: str, variables: dict[str, str], facts: list[str]
-) -> None:
-    cli.write_users_settings(file)
-    for words in (["ask", "x"], ["skills", "list"]):
-        done = cli.run(*words, **variables)
-        assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
-        assert all(fact in done.err for fact in facts)
+@pytest.mark.parametrize("words", [["ask", "x"], ["skills", "list"]])
+def test_an_unknown_setting_names_the_one_that_is_near(cli: CommandLine, words: list[str]) -> None:
+    done = cli.run(*words, SKILLS_AGENT_SKILL_DIRS="/x")
+    assert (done.code, done.out, done.err.count("\n")) == (1, "", 1)
+    assert "SKILLS_AGENT_SKILL_DIRS). Did you mean skills_dirs?" in done.err
 
 
 @pytest.mark.parametrize(

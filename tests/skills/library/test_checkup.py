@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from skills_agent.skills.library.checkup import check_up
+from skills_agent.skills.library.checkup import source_states
 from skills_agent.skills.library.registry import Registry
 from skills_agent.skills.sources import DirectorySource
 
@@ -23,11 +23,10 @@ def test_sources_are_counted_apart_even_under_one_label(tmp_path: Path) -> None:
     write(tmp_path / "two", "broken", "---\nname: broken\n---\n")
     folders = [tmp_path / "one", tmp_path / "two", tmp_path / "none"]
 
-    checkup = check_up(Registry([DirectorySource(folder, "user", trusted=False) for folder in folders]))
+    states = source_states(Registry([DirectorySource(each, "user", trusted=False) for each in folders]))
 
     assert [
-        (each.folder, each.exists, each.trusted, each.shown, each.shadowed, each.skipped)
-        for each in checkup.sources
+        (each.folder, each.exists, each.trusted, each.shown, each.shadowed, each.skipped) for each in states
     ] == [
         (str(folders[0]), True, False, 0, 1, 0),
         (str(folders[1]), True, False, 2, 0, 1),
