@@ -154,10 +154,8 @@ def _show(settings: Settings, log: RunLog, run: RunRecord, *, as_json: bool) -> 
     shown = redaction_of(settings).whole(run)
     thread = run.run.rpartition(".")[0]
     if log.verify(folder_name(thread)).faults:
-        click.echo(
-            f"warning: this record was changed; see skills-agent threads record {line_of(thread)} --verify",
-            err=True,
-        )
+        command = f"skills-agent threads record {line_of(thread)} --verify"
+        click.echo(f"warning: this record was changed; see {command}", err=True)
     print_json(list(shown.events)) if as_json else echo(shown.story())
 
 

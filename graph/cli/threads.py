@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import click
 
@@ -153,5 +153,4 @@ def open_threads(workspace: Path | None = None) -> AbstractContextManager["Threa
 
 def _shown(opened: "Threads", value: T) -> T:
     """Return what a thread keeps, in clear, without secrets."""
-    shown: T = opened.graph.services.audit.redaction.whole(value)
-    return shown
+    return cast("T", opened.graph.services.audit.redaction.whole(value))
