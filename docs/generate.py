@@ -70,13 +70,13 @@ def settings() -> Iterator[str]:
 
 def commands() -> Iterator[str]:
     """Yield the table of commands: with its arguments, and what it does."""
-    rows = ([f"`{_usage(path, command)}`", _sentence(command.help)] for path, command in _commands_of(cli))
+    rows = ([f"`{_usage(path, command)}`", _sentence(command.help)] for path, command in commands_of(cli))
     yield from _table(("command", "what it does"), rows)
 
 
 def options() -> Iterator[str]:
     """Yield the table of the options of all commands, and of those that several share."""
-    every = Counter(option for _, command in _commands_of(cli) for option in _options_of(command).items())
+    every = Counter(option for _, command in commands_of(cli) for option in _options_of(command).items())
     shared = [*_options_of(cli).items()]
     shared += [option for option, count in every.most_common() if count >= _SHARED]
     yield from _table(("option", "what it does"), ([f"`{name}`", text] for name, text in shared))
@@ -133,8 +133,16 @@ def events() -> Iterator[str]:
     yield from _table(("event", "when", "fields"), rows)
 
 
-def files() -> Iterator[str]:
-    """Yield every file, folder by folder, with the beginning of what it says of itself; no commands."""
+def folders() -> Iterator[str]:
+    """Yield every folder, with the beginning of what it says of itself."""
+    for name, about, _ in files():
+        page = ROOT / name / "README.md"
+        link = f"[{name}/]({os.path.relpath(page, ROOT / 'graph')})" if page.exists() else f"{name}/"
+        yield f"- **{link}** {about}"
+
+
+def files() -> Iterator[tuple[str, str, list[str]]]:
+    """Yield each folder, what it is, and its files with the beginning of what they say; no commands."""
     folders: dict[str, list[str]] = {}
     for top in ("graph", "nodes", "state", "skills", "extras"):
         for path in sorted((ROOT / top).rglob("[a-z]*.py")):
@@ -146,9 +154,7 @@ def files() -> Iterator[str]:
                     f"`{path.stem}`" if not about or is_told_by_name else f"`{path.stem}` {about}"
                 )
     for name, told in folders.items():
-        page = ROOT / name / "README.md"
-        link = f"[{name}/]({os.path.relpath(page, ROOT / 'graph')})" if page.exists() else f"{name}/"
-        yield f"- **{link}** {_phrase(ROOT / name / '__init__.py')}: {'; '.join(told)}"
+        yield name, _phrase(ROOT / name / "__init__.py"), told
 
 
 def _phrase(path: Path) -> str:
@@ -189,7 +195,7 @@ TABLES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "reading": reading,
     "protected": protected,
     "secrets": secrets,
-    "files": files,
+    "folders": folders,
     "parts": parts,
 }
 
@@ -260,12 +266,13 @@ def _shown(value: Any) -> str:
     )
 
 
-def _commands_of(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
+def commands_of(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Yield every command below a group, with the words that call it."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         if isinstance(command, click.Group):
-            yield from _commands_of(command, f"{path}{name} ")
+            yield from commands_of(command, f"{path}{name} ")
         elif command is not None:
             yield f"{path}{name}", command
 
