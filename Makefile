@@ -17,7 +17,7 @@ else
   INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 endif
 
-.PHONY: help demo check types lint format figures docs test test-all cover crash soak without walls newest example wheel image container clean
+.PHONY: help demo check types lint format figures docs docs-site test test-all cover crash soak without walls newest example wheel image container clean
 
 help:
 	@echo "make demo      answer a real question about a real file, without a key or a network"
@@ -28,6 +28,7 @@ help:
 	@echo "make format    format the code"
 	@echo "make figures   print the size of the house beside its bounds (scripts/bounds.toml)"
 	@echo "make docs      write the tables that are generated from the code into docs/"
+	@echo "make docs-site build the documentation as a site in build/site, and check its links"
 	@echo "make cover     run the quick tests and report what they do not reach"
 	@echo "make crash     kill the agent at every point of a run, on SQLite and PostgreSQL (long)"
 	@echo "make soak      drive threads by random steps, kills and faults for half an hour (long)"
@@ -85,6 +86,9 @@ figures: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py
+
+docs-site: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile quick -m "not slow"
