@@ -50,6 +50,7 @@ class ThreadSummary(NamedTuple):
 class ThreadCall:
     """One tool call and what came of it."""
 
+    id: str
     tool: str
     args: dict[str, Any]
     ruling: Ruling
@@ -60,6 +61,7 @@ class ThreadCall:
 class ThreadMessage:
     """One message of a person or of the agent."""
 
+    id: str
     role: Literal["user", "agent", "request"]
     """`request`: skills that the person or the caller asked for."""
     text: str
@@ -258,14 +260,14 @@ def _message(
 ) -> ThreadMessage:
     text = str(message.text)
     if not isinstance(message, AIMessage):
-        return ThreadMessage("user", text)
+        return ThreadMessage(str(message.id), "user", text)
     calls = []
     for call in shown_calls_of(message):
-        result = results.get(call["id"] or "")
-        ruling = _ruling(result, grants.get(call["id"] or ""))
-        calls.append(ThreadCall(call["name"], call["args"], ruling, str(result.text) if result else ""))
+        name, result = call["id"] or "", results.get(call["id"] or "")
+        ruling, text_of = _ruling(result, grants.get(name)), str(result.text) if result else ""
+        calls.append(ThreadCall(name, call["name"], call["args"], ruling, text_of))
     is_request = is_synthetic(message) and bool(message.tool_calls)
-    return ThreadMessage("request" if is_request else "agent", text, tuple(calls))
+    return ThreadMessage(str(message.id), "request" if is_request else "agent", text, tuple(calls))
 
 
 def _ruling(result: ToolMessage | None, grant: GrantRecord | None) -> Ruling:
