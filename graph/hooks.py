@@ -74,6 +74,8 @@ class Extra:
     """The kinds of events that it adds to the record of runs."""
     measure_draft: str = ""
     """What runs the evals of a proposed skill, before a person is asked (extras/evals/proposals.py)."""
+    pages: str = ""
+    """What writes the page of a thread into a file (extras/pages/thread.py)."""
 
 
 @cache
@@ -107,6 +109,13 @@ def hook(name: str) -> tuple[Any, ...]:
 def first(name: str, otherwise: Any = None) -> Any:
     """Return what the first of them brings for a hook of which one is enough; `otherwise` where none does."""
     return next(iter(hook(name)), otherwise)
+
+
+def needed(part: str, what: str) -> Any:
+    """Return what brings the hook that has its part's name. Raises SkillsAgentError where nothing does."""
+    if (found := first(part)) is None:
+        raise SkillsAgentError(missing_part(what, part), code="extra-missing")
+    return found
 
 
 def missing_part(name: str, part: str) -> str:

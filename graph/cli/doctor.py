@@ -13,7 +13,7 @@ from skills_agent.graph.audit.redaction import Redaction
 from skills_agent.graph.cli import options
 from skills_agent.graph.cli.printing import confirm, echo, line_of, print_json, print_section, value_text
 from skills_agent.graph.cli.working import loading
-from skills_agent.graph.hooks import first, missing_part
+from skills_agent.graph.hooks import first, needed
 from skills_agent.graph.settings import Settings, registry_of, shown_settings
 from skills_agent.graph.user_folders import process_environment, state_folder, trust_file_of
 from skills_agent.skills.errors import SkillError, SkillsAgentError
@@ -80,10 +80,8 @@ def doctor(
     """
     settings = Settings.load(workspace)
     if skill:
-        if (needs := first("needs")) is None:
-            raise SkillsAgentError(missing_part("What a skill needs", "needs"), code="extra-missing")
-        registry = registry_of(settings, skills_dirs)
-        needs.check_skill(settings, registry, skill, yes=yes, as_json=as_json, **chosen)
+        check_skill = needed("needs", "What a skill needs").check_skill
+        check_skill(settings, registry_of(settings, skills_dirs), skill, yes=yes, as_json=as_json, **chosen)
     elif any(chosen.values()):
         raise click.UsageError("say for which SKILL: --install and --with are for one")
     elif remove:

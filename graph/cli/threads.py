@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TextIO, TypeVar, cast
 
 import click
 
@@ -10,7 +10,7 @@ from skills_agent.graph.cli import options
 from skills_agent.graph.cli.lazy import LazyGroup
 from skills_agent.graph.cli.printing import confirm, echo, local_time, print_json, table
 from skills_agent.graph.cli.working import loading
-from skills_agent.graph.hooks import Command
+from skills_agent.graph.hooks import Command, needed
 from skills_agent.skills.errors import list_names
 from skills_agent.skills.text import count
 
@@ -57,9 +57,12 @@ def list_threads(workspace: Path | None, as_json: bool) -> None:
 )
 @click.argument("thread", required=False, callback=options.thread_id)
 @click.option("--steps", is_flag=True, help="Show instead which nodes ran, and what each step changed.")
+@options.html
 @options.workspace
 @options.as_json
-def show_thread(thread: str | None, steps: bool, workspace: Path | None, as_json: bool) -> None:
+def show_thread(
+    thread: str | None, steps: bool, html: TextIO | None, workspace: Path | None, as_json: bool
+) -> None:
     """Show what was said and done in THREAD; without it: in the newest one of this workspace.
 
     Calls, your decisions, their results, skills, plan and costs.
@@ -68,6 +71,9 @@ def show_thread(thread: str | None, steps: bool, workspace: Path | None, as_json
 
     with open_threads(workspace) as opened:
         thread = thread or opened.newest()
+        if html:
+            whole = _shown(opened, opened.read(thread)), _shown(opened, opened.steps(thread))
+            needed("pages", "--html")(html, *whole, opened.graph)
         if steps:
             listed = _shown(opened, opened.steps(thread))
             value = {"thread": thread, "steps": [step._asdict() for step in listed]}
@@ -75,7 +81,7 @@ def show_thread(thread: str | None, steps: bool, workspace: Path | None, as_json
         else:
             record = _shown(opened, opened.read(thread))
             value, text = record.as_json(), as_text(record)
-    print_json(value) if as_json else echo(text)
+    print_json(value) if as_json else echo(f"Wrote {html.name}." if html else text)
 
 
 @threads.command("revoke", epilog=options.examples("threads revoke t-1f2e3d4c call-0-1"))
@@ -107,8 +113,7 @@ def fork(thread: str, *, at: str, workspace: Path | None, as_json: bool) -> None
 
     with open_threads(workspace) as opened:
         made = _shown(opened, opened.fork(thread, at))
-    is_done = made.status == "done"
-    words = ("ask", "QUESTION", "--thread", made.thread) if is_done else ("resume", made.thread)
+    words = ("ask", "QUESTION", "--thread", made.thread) if made.status == "done" else ("resume", made.thread)
     command = options.shell_command(*words, workspace=workspace)
     print_json({**made._asdict(), "resume": command}) if as_json else echo(fork_text(made, command))
 

@@ -109,7 +109,7 @@ class EvalCase(Frozen, frozen=True, kw_only=True):
     id: str
     """Unique in a run: `SET/ID`, as file names take it."""
     name: str = ""
-    """As its file calls it, else the beginning of the request. Only `--json` shows it."""
+    """As its file calls it, else the beginning of the request."""
     skill: str = ""
     """The skill that it is about, and that the other arm goes without; empty: none."""
     kind: Literal["trigger", "task"] = "task"

@@ -2,7 +2,7 @@
 
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
@@ -11,6 +11,7 @@ from skills_agent.graph.cli.options import shell_command
 from skills_agent.graph.cli.printing import line_of, print_json
 from skills_agent.graph.cli.signals import draining, exit_code_of, leave
 from skills_agent.graph.cli.working import loading
+from skills_agent.graph.hooks import needed
 from skills_agent.graph.settings import Settings, registry_of
 from skills_agent.skills.policy.risk import Risk
 
@@ -82,12 +83,7 @@ _LINE: Final = 200
 )
 @click.option("--record", is_flag=True, help="Keep the answers of the models beside the cases.")
 @click.option("--replay", is_flag=True, help="Answer from what was kept: no key, no network.")
-@click.option(
-    "--html",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write one page that loads nothing.",
-)
+@options.html
 @click.option(
     "--triggers",
     "triggered",
@@ -131,7 +127,7 @@ def _evaluate(
     budget: int | None,
     yes: frozenset[Risk],
     workspace: Path | None,
-    html: Path | None,
+    html: TextIO | None,
     as_json: bool,
     **chosen: Any,
 ) -> None:
@@ -252,20 +248,18 @@ def _run(folder: "RunFolder", setup: "Setup", stop: "RunControl", budget: int | 
     return run_all(folder, setup, jobs=_JOBS, stop=stop, tokens=budget, done=done, tell=tell)
 
 
-def _report(summary: "Summary", html: Path | None, *, as_json: bool) -> None:
+def _report(summary: "Summary", html: TextIO | None, *, as_json: bool) -> None:
     from msgspec import to_builtins
 
-    from skills_agent.evals.report.page import html_page
     from skills_agent.evals.report.terminal import print_view
     from skills_agent.evals.report.view import view_of
 
     view = view_of(summary)
     if html:
-        try:
-            html.parent.mkdir(parents=True, exist_ok=True)
-            html.write_text(html_page(view), encoding="utf-8")
-        except OSError as error:
-            raise click.ClickException(f"cannot write {html}: {error.strerror}") from error
+        needed("pages", "--html")
+        from skills_agent.evals.report.page import write_page
+
+        write_page(html, view)
     if as_json:
         print_json(to_builtins(summary))
     else:

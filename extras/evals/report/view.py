@@ -6,6 +6,7 @@ Texts of cases, models and repositories are as they came: whoever shows them mak
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
+from skills_agent.evals.cases.case import EvalCase
 from skills_agent.evals.cases.result import EvalResult
 from skills_agent.evals.cases.summary import ArmSummary, CaseRow, Delta, Interval, Summary
 from skills_agent.evals.report.figures import (
@@ -53,8 +54,8 @@ class View(NamedTuple):
     """Runs that did not pass."""
     cases: Sequence[CaseRow]
     """Those that pass least often first."""
-    requests: Mapping[str, Sequence[str]]
-    """What was asked, by the id of the case."""
+    asked: Mapping[str, EvalCase]
+    """By their ids."""
     models: Sequence[str]
 
     def name(self, one: CaseRow | EvalResult) -> str:
@@ -74,14 +75,14 @@ def view_of(summary: Summary) -> View:
         "Command": head.command,
     }
     return View(
-        title=f"Evals: {', '.join(skills[:3]) or head.id}{' and others' if len(skills) > 3 else ''}",
-        facts={name: value for name, value in facts.items() if value},
+        title=f"Evals of {', '.join(skills[:3]) or 'no skill'}{' and others' if len(skills) > 3 else ''}",
+        facts=facts,
         answers=[*_answers(summary)],
         notes=[*_notes(summary)],
         tables=[*_tables(summary)],
         faults=failures(summary),
         cases=sorted(summary.cases, key=lambda row: row.rates.get("with", 1.0)),
-        requests={case.id: case.turns for case in head.cases},
+        asked={case.id: case for case in head.cases},
         models=head.models,
     )
 

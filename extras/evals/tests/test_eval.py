@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.graph.cli.command_line import CommandLine, Finished
+from tests.machine import needs_part
 from tests.openai_server import KEY, Call, Completion, openai_server
 from tests.stubborn import processes_with
 from tests.waiting import PATIENCE, until
@@ -82,6 +83,7 @@ def test_a_threshold_decides_instead(evals: CommandLine) -> None:
     assert run(evals, "--fail-under", "luck=0.9").code != 0
 
 
+@needs_part("pages")
 def test_json_is_one_value_and_the_page_is_a_file(evals: CommandLine) -> None:
     done = run(evals, "--json", "--html", "page.html")
     assert (done.code, done.errors) == (0, "")
@@ -89,7 +91,7 @@ def test_json_is_one_value_and_the_page_is_a_file(evals: CommandLine) -> None:
         "rain-gauge.cases/hello",
         "rain-gauge.cases/rain",
     ]
-    assert "<html" in (evals.workspace / "page.html").read_text()
+    assert "<title>Evals of rain-gauge</title>" in (evals.workspace / "page.html").read_text()
 
 
 def test_no_cases_say_where_it_looked_and_how_to_begin(cli: CommandLine) -> None:

@@ -1,0 +1,83 @@
+"""A thread as one page: what was said and done, the path of each turn, and what it took."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TextIO
+from xml.etree.ElementTree import Element
+
+from skills_agent.graph.audit.events import Record
+from skills_agent.graph.cli.printing import local_time, waiting_text
+from skills_agent.graph.cli.transcript import cost_text
+from skills_agent.graph.threads.compiled import CompiledAgent
+from skills_agent.graph.threads.steps import ThreadStep
+from skills_agent.graph.threads.threads import ThreadMessage, ThreadRecord
+from skills_agent.nodes.prompt import plan_text
+from skills_agent.pages.calls import call_card
+from skills_agent.pages.html import element, facts, html_page
+from skills_agent.pages.markdown import markdown
+from skills_agent.pages.pictures import pictures_of
+from skills_agent.skills.text import count, one_line
+from skills_agent.state.records import LoadedSkill
+
+_TITLE: Final = 120
+_WHO: Final = {"user": "Person", "agent": "Agent", "request": "Asked for"}
+
+
+def write_page(file: TextIO, record: ThreadRecord, steps: Sequence[ThreadStep], graph: CompiledAgent) -> None:
+    """Write the page of a thread, with its steps and the graph that made them."""
+    events: dict[str, list[Record]] = defaultdict(list)
+    for event in (event for step in steps for event in step.events):
+        events[str(event.get("call_id"))].append(event)
+    title = one_line(record.summary.question, _TITLE) or f"Thread {record.summary.thread}"
+    page = html_page(
+        title,
+        element("h1", title),
+        *_head(record, steps),
+        *_conversation(record.messages, events, pictures_of(steps, graph.get_graph())),
+        *([element("h2", "Plan"), element("pre", plan_text(record.plan))] if record.plan else []),
+    )
+    file.write(page)
+
+
+def _head(record: ThreadRecord, steps: Sequence[ThreadStep]) -> Iterator[Element]:
+    head, again = record.summary, f"skills-agent resume {record.summary.thread}"
+    calls = (event for step in steps for event in step.events if event["type"] == "model_called")
+    pairs = {
+        "Thread": f"{head.thread}, {count(head.turns, 'turn')}, {local_time(head.when)}",
+        "Models": ", ".join(dict.fromkeys(str(event["model"]) for event in calls)),
+        "Spent": cost_text(record.usage["thread"]) if record.usage else "",
+        **{f"Skill {skill['name']}": _skill(skill) for skill in record.skills},
+        "To go on": "" if head.status == "done" else again,
+        "Held": waiting_text(record.held, again) if record.held else "",
+    }
+    yield element("p", element("b", head.status, class_=f"chip {head.status}"))
+    yield facts(pairs)
+
+
+def _conversation(
+    messages: Sequence[ThreadMessage], events: Mapping[str, Sequence[Record]], pictures: Mapping[str, Element]
+) -> Iterator[Element]:
+    """Yield each message, and the pictures of a turn where the next one begins.
+
+    What a fork has from before it has none.
+    """
+    picture: Element | None = None
+    for message in messages:
+        begun = pictures.get(message.id, picture)
+        if picture is not None and begun is not picture:
+            yield picture
+        picture = begun
+        yield element(
+            "article",
+            element("h2", _WHO[message.role]),
+            *([markdown(message.text)] if message.text.strip() else []),
+            *(call_card(call, events.get(call.id, ())) for call in message.calls),
+            class_=f"said {message.role}",
+        )
+    if picture is not None:
+        yield picture
+
+
+def _skill(skill: LoadedSkill) -> str:
+    unloaded = ", unloaded" if skill["unloaded"] else ""
+    return f"{skill['digest']}, from {skill['source']}, asked for by the {skill['asked_by']}{unloaded}"
