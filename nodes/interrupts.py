@@ -100,9 +100,8 @@ def put_question(
         text = f"{place}: {fault['msg'].removeprefix('Value error, ')}"
         if place in {"answer", "decisions"} and not fault["msg"].startswith("Value error"):
             text = _wanted(question)
-        schema_of_answer = TypeAdapter(schema).json_schema()
-        reason = f"Your answer was not understood: {text}."
-        raise AnswerRefusedError(text, _with_reason(question, text, reason), schema_of_answer) from error
+        again = _with_reason(question, text, f"Your answer was not understood: {text}.")
+        raise AnswerRefusedError(text, again, TypeAdapter(schema).json_schema()) from error
     return answer
 
 

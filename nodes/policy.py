@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -300,8 +300,10 @@ class Policy:
             if schema := self.schema(tool):
                 schema.model_validate(args)
         except ValidationError as error:
-            return "; ".join(
-                f"{'.'.join(str(part) for part in fault['loc']) or 'arguments'}: {fault['msg']}"
-                for fault in error.errors(include_url=False)
-            )
+            return argument_faults(error.errors())
         return None
+
+
+def argument_faults(faults: Iterable[Any]) -> str:
+    """Say what is wrong with which argument, as pydantic lists it, without repeating the arguments."""
+    return "; ".join(f"{'.'.join(map(str, it['loc'])) or 'arguments'}: {it['msg']}" for it in faults)

@@ -251,10 +251,9 @@ class CompiledAgent(CompiledGraphHooks[AgentState, Context, AgentInput, AgentOut
         marked, whole = _marked(config, run), self._whole(config)
         marked["configurable"][UNANSWERABLE] = not (thread or is_kept(self, whole))
         marked["configurable"][AGENT_NAME] = "" if self.name in _UNNAMED else self.name
-        if PARENT_TASK in whole["configurable"]:  # What is around the agent has names of its own.
-            return {**options, "config": marked}
-        context = Context.joined(options.get("context"), whole["configurable"])
-        return {**options, "config": marked, "context": context}
+        # What is around the agent has names of its own.
+        configurable = {} if PARENT_TASK in whole["configurable"] else whole["configurable"]
+        return {**options, "config": marked, "context": Context.joined(options.get("context"), configurable)}
 
     def _thread(self, config: RunnableConfig | None) -> Thread | None:
         return Thread.of(self, self._whole(config), self.services)

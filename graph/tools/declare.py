@@ -17,6 +17,7 @@ from pydantic.v1 import ValidationError as ValidationErrorV1
 
 from skills_agent.graph.settings import SettingsError
 from skills_agent.nodes.model_call import LEAN
+from skills_agent.nodes.policy import argument_faults
 from skills_agent.skills.errors import SkillError
 from skills_agent.skills.policy.risk import RISKS, Risk
 from skills_agent.skills.policy.tool_spec import TOOL_SPECS, ToolSpec
@@ -96,8 +97,4 @@ def _refusing(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _invalid_arguments(error: ValidationError | ValidationErrorV1) -> str:
-    """Say what is wrong with which argument, without repeating the arguments."""
-    faults = "; ".join(
-        f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()
-    )
-    return f"Nothing was done: the arguments do not fit. {faults}."
+    return f"Nothing was done: the arguments do not fit. {argument_faults(error.errors())}."
