@@ -96,7 +96,7 @@ def _exit_code() -> int:
     invocation = CommandRun()
     try:
         return int(cli.main(prog_name="skills-agent", standalone_mode=False, obj=invocation) or 0)
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except NoArgsIsHelpError as error:  # a group without a command: click has its help in the error
         click.echo(error.format_message())

@@ -1,7 +1,10 @@
 """Begin a process of the command line."""
 
 import gc
-from typing import Final
+import os
+import signal
+from traceback import walk_stack
+from typing import Any, Final
 
 IMPORTED: Final = 300_000
 """Objects: more than all imports make together."""
@@ -14,9 +17,22 @@ def start() -> None:
     objects. At the end the interpreter would search once more, for what ends with the process.
     """
     gc.set_threshold(IMPORTED)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else who started it wants none
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         from skills_agent.graph.cli.main import main
 
         main()
     finally:
         gc.freeze()
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    """End the process there and then while something is imported; raise KeyboardInterrupt elsewhere.
+
+    An import that is cut off ends in a traceback of any library, or swallows what cut it off. What was begun
+    before it is as after a kill: the journal has it.
+    """
+    if any(at.f_code.co_filename.startswith("<frozen importlib.") for at, _ in walk_stack(frame)):
+        os._exit(128 + number)
+    raise KeyboardInterrupt
