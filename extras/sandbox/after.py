@@ -107,7 +107,7 @@ class After(Care):
 
     def allow(self, paths: Iterable[Path]) -> None:
         """Leave what others were approved to write meanwhile."""
-        self.allowed.update(path for path in paths if path.name != GIT)
+        self.allowed.update(path for path in paths if GIT not in path.parts)
 
     def over(self, family: Callable[[], list[int]]) -> Stop | None:
         os.utime(self._run.lock)
@@ -184,7 +184,7 @@ class After(Care):
 def looked_after(store: LayerStore, folders: list[Path], request: ScriptRequest) -> Iterator[After]:
     """Look at folders before a run, and after it however it ends. Raises OSError."""
     # git alone writes a `.git`, and not what runs it.
-    writable = [path for path in request.writable if request.is_alone or GIT not in path.parts]
+    writable = [path for path in request.writable if path == request.repository or GIT not in path.parts]
     with run_folder(store.folder) as run:
         label = request.command or request.title
         with alone(store.folder):

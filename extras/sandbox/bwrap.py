@@ -23,7 +23,6 @@ from skills_agent.sandbox.layered_runner import LayeredRunner, Probe, probed, ru
 from skills_agent.sandbox.mounts import INSIDE, INSIDE_MODULES, OWN_FOLDER, SYSTEM
 from skills_agent.sandbox.overlay import NOT_MOUNTED, binding, mounted, mounting
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.policy.protected import GIT
 from skills_agent.skills.scripts.controlled import Care, ScriptRun
 from skills_agent.skills.scripts.environment import is_granted
 from skills_agent.skills.scripts.programs import absolute_entries, find_program, shim_targets
@@ -114,12 +113,12 @@ class BwrapRunner(LayeredRunner):
         behind_shims = shim_targets(absolute_entries(self.environment.get("PATH", "")))
         network = is_granted(self.network, request)
         program = self._program()
+        repositories = [path for path in request.writable if path == request.repository]
         if isinstance(care, Layers):
-            repositories = [path for path in request.writable if request.is_alone and path.name == GIT]
             # A filter of a submodule would run beside git, and write what git obeys.
-            inert = repositories if request.is_alone else None
-            before = [*self._mounted(care, inert), program]
-            work = mounts.layered_folders(self.workspace, care.layers, repositories)
+            real = [*mounts.repositories_of(care.layers), *repositories]
+            before = [*self._mounted(care, real if request.repository else None), program]
+            work = mounts.layered_folders(self.workspace, care.layers)
         else:
             before = [program]
             read_only = care.read_only if isinstance(care, After) else {}
@@ -130,14 +129,15 @@ class BwrapRunner(LayeredRunner):
         command = [
             *before,
             *base.options,
-            *(mounts.no_programs() if request.is_alone else ()),
+            *(mounts.no_programs() if request.repository else ()),
             *("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),  # noqa: S108
             *("--bind", str(places.temporary), str(INSIDE)),
             *work,
+            *(word for path in repositories for word in ("--bind-try", str(path), str(path))),
             *mounts.hidden(hidden[1:]),
             *mounts.read_only(
                 map(Path, (inner.command[0], limiter, *([sys.executable] if request.proxy else [])))
-                if request.is_alone
+                if request.repository
                 else mounts.programs((inner.command[0], limiter), self.workspace, behind_shims)
             ),
             *mounts.read_only([request.packages] if request.packages else []),

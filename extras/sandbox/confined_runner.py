@@ -24,7 +24,6 @@ from skills_agent.sandbox.layered_runner import LayeredRunner, run_trial
 from skills_agent.sandbox.mounts import OWN_FOLDER
 from skills_agent.sandbox.translated import translate_file, translate_tree, translation
 from skills_agent.skills.errors import ScriptError
-from skills_agent.skills.policy.protected import GIT
 from skills_agent.skills.scripts.controlled import Care, ScriptRun
 from skills_agent.skills.scripts.environment import is_granted
 from skills_agent.skills.scripts.interpreter import OWN_PYTHON
@@ -105,7 +104,7 @@ class ConfinedRunner(LayeredRunner):
                 for name in (copy.resolve(), copy)  # the longer first: it may end as the other
             }
             since = time.time_ns() - 50_000_000  # the clock of files may be as late as that
-            for real, layer in layers.layers.items() if not run.request.is_alone else ():  # git keeps all
+            for real, layer in layers.layers.items() if not run.request.repository else ():  # git keeps all
                 _translate_starts(real.resolve(), layer)
             yield layers
             for copy in layers.folders.values():
@@ -126,7 +125,7 @@ class ConfinedRunner(LayeredRunner):
             *(each.path for each in run.shared),
             *filter(None, (run.folder, request.packages, node and node / NODE_MODULES)),
         ]
-        git = (path for path in request.writable if request.is_alone and path.name == GIT)
+        git = (path for path in request.writable if path == request.repository)
         write = [*folders.values(), places.temporary, places.copy, *places.kept, *git]
         # Longer ones count first: what lies there is meant where it is. /tmp is everybody's, and closed.
         places_named = map(str, (*mounts.SYSTEM, *read, *write, *closed, places.temporary.parent))
@@ -140,7 +139,7 @@ class ConfinedRunner(LayeredRunner):
             closed=closed,
             network=reach,
             programs=[alone, *LIBRARIES, alone.resolve().parent.parent / "libexec"]
-            if request.is_alone
+            if request.repository
             else None,
             mark=mark_of(run),
         )

@@ -183,11 +183,10 @@ def work_folders(
     return options
 
 
-def layered_folders(workspace: Path, layers: Mapping[Path, Layer], repositories: Iterable[Path]) -> list[str]:
+def layered_folders(workspace: Path, layers: Mapping[Path, Layer]) -> list[str]:
     """Return the options for the folders that a script works in, where it writes into layers of them.
 
-    git writes `repositories` (each a `.git`) themselves; those at the top of a folder are read-only else,
-    with what they name.
+    The repositories at the top of a folder are read-only.
     """
     by_folder = {folder: str(layer.view) for folder, layer in layers.items()}
     options = ["--bind", by_folder[workspace]] if workspace in by_folder else ["--ro-bind", str(workspace)]
@@ -198,20 +197,20 @@ def layered_folders(workspace: Path, layers: Mapping[Path, Layer], repositories:
         options += ("--bind", by_folder[folder], str(folder))
     for folder, layer in layers.items():
         options += read_only(folder / path for path, why in layer.left_out.items() if why == TOO_LARGE)
-    options += read_only(place for folder in by_folder for place in _git_of(folder))
-    return options + [word for path in repositories for word in ("--bind-try", str(path), str(path))]
+    return options + read_only(repositories_of(by_folder))
 
 
-def _git_of(folder: Path) -> Iterator[Path]:
-    """Yield the `.git` of a folder, and where it is a file, the repository in the folder that it names."""
-    git, top = folder / GIT, folder.resolve()
-    yield git
-    if git.is_file():
-        with git.open(encoding="utf-8", errors="replace") as file:
-            named = file.read(4096).removeprefix("gitdir:").strip()
-        place = Path(os.path.realpath(os.path.join(top, named.replace("\0", ""))))  # noqa: PTH118 - or absolute
-        if top in place.parents:
-            yield folder / place.relative_to(top)
+def repositories_of(folders: Iterable[Path]) -> Iterator[Path]:
+    """Yield the `.git` of each folder, and where it is a file, the repository in the folder that it names."""
+    for folder in folders:
+        git, top = folder / GIT, folder.resolve()
+        yield git
+        if git.is_file():
+            with git.open(encoding="utf-8", errors="replace") as file:
+                named = file.read(4096).removeprefix("gitdir:").strip()
+            place = Path(os.path.realpath(os.path.join(top, named.replace("\0", ""))))  # noqa: PTH118 - or absolute
+            if top in place.parents:
+                yield folder / place.relative_to(top)
 
 
 def hidden(places: Iterable[Path]) -> Iterator[str]:

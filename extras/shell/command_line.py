@@ -55,7 +55,7 @@ def command_request(
         command=command,
         timeout=timeout,
         variables=GIT_ENVIRONMENT if git else {},
-        is_alone=git is not None,
+        repository=git.repository if git else None,
         judged_by_name=NAMED_BY_VERDICTS,
     )
 

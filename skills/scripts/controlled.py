@@ -266,7 +266,7 @@ class ControlledRunner:
         if names := shadowed(request.judged_by_name, joined, self.workspace):
             self._add_systems_own(names, places.temporary / ".system")
             joined = f"{temporary / '.system'}{os.pathsep}{joined}"
-        if request.is_alone:
+        if request.repository:
             joined = str(Path(program).parent)
         return {**environment, "PATH": joined} if joined else environment
 

@@ -56,8 +56,8 @@ class ScriptRequest:
     """It starts in the folder of its skill, as it sees that: what it writes there is not kept."""
     command: str = ""
     """The command line that `args` hand to a shell; empty where there is no shell."""
-    is_alone: bool = False
-    """It is one program of the system, which is to start none of anybody else."""
+    repository: Path | None = None
+    """Of git, which is to start none of anybody else's programs: where it writes, if that is `writable`."""
     judged_by_name: Collection[str] = ()
     """Programs that are taken from the system alone, not from the project: a verdict went by their names."""
     timeout: float | None = None

@@ -86,7 +86,10 @@ def run(asked: dict[str, Any]) -> ScriptResult:
 def as_git(asked: dict[str, Any]) -> ScriptRequest:
     """Return the request for a command of git, as another process made it."""
     cwd, writable = asked["cwd"] and Path(asked["cwd"]), tuple(map(Path, asked["writable"]))
-    more = {"variables": asked["variables"], "is_alone": True, "command": asked["command"]}
+    more = {
+        "repository": Path(asked["repository"]),
+        **{name: asked[name] for name in ("variables", "command")},
+    }
     return ScriptRequest("", None, tuple(asked["args"]), None, Path(), cwd, writable=writable, **more)
 
 

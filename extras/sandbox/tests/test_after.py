@@ -161,6 +161,15 @@ def test_only_what_was_approved_is_written(scene: Scene, path: str, script: str,
     scene.over.call(look)
 
 
+def test_what_git_was_approved_to_write_meanwhile_is_for_no_other(scene: Scene) -> None:
+    def look() -> None:
+        with scene.run("mkdir -p n/.git/modules/m; touch n/.git/modules/m/config") as after:
+            after.allow([scene.work / "n/.git/modules/m"])
+        assert not (scene.work / "n/.git").exists()
+
+    scene.over.call(look)
+
+
 def test_what_somebody_else_changes_meanwhile_is_kept_whatever_is_decided(scene: Scene) -> None:
     def look() -> None:
         with scene.run("true") as after:

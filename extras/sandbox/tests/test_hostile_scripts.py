@@ -66,6 +66,7 @@ def approved(line: str, workspace: Path) -> dict[str, Any]:
         "cwd": str(request.cwd or ""),
         "variables": dict(request.variables),
         "command": request.command,
+        "repository": str(request.repository),
         "writable": [str(each.place) for each in found if each.place],
     }
 

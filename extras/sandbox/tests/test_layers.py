@@ -156,17 +156,18 @@ def test_a_workspace_that_is_reached_by_a_link(project: Host) -> None:
 
 
 @pytest.mark.parametrize("mount", ["", "case $* in *overlay*) exit 1; esac\n"], ids=["overlay", "copy"])
-def test_beside_git_nothing_of_the_workspace_is_executed(tmp_path: Path, mount: str) -> None:
+@pytest.mark.parametrize("place", [".", ".git"])
+def test_beside_git_nothing_of_the_workspace_is_executed(tmp_path: Path, mount: str, place: str) -> None:
     (work := tmp_path / "work").mkdir()
     (tmp_path / "mount").write_text(f'#!/bin/sh\n{mount}exec /bin/mount "$@"\n')
     (tmp_path / "mount").chmod(0o755)
-    subprocess.run(
-        "git init -q; touch a; git add a; echo > a; cp /bin/true x", cwd=work, shell=True, check=True
-    )
+    made = f"git init -q; touch a; git add a; echo > a; mkdir .git/m; cp /bin/true {place}/x"
+    subprocess.run(made, cwd=work, shell=True, check=True)
     runner = BwrapRunner(workspace=work, environment={"PATH": f"{tmp_path}:{PATH}"}, records=lambda: tmp_path)
-    git = ("git", "-c", "diff.external=./x", "diff", "a")
-    result = runner.run(ScriptRequest("", None, git, None, work, is_alone=True, writable=(work / ".git",)))
-    assert "cannot exec './x': Permission denied" in result.stderr
+    git = ("git", "-c", f"diff.external={place}/x", "diff", "a")
+    for repository in (work / ".git", work / ".git/m"):
+        request = ScriptRequest("", None, git, None, work, repository=repository, writable=(repository,))
+        assert f"cannot exec '{place}/x': Permission denied" in runner.run(request).stderr
 
 
 def test_what_is_mounted_in_a_workspace_is_seen(tmp_path: Path) -> None:

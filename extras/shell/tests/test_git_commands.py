@@ -23,7 +23,7 @@ def is_refused(workspace: Path, command: str) -> bool:
         request = command_request(command, workspace=workspace)
     except ScriptError as error:
         return str(error).startswith("Not run: git ")
-    assert not request.is_alone
+    assert not request.repository
     return False
 
 
@@ -52,7 +52,7 @@ def test_one_git_command_is_a_program_of_its_own_and_opens_its_repository(
 ) -> None:
     assert place in opened(repository, command)
     request = command_request(command, workspace=repository)
-    assert request.is_alone
+    assert request.repository == repository / place
     assert request.args[0] == "git"
     assert request.command == command
 
