@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skills_agent.graph.app import graph as graph
     from skills_agent.graph.build import build_graph as build_graph
-    from skills_agent.graph.models.errors import ModelCallError as ModelCallError
-    from skills_agent.graph.models.errors import ModelError as ModelError
     from skills_agent.graph.serialisation import RecordTypeError as RecordTypeError
     from skills_agent.graph.setting_values import SettingsError as SettingsError
     from skills_agent.graph.settings import Settings as Settings
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
     from skills_agent.graph.threads.errors import ThreadError as ThreadError
     from skills_agent.graph.threads.inputs import ClientWriteError as ClientWriteError
     from skills_agent.graph.threads.threads import Threads as Threads
+    from skills_agent.nodes.model_errors import ModelCallError as ModelCallError
+    from skills_agent.nodes.model_errors import ModelError as ModelError
     from skills_agent.skills.errors import SkillsAgentError as SkillsAgentError
     from skills_agent.skills.policy.verdict import ApprovalNeededError as ApprovalNeededError
     from skills_agent.skills.policy.verdict import UnanswerableError as UnanswerableError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "skills_agent.graph.app": ("graph",),
     "skills_agent.graph.build": ("build_graph",),
-    "skills_agent.graph.models.errors": ("ModelCallError", "ModelError"),
+    "skills_agent.nodes.model_errors": ("ModelCallError", "ModelError"),
     "skills_agent.graph.serialisation": ("RecordTypeError",),
     "skills_agent.graph.setting_values": ("SettingsError",),
     "skills_agent.graph.settings": ("Settings",),

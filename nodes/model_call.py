@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import count
@@ -21,6 +20,7 @@ from langgraph.runtime import Runtime
 from skills_agent.nodes import Observer, RegistryOf, prompt
 from skills_agent.nodes.answer_form import AnswerForm
 from skills_agent.nodes.conversation import as_template_takes, with_words
+from skills_agent.nodes.model_errors import ModelCallError, calling, incomplete, unanswered
 from skills_agent.nodes.no_answer import no_answer
 from skills_agent.nodes.no_tool import as_loads
 from skills_agent.nodes.prompt import ShownCatalog, ShownSkills
@@ -89,24 +89,12 @@ class ChosenModel(NamedTuple):
 
 
 class Models(NamedTuple):
-    """Where models come from, and how their failures are reported."""
+    """Where models come from."""
 
     choose: Callable[[Context], ChosenModel]
     """The caller's (None: the operator's); raises where it may not be used."""
     window: Callable[[Context], int]
     """The tokens that this model can read; a usual number where it cannot be used."""
-    failures: Callable[[str], AbstractContextManager[None]]
-    """Turns a provider's failure into one sentence that says what to do; takes the model's name."""
-    failure: type[Exception]
-    """What `failures` raises then."""
-    incomplete: Callable[[str], Exception]
-    """Makes the failure for a reply that broke off, from what is known about it."""
-    no_answer: Callable[[str, str], Exception]
-    """Makes the failure for replies that answer nothing, from why they do not and the model's name."""
-    refused: Callable[[Exception], str]
-    """What of a prompt the server's chat template refuses, and `as_template_takes` can leave out."""
-    wait: Callable[[Exception], float | None]
-    """After how many seconds the same call may well succeed if it is made again; None: it may not."""
 
 
 class ModelCall(NamedTuple):
@@ -211,7 +199,7 @@ class ModelRequests:
                 self._withdraw_failed(state, watch)
                 message = with_strict_calls(message, watch)
                 if broken := why_broken(message, watch):
-                    raise self.models.incomplete(broken)
+                    raise incomplete(broken)
                 if is_paused(message) and attempt < min(calls, MAX_TRIES):
                     waiting = waiting._replace(input=[*waiting.input, message])
                     part = joined(part, message)
@@ -221,15 +209,16 @@ class ModelRequests:
                 if useless is None:
                     return Reply(message, attempt, watch.usage)
                 if was_asked_again or attempt >= min(calls, MAX_TRIES):
-                    raise self.models.no_answer(f"{useless.fault}{useless.advice}", model)
+                    raise unanswered(f"{useless.fault}{useless.advice}", model)
                 was_asked_again = True
                 self.observer.withdrawn(state, watch.message_id, useless.fault, 0.0)
                 waiting = waiting._replace(input=with_words(waiting.input, useless.hint))
                 continue
-            except self.models.failure as error:
+            except ModelCallError as error:
                 is_last = has_failed or attempt >= min(calls, MAX_TRIES)
                 is_last = is_last or bool(runtime.control and runtime.control.drain_requested)
-                wait = self._failed(state, watch, error, None if is_last else self.models.wait(error))
+                may_pass = error.is_retryable and not is_last
+                wait = self._failed(state, watch, error, error.wait if may_pass else None)
                 has_failed = True
             yield Waiting(PAUSE, wait)
         raise AssertionError("the tries are bounded")
@@ -239,15 +228,14 @@ class ModelRequests:
         while True:
             refused = self._refused.get(model, frozenset())
             try:
-                with self.models.failures(model):
+                with calling(model):
                     prompt = as_template_takes(waiting.input, refused) if refused else waiting.input
                     message: AIMessage = yield waiting._replace(input=prompt)
                     return message
-            except self.models.failure as error:
-                part = self.models.refused(error)
-                if not part or part in refused:
+            except ModelCallError as error:
+                if error.refused in {"", "tools", *refused}:
                     raise
-                self._refused[model] = refused | {part}
+                self._refused[model] = refused | {error.refused}
 
     def _failed(self, state: AgentState, watch: ReplyWatch, error: Exception, wait: float | None) -> float:
         """Tell of a failed call, and return the seconds before the next; None: raise what went wrong."""

@@ -16,6 +16,7 @@ from langgraph.constants import TAG_NOSTREAM
 from langgraph.runtime import Runtime
 
 from skills_agent.nodes.model_call import ChosenModel, ModelRequests
+from skills_agent.nodes.model_errors import ModelCallError
 from skills_agent.nodes.reply import Reply, usage_of
 from skills_agent.nodes.two_paths import Steps, Waiting
 from skills_agent.skills.text import escape_markup, one_line
@@ -82,7 +83,7 @@ def summarize(state: AgentState, runtime: Runtime[Context], *, requests: ModelRe
             reply = yield from requests.reply(state, runtime, str(chosen), waiting)
             text = str(reply.message.text).strip()
             failure = fault_of(reply.message) or _fault(text, size)
-        except requests.models.failure as error:
+        except ModelCallError as error:
             reply, failure = Reply(AIMessage("")), str(error)
         usage = add_usage(usage, usage_of(state, reply))
         if failure:

@@ -14,8 +14,8 @@ from langchain_core.tracers.context import register_configure_hook
 from pydantic import SecretStr
 
 from skills_agent.graph.models.compatible import compatible_model
-from skills_agent.graph.models.errors import ModelCallError, calling, refused_part
 from skills_agent.nodes.conversation import as_template_takes
+from skills_agent.nodes.model_errors import ModelCallError, calling
 from skills_agent.nodes.reply import is_paused
 from tests.strict_templates import FAMILIES, Family
 
@@ -112,4 +112,4 @@ def _refused(fault: str) -> str:
     _server().fault = fault
     with pytest.raises(ModelCallError) as caught, calling("m"):
         _server().model.invoke("Hello.")
-    return refused_part(caught.value)
+    return caught.value.refused.replace("tools", "")

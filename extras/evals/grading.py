@@ -22,11 +22,11 @@ from skills_agent.evals.cases.excerpts import result
 from skills_agent.evals.cases.result import CheckResult
 from skills_agent.evals.cases.trajectory import Spent, Trajectory
 from skills_agent.evals.recording import Recordings
-from skills_agent.graph.models.errors import ModelCallError, calling
 from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.provider import resolve_model
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.user_folders import process_environment
+from skills_agent.nodes.model_errors import ModelCallError, calling
 from skills_agent.skills.confined import read_beneath
 from skills_agent.skills.text import cut, one_line
 from skills_agent.skills.visible import visible

@@ -24,7 +24,6 @@ from skills_agent.graph.cli.signals import INTERRUPTED, draining, ending_on_sigt
 from skills_agent.graph.hooks import first, hook
 from skills_agent.graph.langgraph_inside import thread_ids
 from skills_agent.graph.machine import sandbox_here
-from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.serialisation import strict_saver
 from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings
@@ -35,6 +34,7 @@ from skills_agent.graph.threads.received import asked_attempts
 from skills_agent.graph.threads.thread import ThreadStatus, status_of
 from skills_agent.graph.user_folders import state_folder
 from skills_agent.nodes.interrupts import REFUSED
+from skills_agent.nodes.model_errors import ModelError
 from skills_agent.skills.errors import DetailedError, SkillsAgentError, UnknownSkillError, did_you_mean
 from skills_agent.skills.library.catalog import Catalog
 from skills_agent.skills.policy.risk import Risk

@@ -16,7 +16,7 @@ import openai
 from langchain_openai import ChatOpenAI
 from typing_extensions import override
 
-from skills_agent.graph.models.errors import cause_of, incomplete, unreadable
+from skills_agent.nodes.model_errors import cause_of, incomplete, unreadable
 from skills_agent.nodes.reply import NO_FINISH_REASON, strict_arguments
 from skills_agent.state.call_ids import portable_id
 

@@ -11,21 +11,13 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.configurable import DynamicRunnable
 from pydantic import SecretStr, ValidationError
 
-from skills_agent.graph.models.errors import (
-    ModelCallError,
-    ModelError,
-    calling,
-    incomplete,
-    no_answer,
-    refused_part,
-    wait_before_retry,
-)
 from skills_agent.graph.models.local import LocalChatModel
 from skills_agent.graph.models.offline.model import OfflineChatModel
 from skills_agent.graph.models.scripted import ScriptedChatModel, read_script
 from skills_agent.graph.settings import Settings, SettingsError
 from skills_agent.graph.user_folders import process_environment
 from skills_agent.nodes.model_call import ChosenModel, Models
+from skills_agent.nodes.model_errors import ModelError
 from skills_agent.nodes.wrapped_models import ModelRunnable, chat_models, has_bound_tools
 from skills_agent.skills.errors import did_you_mean, list_names
 from skills_agent.state.context import Context
@@ -200,8 +192,7 @@ def make_models(settings: Settings, model: ModelRunnable | None, *, in_a_form: b
         except ModelError:  # The node that asks the model says so.
             return settings.context_window or UNKNOWN_WINDOW
 
-    failures = (calling, ModelCallError, incomplete, no_answer, refused_part, wait_before_retry)
-    return Models(choose, window, *failures)
+    return Models(choose, window)
 
 
 def _check_wrapped(model: ModelRunnable) -> None:

@@ -13,9 +13,9 @@ from langchain_core.outputs import ChatGenerationChunk
 from pydantic import Field
 from typing_extensions import override
 
-from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.local import LocalChatModel, fingerprint
 from skills_agent.nodes.model_call import ModelCall
+from skills_agent.nodes.model_errors import ModelError
 from skills_agent.state.transcript import is_synthetic, marks_of
 
 

@@ -17,12 +17,12 @@ from skills_agent.graph.audit.events import line_of
 from skills_agent.graph.audit.log import AuditError, RunLog, without_repetitions
 from skills_agent.graph.build import wire
 from skills_agent.graph.cli.record import RunRecord
-from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.private_files import folder_name
 from skills_agent.graph.services import Services
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.threads import Threads
+from skills_agent.nodes.model_errors import ModelError
 from skills_agent.state.context import Context
 from tests.agents import call, calls, write_skill
 from tests.kit import MakeAgent

@@ -13,7 +13,7 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.checkpoint.memory import InMemorySaver
 
 from skills_agent.graph import Settings, build_graph
-from skills_agent.graph.models.errors import ModelCallError
+from skills_agent.nodes.model_errors import ModelCallError
 from tests.openai_server import served
 from tests.strict_providers import KEY, PROVIDERS
 

@@ -18,7 +18,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field, SecretStr
 
 from skills_agent.graph import Settings, build_graph
-from skills_agent.graph.models.errors import ModelCallError
+from skills_agent.nodes.model_errors import ModelCallError
 from tests.machine import needs_shell
 from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, Raw
 

@@ -10,9 +10,9 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from skills_agent.graph import Context, Settings, build_graph
-from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.provider import resolve_model
 from skills_agent.graph.settings import SettingsError
+from skills_agent.nodes.model_errors import ModelError
 from tests.openai_server import KEY, Call, Completion, Cut, OpenAIServer, error
 
 ASKED: Any = {"messages": [("user", "go")]}

@@ -13,8 +13,8 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from skills_agent.graph import Settings, build_graph
-from skills_agent.graph.models.errors import ModelCallError
 from skills_agent.graph.models.scripted import ScriptedChatModel
+from skills_agent.nodes.model_errors import ModelCallError
 from tests.agents import write_skill
 from tests.openai_server import Call, Completion, OpenAIServer
 

@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from skills_agent.graph import Settings, build_graph
-from skills_agent.graph.models.errors import ModelCallError
+from skills_agent.nodes.model_errors import ModelCallError
 from tests.agents import write_skill
 from tests.openai_server import Call, Completion, OpenAIServer, Raw, error
 

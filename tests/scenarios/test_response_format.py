@@ -13,9 +13,9 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from skills_agent.graph import Settings, build_graph
-from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.settings import SettingsError
+from skills_agent.nodes.model_errors import ModelError
 from tests.agents import call, calls, write_skill
 from tests.openai_server import Call, Completion
 from tests.strict_providers import PROVIDERS, strict_server

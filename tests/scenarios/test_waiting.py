@@ -12,9 +12,9 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from skills_agent.graph import Settings, build_graph
-from skills_agent.graph.models import errors
-from skills_agent.graph.models.errors import ModelCallError
+from skills_agent.nodes import model_errors as errors
 from skills_agent.nodes import timeouts
+from skills_agent.nodes.model_errors import ModelCallError
 from tests.openai_server import KEY, Answer, Completion, OpenAIServer, error, openai_server
 from tests.waiting import PATIENCE
 

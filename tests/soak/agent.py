@@ -17,12 +17,12 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.types import Command, StateSnapshot
 
 from skills_agent.graph import build_graph
-from skills_agent.graph.models.errors import ModelCallError
 from skills_agent.graph.models.provider import make_models
 from skills_agent.graph.settings import Settings
 from skills_agent.graph.threads.backends import JOURNAL_FILE
 from skills_agent.graph.threads.threads import Threads
 from skills_agent.graph.user_folders import state_folder
+from skills_agent.nodes.model_errors import ModelCallError
 from skills_agent.skills.errors import SkillsAgentError
 from skills_agent.state.context import Context
 from tests.agents import write_skill

@@ -14,9 +14,9 @@ from skills_agent.evals.cases.case import Expected
 from skills_agent.evals.cases.errors import EvalError
 from skills_agent.evals.cases.trajectory import MadeCall, Trajectory
 from skills_agent.evals.grading import make_grade
-from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.scripted import ScriptedChatModel
 from skills_agent.graph.settings import Settings
+from skills_agent.nodes.model_errors import ModelError
 
 POINTS = ("It names the region.", "It is polite.")
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
-from skills_agent.graph.models.errors import ModelError
 from skills_agent.graph.models.scripted import ScriptedChatModel, ScriptEntry
+from skills_agent.nodes.model_errors import ModelError
 
 CALL = {"name": "read_file", "args": {"path": "a.txt"}}
 TWO: list[ScriptEntry] = ["First.", {"content": "Reading.", "tool_calls": [CALL, {"name": "list_dir"}]}]

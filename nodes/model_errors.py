@@ -114,7 +114,7 @@ def incomplete(cause: str) -> ModelCallError:
     return error
 
 
-def no_answer(fault: str, model: str) -> ModelCallError:
+def unanswered(fault: str, model: str) -> ModelCallError:
     """Return the failure for a reply that answers nothing, twice."""
     return ModelCallError(f"The model {model} gave no answer: {fault}.", code="model-no-answer")
 
@@ -128,17 +128,6 @@ def unreadable(cause: str, *, is_retryable: bool = False) -> ModelCallError:
     )
     error.is_retryable = is_retryable
     return error
-
-
-def wait_before_retry(error: Exception) -> float | None:
-    """Return after how many seconds the same call may well succeed; None where it may not."""
-    return error.wait if isinstance(error, ModelCallError) and error.is_retryable else None
-
-
-def refused_part(error: Exception) -> str:
-    """Return what of a prompt a server refuses, where the prompt can do without; empty for other failures."""
-    refused = error.refused if isinstance(error, ModelCallError) else ""
-    return "" if refused == "tools" else refused
 
 
 @contextmanager
