@@ -1,4 +1,4 @@
-"""What the offline model does next, and what it says: every answer ends with what it is."""
+"""What the offline model does next, and what it says: once in a thread, what it is."""
 
 import re
 import shlex
@@ -22,22 +22,25 @@ from skills_agent.graph.models.offline.usage import (
 from skills_agent.nodes.model_call import ModelCall
 from skills_agent.nodes.prompt import ShownSkills, instructions_of
 from skills_agent.skills.library.listing import CatalogListing
+from skills_agent.skills.search.tokens import FUNCTION_WORDS
 from skills_agent.skills.search.words import search_texts
 from skills_agent.skills.text import one_line
 from skills_agent.state.records import LoadedSkill, active_skills
 from skills_agent.state.transcript import edited_args, is_synthetic, outcome_of
 
-_NOTE = "(Offline model: not a language model, but fixed rules that chose the skill and what to run.)"
+_NOTE = "(Offline model: fixed rules, no language model. To get a real one: skills-agent model)"
 _MAX_LINES = 80
 _MAX_SKILLS = 20
 _MAX_TEXT = 200
+_WORD = re.compile(r"\w+")
 _SCRIPTS = (".py", ".sh", ".bash", ".js", ".mjs", ".rb", ".pl", ".ts")
 
 
 class OfflineChatModel(LocalChatModel):
     """A chat model without a language model: rules that find a skill, run its script and quote the result.
 
-    Where a message does not name what a command needs, it says what. Each answer says what made it.
+    Where a message does not name what a command needs, it says what. The first answer of a thread says what
+    made it.
     """
 
     @property
@@ -49,10 +52,12 @@ class OfflineChatModel(LocalChatModel):
         self, messages: Sequence[BaseMessage], tools: frozenset[str], records: ModelCall | None
     ) -> AIMessage:
         """Return the next tool call, or the answer."""
-        made = _next(records.messages if records else messages, records.skills if records else None, tools)
+        transcript = records.messages if records else messages
+        made = _next(transcript, records.skills if records else None, tools)
         mark = fingerprint(messages)
         if isinstance(made, str):
-            return AIMessage(made, id=f"offline-{mark}")
+            has_said = any(isinstance(each, AIMessage) and _NOTE in each.text for each in transcript)
+            return AIMessage(made if has_said else f"{made}\n\n{_NOTE}", id=f"offline-{mark}")
         name, args = made
         return AIMessage(
             "", id=f"offline-{mark}", tool_calls=[tool_call(name=name, args=args, id=f"offline-{mark}-0")]
@@ -67,7 +72,7 @@ def _next(transcript: Sequence[BaseMessage], shown: ShownSkills | None, tools: f
     """Return the answer, or the tool to call. It never calls for the same thing twice."""
     text, results = _turn(transcript)
     if runs := [result for result in results if result[1].name == "run_script"]:
-        return _tell_run(*runs[-1])
+        return _tell_run(text, *runs[-1])
     ledger = active_skills(shown.ledger) if shown else {}
     first, _, rest = text.strip().partition(" ")
     # `/name` at the start of a message, which activates a skill, is no part of the task.
@@ -146,12 +151,12 @@ def _choose(usages: Sequence[Usage], query: str) -> Usage | None:
 
 
 def _answer(lead: str, quoted: str = "") -> str:
-    """Return a sentence and the text that it is about, cut at whole lines, with the note at the end."""
-    return "\n\n".join([lead, *([_fence(quoted)] if quoted else []), _NOTE])
+    """Return a sentence and the text that it is about, cut at whole lines."""
+    return f"{lead}\n\n{_fence(quoted)}" if quoted else lead
 
 
-def _tell_run(args: Mapping[str, Any], result: ToolMessage) -> str:
-    """Answer from what a script printed, or from why it did not run."""
+def _tell_run(question: str, args: Mapping[str, Any], result: ToolMessage) -> str:
+    """Answer from what a script printed, the line that fits the question first; or why it did not run."""
     passed = shlex.join(map(str, args.get("args") or ()))
     script = f"`{args.get('path')}` of the skill {args.get('skill')}"
     arguments = f" with `{passed}`" if passed else ""
@@ -165,7 +170,20 @@ def _tell_run(args: Mapping[str, Any], result: ToolMessage) -> str:
     report = "\n".join(lines).removeprefix("stdout:\n") or "(nothing)"
     if outcome.get("exit_code") != 0:
         return _answer(f"{script} did not succeed{arguments}: {ended}.", report)
-    return _answer(f"{script} was run{arguments}. Its output:", report)
+    line = _fitting_line(lines, question)
+    said = f"The skill {args.get('skill')} says: `{line}`\n\n" if line else ""
+    return _answer(f"{said}{script} was run{arguments}. Its output:", report)
+
+
+def _fitting_line(lines: Sequence[str], question: str) -> str:
+    """Return the line that has most words of a question, long ones first; empty where none has any."""
+    asked = query_of([token for token in read_message(question) if token.kind != "place"])
+    words = {*_WORD.findall(asked.lower())} - FUNCTION_WORDS
+    # A heading says nothing, and a backtick would end the quotation.
+    quotable = [line.strip() for line in lines if "`" not in line and not line.rstrip().endswith(":")]
+    shared = {line: sum(map(len, words.intersection(_WORD.findall(line.lower())))) for line in quotable}
+    best = max(quotable, key=lambda line: shared[line], default="")
+    return best[:_MAX_TEXT] if shared.get(best) else ""
 
 
 def _tell_no_skill_fits(listing: CatalogListing | None) -> str:

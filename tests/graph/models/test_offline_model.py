@@ -11,8 +11,8 @@ from skills_agent.graph.models.offline.model import OfflineChatModel
 from tests.agents import Agent, write_skill
 from tests.kit import MakeAgent
 
-NOTE = "not a language model"
-"""What every answer says."""
+NOTE = "no language model"
+"""What the first answer of a thread says."""
 LATENCY = """\
 import argparse
 parser = argparse.ArgumentParser()
@@ -50,10 +50,8 @@ def agent(make_agent: MakeAgent, skills_dir: Path, workspace: Path) -> Agent:
 
 
 def answer(agent: Agent, text: str) -> str:
-    """Run a turn and return the answer; each says what it comes from."""
-    said: str = agent.say(text)["answer"]
-    assert NOTE in said
-    return said
+    """Run a turn and return the answer."""
+    return str(agent.say(text)["answer"])
 
 
 def ran(agent: Agent) -> list[list[str]]:
@@ -66,6 +64,35 @@ def test_an_unseen_skill_is_found_loaded_run_and_quoted(agent: Agent) -> None:
     said = answer(agent, "which endpoint in access.log has the worst tail latency?")
     assert "`scripts/latency.py` of the skill tail-latency was run with `access.log`" in said
     assert "/api: p99 900 ms\n/home: p99 20 ms" in said
+    assert NOTE in said
+
+
+@pytest.mark.parametrize(
+    ("question", "quoted"),
+    [
+        ("p99 tail latency of endpoints in access.log for home", "/home: p99 20 ms"),
+        ("tail latency of slow endpoints in access.log, p99", "/api: p99 900 ms"),
+    ],
+)
+def test_the_line_that_fits_the_question_is_quoted_before_all_lines(
+    agent: Agent, question: str, quoted: str
+) -> None:
+    assert answer(agent, question).startswith(f"The skill tail-latency says: `{quoted}`\n\n")
+
+
+@pytest.mark.parametrize("printed", ["stdin: 1`; # p99 latency", "p99 latency:", "nothing"])
+def test_no_line_is_quoted_that_says_nothing_or_would_end_the_quotation(
+    agent: Agent, skills_dir: Path, printed: str
+) -> None:
+    (skills_dir / "tail-latency" / "scripts" / "latency.py").write_text(f"print({printed!r})\n")
+    said = answer(agent, "p99 latency of endpoints in access.log")
+    assert said.startswith("`scripts/latency.py` of the skill")
+    assert printed in said
+
+
+def test_it_says_once_in_a_thread_what_it_is(agent: Agent) -> None:
+    asked = ("tail latency of endpoints in access.log", "Book me a flight to Lisbon.", "review this poem")
+    assert [NOTE in answer(agent, text) for text in asked] == [True, False, False]
 
 
 def test_it_says_what_it_lacks_and_what_it_would_run(agent: Agent) -> None:
