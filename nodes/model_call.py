@@ -220,7 +220,10 @@ class ModelRequests:
                 may_pass = error.is_retryable and not is_last
                 wait = self._failed(state, watch, error, error.wait if may_pass else None)
                 has_failed = True
-            yield Waiting(PAUSE, wait)
+            except GeneratorExit:  # nobody waits for it any more
+                watch.is_left = True
+                raise
+            yield Waiting(PAUSE, wait, beat=tell)
         raise AssertionError("the tries are bounded")
 
     def _call(self, model: str, waiting: Waiting) -> Steps[AIMessage]:

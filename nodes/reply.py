@@ -69,6 +69,8 @@ class ReplyWatch(BaseCallbackHandler):
         self._failed: list[str] = []
         self.usage = usage
         """Tokens of all runs, as far as they are known, also of those that are of no use."""
+        self.is_left = False
+        """Nobody waits for the reply: it ends with its next piece, and so does its connection."""
 
     @property
     def provider(self) -> str:
@@ -110,6 +112,8 @@ class ReplyWatch(BaseCallbackHandler):
         run_id: UUID,
         **kwargs: Any,
     ) -> None:
+        if self.is_left:
+            raise asyncio.CancelledError
         run = self._run(run_id)
         run.is_streamed = True
         if isinstance(chunk, ChatGenerationChunk) and isinstance(chunk.message, AIMessageChunk):

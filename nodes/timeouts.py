@@ -3,11 +3,16 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from contextvars import copy_context
-from threading import Event, Thread
-from typing import Final
+from threading import Thread
+from typing import Final, TypeVar
 
+Result = TypeVar("Result")
+
+LOOK_SECONDS: Final = 0.1
+"""Between two looks whether a call is waited for any more."""
 BEAT_SECONDS: Final = 10.0
 """Between two events that say that a model still thinks."""
 
@@ -15,23 +20,28 @@ Beat = Callable[[int], object]
 """Hears again and again for how many seconds something takes by now; perhaps in another thread."""
 
 
-@contextmanager
-def beating(beat: Beat | None) -> Iterator[None]:
-    """Tell of the time that a block takes which holds its thread."""
-    if beat is None:
-        yield
-        return
-    over, start = Event(), time.monotonic()
+def attended(call: Callable[[], Result], beat: Beat, check: Callable[[], None]) -> Result:
+    """Return what a call returns that may take long; tell of the time. Raises what `check` raises meanwhile.
 
-    def tell() -> None:
-        while not over.wait(BEAT_SECONDS):
-            beat(round(time.monotonic() - start))
+    The call has a thread of its own, as no thread can be ended from outside: one that is left goes on there,
+    and nobody hears of it.
+    """
+    future: Future[Result] = Future()
 
-    Thread(target=copy_context().run, args=(tell,), daemon=True).start()
-    try:
-        yield
-    finally:
-        over.set()
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            future.set_exception(error)
+
+    Thread(target=copy_context().run, args=(run,), daemon=True).start()
+    start = told = time.monotonic()
+    while not wait({future}, LOOK_SECONDS).done:
+        check()
+        if (now := time.monotonic()) - told >= BEAT_SECONDS:
+            told = now
+            beat(round(now - start))
+    return future.result()
 
 
 @contextmanager

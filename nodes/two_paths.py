@@ -1,18 +1,24 @@
 """Nodes that wait, as generators: one function for `invoke` and `ainvoke`, which differ in who waits."""
 
 import asyncio
+import signal
 from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.errors import GraphDrained
 from langgraph.runtime import Runtime, get_runtime
 from typing_extensions import override
 
 from skills_agent.nodes.cancellation import Cancellation
 from skills_agent.nodes.invocations import Invocations
-from skills_agent.nodes.timeouts import Beat, beating, beating_in_loop
+from skills_agent.nodes.timeouts import Beat, attended, beating_in_loop
 from skills_agent.state.context import Context
+
+INTERRUPT: Final = signal.SIGINT.name
+"""Why a run is drained that a person stops."""
 
 
 class Waiting(NamedTuple):
@@ -28,7 +34,7 @@ class Waiting(NamedTuple):
     kept: Callable[[], Any] = lambda: None
     """Returns the reply of a coroutine that was cancelled and ended all the same; None without one."""
     beat: Beat | None = None
-    """Hears how long it is waited for."""
+    """Of a model, whose reply can be had again: hears how long it is waited for."""
 
 
 Result = TypeVar("Result")
@@ -90,16 +96,26 @@ def _advance(steps: Steps[Any], reply: Any, is_called_here: Callable[[Waiting], 
     """Take steps to the end, or to what has to be waited for elsewhere."""
     step = next_step(steps, reply)
     while isinstance(step, Waiting) and is_called_here(step):
+        call = partial(step.runnable.invoke, step.input, **step.arguments)
         try:
-            with beating(step.beat):
-                reply = step.runnable.invoke(step.input, **step.arguments)
-        except Exception as error:  # noqa: BLE001 - raised again in the node
-            reply = error
+            reply = attended(call, step.beat, _check_interrupt) if step.beat else call()
+        except Exception as error:
+            if step.beat and isinstance(error, GraphDrained):
+                steps.close()
+                raise
+            reply = error  # raised again in the node
         except BaseException:
             steps.close()
             raise
         step = next_step(steps, reply)
     return step
+
+
+def _check_interrupt() -> None:
+    """Raise GraphDrained where a person stopped the run. One that ends with its process waits for a model."""
+    control = get_runtime(Context).control
+    if control and control.drain_reason == INTERRUPT:
+        raise GraphDrained(INTERRUPT)
 
 
 def next_step(steps: Steps[Any], reply: Any) -> Any:
